@@ -1,0 +1,89 @@
+"""What the command lines of the stages share: arguments, one-line errors, progress."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from tqdm import tqdm
+
+from rarefeat.config import one_line
+from rarefeat.files import RarefeatError
+
+Item = TypeVar("Item")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def section(model: type[Model]) -> Callable[[str], Model]:
+    """An argparse type: a section of the config as YAML or JSON text."""
+
+    def parse(text: str) -> Model:
+        try:
+            return model.model_validate(yaml.safe_load(text))
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(one_line(error)) from error
+        except yaml.YAMLError as error:
+            raise argparse.ArgumentTypeError(f"not YAML: {' '.join(str(error).split())}") from error
+
+    return parse
+
+
+def number(low: float, high: float, open_low: bool = False) -> Callable[[str], float]:
+    """An argparse type: a number in [low, high], or in (low, high]."""
+
+    def parse(text: str) -> float:
+        allowed = f"{'(' if open_low else '['}{low:g}, {high:g}]"
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high or (open_low and value == low):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number in {allowed}")
+        return value
+
+    return parse
+
+
+def seed_range(text: str) -> list[int]:
+    """An argparse type: "100-109" or "100"."""
+    first, _, last = text.partition("-")
+    try:
+        seeds = list(range(int(first), int(last or first) + 1))
+    except ValueError:
+        seeds = []
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of seeds; write FIRST-LAST, as in 100-109")
+    return seeds
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
+    try:
+        main()
+    except RarefeatError as error:
+        sys.exit(f"error: {error}")
+
+
+def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
+    """Pass items on, with a bar on a terminal and otherwise a line with the time left every `seconds`."""
+    if sys.stderr.isatty():
+        yield from tqdm(items, total=total, desc=label)
+        return
+    start = last = time.monotonic()
+
+    def report(done: int) -> None:
+        line = tqdm.format_meter(done, total, time.monotonic() - start, prefix=label, ncols=0)
+        print(line, file=sys.stderr, flush=True)
+
+    done = 0
+    try:
+        for done, item in enumerate(items, start=1):
+            if time.monotonic() - last >= seconds:
+                last = time.monotonic()
+                report(done)
+            yield item
+    finally:
+        report(done)

@@ -1,0 +1,250 @@
+"""The typed config: every key with its type, bounds, unit and meaning. Values and their reasons are in config/config.yaml."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rarefeat.files import RarefeatError
+
+TrainedArm = Literal["dense", "pruned_neuron", "pruned_weight", "oracle"]
+UntrainedArm = Literal["initial", "ideal"]
+RATIO_ARMS = ("pruned_neuron", "pruned_weight")
+
+
+class Section(BaseModel):
+    """A part of the config: unknown keys and non-finite numbers are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """Assumptions 3.1-3.4, Definition 3.1."""
+
+    d: int = Field(ge=3, description="number of features d")
+    d1: int = Field(ge=3, description="input dimension d_1 of a token")
+    L: int = Field(ge=1, description="tokens per sample L")
+    C: float = Field(gt=0, description="constant of the activation probability eps_j C loglog(d) / d of a sample")
+    minority: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="one entry for each minority feature: its eps_j in units of the cell's eps_min"
+    )
+    N: int = Field(ge=2, description="latent training pairs N, revisited with fresh noise")
+    probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
+    test_pairs: int = Field(ge=2, description="held-out test pairs")
+    test_seed: int = Field(ge=0, description="seed of the test set, the same for every replica")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Data":
+        if self.d1 < self.d:
+            raise ValueError(f"d1 must be at least d = {self.d} for orthonormal features, got {self.d1}")
+        if len(self.minority) >= self.d:
+            raise ValueError(f"minority must leave a majority feature: fewer than d = {self.d} entries")
+        limit = self.d / math.log(math.log(self.d))
+        if limit < self.C:
+            raise ValueError(f"C must be at most d / loglog(d) = {limit:.4g}, where the activation probability is 1")
+        return self
+
+
+class Bias(Section):
+    """The bias schedule: zero in stage 1, then one of two rules."""
+
+    rule: Literal["follow", "grow"] = Field(description="proportional to the norm, or growing at least by 1 + eta/d")
+    share: float = Field(ge=0, description="bias at T1 in units of sqrt(2 log d / d) ||w_i||; 0 for no bias at all")
+    cap: float = Field(gt=0, description="`grow` stops at cap / sqrt(d)")
+    T1: Literal["eq34"] | Annotated[int, Field(ge=1)] = Field(
+        description="end of stage 1: the first step at which eq. (34) holds for every neuron, or a fixed step"
+    )
+
+
+class Training(Section):
+    """Eq. (1)-(5) and Algorithm 1."""
+
+    m: int = Field(ge=1, description="number of neurons m")
+    K: int = Field(ge=2, description="batch size K; the other K - 1 second views are the negatives")
+    tau: float = Field(gt=0, description="temperature tau")
+    eta: float = Field(gt=0, description="learning rate eta")
+    lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
+    sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
+    T: int = Field(ge=1, description="training steps T")
+    bias: Bias
+
+
+class Arm(Section):
+    """What is compared at every point of the grid."""
+
+    arm: TrainedArm | UntrainedArm
+    alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha; 0 for arms without a ratio")
+    onset: int = Field(default=0, ge=0, description="first step with a mask")
+    pruned_update: Literal["unmasked", "straight_through"] = Field(
+        default="unmasked", description="eq. (5), the mask in the logits only; or the gradient of the masked network"
+    )
+
+    @model_validator(mode="after")
+    def _ratio(self) -> "Arm":
+        if (self.alpha > 0) != (self.arm in RATIO_ARMS):
+            raise ValueError(f"alpha must be above 0 for {' and '.join(RATIO_ARMS)} and absent for the other arms")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Name in paths: the arm, with its ratio where it has one."""
+        return f"{self.arm}-alpha={self.alpha:g}" if self.alpha else self.arm
+
+    @property
+    def trained(self) -> bool:
+        """False for the floor and the ceiling, `initial` and `ideal`."""
+        return self.arm in get_args(TrainedArm)
+
+
+def distinct(values: list) -> list:
+    """A pydantic check: no value twice."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"values must be distinct, got {values}")
+    return values
+
+
+class Grid(Section):
+    """A block of the grid: every eps_min with every sigma and every named arm."""
+
+    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max, in (0, 1]")
+    sigma: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="standard deviation of the noise sigma")
+    arms: list[TrainedArm | UntrainedArm] = Field(min_length=1, description="arms of the study, by name")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Grid":
+        for key in ("eps_min", "sigma", "arms"):
+            try:
+                distinct(getattr(self, key))
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from error
+        return self
+
+
+class Cell(NamedTuple):
+    """One training configuration; its seeds come in blocks."""
+
+    eps_min: float
+    sigma: float
+    arm: Arm
+
+    @property
+    def path(self) -> str:
+        """Folder of the cell below its study's."""
+        return f"eps_min={self.eps_min}/sigma={self.sigma}/{self.arm.label}"
+
+
+class Study(Section):
+    """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
+
+    simulator: Literal["direct"] = Field(description="every token in R^d1")
+    seeds: int = Field(ge=1, description="replicas per cell")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: int = Field(ge=1, description="replicas trained as one batched tensor program, one job")
+    data: Data = Field(description="the data model and the sizes of its samples")
+    training: Training = Field(description="the encoder, the loss and the schedule")
+    arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice at one alpha")
+    grid: dict[str, Grid] = Field(min_length=1, description="named blocks; a cell in several blocks is computed once")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Study":
+        distinct([arm.label for arm in self.arms])
+        known = {arm.arm for arm in self.arms}
+        for name, block in self.grid.items():
+            if missing := set(block.arms) - known:
+                raise ValueError(f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms")
+        if self.training.K > self.data.N:
+            raise ValueError(f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}")
+        if self.data.test_pairs < self.training.K:
+            raise ValueError(f"training.K must not exceed data.test_pairs = {self.data.test_pairs}")
+        return self
+
+    def cells(self) -> list[Cell]:
+        """The union of the grid's blocks, in order, each cell once."""
+        cells = {
+            (eps_min, sigma, arm.label): Cell(eps_min, sigma, arm)
+            for block in self.grid.values()
+            for eps_min, sigma, arm in itertools.product(block.eps_min, block.sigma, self.arms)
+            if arm.arm in block.arms
+        }
+        return [cells[key] for key in sorted(cells)]
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        stop = self.first_seed + self.seeds
+        starts = range(self.first_seed, stop, self.seeds_per_block)
+        blocks = [range(first, min(first + self.seeds_per_block, stop)) for first in starts]
+        return {f"{block[0]}-{block[-1]}": list(block) for block in blocks}
+
+    def paths(self, cells: list[Cell], suffix: str) -> list[str]:
+        """Files of the cells, one for each block of seeds, below the study's folder."""
+        return [f"{cell.path}/seeds={block}.{suffix}" for cell in cells for block in self.blocks()]
+
+    def latent_paths(self, eps_min: float) -> list[str]:
+        """Files of the latents of one eps_min, one for each block of seeds, below the study's folder."""
+        return [f"eps_min={eps_min}/seeds={block}.safetensors" for block in self.blocks()]
+
+
+SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
+
+
+class Config(Section):
+    """The whole config. What stands at the top level holds for every study that does not say otherwise."""
+
+    results: str = Field(min_length=1, description="folder of everything that is computed")
+    studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inherit(cls, raw: dict) -> dict:
+        if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
+            return raw
+        shared = {key: raw[key] for key in SHARED if key in raw}
+        studies = {name: merged(shared, study) if isinstance(study, dict) else study for name, study in raw["studies"].items()}
+        return {key: value for key, value in raw.items() if key not in SHARED} | {"studies": studies}
+
+
+def merged(base: dict, changes: dict) -> dict:
+    """`base` with `changes`, mapping by mapping; lists are replaced."""
+    result = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def parse(raw: dict) -> Config:
+    """The typed config; RarefeatError with one line that names the keys, what is wrong and what is allowed."""
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise RarefeatError(f"config: {one_line(error)}") from error
+
+
+def load(*paths: str | Path) -> Config:
+    """Read and merge config files, the later ones over the earlier."""
+    raw: dict = {}
+    for path in paths:
+        try:
+            part = yaml.safe_load(Path(path).read_text())
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise RarefeatError(f"cannot read config {path}: {' '.join(str(error).split())}") from error
+        if not isinstance(part, dict):
+            raise RarefeatError(f"config {path} must be a mapping of keys to values")
+        raw = merged(raw, part)
+    return parse(raw)
+
+
+def one_line(error: ValidationError) -> str:
+    """The first problems of a pydantic error in one line."""
+
+    def problems() -> Iterator[str]:
+        for item in error.errors(include_url=False):
+            key = ".".join(str(part) for part in item["loc"]) or "the value"
+            given = "" if item["type"] in ("value_error", "missing") else f", got {item['input']!r}"
+            yield f"{key}: {item['msg'].removeprefix('Value error, ')}{given}"
+
+    return "; ".join(itertools.islice(problems(), 3))

@@ -1,0 +1,42 @@
+"""InfoNCE with a stop-gradient and in-batch negatives (eq. 1-3), and its gradient in closed form (eq. 21)."""
+
+import torch
+from torch import Tensor
+
+from rarefeat.core.products import product
+
+
+def logits(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
+    """The softmax weights of eq. (19)-(20), (S, K, m) twice -> (S, K, K), positive logits on the diagonal."""
+    return torch.softmax(product(f_x, f_y.mT) / tau, dim=-1)
+
+
+def infonce(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
+    """The loss of eq. (1), averaged over the batch, without the l2 term: (S, K, m) twice -> (S,)."""
+    log_weights = torch.log_softmax(product(f_x, f_y.mT) / tau, dim=-1)
+    return -log_weights.diagonal(dim1=-2, dim2=-1).mean(-1)
+
+
+def infonce_floor(signs: Tensor) -> Tensor:
+    """What identical latents in a batch make unavoidable, (S, K, d) aggregated signs -> (S,).
+
+    Candidates with the same support and sign as the positive are exchangeable with it given the anchor, so by Jensen the
+    expected loss of an anchor with c such candidates (its positive included) is at least log c.
+    """
+    signs = signs.float()
+    distance = torch.cdist(signs, signs, p=1)
+    return (distance < 0.5).sum(-1).double().log().mean(-1)
+
+
+def gradient(tokens: Tensor, attention: Tensor, pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
+    """Gradient of eq. (1) with respect to w_i, i.e. eq. (21) divided by tau: -> (S, m, d1).
+
+    Args:
+        tokens, attention, pre: of the anchors X, (S, K, L, d1), (S, K, L, L), (S, K, L, m).
+        bias: (S, m). f_y: embeddings of the second views, (S, K, m). logits: (S, K, K).
+    """
+    S, K, L, d1 = tokens.shape
+    error = logits - torch.eye(K, dtype=logits.dtype, device=logits.device)
+    coefficient = (product(error, f_y) / (K * tau))[:, :, None, :] * (pre.abs() >= bias[:, None, None, :])
+    per_token = product(attention.mT, coefficient).view(S, K * L, -1)
+    return product(per_token.mT, tokens.reshape(S, K * L, d1))

@@ -1,0 +1,54 @@
+"""Small helpers of the unit tests: configs in one line, and the draws of a step through the public functions."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from rarefeat.config import Arm, Data, Training
+from rarefeat.core.randomness import generator
+from rarefeat.pretrain import batches
+from rarefeat.synthesise import synthesise
+
+torch.set_num_threads(1)
+
+ARMS = {
+    "dense": Arm(arm="dense"),
+    "pruned_neuron": Arm(arm="pruned_neuron", alpha=0.25),
+    "pruned_neuron, straight through": Arm(arm="pruned_neuron", alpha=0.25, pruned_update="straight_through"),
+    "pruned_weight": Arm(arm="pruned_weight", alpha=0.25),
+    "pruned_weight, straight through": Arm(arm="pruned_weight", alpha=0.25, pruned_update="straight_through"),
+    "oracle": Arm(arm="oracle"),
+}
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def tiny_data(**changes) -> Data:
+    base = {"d": 4, "d1": 12, "L": 3, "C": 6.0, "minority": [1.0], "N": 24, "probe_pairs": 30, "test_pairs": 40, "test_seed": 7}
+    return Data(**base | changes)
+
+
+def tiny_training(**changes) -> Training:
+    bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 1} | changes.pop("bias", {})
+    base = {"m": 8, "K": 6, "tau": 0.7, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.5, "T": 1}
+    return Training(**base | changes, bias=bias)
+
+
+def tokens_of_step(study: str, data: Data, training: Training, sigma: float, seed: int, step: int) -> Tensor:
+    """The tokens (2, K, L, d1) that one replica sees at a step, in float64: both views, drawn as `pretrain` documents."""
+    latents = synthesise(study, data, 0.5, [seed])
+    indices = next(itertools.islice(batches(study, [seed], data.N, training.K), step, None))[0]
+    noise_generator = generator(study, seed, "noise")
+    for _ in range(step + 1):
+        noise = torch.empty(2, training.K, data.L, data.d1).normal_(generator=noise_generator)
+    z = latents["train"][0, indices].transpose(0, 1).double()
+    return z @ latents["dictionary"][0].double().T + sigma * noise.double()
+
+
+@pytest.fixture(params=list(ARMS), ids=[name.replace(" ", "_").replace(",", "") for name in ARMS])
+def arm(request) -> Arm:
+    return ARMS[request.param]

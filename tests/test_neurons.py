@@ -1,0 +1,266 @@
+import math
+
+import pytest
+import torch
+from conftest import seeded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rarefeat.core.neurons import (
+    absolute_cosines,
+    alignment_metrics,
+    feature_share,
+    lucky_neurons,
+    minority_overlap,
+    ordinary_neurons,
+)
+from rarefeat.core.pruning import neuron_mask, weight_mask
+from rarefeat.core.sparse_coding import dictionary as draw_dictionary
+
+seeds = st.integers(0, 2**31)
+ratios = st.floats(0.05, 1)
+sizes = st.integers(3, 12)
+
+
+def layer(d, seed, m=20, S=2, d1=None):
+    """Random weights (S, m, d1) and dictionaries (S, d1, d), float64."""
+    g = seeded(seed)
+    d1 = d1 or d + 5
+    M = torch.stack([draw_dictionary(d1, d, g) for _ in range(S)]).double()
+    return torch.randn(S, m, d1, generator=g, dtype=torch.float64), M
+
+
+def hand_made():
+    """Five neurons in R^5, four features, the last two of them the minority: (1, 5, 5), (1, 5, 4)."""
+    weights = torch.tensor(
+        [
+            [2.0, 0.0, 0.0, 0.0, 0.0],  # pure majority
+            [0.0, 0.0, 0.0, -0.1, 0.0],  # pure minority
+            [0.0, 0.6, 0.8, 0.0, 0.0],  # a mixture
+            [0.0, 0.0, 0.4, 0.0, 2.0],  # mostly outside the features
+            [0.0, 0.0, 0.0, 0.0, 0.0],  # dead
+        ]
+    )
+    return weights[None], torch.eye(5)[None, :, :4]
+
+
+# Cosines
+
+
+def test_absolute_cosines_of_hand_made_neurons():
+    expected = torch.zeros(1, 5, 4)
+    expected[0, 0, 0], expected[0, 1, 3], expected[0, 2, 1], expected[0, 2, 2] = 1.0, 1.0, 0.6, 0.8
+    expected[0, 3, 2] = 0.4 / math.sqrt(0.16 + 4)
+    torch.testing.assert_close(absolute_cosines(*hand_made()), expected)
+
+
+def test_absolute_cosines_equal_a_naive_loop():
+    weights, M = layer(4, 0)
+    cosines = absolute_cosines(weights, M)
+    for s in range(2):
+        for i in range(20):
+            for j in range(4):
+                w = weights[s, i]
+                expected = abs(float(w @ M[s, :, j])) / math.sqrt(float(w @ w))
+                assert cosines[s, i, j].item() == pytest.approx(expected)
+
+
+@given(sizes, seeds, st.floats(1e-3, 1e3))
+def test_cosines_lie_in_zero_to_one_and_ignore_scale_and_sign(d, seed, scale):
+    weights, M = layer(d, seed)
+    cosines = absolute_cosines(weights, M)
+    assert ((cosines >= 0) & (cosines <= 1 + 1e-6)).all()
+    torch.testing.assert_close(absolute_cosines(-scale * weights, M), cosines)
+
+
+@given(sizes, seeds)
+def test_feature_share_is_that_of_the_projection_in_eq_34(d, seed):
+    weights, M = layer(d, seed)
+    projected = weights @ M @ M.mT
+    expected = projected.square().sum(-1) / weights.square().sum(-1)
+    torch.testing.assert_close(feature_share(weights, M), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_feature_share_of_hand_made_neurons():
+    torch.testing.assert_close(feature_share(*hand_made()), torch.tensor([[1.0, 1.0, 1.0, 0.16 / 4.16, 0.0]]))
+
+
+# Definition B.1
+
+
+def naive_sets(weights, M, ratio, gamma):
+    """Eq. (26)-(28), neuron by neuron: weights (m, d1), M (d1, d) -> two lists of sets of (i, j)."""
+    d = M.shape[1]
+    c1, c2 = (1 / ratio) ** 2 * 2 * (1 + gamma), ratio**2 * 2 * (1 - gamma)
+    ordinary, lucky = set(), set()
+    for i, w in enumerate(weights):
+        projected = M @ M.T @ w
+        scale = math.log(d) / d * float(projected @ projected)
+        squared = [float(w @ M[:, j]) ** 2 for j in range(d)]
+        for j in range(d):
+            if squared[j] >= c2 * scale:
+                ordinary.add((i, j))
+            if squared[j] >= c1 * scale and all(squared[k] <= c2 * scale for k in range(d) if k != j):
+                lucky.add((i, j))
+    return ordinary, lucky
+
+
+def as_set(mask):
+    return {tuple(index) for index in mask.nonzero().tolist()}
+
+
+@given(sizes, seeds, ratios, st.floats(0, 0.2))
+def test_neuron_sets_are_those_of_definition_b_1(d, seed, ratio, gamma):
+    weights, M = layer(d, seed)
+    ordinary, lucky = (select(weights, M, ratio, gamma) for select in (ordinary_neurons, lucky_neurons))
+    for s in range(2):
+        assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], ratio, gamma)
+
+
+def test_definition_b_1_has_both_kinds_of_neurons_where_the_theory_allows_them():
+    """So that the comparison above is not one of empty sets: d = 40 and ratio 1, where lucky neurons exist."""
+    weights, M = layer(40, 1, m=400)
+    ordinary, lucky = ordinary_neurons(weights, M, 1.0), lucky_neurons(weights, M, 1.0)
+    assert 0 < lucky.sum() < ordinary.sum() < ordinary.numel()
+    for s in range(2):
+        assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], 1.0, 0.01)
+
+
+def test_a_neuron_along_one_feature_is_lucky_and_one_along_two_is_not():
+    M = torch.eye(12)[None, :, :9]
+    weights = torch.zeros(1, 3, 12)
+    weights[0, 0, 2] = 1.0
+    weights[0, 1, [2, 3]] = 1.0
+    weights[0, 2, [2, 11]] = 1.0  # what lies outside the features does not count
+    assert as_set(lucky_neurons(weights, M, 0.9)[0]) == {(0, 2), (2, 2)}
+    assert as_set(ordinary_neurons(weights, M, 0.9)[0]) == {(0, 2), (1, 2), (1, 3), (2, 2)}
+
+
+@given(sizes, seeds, ratios)
+def test_lucky_neurons_are_ordinary(d, seed, ratio):
+    weights, M = layer(d, seed)
+    assert (lucky_neurons(weights, M, ratio) <= ordinary_neurons(weights, M, ratio)).all()
+
+
+@given(sizes, seeds, ratios)
+def test_a_neuron_is_lucky_for_one_feature_at_most(d, seed, ratio):
+    weights, M = layer(d, seed)
+    weights[:, :d] = M.mT  # pure neurons among them
+    assert lucky_neurons(weights, M, ratio).sum(-1).max() <= 1
+
+
+@given(sizes, seeds, st.floats(0.01, 0.999))
+def test_there_is_no_lucky_neuron_below_the_ratio_at_which_c1_log_d_over_d_is_one(d, seed, share):
+    weights, M = layer(d, seed, m=30)
+    weights[:, :d] = M.mT  # nothing is better aligned than a feature itself
+    edge = math.sqrt(2 * math.log(d) / d)
+    assert not lucky_neurons(weights, M, share * edge).any()
+
+
+@pytest.mark.parametrize("d", [9, 64])
+def test_that_ratio_is_sharp(d):
+    """0.70 at d = 9 and 0.36 at d = 64: just above it, gamma included, a neuron along a feature is lucky."""
+    edge = math.sqrt(2 * math.log(d) / d)
+    assert edge == pytest.approx({9: 0.699, 64: 0.3605}[d], abs=1e-3)
+    M = torch.eye(d)[None].double()
+    assert not lucky_neurons(M, M, edge, gamma=0.01).any()
+    assert torch.equal(lucky_neurons(M, M, 1.001 * edge * math.sqrt(1.01), gamma=0.01), M.bool())
+
+
+# Metrics
+
+
+def test_alignment_metrics_of_hand_made_neurons():
+    weights, M = hand_made()
+    cosine = 0.4 / math.sqrt(4.16)
+    one = alignment_metrics(weights, M, 1)
+    assert one["aligned_neurons"].tolist() == [1.0]
+    assert one["max_alignment"].tolist() == pytest.approx([1.0])
+    assert one["majority_alignment"].tolist() == pytest.approx([(1.0 + 0.6 + 0.8) / 3])
+    assert one["pure_neurons"].tolist() == [2.0]
+    assert one["pure_minority_neurons"].tolist() == [1.0]
+    assert one["feature_share"].tolist() == pytest.approx([(3 + cosine**2) / 5])
+    two = alignment_metrics(weights, M, 2)
+    assert two["aligned_neurons"].tolist() == [1.0]  # one for each of the two features
+    assert two["max_alignment"].tolist() == pytest.approx([0.9])
+    assert two["majority_alignment"].tolist() == pytest.approx([0.8])
+    assert two["pure_minority_neurons"].tolist() == [1.0]
+
+
+def test_aligned_neurons_is_the_mean_over_minority_features():
+    M = torch.eye(4)[None]
+    weights = torch.eye(4)[None, [0, 2, 2, 2, 3]]
+    assert alignment_metrics(weights, M, 2)["aligned_neurons"].tolist() == [2.0]
+    assert alignment_metrics(weights, M, 1)["aligned_neurons"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("cosine", "aligned", "pure"), [(0.299, 0, 0), (0.301, 1, 0), (0.899, 1, 0), (0.901, 1, 1)])
+def test_thresholds_are_those_of_figure_1_and_of_pure_neurons(cosine, aligned, pure):
+    weights = torch.tensor([[[0.0, cosine, math.sqrt(1 - cosine**2)]]])
+    metrics = alignment_metrics(weights, torch.eye(3)[None, :, :2], 1)
+    assert metrics["aligned_neurons"].item() == aligned
+    assert metrics["pure_neurons"].item() == metrics["pure_minority_neurons"].item() == pure
+
+
+def test_metrics_are_per_replica():
+    weights, M = layer(6, 2, S=3)
+    together = alignment_metrics(weights, M, 2)
+    for s in range(3):
+        for name, value in alignment_metrics(weights[s : s + 1], M[s : s + 1], 2).items():
+            torch.testing.assert_close(together[name][s : s + 1], value)
+
+
+@given(sizes, seeds, st.integers(1, 2))
+def test_metrics_stay_in_their_ranges(d, seed, minority):
+    weights, M = layer(d, seed)
+    metrics = alignment_metrics(weights, M, minority)
+    for name in ("max_alignment", "majority_alignment", "feature_share"):
+        assert ((metrics[name] >= 0) & (metrics[name] <= 1 + 1e-6)).all()
+    assert (metrics["pure_minority_neurons"] <= metrics["pure_neurons"]).all()
+    assert (metrics["pure_neurons"] <= weights.shape[1]).all()
+
+
+# Overlap of a mask with the minority's neurons
+
+
+def test_overlap_of_a_neuron_mask_is_the_share_of_its_neurons():
+    weights, M = hand_made()
+
+    def overlap(neurons, minority):
+        mask = torch.zeros(1, 5, 1, dtype=torch.bool)
+        mask[0, neurons] = True
+        return minority_overlap(mask, weights, M, minority).item()
+
+    assert overlap([0, 1], 1) == 0.5
+    assert overlap([1], 1) == 1.0
+    assert overlap([0, 2, 4], 1) == 0.0
+    assert overlap([0, 1, 2, 4], 2) == 0.5  # the mixture is aligned with a minority feature
+
+
+def test_overlap_of_a_weight_mask_is_the_share_of_its_weights():
+    weights, M = hand_made()
+    mask = torch.zeros(1, 5, 5, dtype=torch.bool)
+    mask[0, 0, :3] = True
+    mask[0, 1, :1] = True
+    assert minority_overlap(mask, weights, M, 1).item() == 0.25
+
+
+def test_overlap_of_an_empty_mask_is_nan_and_the_other_replicas_keep_theirs():
+    weights, M = (part.repeat(2, 1, 1) for part in hand_made())
+    for width in (1, 5):
+        mask = torch.zeros(2, 5, width, dtype=torch.bool)
+        mask[1, 1] = True
+        value = minority_overlap(mask, weights, M, 1)
+        assert math.isnan(value[0])
+        assert value[1] == 1.0
+
+
+@given(sizes, seeds, st.floats(0.1, 0.9))
+def test_overlap_lies_in_zero_to_one_and_equals_a_count(d, seed, alpha):
+    weights, M = layer(d, seed)
+    aligned = absolute_cosines(weights, M)[..., -1] >= 0.3
+    for mask in (neuron_mask(weights, alpha), weight_mask(weights, alpha)):
+        value = minority_overlap(mask, weights, M, 1)
+        for s in range(2):
+            expected = mask[s][aligned[s]].sum().item() / mask[s].sum().item()
+            assert value[s].item() == pytest.approx(expected)
