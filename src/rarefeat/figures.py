@@ -1,0 +1,23 @@
+"""The figures by name, with the tables and the block of the paper's grid that each is drawn from."""
+
+from typing import NamedTuple
+
+
+class Figure(NamedTuple):
+    """What a figure reads: tables by name, and a block of the grid of the study `paper` where it shows one."""
+
+    tables: tuple[str, ...]
+    block: str = ""
+
+
+FIGURES = {
+    "figure1_aligned_neurons": Figure(("paper_grid",), "figures_1_and_2"),
+    "figure2_max_alignment": Figure(("paper_grid",), "figures_1_and_2"),
+    "figure3_cosine_similarity": Figure(("paper_grid",), "figure_3"),
+    "figure4_regression_mse": Figure(("paper_grid",), "figure_4"),
+    "alignment_heatmap": Figure(("alignment_heatmap",)),
+    "arms": Figure(("paper_summary",), "arms"),
+    "neighbour_regime": Figure(("paper_grid", "neighbour_grid", "without_bias_grid"), "arms"),
+    "trajectories": Figure(("paper_trajectories",), "arms"),
+}
+STUDIES = ("paper", "neighbour", "without_bias", "heatmap")

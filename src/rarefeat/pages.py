@@ -1,0 +1,109 @@
+"""The pages of docs/ that are rendered from the code, so that they cannot drift from it."""
+
+import argparse
+from pathlib import Path
+
+from rarefeat.command import run
+from rarefeat.config import Arm, Bias, Config, Data, Grid, Study, Training
+from rarefeat.files import replacing
+from rarefeat.tables import SCHEMAS
+
+FILES = {
+    "grid": ("`{study}_grid.parquet`", "a row per (eps_min, sigma, arm, alpha, seed)"),
+    "summary": ("`{study}_summary.parquet`", "a row per (eps_min, sigma, arm, alpha, metric)"),
+    "trends": (
+        "`{study}_trends.parquet`",
+        "a row per (block of the grid, sigma, arm, alpha, metric); `paired_difference` is the mean over the block",
+    ),
+    "trajectories": ("`{study}_trajectories.parquet`", "a row per (eps_min, sigma, arm, alpha, seed, step, metric)"),
+    "heatmap": (
+        "`alignment_heatmap.parquet`",
+        "a row per (eps_min, sigma, arm, alpha, seed, neuron, feature) of the study `heatmap`",
+    ),
+}
+
+
+SECTIONS = {
+    "Top level": Config,
+    "A study": Study,
+    "`data`": Data,
+    "`training`": Training,
+    "`training.bias`": Bias,
+    "An entry of `arms`": Arm,
+    "A block of `grid`": Grid,
+}
+
+
+def row(*cells: str) -> str:
+    """A row of a Markdown table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def tables_page() -> str:
+    """docs/tables.md: every column of every table."""
+    lines = [
+        "# Tables",
+        "",
+        "Rendered from `src/rarefeat/tables.py` by `make docs`; a test keeps them in step. All files lie in `results/tables/`,",
+        "for the small grid in `results/quick/tables/`. A file's own metadata holds content hashes of its config and code, and",
+        "its seeds. `{study}` is `paper`, or another study of the config. The unit 1 marks what is dimensionless.",
+    ]
+    for name, (file, rows) in FILES.items():
+        lines += ["", f"## {file}", "", f"{rows[0].upper()}{rows[1:]}.", ""]
+        lines += [row("column", "type", "unit", "definition", "source"), row(*["---"] * 5)]
+        for key, item in SCHEMAS[name].columns.items():
+            kind = "string" if "str" in str(item.dtype) else str(item.dtype)
+            null = ", nullable" if item.nullable else ""
+            lines.append(row(f"`{key}`", kind + null, item.metadata["unit"], item.description, item.metadata["source"]))
+    return "\n".join(lines) + "\n"
+
+
+def config_page() -> str:
+    """docs/config.md: every key of the config with its type, bounds and meaning."""
+    lines = [
+        "# Config",
+        "",
+        "Rendered from `src/rarefeat/config.py` by `make docs`; a test keeps them in step. The values, with their reasons, are",
+        "in `config/config.yaml`. What stands at the top level there holds for every study that does not say otherwise.",
+        "Numbers are finite and, counts apart, dimensionless; an unknown key is an error.",
+    ]
+    for title, model in SECTIONS.items():
+        lines += ["", f"## {title}", "", row("key", "allowed", "meaning"), row(*["---"] * 3)]
+        for name, item in model.model_json_schema(by_alias=True)["properties"].items():
+            default = f"; default {item['default']}" if "default" in item else ""
+            lines.append(row(f"`{name}`", allowed(item) + default, item.get("description", "")))
+    return "\n".join(lines) + "\n"
+
+
+def allowed(schema: dict) -> str:
+    """Type and bounds of a key of a JSON schema, in words."""
+    if "$ref" in schema:
+        return "a section"
+    if "anyOf" in schema:
+        return " or ".join(allowed(option) for option in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema["type"] == "array":
+        return f"list, each {allowed(schema['items'])}"
+    if schema["type"] == "object":
+        return "mapping from names to sections"
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    bounds = " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema)
+    return f"{schema['type']} {bounds}".strip()
+
+
+PAGES = {"config.md": config_page, "tables.md": tables_page}
+
+
+def main() -> None:
+    """Write the rendered pages into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("docs"))
+    folder = parser.parse_args().folder
+    for name, render in PAGES.items():
+        with replacing(folder / name) as temporary:
+            temporary.write_text(render())
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,240 @@
+"""Stage 5: the figures, as PDF and PNG, from the tables alone."""
+
+import argparse
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from rarefeat.command import run, section
+from rarefeat.config import Grid
+from rarefeat.core.statistics import student_interval
+from rarefeat.figures import FIGURES
+from rarefeat.files import read_table, replacing
+
+mpl.use("agg")
+
+EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
+NSR = r"NSR $\sigma^2 d_1$"
+SYMBOLS = {
+    "aligned_neurons": r"neurons with $|\cos(w_i, M_{j^\star})| \geq 0.3$",
+    "max_alignment": r"$\max_i\ |\cos(w_i, M_{j^\star})|$",
+    "cosine_similarity": r"mean $\cos(f(X_n), f(Y_n))$",
+    "regression_mse": r"test MSE (label$^2$)",
+}
+TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set at training frequencies"}
+ARM_NAMES = {
+    "dense": "dense",
+    "pruned_neuron": "pruned by neuron",
+    "pruned_weight": "pruned by weight",
+    "oracle": "oracle mask",
+    "initial": "at initialisation",
+    "ideal": "ideal encoder",
+}
+# Dark to light, so that order survives greyscale; dashes and markers tell the arms apart without colour.
+ARM_COLOURS = dict(zip(ARM_NAMES, sns.color_palette("cividis", 4) + [(0.45, 0.45, 0.45)] * 2, strict=True))
+DASHES = dict(zip(ARM_NAMES, ["", (4, 2), (1, 1), (5, 1, 1, 1), (1, 2), (6, 3)], strict=True))
+MARKERS = dict(zip(ARM_NAMES, ["o", "s", "^", "D", "v", "P"], strict=True))
+
+
+def interval(values: pd.Series) -> tuple[float, float]:
+    """The 95 % Student interval of the mean over seeds, for seaborn."""
+    _, _, low, high, _ = student_interval(np.asarray(values, dtype=float))
+    return low, high
+
+
+def within(table: pd.DataFrame, block: Grid, arms: list[str]) -> pd.DataFrame:
+    """The rows of a block of the grid, for these arms."""
+    return table[table["eps_min"].isin(block.eps_min) & table["sigma"].isin(block.sigma) & table["arm"].isin(arms)]
+
+
+def label_axes(ax: plt.Axes, metric: str) -> None:
+    """Symbols on the axes, and the test set above them."""
+    ax.set(xlabel=EPS, ylabel=SYMBOLS[metric.removesuffix("_balanced").removesuffix("_matched")])
+    ax.set_title(next((title for suffix, title in TEST_SETS.items() if metric.endswith(suffix)), ""), fontsize=9)
+
+
+def curves(ax: plt.Axes, table: pd.DataFrame, metric: str, hue: str, palette: dict, legend: bool, **options) -> None:
+    """Mean over seeds against eps_min with 95 % bands; dashes and markers by arm."""
+    options = {"style": "arm", "dashes": DASHES, "markers": MARKERS, "markersize": 4, "errorbar": interval} | options
+    sns.lineplot(
+        table, x="eps_min", y=metric, hue=hue, palette=palette, ax=ax, legend=legend, err_kws={"alpha": 0.18}, **options
+    )
+    label_axes(ax, metric)
+
+
+def legend(ax: plt.Axes, titles: dict[str, str], names: dict[str, str]) -> None:
+    """Seaborn's legend with titles and names for people, outside the axes."""
+    handles, labels = ax.get_legend_handles_labels()
+    labels = [titles.get(label, names.get(label, label)) for label in labels]
+    ax.legend(handles, labels, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.02), fontsize=8)
+
+
+def by_nsr(axes: list[plt.Axes], grid: pd.DataFrame, block: Grid, metrics: list[str], arms: list[str]) -> None:
+    """A panel per metric, every NSR of the block in each, and one legend."""
+    table = within(grid, block, arms).assign(NSR=lambda rows: rows["nsr"].map("{:.3g}".format))
+    levels = table.sort_values("nsr")["NSR"].unique()
+    palette = dict(zip(levels, sns.color_palette("viridis", len(levels) + 1), strict=False))
+    for ax, metric in zip(axes, metrics, strict=True):
+        curves(ax, table, metric, "NSR", palette, ax is axes[-1], hue_order=list(levels), style_order=arms)
+    legend(axes[-1], {"NSR": NSR, "arm": "arm"}, ARM_NAMES)
+
+
+def alignment(grid: pd.DataFrame, block: Grid, metric: str) -> Figure:
+    """Figures 1 and 2."""
+    figure, ax = plt.subplots(figsize=(5.0, 3.2))
+    by_nsr([ax], grid, block, [metric], ["dense", "pruned_neuron"])
+    return figure
+
+
+def quality(grid: pd.DataFrame, block: Grid, metric: str) -> Figure:
+    """Figures 3 and 4: above, dense and pruned on both test distributions; below, between floor and ceiling."""
+    metrics = [f"{metric}_balanced", f"{metric}_matched"]
+    figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.2), sharex=True)
+    by_nsr(list(axes[0]), grid, block, metrics, ["dense", "pruned_neuron"])
+    by_nsr(list(axes[1]), grid, block, metrics, ["initial", "dense", "ideal"])
+    return figure
+
+
+FOUR = ["aligned_neurons", "max_alignment", "cosine_similarity_balanced", "regression_mse_balanced"]
+
+
+def arms(summary: pd.DataFrame, block: Grid) -> Figure:
+    """What each way of pruning changes at one noise level: the difference to dense, seed by seed."""
+    shown = ["pruned_neuron", "pruned_weight", "oracle"]
+    table = within(summary, block, shown)
+    figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.0), sharex=True)
+    for ax, metric in zip(axes.flat, FOUR, strict=True):
+        ax.axhline(0, color="0.6", linewidth=0.8)
+        for offset, arm in zip((-0.012, 0, 0.012), shown, strict=True):
+            rows = table[(table["arm"] == arm) & (table["metric"] == metric)]
+            mean = rows["paired_difference"]
+            ax.errorbar(
+                rows["eps_min"] + offset, mean, yerr=[mean - rows["paired_ci_low"], rows["paired_ci_high"] - mean],
+                label=ARM_NAMES[arm], color=ARM_COLOURS[arm], marker=MARKERS[arm], markersize=4, linewidth=0.8, capsize=2,
+            )  # fmt: skip
+        label_axes(ax, metric)
+        ax.set_ylabel("difference to dense:\n" + ax.get_ylabel())
+    legend(axes[0, 1], {}, {})
+    return figure
+
+
+def neighbour_regime(paper: pd.DataFrame, neighbour: pd.DataFrame, without_bias: pd.DataFrame, block: Grid) -> Figure:
+    """The regime of the paper's grid beside its neighbour, and beside itself without a bias."""
+    shown = ["dense", "pruned_neuron"]
+    regimes = {"paper's grid": within(paper, block, shown), "neighbouring": neighbour, "without bias": without_bias}
+    table = pd.concat([part.assign(regime=name) for name, part in regimes.items()], ignore_index=True)
+    palette = dict(zip(regimes, sns.color_palette("viridis", 4), strict=False))
+    figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.0), sharex=True)
+    for ax, metric in zip(axes.flat, FOUR, strict=True):
+        curves(ax, table, metric, "regime", palette, ax is axes[0, 1], style_order=shown)
+    legend(axes[0, 1], {"regime": "regime", "arm": "arm"}, ARM_NAMES)
+    return figure
+
+
+def trajectories(table: pd.DataFrame, block: Grid) -> Figure:
+    """Alignment with minority and majority features over training, at four values of eps_min, dense and oracle."""
+    chosen = [block.eps_min[index] for index in np.linspace(0, len(block.eps_min) - 1, 4).round().astype(int)]
+    table = table[table["eps_min"].isin(chosen) & table["sigma"].isin(block.sigma) & table["arm"].isin(["dense", "oracle"])]
+    shown = ["max_alignment", "majority_alignment", "loss"]
+    names = [
+        r"minority: $\max_i |\cos(w_i, M_{j^\star})|$",
+        r"majority: mean over $j$ of $\max_i |\cos(w_i, M_j)|$",
+        "training InfoNCE (nat)",
+    ]
+    palette = dict(zip(sorted(set(chosen)), sns.color_palette("viridis", len(set(chosen)) + 1), strict=False))
+    figure, axes = plt.subplots(1, 3, figsize=(11.6, 3.2))
+    for ax, metric, name in zip(axes, shown, names, strict=True):
+        sns.lineplot(
+            table[(table["metric"] == metric) & (table["step"] > 0)],
+            x="step", y="value", hue="eps_min", palette=palette, style="arm", style_order=["dense", "oracle"], dashes=DASHES,
+            errorbar=interval, err_kws={"alpha": 0.18}, ax=ax, legend=ax is axes[-1],
+        )  # fmt: skip
+        # Under the oracle mask the loss of the dense network grows without bound.
+        ax.set(xscale="log", yscale="log" if metric == "loss" else "linear", xlabel=r"training step $t$", ylabel=name)
+    legend(axes[-1], {"eps_min": r"$\varepsilon_{\min}/\varepsilon_{\max}$", "arm": "arm"}, ARM_NAMES)
+    return figure
+
+
+def alignment_heatmap(table: pd.DataFrame) -> Figure:
+    """Figure 1 of liao_imbalanced_features: the first 13 neurons of one replica, and every replica in summary."""
+    shown = [("dense", "dense"), ("pruned_neuron", "pruned by neuron")]
+    first = table["seed"].min()
+    figure, axes = plt.subplots(1, 3, figsize=(11.2, 3.6), width_ratios=[1, 1.15, 1.3])
+    for ax, (arm, name) in zip(axes, shown, strict=False):
+        one = table[(table["arm"] == arm) & (table["seed"] == first) & (table["neuron"] < 13)]
+        matrix = one.pivot(index="neuron", columns="feature", values="squared_cosine")
+        matrix.index, matrix.columns = matrix.index + 1, matrix.columns + 1
+        sns.heatmap(
+            matrix, vmin=0, vmax=1, cmap="cividis", ax=ax, cbar=ax is axes[1],
+            cbar_kws={"label": r"squared cosine $\langle w_i, M_j\rangle^2 / \|w_i\|^2$"},
+        )  # fmt: skip
+        ax.axvline((~one.drop_duplicates("feature")["minority"]).sum(), color="white", linewidth=1.5)
+        ax.set(xlabel="feature $j$ (minority right of the line)", ylabel="neuron $i$", title=f"{name}, seed {first}")
+        ax.tick_params(axis="y", rotation=0)
+    largest = table.groupby(["arm", "seed", "feature"], as_index=False)["squared_cosine"].max()
+    largest["feature"] += 1
+    order = [arm for arm, _ in shown]
+    sns.pointplot(
+        largest, x="feature", y="squared_cosine", hue="arm", hue_order=order, palette=ARM_COLOURS,
+        dodge=0.35, errorbar=interval,
+        linestyle="none", markers=[MARKERS[arm] for arm in order], markersize=4, err_kws={"linewidth": 1.2}, ax=axes[2],
+    )  # fmt: skip
+    sns.stripplot(
+        largest, x="feature", y="squared_cosine", hue="arm", hue_order=order, palette=ARM_COLOURS,
+        dodge=True, jitter=False, size=2, alpha=0.5,
+        ax=axes[2], legend=False,
+    )  # fmt: skip
+    seeds = table["seed"].nunique()
+    axes[2].set(xlabel="feature $j$", ylabel=r"$\max_i$ squared cosine", ylim=(0, 1.05), title=f"{seeds} seeds, all neurons")
+    legend(axes[2], {}, ARM_NAMES)
+    return figure
+
+
+def draw(name: str, tables: list[pd.DataFrame], block: Grid | None) -> Figure:
+    """The figure of that name."""
+    match name:
+        case "figure1_aligned_neurons":
+            return alignment(*tables, block, "aligned_neurons")
+        case "figure2_max_alignment":
+            return alignment(*tables, block, "max_alignment")
+        case "figure3_cosine_similarity":
+            return quality(*tables, block, "cosine_similarity")
+        case "figure4_regression_mse":
+            return quality(*tables, block, "regression_mse")
+        case "arms":
+            return arms(*tables, block)
+        case "neighbour_regime":
+            return neighbour_regime(*tables, block)
+        case "trajectories":
+            return trajectories(*tables, block)
+        case "alignment_heatmap":
+            return alignment_heatmap(*tables)
+    raise ValueError(f"no figure {name}")
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figure", choices=list(FIGURES))
+    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the figure's tables, in order")
+    parser.add_argument("--block", type=section(Grid), help="the block of the grid that the figure shows, as YAML or JSON")
+    parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
+    args = parser.parse_args()
+
+    sns.set_theme(context="paper", style="ticks", rc={"axes.spines.top": False, "axes.spines.right": False})
+    figure = draw(args.figure, [read_table(path).to_pandas() for path in args.tables], args.block)
+    figure.tight_layout()
+    for output in args.output:
+        # No date in the file: the same tables give the same bytes.
+        metadata = {"CreationDate": None} if output.suffix == ".pdf" else None
+        with replacing(output) as temporary:
+            figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+
+
+if __name__ == "__main__":
+    run(main)

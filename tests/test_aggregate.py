@@ -1,0 +1,115 @@
+"""The tables against scipy, written out by hand, and their schemas."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.stats
+
+from rarefeat.aggregate import grid_table, summary_table, trends_table
+from rarefeat.check import differences
+from rarefeat.config import load
+from rarefeat.core.statistics import student_interval
+from rarefeat.files import RarefeatError
+from rarefeat.pages import PAGES
+from rarefeat.tables import METRICS, SCHEMAS, checked
+
+STUDY = load("config/config.yaml", "config/quick.yaml").studies["paper"]
+SEEDS = range(5)
+
+
+@pytest.fixture
+def rows():
+    """Random metrics for every cell of the quick grid, as the probe writes them."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for cell in STUDY.cells():
+        keys = {"eps_min": cell.eps_min, "sigma": cell.sigma, "nsr": cell.sigma**2 * 60, "arm": cell.arm.arm}
+        keys |= {"alpha": cell.arm.alpha, "simulator": "direct"}
+        for seed in SEEDS:
+            metrics = dict(zip(METRICS, rng.uniform(0, 1, len(METRICS)), strict=True))
+            metrics["mask_minority_overlap"] = None if cell.arm.arm == "dense" else metrics["mask_minority_overlap"]
+            parts.append(pa.Table.from_pylist([keys | {"seed": seed} | metrics]))
+    return parts
+
+
+def test_student_interval_is_scipys():
+    values = np.random.default_rng(1).normal(size=7)
+    mean, sd, low, high, n = student_interval(np.append(values, np.nan))
+    expected = scipy.stats.t.interval(0.95, 6, values.mean(), scipy.stats.sem(values))
+    assert (mean, sd, n) == (values.mean(), values.std(ddof=1), 7)
+    np.testing.assert_allclose((low, high), expected)
+    assert np.isnan(student_interval(np.array([1.0]))[2])
+    assert student_interval(np.array([np.nan]))[4] == 0
+
+
+def test_student_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(2).normal(size=(4000, 5))
+    covered = np.mean([low <= 0 <= high for _, _, low, high, _ in map(student_interval, draws)])
+    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_grid_rows_are_unique_sorted_and_ordered(rows):
+    grid = grid_table(list(reversed(rows)))
+    assert len(grid) == len(STUDY.cells()) * len(SEEDS)
+    assert list(grid.columns)[:7] == ["eps_min", "sigma", "nsr", "arm", "alpha", "simulator", "seed"]
+    assert grid.equals(grid.sort_values(["eps_min", "sigma", "arm", "alpha", "seed"], ignore_index=True))
+    with pytest.raises(RarefeatError, match="table grid"):
+        grid_table([*rows, rows[0]])
+
+
+def test_a_value_out_of_bounds_is_named(rows):
+    grid = grid_table(rows)
+    with pytest.raises(RarefeatError, match="max_alignment"):
+        checked("grid", grid.assign(max_alignment=1.5))
+    with pytest.raises(RarefeatError, match="final_loss"):
+        checked("grid", grid.drop(columns="final_loss"))
+
+
+def test_summary_and_paired_difference_by_hand(rows):
+    grid = grid_table(rows)
+    summary = summary_table(grid).set_index(["eps_min", "sigma", "arm", "alpha", "metric"])
+    eps_min, sigma = grid["eps_min"].min(), 0.05
+    at = grid[(grid["eps_min"] == eps_min) & (grid["sigma"] == sigma)]
+    pruned = at[at["arm"] == "pruned_neuron"].set_index("seed")["max_alignment"]
+    dense = at[at["arm"] == "dense"].set_index("seed")["max_alignment"]
+    row = summary.loc[(eps_min, sigma, "pruned_neuron", 0.1, "max_alignment")]
+    difference = pruned - dense
+    expected = scipy.stats.t.interval(0.95, 4, difference.mean(), scipy.stats.sem(difference))
+    np.testing.assert_allclose((row["mean"], row["sd"]), (pruned.mean(), pruned.std()))
+    np.testing.assert_allclose(row[["paired_ci_low", "paired_ci_high"]].astype(float), expected)
+    assert summary.xs("dense", level="arm")["paired_difference"].isna().all()
+    assert summary.loc[(eps_min, sigma, "dense", 0.0, "mask_minority_overlap"), "n"] == 0
+
+
+def test_trends_recover_a_planted_slope(rows):
+    grid = grid_table(rows)
+    per_seed = 0.1 * grid["seed"] + np.where(grid["arm"] == "dense", 0.0, 0.05)
+    grid["max_alignment"] = 0.2 + 0.3 * grid["eps_min"] + 0.01 * per_seed
+    trends = trends_table(grid, STUDY)
+    trends = trends[trends["metric"] == "max_alignment"]
+    np.testing.assert_allclose(trends["slope"], 0.3)
+    pruned = trends[trends["arm"] == "pruned_neuron"]
+    np.testing.assert_allclose(pruned["paired_difference"], 0.0005)
+    assert set(trends["grid"]) == set(STUDY.grid)
+
+
+def test_check_tells_a_changed_summary_from_the_same(rows):
+    summary = summary_table(grid_table(rows))
+    assert differences(summary, summary) == []
+    shifted = summary.assign(mean=np.where(summary["metric"] == "final_loss", summary["mean"] + 0.1, summary["mean"]))
+    assert len(differences(summary, shifted)) == (summary["metric"] == "final_loss").sum()
+    assert differences(summary, summary.iloc[1:])
+    assert differences(summary, summary.assign(n=3))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_rendered_pages_are_in_step_with_the_code(name):
+    with open(f"docs/{name}") as page:
+        assert page.read() == PAGES[name](), f"run `make docs` to renew docs/{name}"
+
+
+def test_every_column_has_a_definition():
+    for name, schema in SCHEMAS.items():
+        for key, item in schema.columns.items():
+            assert item.description, f"{name}.{key}"
+            assert "unit" in item.metadata
