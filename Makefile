@@ -1,0 +1,51 @@
+# Everything a newcomer types. After `make venv`, activate .venv and live in `snakemake --cores N`.
+PYTHON ?= python3
+CORES ?= 2
+# Extra arguments for pip, as in PIP_ARGS="--index-url URL" for a CPU or CUDA build of torch.
+PIP_ARGS ?=
+VENV ?= .venv
+BIN := $(VENV)/bin
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
+
+.PHONY: paper quick test check docs publish lint venv clean
+
+# Snakemake wakes up once per timespan for each job it has finished; ten seconds keep that from eating a core in a large grid.
+paper: venv
+	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s
+
+quick: venv
+	$(SNAKEMAKE) --configfile config/quick.yaml
+
+test: venv
+	$(BIN)/pytest
+
+# A fresh run of the small grid against the committed reference.
+check: venv
+	$(SNAKEMAKE) --configfile config/quick.yaml --config results=results/check --forceall
+	$(BIN)/python -m rarefeat.check tests/reference/paper_summary.csv results/check/tables/paper_summary.parquet
+
+# The pages of docs/ that are rendered from the code.
+docs: venv
+	$(BIN)/python -m rarefeat.pages docs
+
+# After `make paper`: its measured summary and figures, as docs/results.md shows them.
+publish: paper
+	mkdir -p docs/figures
+	cp results/figures/*.png docs/figures/
+	cp results/summary.md docs/summary.md
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+venv: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf results .snakemake

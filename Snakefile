@@ -1,0 +1,19 @@
+"""rarefeat: a study is a chain synthesise -> pretrain -> probe -> aggregate -> plot, one rule file and one module each."""
+
+
+configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/synthesise.smk"
+include: "workflow/rules/pretrain.smk"
+include: "workflow/rules/probe.smk"
+include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/plot.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        PRODUCTS,
+        f"{RESULTS}/provenance.json",

@@ -1,0 +1,126 @@
+# The grid of a study with its summary and trends.
+rule aggregate_grid:
+    input:
+        cells=lambda wildcards: files_of(wildcards.study, "probes", "parquet"),
+        code=code("aggregate"),
+    output:
+        f"{RESULTS}/tables/{{study}}_grid.parquet",
+        f"{RESULTS}/tables/{{study}}_summary.parquet",
+        f"{RESULTS}/tables/{{study}}_trends.parquet",
+    log:
+        f"{RESULTS}/logs/aggregate/{{study}}_grid.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/aggregate/{{study}}_grid.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        study=study_of,
+        cells=lambda wildcards: f"{RESULTS}/probes/{wildcards.study}",
+    shell:
+        "python -m rarefeat.aggregate grid --study {params.study:q} --cells {params.cells:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
+# What the neurons did during training.
+rule aggregate_trajectories:
+    input:
+        cells=lambda wildcards: files_of(
+            wildcards.study, "trajectories", "parquet", trained_only=True
+        ),
+        code=code("aggregate"),
+    output:
+        f"{RESULTS}/tables/{{study}}_trajectories.parquet",
+    log:
+        f"{RESULTS}/logs/aggregate/{{study}}_trajectories.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/aggregate/{{study}}_trajectories.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        study=study_of,
+        cells=lambda wildcards: f"{RESULTS}/trajectories/{wildcards.study}",
+    shell:
+        "python -m rarefeat.aggregate trajectories --study {params.study:q} --cells {params.cells:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
+# Every neuron against every feature, for the study `heatmap`.
+rule aggregate_heatmap:
+    input:
+        cells=files_of("heatmap", "encoders", "safetensors", trained_only=True),
+        latents=[
+            f"{RESULTS}/latents/heatmap/{path}"
+            for cell in STUDIES["heatmap"].cells()
+            for path in STUDIES["heatmap"].latent_paths(cell.eps_min)
+        ],
+        code=code("alignment_map"),
+    output:
+        f"{RESULTS}/tables/alignment_heatmap.parquet",
+    log:
+        f"{RESULTS}/logs/aggregate/alignment_heatmap.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/aggregate/alignment_heatmap.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        study=lambda wildcards: STUDIES["heatmap"].model_dump_json(by_alias=True),
+        encoders=lambda wildcards: f"{RESULTS}/encoders/heatmap",
+        latents=lambda wildcards: f"{RESULTS}/latents/heatmap",
+    shell:
+        "python -m rarefeat.alignment_map --study {params.study:q} --encoders {params.encoders:q}"
+        " --latents {params.latents:q} --output {output:q} 2>&1 | tee {log:q}"
+
+
+# Commit, machine and date: made when a product is, and read by nothing.
+rule provenance:
+    input:
+        products=PRODUCTS,
+    output:
+        f"{RESULTS}/provenance.json",
+    log:
+        f"{RESULTS}/logs/provenance.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=5,
+    shell:
+        "python -m rarefeat.provenance {input.products:q} --output {output:q} 2>&1 | tee {log:q}"
+
+
+# The measured summary, for people.
+rule summarise:
+    input:
+        tables=[
+            f"{RESULTS}/tables/{table}.parquet"
+            for table in [
+                "paper_grid",
+                "paper_trends",
+                "paper_trajectories",
+                "neighbour_trends",
+                "neighbour_trajectories",
+                "without_bias_trends",
+                "without_bias_trajectories",
+                "alignment_heatmap",
+            ]
+        ],
+        code=code("summarise"),
+    output:
+        report(
+            f"{RESULTS}/summary.md",
+            caption="../report/summary.rst",
+            category="Summary",
+        ),
+    log:
+        f"{RESULTS}/logs/summarise.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    shell:
+        "python -m rarefeat.summarise {input.tables:q} --output {output:q} 2>&1 | tee {log:q}"

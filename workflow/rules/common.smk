@@ -1,0 +1,113 @@
+"""What the rules share: the checked config, the names of files, and the modules that the results of a stage depend on."""
+
+import os
+import sys
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+from rarefeat import figures
+from rarefeat.config import parse as typed
+from rarefeat.figures import FIGURES
+from rarefeat.files import RarefeatError
+from rarefeat.provenance import sources
+
+min_version("9.19")
+
+# Jobs use the Python that runs snakemake, whether or not its environment is activated.
+shell.prefix(f"PATH='{os.path.dirname(sys.executable)}':$PATH; set -euo pipefail; ")
+
+
+container: "docker://python:3.11-slim"
+
+
+def checked_config():
+    """The typed config; one line for what is wrong with it."""
+    try:
+        checked = typed(config)
+    except RarefeatError as error:
+        raise WorkflowError(str(error)) from None
+    if missing := set(figures.STUDIES) - set(checked.studies):
+        raise WorkflowError(
+            f"config: studies.{min(missing)} is missing; the figures need it"
+        )
+    needed = {item.block for item in FIGURES.values() if item.block}
+    if missing := needed - set(checked.studies["paper"].grid):
+        raise WorkflowError(
+            f"config: studies.paper.grid.{min(missing)} is missing; the figures show it"
+        )
+    return checked
+
+
+CONFIG = checked_config()
+RESULTS = CONFIG.results
+STUDIES = CONFIG.studies
+ARMS = {(name, arm.label): arm for name, study in STUDIES.items() for arm in study.arms}
+
+TABLES = [
+    *expand(
+        f"{RESULTS}/tables/{{study}}_{{table}}.parquet",
+        study=STUDIES,
+        table=["grid", "summary", "trends", "trajectories"],
+    ),
+    f"{RESULTS}/tables/alignment_heatmap.parquet",
+]
+PRODUCTS = [
+    *TABLES,
+    *expand(
+        f"{RESULTS}/figures/{{figure}}.{{suffix}}",
+        figure=FIGURES,
+        suffix=["pdf", "png"],
+    ),
+    f"{RESULTS}/summary.md",
+]
+
+
+wildcard_constraints:
+    study="|".join(STUDIES),
+    eps_min=r"[0-9.e-]+",
+    sigma=r"[0-9.e-]+",
+    arm=r"[a-z_]+(-alpha=[0-9.e-]+)?",
+    block=r"\d+-\d+",
+
+
+def code(module):
+    """The source files behind a stage: Snakemake does not see what a module imports."""
+    return [os.path.relpath(path) for path in sources(module)]
+
+
+def of_study(part):
+    """A params function: a section of the study's config as JSON, so that a change reruns what depends on it."""
+    return lambda wildcards: getattr(STUDIES[wildcards.study], part).model_dump_json(
+        by_alias=True
+    )
+
+
+def arm_of(wildcards):
+    return ARMS[wildcards.study, wildcards.arm].model_dump_json()
+
+
+def files_of(name, kind, suffix, trained_only=False):
+    """The files of every cell and block of a study."""
+    study = STUDIES[name]
+    chosen = [cell for cell in study.cells() if cell.arm.trained or not trained_only]
+    return [f"{RESULTS}/{kind}/{name}/{path}" for path in study.paths(chosen, suffix)]
+
+
+def encoder_of(wildcards):
+    """The trained encoder of a cell; the arms `initial` and `ideal` have none."""
+    if not ARMS[wildcards.study, wildcards.arm].trained:
+        return []
+    return f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/{{arm}}/seeds={{block}}.safetensors"
+
+
+def study_of(wildcards):
+    return STUDIES[wildcards.study].model_dump_json(by_alias=True)
+
+
+def block_of(wildcards):
+    """The block of the paper's grid that a figure shows, as an option of its command line."""
+    block = FIGURES[wildcards.figure].block
+    return (
+        f"--block '{STUDIES['paper'].grid[block].model_dump_json()}'" if block else ""
+    )
