@@ -1,0 +1,94 @@
+"""How fast the trainer is, as ratios measured in one run: against the machine's matrix products, and a plain autograd loop.
+
+The plain loop is what one would write first: one seed at a time, tokens mixed by attention before the projection, autograd.
+Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128) with fresh noise at each step, on one thread. Rounds
+are interleaved and the median of the rounds' ratios is printed, because machines are shared and noisy.
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+
+from rarefeat.config import Arm, load
+from rarefeat.core.encoder import brelu
+from rarefeat.core.randomness import generator
+from rarefeat.pretrain import initial_weights, pretrain
+from rarefeat.synthesise import synthesise
+
+
+def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:
+    """Train seed by seed with autograd, on the paper's cell without a bias."""
+    data, training = study.data, study.training
+    for index, seed in enumerate(seeds):
+        dictionary, train = latents["dictionary"][index], latents["train"][index]
+        weights = initial_weights("benchmark", training, data.d1, [seed])[0].requires_grad_()
+        draws = generator("benchmark", seed, "plain")
+        for _ in range(training.T):
+            rows = torch.randint(data.N, (training.K,), generator=draws)
+            pair = train[rows].float() @ dictionary.T
+            pair = pair + sigma * torch.randn(pair.shape, generator=draws)
+            mixed = torch.softmax(pair @ pair.transpose(-1, -2), -1) @ pair
+            f_x, f_y = brelu(mixed @ weights.T, 0.0).sum(2).unbind(1)
+            similarity = f_x @ f_y.detach().T / training.tau
+            loss = torch.nn.functional.cross_entropy(similarity, torch.arange(training.K))
+            (slope,) = torch.autograd.grad(loss, weights)
+            weights = ((1 - training.eta * training.lambda_) * weights - training.eta * slope).detach().requires_grad_()
+
+
+def flops_per_step(study) -> float:
+    """Multiplications and additions of one replica's step in the trainer's matrix products."""
+    data, training = study.data, study.training
+    rows = training.K * data.L
+    products = 3 * rows * data.d1 * training.m  # two views forward, one backward
+    signal = 2 * rows * data.d * data.d1
+    attention = 2 * rows * data.L * (data.d1 + training.m) + rows * data.L * training.m
+    similarity = 2 * training.K**2 * training.m
+    return 2.0 * (products + signal + attention + similarity)
+
+
+def seconds(function, *arguments) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the figures of every round and their medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="config/config.yaml")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--replicas", type=int, default=10)
+    args = parser.parse_args()
+
+    torch.set_num_threads(1)
+    study = load(args.config).studies["paper"]
+    study = study.model_copy(update={"training": study.training.model_copy(update={"T": args.steps})})
+    seeds, sigma = list(range(args.replicas)), 0.05
+    latents = synthesise("benchmark", study.data, 0.5, seeds)
+    arm = Arm(arm="dense")
+    square = torch.randn(2048, 2048)
+    noise = torch.empty(2 * study.training.K * study.data.L * study.data.d1)
+    draws = generator("benchmark", 0, "noise")
+
+    def train() -> None:
+        pretrain("benchmark", study.data, study.training, arm, sigma, seeds, latents["dictionary"], latents["train"])
+
+    rounds = []
+    for _ in range(args.rounds):
+        rate = 2 * 2048**3 / seconds(torch.mm, square, square)
+        step = seconds(train) / (args.steps * args.replicas)
+        plain = seconds(plain_loop, study, latents, sigma, seeds) / (args.steps * args.replicas)
+        normals = seconds(lambda: noise.normal_(generator=draws))
+        rounds.append((1e3 * step, flops_per_step(study) / step / rate, normals / step, plain / step))
+    print(f"{'ms a replica-step':>18} {'share of mm rate':>17} {'share of normals':>17} {'plain / trainer':>16}")
+    for row in [*rounds, tuple(map(statistics.median, zip(*rounds, strict=True)))]:
+        print(f"{row[0]:18.3f} {row[1]:17.3f} {row[2]:17.3f} {row[3]:16.2f}")
+    print("the last row: medians; normals: the time to draw a step's noise alone")
+
+
+if __name__ == "__main__":
+    main()
