@@ -9,6 +9,7 @@ include: "workflow/rules/synthesise.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"
 include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/scaling.smk"
 include: "workflow/rules/plot.smk"
 
 

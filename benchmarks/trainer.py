@@ -1,4 +1,4 @@
-"""How fast the trainer is, as ratios measured in one run: against the machine's matrix products, and a plain autograd loop.
+"""How fast the direct simulator is, as ratios measured in one run: against matrix products, and a plain autograd loop.
 
 The plain loop is what one would write first: one seed at a time, tokens mixed by attention before the projection, autograd.
 Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128) with fresh noise at each step, on one thread. Rounds
@@ -14,7 +14,8 @@ import torch
 from rarefeat.config import Arm, load
 from rarefeat.core.encoder import brelu
 from rarefeat.core.randomness import generator
-from rarefeat.pretrain import initial_weights, pretrain
+from rarefeat.core.simulators import make_simulator
+from rarefeat.pretrain import pretrain
 from rarefeat.synthesise import synthesise
 
 
@@ -22,8 +23,9 @@ def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:
     """Train seed by seed with autograd, on the paper's cell without a bias."""
     data, training = study.data, study.training
     for index, seed in enumerate(seeds):
-        dictionary, train = latents["dictionary"][index], latents["train"][index]
-        weights = initial_weights("benchmark", training, data.d1, [seed])[0].requires_grad_()
+        space = make_simulator("direct", "benchmark", data.d, data.d1, training.m, [seed])
+        dictionary, train = space.dictionary[0], latents["train"][index]
+        weights = space.weights(training.sigma_0, [generator("benchmark", seed, "weights")])[0].requires_grad_()
         draws = generator("benchmark", seed, "plain")
         for _ in range(training.T):
             rows = torch.randint(data.N, (training.K,), generator=draws)
@@ -75,7 +77,7 @@ def main() -> None:
     draws = generator("benchmark", 0, "noise")
 
     def train() -> None:
-        pretrain("benchmark", study.data, study.training, arm, sigma, seeds, latents["dictionary"], latents["train"])
+        pretrain("benchmark", "direct", study.data, study.training, arm, sigma, seeds, latents["train"])
 
     rounds = []
     for _ in range(args.rounds):

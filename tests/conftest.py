@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rarefeat.config import Arm, Data, Training
 from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import make_simulator
 from rarefeat.pretrain import batches
 from rarefeat.synthesise import synthesise
 
@@ -38,15 +39,26 @@ def tiny_training(**changes) -> Training:
     return Training(**base | changes, bias=bias)
 
 
+def dictionaries(study: str, data: Data, seeds: list[int]) -> Tensor:
+    """M of the direct simulator, (S, d1, d)."""
+    return make_simulator("direct", study, data.d, data.d1, 1, seeds).dictionary
+
+
+def initial_weights(study: str, simulator: str, data: Data, training: Training, seeds: list[int]) -> Tensor:
+    """W(0) as `pretrain` draws it, (S, m, p)."""
+    space = make_simulator(simulator, study, data.d, data.d1, training.m, seeds)
+    return space.weights(training.sigma_0, [generator(study, seed, "weights") for seed in seeds])
+
+
 def tokens_of_step(study: str, data: Data, training: Training, sigma: float, seed: int, step: int) -> Tensor:
-    """The tokens (2, K, L, d1) that one replica sees at a step, in float64: both views, drawn as `pretrain` documents."""
+    """The tokens (2, K, L, d1) that one replica of the direct simulator sees at a step, both views, in float64."""
     latents = synthesise(study, data, 0.5, [seed])
     indices = next(itertools.islice(batches(study, [seed], data.N, training.K), step, None))[0]
     noise_generator = generator(study, seed, "noise")
     for _ in range(step + 1):
         noise = torch.empty(2, training.K, data.L, data.d1).normal_(generator=noise_generator)
     z = latents["train"][0, indices].transpose(0, 1).double()
-    return z @ latents["dictionary"][0].double().T + sigma * noise.double()
+    return z @ dictionaries(study, data, [seed])[0].double().T + sigma * noise.double()
 
 
 @pytest.fixture(params=list(ARMS), ids=[name.replace(" ", "_").replace(",", "") for name in ARMS])

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from conftest import tiny_data, tiny_training
+from conftest import dictionaries, tiny_data, tiny_training
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +21,8 @@ def run(T, seeds=(5,), arm=Arm(arm="dense"), data=tiny_data(), **bias):  # noqa:
     seeds = list(seeds)
     training = tiny_training(T=T, K=12, eta=0.2, sigma_0=0.05, bias=bias)
     latents = synthesise(STUDY, data, 0.5, seeds)
-    encoder, trajectory = pretrain(STUDY, data, training, arm, SIGMA, seeds, latents["dictionary"], latents["train"])
-    return encoder["weights"], encoder["bias"], encoder["T1"], latents["dictionary"], trajectory
+    encoder, trajectory = pretrain(STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"])
+    return encoder["weights"], encoder["bias"], encoder["T1"], dictionaries(STUDY, data, seeds), trajectory
 
 
 # Rules

@@ -65,6 +65,18 @@ def test_the_quick_grid_is_smaller_and_has_the_same_studies():
         ("studies.paper", 3, ["studies.paper"]),
         ("studies", {}, ["studies"]),
         ("seeds", 0, ["seeds", "greater than or equal to 1"]),
+        ("simulator", "exact", ["simulator", "direct", "reduced"]),
+        ("studies.paper.draws", "", ["studies.paper.draws", "at least 1"]),
+        (
+            "studies.paper.grid.arms.arms",
+            ["pruned_weight"],
+            ["arms.arms", "pruned_weight", "reduced", "simulator: direct"],
+        ),
+        ("studies.direct.simulator", "reduced", ["grid.arms.arms", "pruned_weight", "simulator: direct"]),
+        ("scaling.d", [9], ["scaling.d", "at least 2"]),
+        ("scaling.ratio", [1.2], ["scaling.ratio.0", "less than or equal to 1"]),
+        ("scaling.training", {"eta": -1}, ["scaling.training.eta", "greater than 0"]),
+        ("scaling.data", {"C": 50}, ["C must be at most"]),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_the_key_and_what_is_allowed(path, value, words):
@@ -103,3 +115,39 @@ def test_blocks_cover_every_seed_once():
     seeds = [seed for block in study.blocks().values() for seed in block]
     assert seeds == list(range(study.first_seed, study.first_seed + 11))
     assert list(study.blocks()) == ["100-103", "104-107", "108-110"]
+
+
+def test_draws_are_keyed_by_the_name_of_the_study_where_no_other_is_given():
+    studies = parse(RAW).studies
+    assert studies["paper"].draws == "paper"
+    assert studies["neighbour"].draws == "neighbour"
+    # The cross-check shares the test set of the paper's study, and no seed with it.
+    assert studies["direct"].draws == "paper"
+    seeds = [{seed for block in studies[name].blocks().values() for seed in block} for name in ("paper", "direct")]
+    assert not seeds[0] & seeds[1]
+
+
+def test_single_weights_may_be_pruned_in_a_study_that_is_direct():
+    study = parse(RAW).studies["direct"]
+    assert study.simulator == "direct"
+    assert any(cell.arm.arm == "pruned_weight" for cell in study.cells())
+
+
+def test_scaling_is_a_reduced_study_for_each_size_that_can_be_trained():
+    config = parse(RAW)
+    scaling, studies = config.scaling, config.scaling.studies()
+    expected = set()
+    for d in scaling.trained_d:
+        for C_m in scaling.C_m:
+            for power in scaling.d1_power:
+                if (m := round(d**C_m)) <= scaling.most_neurons:
+                    expected.add((d, m, round(d**power)))
+    assert 0 < len(expected) < len(scaling.trained_d) * len(scaling.C_m) * len(scaling.d1_power)
+    assert {(study.data.d, study.training.m, study.data.d1) for study in studies.values()} == expected
+    assert len(studies) == len(expected)
+    for name, study in studies.items():
+        assert study.simulator == "reduced"
+        assert study.draws == name
+        assert {cell.eps_min for cell in study.cells()} == set(scaling.ratio)
+        assert all(cell.sigma**2 * study.data.d1 == pytest.approx(scaling.nsr) for cell in study.cells())
+    assert set(studies).isdisjoint(config.studies)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from rarefeat.core.contrastive import gradient, infonce, infonce_floor, logits
-from rarefeat.core.encoder import attention, embed, pre_activations, respond
+from rarefeat.core.contrastive import coefficients, infonce, infonce_floor, logits
+from rarefeat.core.encoder import attend, attention, embed, pre_activations, respond
 
 TAUS = [0.3, 1.0, 2.5]
 
@@ -23,11 +23,14 @@ def case():
     return x, y, weights, bias
 
 
-def closed_form(x, y, weights, bias, tau, attend=attention):
-    a = attend(x)
-    pre = pre_activations(x, a, weights)
-    f_y = respond(pre_activations(y, attend(y), weights), bias)
-    return gradient(x, a, pre, bias, f_y, logits(respond(pre, bias), f_y, tau), tau)
+def closed_form(x, y, weights, bias, tau, attend=attend):
+    """The gradient (S, m, d1): coefficients times attended tokens of the anchors."""
+    attended = attend(x)
+    pre = pre_activations(attended, weights)
+    f_y = respond(pre_activations(attend(y), weights), bias)
+    c = coefficients(pre, bias, f_y, logits(respond(pre, bias), f_y, tau), tau)
+    assert c.shape == pre.shape
+    return torch.einsum("sklm,sklp->smp", c, attended)
 
 
 def by_autograd(x, y, weights, bias, tau, stop=True):
@@ -98,7 +101,7 @@ def test_loss_is_minus_the_log_of_the_positive_logit(tau):
 def test_closed_form_gradient_is_the_derivative_of_the_loss(case, tau, with_bias):
     x, y, weights, bias = case
     bias = bias * with_bias
-    pre = pre_activations(x, attention(x), weights)
+    pre = pre_activations(attend(x), weights)
     gated = (pre.abs() < bias[:, None, None, :]).double().mean().item()
     assert (0.1 < gated < 0.9) == with_bias
     right = by_autograd(x, y, weights, bias, tau)
@@ -126,15 +129,20 @@ def test_planted_errors_in_the_gradient_are_told_apart(case, tau):
     right = by_autograd(x, y, weights, bias, tau)
 
     def uniform(tokens):
-        return torch.full_like(attention(tokens), 1 / tokens.shape[-2])
+        return tokens.mean(-2, keepdim=True).expand_as(tokens)
 
     def none(tokens):
-        return torch.eye(tokens.shape[-2], dtype=tokens.dtype).expand_as(attention(tokens))
+        return tokens
+
+    def one_sided(tokens):
+        """Attention by the columns in place of the rows."""
+        return attention(tokens).mT @ tokens
 
     assert relative_error(tau * closed_form(x, y, weights, bias, tau), right) > 0.1
     assert relative_error(by_autograd(x, y, weights, bias, tau, stop=False), right) > 0.1
     assert relative_error(closed_form(x, y, weights, bias, tau, attend=uniform), right) > 0.1
     assert relative_error(closed_form(x, y, weights, bias, tau, attend=none), right) > 0.1
+    assert relative_error(closed_form(x, y, weights, bias, tau, attend=one_sided), right) > 0.1
     assert relative_error(closed_form(x, y, weights, 0 * bias, tau), right) > 0.1
     assert relative_error(closed_form(y, x, weights, bias, tau), right) > 0.1
 

@@ -6,7 +6,7 @@ from conftest import seeded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.core.encoder import attention, brelu, embed, pre_activations, respond
+from rarefeat.core.encoder import attend, attention, brelu, embed, pre_activations, respond
 
 finite = st.floats(-10, 10)
 thresholds = st.floats(0, 5)
@@ -117,8 +117,18 @@ def test_respond_applies_the_bias_of_each_neuron_and_replica_before_the_sum_over
     assert torch.equal(respond(pre, bias), torch.tensor([[[0.5, 1.0]], [[0.5, 3.0]]]))
 
 
-def test_pre_activations_mix_the_tokens_by_the_given_weights():
-    x = torch.randn(1, 2, 3, 4, generator=seeded(9), dtype=torch.float64)
-    weights = torch.randn(1, 5, 4, generator=seeded(10), dtype=torch.float64)
-    mix = torch.rand(1, 2, 3, 3, generator=seeded(11), dtype=torch.float64)
-    torch.testing.assert_close(pre_activations(x, mix, weights), (mix @ x) @ weights[0].T)
+def test_attended_tokens_are_the_tokens_mixed_by_the_attention():
+    x = torch.randn(2, 3, 4, 6, generator=seeded(9), dtype=torch.float64)
+    torch.testing.assert_close(attend(x), torch.einsum("sntu,snup->sntp", attention(x), x))
+
+
+def test_pre_activations_see_the_coordinates_of_the_weights_and_no_others():
+    """What a token has beyond takes part in the attention alone."""
+    x = torch.randn(2, 3, 4, 6, generator=seeded(10), dtype=torch.float64)
+    weights = torch.randn(2, 5, 4, generator=seeded(11), dtype=torch.float64)
+    expected = torch.einsum("sntp,smp->sntm", x[..., :4], weights)
+    torch.testing.assert_close(pre_activations(x, weights), expected)
+    padded = torch.nn.functional.pad(weights, (0, 2))
+    bias = torch.full((2, 5), 0.3, dtype=torch.float64)
+    torch.testing.assert_close(embed(x, weights, bias), embed(x, padded, bias))
+    assert (embed(x, weights, bias) - embed(x[..., :4], weights, bias)).abs().max() > 0.01

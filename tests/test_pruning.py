@@ -1,6 +1,6 @@
 import pytest
 import torch
-from conftest import seeded, tiny_data, tiny_training, tokens_of_step
+from conftest import dictionaries, initial_weights, seeded, tiny_data, tiny_training, tokens_of_step
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +9,7 @@ from rarefeat.core.contrastive import infonce
 from rarefeat.core.encoder import embed
 from rarefeat.core.pruning import neuron_mask, oracle_mask, smallest, weight_mask
 from rarefeat.core.sparse_coding import dictionary as draw_dictionary
-from rarefeat.pretrain import initial_weights, mask_of, pretrain
+from rarefeat.pretrain import mask_of, pretrain
 from rarefeat.synthesise import synthesise
 
 ratios = st.floats(0, 0.999)
@@ -148,8 +148,8 @@ def trained(arm, T, **changes):
     """Weights (m, d1) and bias (m,) of one replica after T steps, and its dictionary."""
     data, training = DATA, tiny_training(T=T, **changes)
     latents = synthesise(STUDY, data, 0.5, [SEED])
-    encoder, _ = pretrain(STUDY, data, training, arm, SIGMA, [SEED], latents["dictionary"], latents["train"])
-    return encoder["weights"][0], encoder["bias"][0], latents["dictionary"]
+    encoder, _ = pretrain(STUDY, "direct", data, training, arm, SIGMA, [SEED], latents["train"])
+    return encoder["weights"][0], encoder["bias"][0], dictionaries(STUDY, data, [SEED])
 
 
 def relative_error(value, right, start):
@@ -182,7 +182,7 @@ def test_pruned_step_is_eq_5_or_the_gradient_of_the_masked_network(name, step):
             weights, bias, _ = trained(arm, step, **changes)
             assert (bias > 0).all()
         else:
-            weights, bias = initial_weights(STUDY, tiny_training(), DATA.d1, [SEED])[0], torch.zeros(8)
+            weights, bias = initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0], torch.zeros(8)
         mask = mask_of(arm, weights[None], M, 2)[0]
         assert mask.any()
         x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)
@@ -196,7 +196,7 @@ def test_pruned_step_is_eq_5_or_the_gradient_of_the_masked_network(name, step):
 def test_dense_step_is_eq_5_without_a_mask(step):
     changes = {"bias": {"share": 0.5}}
     after, _, _ = trained(Arm(arm="dense"), step + 1, **changes)
-    weights, bias = initial_weights(STUDY, tiny_training(), DATA.d1, [SEED])[0], torch.zeros(8)
+    weights, bias = initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0], torch.zeros(8)
     if step:
         weights, bias, _ = trained(Arm(arm="dense"), step, **changes)
     x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, chi2_contingency, chisquare
 
 from rarefeat.config import Data
+from rarefeat.core.simulators import Direct
 from rarefeat.core.sparse_coding import (
     activation_probability,
     aggregated_sign,
@@ -17,7 +18,6 @@ from rarefeat.core.sparse_coding import (
     frequencies,
     latent_pairs,
     token_probability,
-    tokens,
 )
 from rarefeat.synthesise import synthesise
 
@@ -220,7 +220,6 @@ def test_draws_are_nested_across_probabilities(probability, factor, seed):
 def test_synthesise_is_nested_in_eps_min_and_leaves_the_majority_alone():
     data = Data(d=9, d1=12, L=4, C=2.0, minority=[1.0, 0.5], N=400, probe_pairs=50, test_pairs=60, test_seed=7)
     rare, common = (synthesise("study", data, eps_min, [3]) for eps_min in (0.2, 0.7))
-    assert torch.equal(rare["dictionary"], common["dictionary"])
     for part in ("train", "probe_matched", "test_matched"):
         assert torch.equal(rare[part][..., :-2], common[part][..., :-2])
         on = (aggregated_sign(rare[part]) != 0).unsqueeze(-2)
@@ -230,33 +229,40 @@ def test_synthesise_is_nested_in_eps_min_and_leaves_the_majority_alone():
         assert torch.equal(rare[part], common[part])
 
 
-# Tokens
+# Tokens of the direct simulator
+
+
+def token_latents(shape, seed, d=3):
+    """Float latents (*shape, d) in which half the entries are not zero."""
+    z = latent_pairs(math.prod(shape), 1, torch.full((d,), 0.5, dtype=torch.float64), seeded(seed))
+    return z[:, 0, 0].view(*shape, d).float()
 
 
 def test_tokens_are_m_z_plus_sigma_xi():
-    noise = torch.randn(2, 5, 7, generator=seeded(5))
-    latents = latent_pairs(10, 1, torch.full((3,), 0.5, dtype=torch.float64), seeded(6))[:, 0, 0].view(2, 5, 3).float()
+    latents = token_latents((2, 5, 4), 6)
     M = torch.stack([dictionary(7, 3, seeded(s)) for s in (7, 8)])
-    expected = torch.einsum("sij,sqj->sqi", M.double(), latents.double()) + 0.3 * noise.double()
-    torch.testing.assert_close(tokens(noise.clone(), latents, M, 0.3).double(), expected, atol=1e-6, rtol=0)
+    x = Direct(M, 1).tokens(latents, 0.3, [seeded(5), seeded(9)])
+    noise = torch.stack([torch.randn(20, 7, generator=seeded(s)).view(5, 4, 7) for s in (5, 9)])
+    expected = torch.einsum("sij,snlj->snli", M.double(), latents.double()) + 0.3 * noise.double()
+    torch.testing.assert_close(x.double(), expected, atol=1e-6, rtol=0)
 
 
 def test_tokens_without_noise_are_m_z():
-    latents = latent_pairs(10, 1, torch.full((3,), 0.5, dtype=torch.float64), seeded(9))[:, 0, 0][None].float()
+    latents = token_latents((1, 10, 1), 9)
     M = dictionary(7, 3, seeded(10))[None]
-    x = tokens(torch.randn(1, 10, 7, generator=seeded(11)), latents, M, 0.0)
+    x = Direct(M, 1).tokens(latents, 0.0, [seeded(11)])
     torch.testing.assert_close(x, latents @ M.mT, atol=1e-6, rtol=0)
     torch.testing.assert_close(x @ M, latents, atol=1e-6, rtol=0)
 
 
 def test_noise_of_a_token_has_mean_square_norm_equal_to_the_nsr():
     n, d1, sigma = 4000, 50, 0.1
-    latents = latent_pairs(n, 1, PROBABILITY, seeded(12))[:, 0, 0][None].float()
+    latents = latent_pairs(n, 1, PROBABILITY, seeded(12))[None, :, 0].float()
     M = dictionary(d1, D, seeded(13))[None]
-    x = tokens(torch.randn(1, n, d1, generator=seeded(14)), latents, M, sigma)
+    x = Direct(M, 1).tokens(latents, sigma, [seeded(14)])
     total = (x - latents @ M.mT).double().square().sum().item() / sigma**2
     assert chi2.ppf(P, n * d1) < total < chi2.isf(P, n * d1)
     # What is left in the span of the features is isotropic too.
-    residual = ((x @ M)[0] - latents[0]).double()
+    residual = (x @ M - latents)[0, :, 0].double()
     covariance = residual.T @ residual / n / sigma**2 - torch.eye(D)
     assert covariance.abs().max() < Z * math.sqrt(2 / n)

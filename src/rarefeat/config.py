@@ -140,7 +140,12 @@ class Cell(NamedTuple):
 class Study(Section):
     """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
 
-    simulator: Literal["direct"] = Field(description="every token in R^d1")
+    simulator: Literal["direct", "reduced"] = Field(
+        description="every token in R^d1; or the same law at a cost that does not know d1, for masks by neuron (reduced.md)"
+    )
+    draws: str = Field(
+        min_length=1, description="name that keys the random draws, the test set among them: the study's own if not given"
+    )
     seeds: int = Field(ge=1, description="replicas per cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: int = Field(ge=1, description="replicas trained as one batched tensor program, one job")
@@ -156,6 +161,11 @@ class Study(Section):
         for name, block in self.grid.items():
             if missing := set(block.arms) - known:
                 raise ValueError(f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms")
+            if self.simulator == "reduced" and "pruned_weight" in block.arms:
+                raise ValueError(
+                    f"grid.{name}.arms: pruned_weight masks single weights, which the simulator reduced does not have; "
+                    "leave it out, or say simulator: direct"
+                )
         if self.training.K > self.data.N:
             raise ValueError(f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}")
         if self.data.test_pairs < self.training.K:
@@ -183,9 +193,45 @@ class Study(Section):
         """Files of the cells, one for each block of seeds, below the study's folder."""
         return [f"{cell.path}/seeds={block}.{suffix}" for cell in cells for block in self.blocks()]
 
-    def latent_paths(self, eps_min: float) -> list[str]:
-        """Files of the latents of one eps_min, one for each block of seeds, below the study's folder."""
-        return [f"eps_min={eps_min}/seeds={block}.safetensors" for block in self.blocks()]
+
+class Scaling(Section):
+    """Theorem 3.1 across sizes: d, m = d^C_m and d1 = d^power together, for one minority feature and the dense arm."""
+
+    d: list[Annotated[int, Field(ge=3)]] = Field(min_length=2, description="numbers of features d of the Monte Carlo")
+    ratio: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
+    neurons: int = Field(ge=1, description="initial neurons drawn for each d in the Monte Carlo")
+    trained_d: list[Annotated[int, Field(ge=3)]] = Field(min_length=1, description="numbers of features d that may be trained")
+    C_m: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="exponents of m = d^C_m")
+    d1_power: list[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="exponents of d1 = d^power")
+    least_lucky: float = Field(gt=0, description="train only where a lucky set is expected to be this large")
+    most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
+    nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every cell")
+    seeds: int = Field(ge=1, description="replicas per trained cell")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: int = Field(ge=1, description="replicas trained as one batched tensor program, one job")
+    data: Data = Field(description="as in a study, but for d, d1 and minority")
+    training: Training = Field(description="as in a study, but for m")
+
+    def studies(self) -> dict[str, Study]:
+        """The trainable sizes as studies by name, each over every ratio; which of them are trained the Monte Carlo says."""
+        studies = {}
+        for d, C_m, power in itertools.product(self.trained_d, self.C_m, self.d1_power):
+            m, d1 = round(d**C_m), round(d**power)
+            if m > self.most_neurons:
+                continue
+            name = f"scaling_d={d}_m={m}_d1={d1}"
+            studies[name] = Study(
+                simulator="reduced",
+                draws=name,
+                seeds=self.seeds,
+                first_seed=self.first_seed,
+                seeds_per_block=self.seeds_per_block,
+                data=Data(**self.data.model_dump() | {"d": d, "d1": d1, "minority": [1.0]}),
+                training=Training(**self.training.model_dump() | {"m": m}),
+                arms=[Arm(arm="dense")],
+                grid={"ratios": Grid(eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"])},
+            )
+        return studies
 
 
 SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
@@ -196,6 +242,12 @@ class Config(Section):
 
     results: str = Field(min_length=1, description="folder of everything that is computed")
     studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
+    scaling: Scaling = Field(description="the scaling study")
+
+    @model_validator(mode="after")
+    def _sizes(self) -> "Config":
+        self.scaling.studies()  # for its errors
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -203,8 +255,15 @@ class Config(Section):
         if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
             return raw
         shared = {key: raw[key] for key in SHARED if key in raw}
-        studies = {name: merged(shared, study) if isinstance(study, dict) else study for name, study in raw["studies"].items()}
-        return {key: value for key, value in raw.items() if key not in SHARED} | {"studies": studies}
+        rest = {key: value for key, value in raw.items() if key not in SHARED}
+        studies = {
+            name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study
+            for name, study in raw["studies"].items()
+        }
+        if isinstance(raw.get("scaling"), dict):
+            known = {key: value for key, value in shared.items() if key in Scaling.model_fields}
+            rest["scaling"] = merged(known, raw["scaling"])
+        return rest | {"studies": studies}
 
 
 def merged(base: dict, changes: dict) -> dict:

@@ -16,8 +16,10 @@ FIGURES = {
     "figure3_cosine_similarity": Figure(("paper_grid",), "figure_3"),
     "figure4_regression_mse": Figure(("paper_grid",), "figure_4"),
     "alignment_heatmap": Figure(("alignment_heatmap",)),
-    "arms": Figure(("paper_summary",), "arms"),
+    "arms": Figure(("paper_summary", "direct_summary"), "arms"),
+    "cross_check": Figure(("paper_grid", "direct_grid", "cross_check"), "arms"),
+    "scaling": Figure(("lucky_sets", "scaling")),
     "neighbour_regime": Figure(("paper_grid", "neighbour_grid", "without_bias_grid"), "arms"),
     "trajectories": Figure(("paper_trajectories",), "arms"),
 }
-STUDIES = ("paper", "neighbour", "without_bias", "heatmap")
+STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

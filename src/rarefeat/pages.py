@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Arm, Bias, Config, Data, Grid, Study, Training
+from rarefeat.config import Arm, Bias, Config, Data, Grid, Scaling, Study, Training
 from rarefeat.files import replacing
 from rarefeat.tables import SCHEMAS
 
@@ -16,9 +16,16 @@ FILES = {
         "a row per (block of the grid, sigma, arm, alpha, metric); `paired_difference` is the mean over the block",
     ),
     "trajectories": ("`{study}_trajectories.parquet`", "a row per (eps_min, sigma, arm, alpha, seed, step, metric)"),
+    "cross_check": ("`cross_check.parquet`", "a row per (eps_min, sigma, arm, alpha, metric) that both simulators have run"),
     "heatmap": (
         "`alignment_heatmap.parquet`",
         "a row per (eps_min, sigma, arm, alpha, seed, neuron, feature) of the study `heatmap`",
+    ),
+    "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
+    "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),
+    "scaling_exponents": (
+        "`scaling_exponents.parquet`",
+        "a row per (quantity, ratio, d1_power, range of d, log_power) of the scaling study",
     ),
 }
 
@@ -31,6 +38,7 @@ SECTIONS = {
     "`training.bias`": Bias,
     "An entry of `arms`": Arm,
     "A block of `grid`": Grid,
+    "`scaling`": Scaling,
 }
 
 

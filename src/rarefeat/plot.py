@@ -1,6 +1,7 @@
 """Stage 5: the figures, as PDF and PNG, from the tables alone."""
 
 import argparse
+import itertools
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,12 +10,15 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter, NullLocator
 
 from rarefeat.command import run, section
 from rarefeat.config import Grid
 from rarefeat.core.statistics import student_interval
 from rarefeat.figures import FIGURES
 from rarefeat.files import read_table, replacing
+from rarefeat.sizes import bounds
 
 mpl.use("agg")
 
@@ -103,10 +107,13 @@ def quality(grid: pd.DataFrame, block: Grid, metric: str) -> Figure:
 FOUR = ["aligned_neurons", "max_alignment", "cosine_similarity_balanced", "regression_mse_balanced"]
 
 
-def arms(summary: pd.DataFrame, block: Grid) -> Figure:
-    """What each way of pruning changes at one noise level: the difference to dense, seed by seed."""
+def arms(paper: pd.DataFrame, direct: pd.DataFrame, block: Grid) -> Figure:
+    """What each way of pruning changes at one noise level: the difference to dense, seed by seed.
+
+    Pruning by weight comes from the study under the direct simulator, which alone can have it, with that study's seeds.
+    """
     shown = ["pruned_neuron", "pruned_weight", "oracle"]
-    table = within(summary, block, shown)
+    table = pd.concat([within(paper, block, ["pruned_neuron", "oracle"]), within(direct, block, ["pruned_weight"])])
     figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.0), sharex=True)
     for ax, metric in zip(axes.flat, FOUR, strict=True):
         ax.axhline(0, color="0.6", linewidth=0.8)
@@ -115,11 +122,41 @@ def arms(summary: pd.DataFrame, block: Grid) -> Figure:
             mean = rows["paired_difference"]
             ax.errorbar(
                 rows["eps_min"] + offset, mean, yerr=[mean - rows["paired_ci_low"], rows["paired_ci_high"] - mean],
-                label=ARM_NAMES[arm], color=ARM_COLOURS[arm], marker=MARKERS[arm], markersize=4, linewidth=0.8, capsize=2,
+                label=f"{ARM_NAMES[arm]} ({rows['n'].max()} seeds)", color=ARM_COLOURS[arm], marker=MARKERS[arm], markersize=4,
+                linewidth=0.8, capsize=2,
             )  # fmt: skip
         label_axes(ax, metric)
         ax.set_ylabel("difference to dense:\n" + ax.get_ylabel())
     legend(axes[0, 1], {}, {})
+    return figure
+
+
+def cross_check(paper: pd.DataFrame, direct: pd.DataFrame, tests: pd.DataFrame, block: Grid) -> Figure:
+    """The two simulators at the same cells with other seeds, and all p-values of the cross-check against uniform ones."""
+    shown = ["dense", "pruned_neuron", "oracle"]
+    simulators = {"reduced": paper, "direct": direct}
+    table = pd.concat(
+        [
+            within(part, block, shown).assign(simulator=f"{name}, {part['seed'].nunique()} seeds")
+            for name, part in simulators.items()
+        ],
+        ignore_index=True,
+    )
+    palette = dict(zip(table["simulator"].unique(), sns.color_palette("cividis", 4)[::2], strict=True))
+    figure, axes = plt.subplots(2, 3, figsize=(12.2, 6.2))
+    for ax, metric in zip((*axes[0, :2], *axes[1, :2]), FOUR, strict=True):
+        curves(ax, table, metric, "simulator", palette, ax is axes[0, 1], style_order=shown)
+    handles, labels = axes[0, 1].get_legend_handles_labels()
+    axes[0, 1].get_legend().remove()
+    axes[0, 2].legend(handles, [ARM_NAMES.get(label, label) for label in labels], frameon=False, loc="center left")
+    axes[0, 2].axis("off")
+    p_values = np.sort(tests["p_value"])
+    ax = axes[1, 2]
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle="--", label="uniform")
+    ax.step(p_values, np.arange(1, len(p_values) + 1) / len(p_values), where="post", color="black", linewidth=1.2)
+    ax.set(xlabel="p-value (Mann-Whitney)", ylabel="share of tests below", xlim=(0, 1), ylim=(0, 1))
+    ax.set_title(f"{len(tests)} tests, {(~tests['agrees']).sum()} rejected after Holm", fontsize=9)
+    ax.legend(frameon=False, loc="upper left", fontsize=8)
     return figure
 
 
@@ -195,6 +232,82 @@ def alignment_heatmap(table: pd.DataFrame) -> Figure:
     return figure
 
 
+class Plain(LogFormatter):
+    """Labels of a logarithmic axis without powers of ten."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """The label of a tick, where it gets one."""
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def scaling(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> Figure:
+    """Sets of Definition B.1 and what training makes of them against d, with the slopes of the paper's bounds."""
+    ratios = sorted(lucky_sets["ratio"].unique())
+    colours = dict(zip(ratios, sns.color_palette("viridis", len(ratios) + 1), strict=False))
+    powers = sorted(trained["d1_power"].unique())
+    markers = {key: marker for keys in (ratios, powers) for key, marker in zip(keys, itertools.cycle("osD^v"), strict=False)}
+    figure, axes = plt.subplots(2, 2, figsize=(9.0, 6.6), sharex="row")
+
+    def estimates(ax: plt.Axes, rows: pd.DataFrame, ratio: float, exponent: float, **options) -> None:
+        """Rows (d, mean, low, high) with a power law of the bound's exponent through the first."""
+        mean, colour = rows["mean"], colours[ratio]
+        ax.errorbar(
+            rows["d"], mean, yerr=[mean - rows["low"], rows["high"] - mean], color=colour, markersize=4.5, linewidth=0.9,
+            capsize=2, **options,
+        )  # fmt: skip
+        ends = np.array([rows["d"].min(), rows["d"].max()])
+        ax.plot(ends, mean.iloc[0] * (ends / ends[0]) ** exponent, color=colour, linestyle=(0, (4, 2)), linewidth=0.9)
+
+    for ax, quantity, name in ((axes[0, 0], "lucky_probability", "lucky"), (axes[0, 1], "ordinary_features", "ordinary")):
+        columns = {quantity: "mean", f"{name}_ci_low": "low", f"{name}_ci_high": "high"}
+        for ratio, rows in lucky_sets[lucky_sets[quantity] > 0].sort_values("d").groupby("ratio"):
+            exponent = bounds(ratio)[quantity].exponent
+            estimates(ax, rows.rename(columns=columns), ratio, exponent, marker=markers[ratio], label=f"{ratio:g}")
+    axes[0, 0].set_ylabel("probability that a neuron is\nlucky for one feature, $t = 0$")
+    axes[0, 1].set_ylabel(r"$E\,|\mathcal{N}_i|$ at $t = 0$")
+
+    share = trained.assign(pure_minority_share=trained["pure_minority_neurons"] / trained["m"])
+    for ax, quantity in ((axes[1, 0], "pure_minority_share"), (axes[1, 1], "learned_features")):
+        for (ratio, power), group in share.groupby(["ratio", "d1_power"]):
+            rows = group.groupby(["d", "m"])[quantity].apply(student_interval).apply(pd.Series)
+            rows = rows.set_axis(["mean", "sd", "low", "high", "n"], axis=1).reset_index()
+            # Series side by side; and what an interval says of values below zero has no place on a logarithmic axis.
+            place = ratios.index(ratio) * len(powers) + powers.index(power) - len(ratios) * len(powers) + 1
+            rows["d"] = rows["d"] * 1.012 ** (place + rows.groupby("d").cumcount() / 4)
+            rows["low"] = rows["low"].clip(lower=rows["mean"] / 30)
+            estimates(ax, rows, ratio, bounds(ratio)[quantity].exponent, marker=markers[power], linestyle="none")
+    axes[1, 0].set_ylabel("pure in the minority feature, of $m$,\nafter training")
+    axes[1, 1].set_ylabel(r"mean $|\mathcal{N}_i|$ after training")
+    counted = lucky_sets[lucky_sets["d"].isin(trained["d"]) & lucky_sets["ratio"].isin(trained["ratio"])]
+    for ratio, rows in counted.groupby("ratio"):
+        axes[1, 0].plot(rows["d"], rows["lucky_probability"], color=colours[ratio], linewidth=0.9)
+
+    for ax, table in zip(axes.flat, (lucky_sets, lucky_sets, trained, trained), strict=True):
+        ax.set(xscale="log", yscale="log", xlabel="number of features $d$")
+        values = sorted(table["d"].unique())
+        # A label needs a twelfth of the axis.
+        ticks = [values[-1]]
+        for d in reversed(values):
+            ticks += [d] if np.log(ticks[-1] / d) > np.log(values[-1] / values[0]) / 12 else []
+        ax.set_xticks(ticks, labels=ticks)
+        ax.xaxis.set_minor_locator(NullLocator())
+    for ax in axes[:, 1]:
+        ax.yaxis.set_major_formatter(Plain())
+        ax.yaxis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
+    bound = Line2D([], [], color="0.3", linestyle=(0, (4, 2)), linewidth=0.9, label="exponent of the bound")
+    handles, _ = axes[0, 1].get_legend_handles_labels()
+    box = {"frameon": False, "loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "fontsize": 8, "alignment": "left"}
+    axes[0, 1].legend(handles=[*handles, bound], title=EPS, title_fontsize=8, **box)
+    grey = {"color": "0.3", "markersize": 4.5, "linewidth": 0.9}
+    handles = [
+        *(Line2D([], [], marker=markers[key], linestyle="none", label=f"$d_1 = d^{{{key:g}}}$", **grey) for key in powers),
+        Line2D([], [], label="lucky, $t = 0$", **grey),
+        bound,
+    ]
+    axes[1, 1].legend(handles=handles, title="colours as above", title_fontsize=8, **box)
+    return figure
+
+
 def draw(name: str, tables: list[pd.DataFrame], block: Grid | None) -> Figure:
     """The figure of that name."""
     match name:
@@ -208,12 +321,16 @@ def draw(name: str, tables: list[pd.DataFrame], block: Grid | None) -> Figure:
             return quality(*tables, block, "regression_mse")
         case "arms":
             return arms(*tables, block)
+        case "cross_check":
+            return cross_check(*tables, block)
         case "neighbour_regime":
             return neighbour_regime(*tables, block)
         case "trajectories":
             return trajectories(*tables, block)
         case "alignment_heatmap":
             return alignment_heatmap(*tables)
+        case "scaling":
+            return scaling(*tables)
     raise ValueError(f"no figure {name}")
 
 

@@ -96,6 +96,45 @@ def heatmap_rows(heatmap: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def cross_check_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The cross-check metric by metric: how many cells, how far the means are apart, and what the tests say."""
+    rows = []
+    for metric, part in table.groupby("metric", sort=False):
+        worst = part.loc[part["p_value"].idxmin()]
+        covered = (part["ci_low"] <= 0) & (part["ci_high"] >= 0)
+        rows.append(
+            {
+                "metric": metric,
+                "cells": str(len(part)),
+                "covered by the 95 % interval of the difference": f"{covered.mean():.2f}",
+                "smallest p": f"{worst['p_value']:.2g}",
+                "after Holm": f"{worst['adjusted_p_value']:.2g}",
+                "there: reduced - direct": interval(worst["difference"], worst["ci_low"], worst["ci_high"]),
+                "disagree": str((~part["agrees"]).sum()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def exponent_rows(exponents: pd.DataFrame) -> pd.DataFrame:
+    """The scaling study: fitted exponents in d against the bounds."""
+    rows = []
+    for row in exponents.itertuples():
+        rows.append(
+            {
+                "quantity": row.quantity,
+                "eps_min / eps_max": f"{row.ratio:g}",
+                "d1": "" if np.isnan(row.d1_power) else f"d^{row.d1_power:g}",
+                "d": f"{row.d_low} ... {row.d_high}",
+                "divided by": "(log d)^-1/2" if row.log_power else "",
+                "exponent": interval(row.exponent, row.ci_low, row.ci_high),
+                "bound": f"{row.bound_side} {row.bound:.3f}",
+                "": "consistent" if row.consistent else "contradicts",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 def markdown(table: pd.DataFrame) -> list[str]:
     """A pipe table."""
     lines = [list(table.columns), ["---"] * len(table.columns), *table.to_numpy().tolist()]
@@ -112,6 +151,20 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
         trends = trends[(trends["grid"] == FIGURES[figure].block) & trends["metric"].isin(metrics)]
         order = trends["metric"].map(metrics.index)
         lines += ["", f"## {figure}", "", *markdown(trend_rows(trends.loc[order.sort_values(kind="stable").index], nsr))]
+    direct = tables["direct_trends"]
+    direct = direct[(direct["grid"] == "arms") & direct["metric"].isin(SHOWN["arms"])]
+    lines += ["", "## arms, study direct", "", *markdown(trend_rows(direct, nsr))]
+    check = tables["cross_check"]
+    lines += [
+        "",
+        "## cross_check",
+        "",
+        f"{check['n_reduced'].max()} seeds under the reduced simulator against {check['n_direct'].max()} under the direct one; "
+        f"{len(check)} tests, {int((~check['agrees']).sum())} disagree.",
+        "",
+        *markdown(cross_check_rows(check)),
+    ]
+    lines += ["", "## scaling", "", *markdown(exponent_rows(tables["scaling_exponents"]))]
     for study in ("neighbour", "without_bias"):
         trends = tables[f"{study}_trends"]
         lines += [

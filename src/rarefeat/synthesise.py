@@ -1,4 +1,4 @@
-"""Stage 1: dictionaries and latent signals for one eps_min and one block of seeds. Noise is keyed, not stored."""
+"""Stage 1: latent signals for one eps_min and one block of seeds. Dictionaries and noise are keyed, not stored."""
 
 import argparse
 
@@ -8,15 +8,15 @@ from torch import Tensor
 from rarefeat.command import number, run, section, seed_range
 from rarefeat.config import Data
 from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import activation_probability, dictionary, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.tensors import write_tensors
 
 
 def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
-    """Draw everything but the noise.
+    """Draw the latents.
 
     Returns:
-        dictionary (S, d1, d); train (S, N, 2, L, d), the latent training pairs; probe_balanced and probe_matched
+        train (S, N, 2, L, d), the latent training pairs; probe_balanced and probe_matched
         (S, probe_pairs, 2, L, d); test_balanced and test_matched (test_pairs, 2, L, d), one test set for every replica.
         `matched` has the training frequencies, `balanced` has eps_j = 1 for every feature. The same uniforms serve every
         eps_min, so that the draws are nested.
@@ -27,10 +27,7 @@ def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict
     def pairs(n: int, seed: int, purpose: str, probability: Tensor) -> Tensor:
         return latent_pairs(n, data.L, probability, generator(study, seed, purpose))
 
-    tensors = {
-        "dictionary": torch.stack([dictionary(data.d1, data.d, generator(study, s, "dictionary")) for s in seeds]),
-        "train": torch.stack([pairs(data.N, s, "train", matched) for s in seeds]),
-    }
+    tensors = {"train": torch.stack([pairs(data.N, s, "train", matched) for s in seeds])}
     for name, probability in {"balanced": balanced, "matched": matched}.items():
         tensors[f"probe_{name}"] = torch.stack([pairs(data.probe_pairs, s, "probe", probability) for s in seeds])
         tensors[f"test_{name}"] = pairs(data.test_pairs, data.test_seed, "test", probability)
@@ -40,7 +37,7 @@ def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict
 def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--study", required=True, help="name of the study, part of the key of every random draw")
+    parser.add_argument("--study", required=True, help="name that keys every random draw")
     parser.add_argument("--data", type=section(Data), required=True, help="the section `data` of the config, as YAML or JSON")
     parser.add_argument("--eps-min", type=number(0, 1, open_low=True), required=True, help="eps_min / eps_max")
     parser.add_argument("--seeds", type=seed_range, required=True, help="FIRST-LAST")

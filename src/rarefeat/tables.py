@@ -134,6 +134,16 @@ PAIRED = {
 }
 METRIC = {"metric": column(str, None, "", "name of the metric")}
 
+# Sizes of the scaling study.
+SIZES = {
+    "d": column("int64", at_least(3), "features", "number of features d", f"{CORE}, Def. 3.1"),
+    "C_m": column(float, pa.Check.gt(0), "1", "exponent of m = d^C_m", f"{CORE}, Thm. 3.1"),
+    "d1_power": column(float, at_least(1), "1", "exponent of d1 = d^power"),
+    "m": column("int64", at_least(1), "neurons", "number of neurons m", f"{CORE}, Thm. 3.1"),
+    "d1": column("int64", at_least(3), "1", "input dimension d_1", f"{CORE}, Def. 3.1"),
+    "ratio": column(float, pa.Check.in_range(0, 1), "1", "eps_min / eps_max", f"{CORE}, Def. 3.1"),
+}
+
 
 def schema(columns: dict, unique: list[str]) -> pa.DataFrameSchema:
     """A strict, ordered schema with a unique key."""
@@ -145,7 +155,7 @@ SCHEMAS = {
         POINT
         | {"nsr": column(float, at_least(0), "1", "noise-to-signal ratio sigma^2 d1", f"{CORE}, A.2")}
         | ARM
-        | {"simulator": column(str, pa.Check.isin(["direct"]), "", "simulator of the training")}
+        | {"simulator": column(str, pa.Check.isin(["direct", "reduced"]), "", "simulator of the training")}
         | SEED
         | METRICS,
         unique=[*KEYS, "seed"],
@@ -200,6 +210,25 @@ SCHEMAS = {
         | {"value": column(float, None, "of the metric", "value of the metric", nullable=True)},
         unique=[*KEYS, "seed", "step", "metric"],
     ),
+    "cross_check": schema(
+        KEYS
+        | {"metric": column(str, pa.Check.isin(METRICS), "", "a metric of the grid table")}
+        | {
+            "reduced": column(float, None, "of the metric", "mean over seeds under the reduced simulator, study `paper`"),
+            "direct": column(float, None, "of the metric", "the same under the direct simulator, study `direct`"),
+            "n_reduced": column("int64", at_least(2), "replicas", "number of seeds under the reduced simulator"),
+            "n_direct": column("int64", at_least(2), "replicas", "number of seeds under the direct one"),
+            "difference": column(float, None, "of the metric", "reduced - direct"),
+            "ci_low": column(float, None, "of the metric", "lower end of its 95 % interval (Welch)"),
+            "ci_high": column(float, None, "of the metric", "upper end"),
+            "p_value": column(
+                float, pa.Check.in_range(0, 1), "1", "two-sided Mann-Whitney test; 1 where every replica has the same value"
+            ),
+            "adjusted_p_value": column(float, pa.Check.in_range(0, 1), "1", "the same, adjusted by Holm over the whole table"),
+            "agrees": column(bool, None, "", "adjusted p-value at least 0.01: the level for the whole table"),
+        },
+        unique=[*KEYS, "metric"],
+    ),
     "heatmap": schema(
         KEYS
         | SEED
@@ -210,6 +239,128 @@ SCHEMAS = {
             "squared_cosine": column(float, SHARE, "1", "<w_i, M_j>^2 / ||w_i||^2", f"{LIAO}, Figure 1"),
         },
         unique=[*KEYS, "seed", "neuron", "feature"],
+    ),
+    "lucky_sets": schema(
+        {
+            "d": SIZES["d"],
+            "ratio": SIZES["ratio"],
+            "neurons": column("int64", at_least(1), "neurons", "initial neurons drawn"),
+            "lucky_neurons": column("int64", at_least(0), "neurons", "of these, lucky for any feature", f"{CORE}, eq. (27)"),
+            "lucky_probability": column(
+                float,
+                SHARE,
+                "1",
+                "estimated probability that a neuron is lucky for one given feature: lucky_neurons / neurons / d, as features are exchangeable and exclude each other",
+                f"{CORE}, eq. (27), (238)",
+            ),
+            "lucky_ci_low": column(float, SHARE, "1", "lower end of its 95 % interval (Clopper-Pearson)"),
+            "lucky_ci_high": column(float, SHARE, "1", "upper end"),
+            "ordinary_features": column(
+                float,
+                at_least(0),
+                "features",
+                "mean over neurons of |N_i|, the number of features a neuron is ordinary for",
+                f"{CORE}, eq. (26), (247)",
+            ),
+            "ordinary_ci_low": column(float, at_least(0), "features", "lower end of its 95 % interval (normal)"),
+            "ordinary_ci_high": column(float, at_least(0), "features", "upper end"),
+        },
+        unique=["d", "ratio"],
+    ),
+    "scaling": schema(
+        SIZES
+        | SEED
+        | {
+            "lucky_minority_neurons": column(
+                "int64",
+                at_least(0),
+                "neurons",
+                "neurons lucky for the minority feature at this replica's W(0)",
+                f"{CORE}, eq. (27)",
+            ),
+            "pure_minority_neurons": column(
+                "int64",
+                at_least(0),
+                "neurons",
+                "neurons with absolute cosine > 0.9 to the minority feature after training",
+                f"{CORE}, Thm. 3.1",
+            ),
+            "single_minority_neurons": column(
+                "int64",
+                at_least(0),
+                "neurons",
+                "neurons with N_i = {j*} after training: absolute cosine >= 1/sqrt(d) to the minority feature and to no other",
+                f"{CORE}, Thm. 3.1, eq. (13)",
+            ),
+            "ordinary_features": column(
+                float,
+                at_least(0),
+                "features",
+                "mean over neurons of |N_i| at W(0), features ordinary for",
+                f"{CORE}, eq. (26), (247)",
+            ),
+            "learned_features": column(
+                float,
+                at_least(0),
+                "features",
+                "mean over neurons of |N_i| after training: features with absolute cosine >= 1/sqrt(d)",
+                f"{CORE}, eq. (12)-(14)",
+            ),
+            "lucky_pure_share": column(
+                float,
+                SHARE,
+                "1",
+                "share of the neurons lucky for the minority feature that end pure in it (absolute cosine > 0.9); null where there is none",
+                f"{CORE}, Thm. 3.1",
+                nullable=True,
+            ),
+        },
+        unique=["d", "m", "d1", "ratio", "seed"],
+    ),
+    "scaling_exponents": schema(
+        {
+            "quantity": column(
+                str,
+                pa.Check.isin(
+                    [
+                        "lucky_probability",
+                        "ordinary_features",
+                        "pure_minority_share",
+                        "single_minority_share",
+                        "learned_features",
+                    ]
+                ),
+                "",
+                "what is fitted: columns of the tables above; a share is the number of neurons over m",
+            ),
+            "ratio": SIZES["ratio"],
+            "d1_power": column(float, at_least(1), "1", "exponent of d1 = d^power; null at initialisation", nullable=True),
+            "d_low": column("int64", at_least(3), "features", "smallest d of the fit"),
+            "d_high": column("int64", at_least(3), "features", "largest d of the fit"),
+            "log_power": column(
+                float,
+                None,
+                "1",
+                "power of log d divided out before the fit: 0, or -1/2, the factor that eq. (238) has and eq. (239) drops",
+                f"{CORE}, eq. (238), (239)",
+            ),
+            "exponent": column(float, None, "1", "fitted exponent of the quantity in d"),
+            "ci_low": column(
+                float,
+                None,
+                "1",
+                "lower end of its 95 % interval: random-effects regression of logarithms, Student with n - 2 degrees of freedom",
+            ),
+            "ci_high": column(float, None, "1", "upper end"),
+            "n": column(
+                "int64", at_least(3), "points", "points of the fit: a d at initialisation, a size (d, m) after training"
+            ),
+            "left_out": column("int64", at_least(0), "points", "points left out because nothing was seen there"),
+            "bound": column(float, None, "1", "the exponent of the bound", f"{CORE}, Lemma B.2, Thm. 3.1"),
+            "bound_side": column(str, pa.Check.isin(["at least", "at most"]), "", "which side the bound allows"),
+            "consistent": column(bool, None, "", "false where the whole interval lies on the side that the bound forbids"),
+        },
+        unique=["quantity", "ratio", "d1_power", "d_low", "log_power"],
     ),
 }
 

@@ -52,11 +52,6 @@ rule aggregate_trajectories:
 rule aggregate_heatmap:
     input:
         cells=files_of("heatmap", "encoders", "safetensors", trained_only=True),
-        latents=[
-            f"{RESULTS}/latents/heatmap/{path}"
-            for cell in STUDIES["heatmap"].cells()
-            for path in STUDIES["heatmap"].latent_paths(cell.eps_min)
-        ],
         code=code("alignment_map"),
     output:
         f"{RESULTS}/tables/alignment_heatmap.parquet",
@@ -71,10 +66,33 @@ rule aggregate_heatmap:
     params:
         study=lambda wildcards: STUDIES["heatmap"].model_dump_json(by_alias=True),
         encoders=lambda wildcards: f"{RESULTS}/encoders/heatmap",
-        latents=lambda wildcards: f"{RESULTS}/latents/heatmap",
+        draws=STUDIES["heatmap"].draws,
     shell:
         "python -m rarefeat.alignment_map --study {params.study:q} --encoders {params.encoders:q}"
-        " --latents {params.latents:q} --output {output:q} 2>&1 | tee {log:q}"
+        " --draws {params.draws:q} --output {output:q} 2>&1 | tee {log:q}"
+
+
+# The reduced simulator of the study `paper` against the direct one.
+rule aggregate_cross_check:
+    input:
+        reduced=f"{RESULTS}/tables/paper_grid.parquet",
+        direct=f"{RESULTS}/tables/direct_grid.parquet",
+        code=code("cross_check"),
+    output:
+        f"{RESULTS}/tables/cross_check.parquet",
+    log:
+        f"{RESULTS}/logs/aggregate/cross_check.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/aggregate/cross_check.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        study=STUDIES["direct"].model_dump_json(by_alias=True),
+    shell:
+        "python -m rarefeat.cross_check --reduced {input.reduced:q} --direct {input.direct:q} --study {params.study:q}"
+        " --output {output:q} 2>&1 | tee {log:q}"
 
 
 # Commit, machine and date: made when a product is, and read by nothing.
@@ -102,6 +120,9 @@ rule summarise:
                 "paper_grid",
                 "paper_trends",
                 "paper_trajectories",
+                "direct_trends",
+                "cross_check",
+                "scaling_exponents",
                 "neighbour_trends",
                 "neighbour_trajectories",
                 "without_bias_trends",

@@ -9,13 +9,19 @@ from snakemake.utils import min_version
 from rarefeat import figures
 from rarefeat.config import parse as typed
 from rarefeat.figures import FIGURES
-from rarefeat.files import RarefeatError
+from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
+from rarefeat.sizes import trained_cells
 
 min_version("9.19")
 
 # Jobs use the Python that runs snakemake, whether or not its environment is activated.
-shell.prefix(f"PATH='{os.path.dirname(sys.executable)}':$PATH; set -euo pipefail; ")
+# A training frees and takes the same megabytes at every step; glibc would hand them back to the system each time, which costs
+# half of the speed as soon as two jobs do it at once.
+shell.prefix(
+    f"export PATH='{os.path.dirname(sys.executable)}':$PATH"
+    " MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824; set -euo pipefail; "
+)
 
 
 container: "docker://python:3.11-slim"
@@ -41,16 +47,22 @@ def checked_config():
 
 CONFIG = checked_config()
 RESULTS = CONFIG.results
-STUDIES = CONFIG.studies
+# Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
+STUDIES = CONFIG.studies | CONFIG.scaling.studies()
 ARMS = {(name, arm.label): arm for name, study in STUDIES.items() for arm in study.arms}
 
 TABLES = [
     *expand(
         f"{RESULTS}/tables/{{study}}_{{table}}.parquet",
-        study=STUDIES,
+        study=CONFIG.studies,
         table=["grid", "summary", "trends", "trajectories"],
     ),
     f"{RESULTS}/tables/alignment_heatmap.parquet",
+    f"{RESULTS}/tables/cross_check.parquet",
+    *expand(
+        f"{RESULTS}/tables/{{table}}.parquet",
+        table=["lucky_sets", "scaling", "scaling_exponents"],
+    ),
 ]
 PRODUCTS = [
     *TABLES,
@@ -83,6 +95,14 @@ def of_study(part):
     )
 
 
+def draws_of(wildcards):
+    return STUDIES[wildcards.study].draws
+
+
+def simulator_of(wildcards):
+    return STUDIES[wildcards.study].simulator
+
+
 def arm_of(wildcards):
     return ARMS[wildcards.study, wildcards.arm].model_dump_json()
 
@@ -92,6 +112,17 @@ def files_of(name, kind, suffix, trained_only=False):
     study = STUDIES[name]
     chosen = [cell for cell in study.cells() if cell.arm.trained or not trained_only]
     return [f"{RESULTS}/{kind}/{name}/{path}" for path in study.paths(chosen, suffix)]
+
+
+def scaling_encoders(wildcards):
+    """Encoders of the sizes whose lucky sets are large enough, once these have been counted."""
+    counted = checkpoints.lucky_sets.get().output[0]
+    cells = trained_cells(CONFIG.scaling, read_table(counted).to_pandas())
+    return [
+        f"{RESULTS}/encoders/{name}/{path}"
+        for name, chosen in cells.items()
+        for path in STUDIES[name].paths(chosen, "safetensors")
+    ]
 
 
 def encoder_of(wildcards):

@@ -16,11 +16,13 @@ rule pretrain:
         mem_mb=4000,
         runtime=60,
     params:
+        draws=draws_of,
+        simulator=simulator_of,
         data=of_study("data"),
         training=of_study("training"),
         arm=arm_of,
     shell:
-        "python -m rarefeat.pretrain --study {wildcards.study} --data {params.data:q} --training {params.training:q}"
-        " --arm {params.arm:q} --sigma {wildcards.sigma} --seeds {wildcards.block} --latents {input.latents:q}"
+        "python -m rarefeat.pretrain --study {params.draws:q} --simulator {params.simulator} --data {params.data:q}"
+        " --training {params.training:q} --arm {params.arm:q} --sigma {wildcards.sigma} --seeds {wildcards.block} --latents {input.latents:q}"
         " --encoder {output.encoder:q} --trajectory {output.trajectory:q}"
         " 2>&1 | tee {log:q}"

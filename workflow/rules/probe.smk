@@ -15,15 +15,16 @@ rule probe:
         mem_mb=4000,
         runtime=20,
     params:
+        draws=draws_of,
+        simulator=simulator_of,
         data=of_study("data"),
         training=of_study("training"),
         arm=arm_of,
-        simulator=lambda wildcards: STUDIES[wildcards.study].simulator,
         encoder=lambda wildcards, input: (
             f"--encoder '{input.encoder}'" if input.encoder else ""
         ),
     shell:
-        "python -m rarefeat.probe --study {wildcards.study} --data {params.data:q} --training {params.training:q}"
-        " --arm {params.arm:q} --eps-min {wildcards.eps_min} --sigma {wildcards.sigma} --seeds {wildcards.block}"
-        " --simulator {params.simulator} --latents {input.latents:q} {params.encoder} --output {output:q}"
+        "python -m rarefeat.probe --study {params.draws:q} --simulator {params.simulator} --data {params.data:q}"
+        " --training {params.training:q} --arm {params.arm:q} --eps-min {wildcards.eps_min} --sigma {wildcards.sigma} --seeds {wildcards.block}"
+        " --latents {input.latents:q} {params.encoder} --output {output:q}"
         " 2>&1 | tee {log:q}"

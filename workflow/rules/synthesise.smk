@@ -13,8 +13,9 @@ rule synthesise:
         mem_mb=2000,
         runtime=10,
     params:
+        draws=draws_of,
         data=of_study("data"),
     shell:
-        "python -m rarefeat.synthesise --study {wildcards.study} --data {params.data:q}"
+        "python -m rarefeat.synthesise --study {params.draws:q} --data {params.data:q}"
         " --eps-min {wildcards.eps_min} --seeds {wildcards.block} --output {output:q}"
         " 2>&1 | tee {log:q}"

@@ -28,15 +28,15 @@ def infonce_floor(signs: Tensor) -> Tensor:
     return (distance < 0.5).sum(-1).double().log().mean(-1)
 
 
-def gradient(tokens: Tensor, attention: Tensor, pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
-    """Gradient of eq. (1) with respect to w_i, i.e. eq. (21) divided by tau: -> (S, m, d1).
+def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
+    """Gradient of eq. (1), i.e. eq. (21) divided by tau: d loss / d w_i = sum over the anchors' attended tokens of c_i z.
 
     Args:
-        tokens, attention, pre: of the anchors X, (S, K, L, d1), (S, K, L, L), (S, K, L, m).
-        bias: (S, m). f_y: embeddings of the second views, (S, K, m). logits: (S, K, K).
+        pre: of the anchors X, (S, K, L, m). bias: (S, m). f_y: embeddings of the second views, (S, K, m). logits: (S, K, K).
+
+    Returns:
+        c, (S, K, L, m): one coefficient for each attended token of the anchors and each neuron.
     """
-    S, K, L, d1 = tokens.shape
+    K = logits.shape[-1]
     error = logits - torch.eye(K, dtype=logits.dtype, device=logits.device)
-    coefficient = (product(error, f_y) / (K * tau))[:, :, None, :] * (pre.abs() >= bias[:, None, None, :])
-    per_token = product(attention.mT, coefficient).view(S, K * L, -1)
-    return product(per_token.mT, tokens.reshape(S, K * L, d1))
+    return (product(error, f_y) / (K * tau))[:, :, None, :] * (pre.abs() >= bias[:, None, None, :])

@@ -1,4 +1,8 @@
-"""The encoder of eq. (4): identity attention, one layer of BReLU neurons, summed over the tokens."""
+"""The encoder of eq. (4): identity attention, one layer of BReLU neurons, summed over the tokens.
+
+Tokens have P coordinates and weights the first p <= P of them: those beyond take part in the attention
+alone (core/simulators.py).
+"""
 
 import torch
 from torch import Tensor
@@ -7,8 +11,16 @@ from rarefeat.core.products import product
 
 
 def attention(tokens: Tensor) -> Tensor:
-    """Attention weights with W_Q = W_K = W_V = I, (S, n, L, d1) -> (S, n, L, L): row r is softmax_s <x_r, x_s>."""
-    return torch.softmax(product(tokens, tokens.mT), dim=-1)
+    """Attention weights with W_Q = W_K = W_V = I, (S, n, L, P) -> (S, n, L, L): row r is softmax_s <x_r, x_s>."""
+    scores = product(tokens, tokens.mT)
+    # torch.softmax takes five times as long for rows of a few tokens.
+    exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return exponentials / exponentials.sum(-1, keepdim=True)
+
+
+def attend(tokens: Tensor) -> Tensor:
+    """Attended tokens z_X^(r) = sum_s attention_rs x_s, (S, n, L, P) -> (S, n, L, P)."""
+    return product(attention(tokens), tokens)
 
 
 def brelu(s: Tensor, b: Tensor | float) -> Tensor:
@@ -17,21 +29,17 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
     return s - torch.clamp(s, min=-b, max=b)
 
 
-def pre_activations(tokens: Tensor, attention: Tensor, weights: Tensor) -> Tensor:
-    """<w_i, z_X^(r)>, (S, n, L, d1), (S, n, L, L), (S, m, d1) -> (S, n, L, m).
-
-    The tokens are mixed after the projection, in m dimensions instead of d1.
-    """
-    S, n, L, d1 = tokens.shape
-    projected = product(tokens.reshape(S, n * L, d1), weights.mT).view(S, n, L, -1)
-    return product(attention, projected)
+def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
+    """<w_i, z_X^(r)>, (S, n, L, P), (S, m, p) -> (S, n, L, m)."""
+    seen = attended[..., : weights.shape[-1]].flatten(1, 2)
+    return product(seen, weights.mT).unflatten(1, attended.shape[1:3])
 
 
 def respond(pre: Tensor, bias: Tensor) -> Tensor:
     """f(X) = (h_1, ..., h_m) from pre-activations, (S, n, L, m), (S, m) -> (S, n, m)."""
-    return brelu(pre, bias[:, None, None, :]).sum(2)
+    return sum(brelu(pre, bias[:, None, None, :]).unbind(2))
 
 
 def embed(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """f(X), (S, n, L, d1), (S, m, d1), (S, m) -> (S, n, m)."""
-    return respond(pre_activations(tokens, attention(tokens), weights), bias)
+    """f(X), (S, n, L, P), (S, m, p), (S, m) -> (S, n, m)."""
+    return respond(pre_activations(attend(tokens), weights), bias)

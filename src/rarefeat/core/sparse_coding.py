@@ -5,8 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-from rarefeat.core.products import aligned
-
 
 def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
     """eps_j of Definition 3.1, (d,): 1 for the majority features, then eps_min * minority[k] for each minority feature."""
@@ -49,13 +47,3 @@ def latent_pairs(n: int, L: int, probability: Tensor, generator: torch.Generator
 def aggregated_sign(latents: Tensor) -> Tensor:
     """sign sum_l z^(l), what a positive pair shares (Assumption 3.4): (..., L, d) -> (..., d)."""
     return latents.sum(-2).sign()
-
-
-def tokens(noise: Tensor, latents: Tensor, dictionary: Tensor, sigma: float) -> Tensor:
-    """M z + sigma xi, written over `noise`: (S, q, d1) standard normals, (S, q, d) float latents, (S, d1, d) -> (S, q, d1)."""
-    for xi, z, M in zip(noise, latents, dictionary, strict=True):
-        x = aligned(xi)
-        torch.addmm(x, aligned(z), aligned(M).T, beta=sigma, out=x)
-        if x is not xi:
-            xi.copy_(x)
-    return noise

@@ -1,0 +1,92 @@
+"""What the reduced simulator costs, as ratios measured in one run: against the direct one, over d1, and part by part.
+
+Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128), dense arm, on one thread, ten replicas at once. Rounds
+are interleaved and medians of the rounds' ratios are printed, because machines are shared and noisy. The parts are timed by
+wrapping the functions that pretrain calls; `normals` is a part of `tokens`.
+"""
+
+import argparse
+import collections
+import functools
+import math
+import statistics
+import time
+
+import torch
+
+from rarefeat import pretrain as stage
+from rarefeat.config import Arm, load
+from rarefeat.core import simulators
+from rarefeat.core.randomness import generator
+from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+
+NSR = 1.25
+PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "pre_activations"), (stage, "respond"), (stage, "logits"),
+         (stage, "coefficients"), (simulators.Reduced, "step"), (simulators, "normals")]  # fmt: skip
+
+
+def milliseconds(simulator: str, study, train: torch.Tensor, d1: int, steps: int) -> float:
+    """Milliseconds per replica-step of one training of `steps` steps."""
+    data = study.data.model_copy(update={"d1": d1})
+    training = study.training.model_copy(update={"T": steps, "sigma_0": study.training.sigma_0 * math.sqrt(500 / d1)})
+    start = time.perf_counter()
+    seeds = list(range(len(train)))
+    stage.pretrain("benchmark", simulator, data, training, Arm(arm="dense"), math.sqrt(NSR / d1), seeds, train)
+    return 1e3 * (time.perf_counter() - start) / steps / len(train)
+
+
+def parts(study, train: torch.Tensor, steps: int) -> dict[str, float]:
+    """Microseconds per replica-step of each part of the reduced simulator's step, and of the whole."""
+    spent = collections.Counter()
+
+    def timed(name, function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            start = time.perf_counter()
+            result = function(*args, **kwargs)
+            spent[name] += time.perf_counter() - start
+            return result
+
+        return wrapper
+
+    originals = [(owner, name, getattr(owner, name)) for owner, name in PARTS]
+    for owner, name, function in originals:
+        setattr(owner, name, timed(name, function))
+    whole = 1e3 * milliseconds("reduced", study, train, study.data.d1, steps)
+    for owner, name, function in originals:
+        setattr(owner, name, function)
+    return {name: 1e6 * seconds / steps / len(train) for name, seconds in spent.items()} | {"whole step": whole}
+
+
+def main() -> None:
+    """Print medians over rounds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="config/config.yaml")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--replicas", type=int, default=10)
+    args = parser.parse_args()
+
+    torch.set_num_threads(1)
+    study = load(args.config).studies["paper"]
+    probability = activation_probability(frequencies(study.data.d, study.data.minority, 0.5), study.data.C)
+    draws = [generator("benchmark", seed, "train") for seed in range(args.replicas)]
+    train = torch.stack([latent_pairs(study.data.N, study.data.L, probability, draw) for draw in draws])
+
+    widths = [500, 10**3, 10**4, 10**5, 10**6]
+    rounds = []
+    for _ in range(args.rounds):
+        reduced = [milliseconds("reduced", study, train, d1, args.steps) for d1 in widths]
+        direct = milliseconds("direct", study, train, 500, args.steps)
+        rounds.append((*reduced, direct, direct / reduced[0], *(cost / reduced[1] for cost in reduced[2:])))
+    names = [*(f"reduced, ms, d1 = {d1}" for d1 in widths), "direct, ms, d1 = 500", "direct / reduced at d1 = 500"]
+    names += [f"d1 = {d1} / d1 = 1000" for d1 in widths[2:]]
+    for name, values in zip(names, zip(*rounds, strict=True), strict=True):
+        print(f"{name:32} {statistics.median(values):8.3f}   [{min(values):.3f}, {max(values):.3f}]")
+    profiles = [parts(study, train, args.steps) for _ in range(args.rounds)]
+    for name in sorted(profiles[0], key=lambda name: -profiles[0][name]):
+        print(f"{name:32} {statistics.median(profile[name] for profile in profiles):8.1f} us")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Two simulators of one law, behind one interface: every token in R^d1, or in the few coordinates that the encoder can see.
+
+A simulator fixes the coordinates of tokens and weights. Whatever else there is (attention, encoder, objective, masks by neuron,
+metrics, probe) is written once and works in the coordinates of either.
+"""
+
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from rarefeat.core.products import COLUMNS, aligned, aligned_empty, product
+from rarefeat.core.randomness import generator
+from rarefeat.core.sparse_coding import dictionary
+from rarefeat.files import RarefeatError
+
+Generators = list[torch.Generator]
+DIVERGED = "training diverged: the weights are no longer finite; lower eta or T"
+# Relative to the diagonal: rounding of float32 products makes a singular Gram matrix indefinite by some 1e-7.
+JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)
+
+
+class Simulator(Protocol):
+    """Coordinates for S replicas. Weights have p of them, tokens P >= p: those beyond p take part in the attention alone."""
+
+    dictionary: Tensor
+    """M, (S, p, d)."""
+
+    def weights(self, sigma_0: float, generators: Generators) -> Tensor:
+        """W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1: -> (S, m, p)."""
+
+    def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        """M z + xi with fresh xi ~ N(0, sigma^2 I), one generator a replica: (S, n, L, d) -> (S, n, L, P)."""
+
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+        """W(t+1) = decay W(t) + sum over the anchors' attended tokens z of descent z^T.
+
+        Args:
+            weights: (S, m, p). descent: (S, K, L, m), minus eta times contrastive.coefficients. attended: (S, K, L, P).
+        """
+
+
+def make_simulator(kind: Literal["direct", "reduced"], study: str, d: int, d1: int, m: int, seeds: list[int]) -> Simulator:
+    """The simulator of that name for m neurons and one replica per seed."""
+    if kind == "reduced":
+        return Reduced(d, d1, m, len(seeds))
+    return Direct(torch.stack([dictionary(d1, d, generator(study, seed, "dictionary")) for seed in seeds]), m)
+
+
+class Direct:
+    """Every token in R^d1, p = P = d1: any mask, any dictionary (S, d1, d)."""
+
+    def __init__(self, dictionary: Tensor, m: int):
+        self.dictionary = dictionary
+        self.m = m
+
+    def weights(self, sigma_0: float, generators: Generators) -> Tensor:
+        """See Simulator."""
+        d1 = self.dictionary.shape[1]
+        return sigma_0 * torch.stack([torch.randn(self.m, d1, generator=g) for g in generators])
+
+    def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        """See Simulator."""
+        S, n, L, d = latents.shape
+        noise = normals(S, n * L, self.dictionary.shape[1], generators)
+        # The product is added where the noise lies, replica by replica, which saves a pass over the tokens.
+        for x, z, M in zip(noise, latents.reshape(S, n * L, d), aligned(self.dictionary), strict=True):
+            torch.addmm(x, z.clone(), M.T, beta=sigma, out=x)
+        return noise.view(S, n, L, -1)
+
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+        """See Simulator."""
+        return decay * weights + product(descent.flatten(1, 2).mT, attended.flatten(1, 2))
+
+
+class Reduced:
+    """The same law for Gaussian W(0), orthonormal M, isotropic noise and masks by neuron, at a cost that does not know d1.
+
+    Weights are [A, F]: A = W M, (S, m, d), and a factor F of the Gram matrix of what is left, F F^T = W (I - M M^T) W^T. A
+    token is [M^T x, v, t]: its feature coordinates, its coordinates v in the span of the weights' complement part, and a row
+    of a Bartlett factor, which carries the inner products among the L tokens of its sample in the nu = d1 - d - q dimensions
+    beyond.
+    p = d + q and P = p + min(L, nu) with q = min(m, d1 - d). Where d1 - d <= m nothing lies beyond: this is then the direct
+    simulator in rotated coordinates. Derivation, and what is exact: docs/reduced.md.
+    """
+
+    def __init__(self, d: int, d1: int, m: int, S: int):
+        self.d, self.m, self.n = d, m, d1 - d
+        # Coordinates that no weight sees do no harm, and matrix products like multiples of eight.
+        self.q = min(m + -(d + m) % COLUMNS, self.n)
+        self.nu = self.n - self.q
+        self.p = d + self.q
+        self.dictionary = torch.eye(self.p, d).repeat(S, 1, 1)
+
+    def weights(self, sigma_0: float, generators: Generators) -> Tensor:
+        """See Simulator: A is Gaussian and F a Bartlett factor of Wishart_m(d1 - d, I)."""
+        features = torch.stack([torch.randn(self.m, self.d, generator=g) for g in generators])
+        return sigma_0 * self.join(features, bartlett(self.m, self.n, generators))
+
+    def join(self, features: Tensor, complement: Tensor) -> Tensor:
+        """[A, F], F with zeros up to its q columns: (S, m, d), (S, m, at most q) -> (S, m, p)."""
+        return pad(torch.cat([features, complement], -1), (0, self.p - self.d - complement.shape[-1]))
+
+    def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        """See Simulator."""
+        S, n, L, d = latents.shape
+        beyond = min(L, self.nu)
+        noise = normals(S, n * L, self.p + beyond, generators).view(S, n, L, -1)
+        if beyond:
+            scale = torch.cat([torch.full((L, self.p), sigma), sigma * torch.ones(L, beyond).tril(-1)], 1)
+            noise *= scale
+            noise[..., self.p :].diagonal(dim1=-2, dim2=-1).copy_(sigma * chi(n, beyond, self.nu, generators))
+        else:
+            noise *= sigma
+        noise[..., :d] += latents
+        return noise
+
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+        """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/reduced.md)."""
+        moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
+        if not self.nu:
+            return moved
+        # What the anchors add beyond the span: its scatter is known, its direction is isotropic.
+        beyond = product(attended[..., self.p :].mT, descent).flatten(1, 2)
+        scatter = product(beyond.mT, beyond).double() / self.nu
+        fresh = product(factor(scatter), bartlett(self.m, self.nu, generators).double())
+        within = moved[..., self.d :].double()
+        gram = product(within, within.mT) + product(fresh, fresh.mT)
+        return self.join(moved[..., : self.d], factor(gram).float())
+
+
+def lift(weights: Tensor, d: int, d1: int, generators: Generators) -> tuple[Tensor, Tensor]:
+    """Weights of the reduced simulator in R^d1, exact in law at one time: -> weights (S, m, d1) and dictionary (S, d1, d).
+
+    W = A M^T + F Q^T with [M, Q] a uniform orthonormal frame, one generator a replica. weights (S, m, p).
+    """
+    frames = torch.stack([dictionary(d1, weights.shape[-1], g) for g in generators])
+    return product(weights, frames.mT), frames[..., :d].contiguous()
+
+
+def normals(S: int, rows: int, columns: int, generators: Generators) -> Tensor:
+    """Standard normals, (S, rows, columns), one generator a replica."""
+    noise = aligned_empty(S, rows, columns)
+    for buffer, g in zip(noise, generators, strict=True):
+        buffer.normal_(generator=g)
+    return noise
+
+
+def chi(n: int, columns: int, dof: int, generators: Generators) -> Tensor:
+    """Chi variables with dof, dof - 1, ... degrees of freedom in the columns: -> (S, n, columns).
+
+    Marsaglia & Tsang 2000 on whole tensors; what it rejects, few draws and small dof are left to torch, which goes one by one.
+    """
+    shape = ((dof - torch.arange(columns)) / 2).expand(n, -1)
+    if n == 1 or dof - columns < 20:
+        return (2 * torch.stack([torch._standard_gamma(shape, generator=g) for g in generators])).sqrt_()
+    x = torch.stack([torch.randn(n, columns, generator=g) for g in generators])
+    u = torch.stack([torch.rand(n, columns, generator=g) for g in generators])
+    d = shape - 1 / 3
+    v = (1 + x / (3 * d.sqrt())) ** 3
+    rejected = ~(u.log() < x.square() / 2 + d * (1 - v + v.log()))
+    gamma = d * v
+    for replica in rejected.flatten(1).any(1).nonzero().flatten().tolist():
+        again = rejected[replica]
+        gamma[replica, again] = torch._standard_gamma(shape[again], generator=generators[replica])
+    return (2 * gamma).sqrt_()
+
+
+def bartlett(rows: int, dof: int, generators: Generators) -> Tensor:
+    """Lower-trapezoidal T, (S, rows, min(rows, dof)), with T T^T ~ Wishart(dof, I); singular where dof < rows."""
+    columns = min(rows, dof)
+    T = normals(len(generators), rows, columns, generators).tril_(-1)
+    T.diagonal(dim1=-2, dim2=-1).copy_(chi(1, columns, dof, generators)[:, 0])
+    return T
+
+
+def factor(gram: Tensor) -> Tensor:
+    """Lower-triangular F with F F^T = gram, float64 (S, m, m), for any positive semi-definite matrix.
+
+    Where Cholesky fails, rows are scaled to unit diagonal, so that neurons of very different norm do not disturb each other
+    and a dead one keeps its row of zeros, and the smallest jitter relative to that diagonal that lets it pass is added.
+    """
+    F, info = torch.linalg.cholesky_ex(gram)
+    for replica in info.nonzero().flatten().tolist():
+        scale = gram[replica].diagonal().sqrt()
+        safe = torch.where(scale > 0, scale, 1.0)
+        unit = (gram[replica] / (safe[:, None] * safe)).fill_diagonal_(1.0)
+        tries = (torch.linalg.cholesky_ex(unit + jitter * torch.eye(len(unit), dtype=unit.dtype)) for jitter in JITTERS)
+        passed = next((part for part, failed in tries if not failed), None)
+        if passed is None or not scale.isfinite().all():
+            raise RarefeatError(DIVERGED)
+        F[replica] = scale[:, None] * passed
+    return F
