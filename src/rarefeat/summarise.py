@@ -145,7 +145,7 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
     """The whole summary from the tables by name."""
     nsr = dict(tables["paper_grid"][["sigma", "nsr"]].drop_duplicates().itertuples(index=False))
     seeds = tables["paper_grid"]["seed"].nunique()
-    lines = ["# Measured summary", "", f"{seeds} seeds a cell; 95 % Student intervals over seeds."]
+    lines = ["# Measured summary", "", f"{seeds} seeds a cell of the study `paper`; 95 % Student intervals over seeds."]
     for figure, metrics in SHOWN.items():
         trends = tables["paper_trends"]
         trends = trends[(trends["grid"] == FIGURES[figure].block) & trends["metric"].isin(metrics)]
@@ -153,7 +153,7 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
         lines += ["", f"## {figure}", "", *markdown(trend_rows(trends.loc[order.sort_values(kind="stable").index], nsr))]
     direct = tables["direct_trends"]
     direct = direct[(direct["grid"] == "arms") & direct["metric"].isin(SHOWN["arms"])]
-    lines += ["", "## arms, study direct", "", *markdown(trend_rows(direct, nsr))]
+    lines += ["", f"## arms, study direct, {direct['n'].max()} seeds", "", *markdown(trend_rows(direct, nsr))]
     check = tables["cross_check"]
     lines += [
         "",
@@ -167,13 +167,15 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
     lines += ["", "## scaling", "", *markdown(exponent_rows(tables["scaling_exponents"]))]
     for study in ("neighbour", "without_bias"):
         trends = tables[f"{study}_trends"]
+        seeds = tables[f"{study}_trajectories"]["seed"].nunique()
         lines += [
             "",
-            f"## neighbour_regime, study {study}",
+            f"## neighbour_regime, study {study}, {seeds} seeds",
             "",
             *markdown(trend_rows(trends[trends["metric"].isin(REGIME)], nsr)),
         ]
-    lines += ["", "## alignment_heatmap", "", *markdown(heatmap_rows(tables["alignment_heatmap"]))]
+    heatmap = tables["alignment_heatmap"]
+    lines += ["", f"## alignment_heatmap, {heatmap['seed'].nunique()} seeds", "", *markdown(heatmap_rows(heatmap))]
     for study in ("paper", "neighbour", "without_bias"):
         rows = convergence_rows(tables[f"{study}_trajectories"])
         lines += ["", f"## Convergence of the dense arm, study {study}", "", *markdown(rows)]
