@@ -35,7 +35,7 @@ def measure(job: tuple) -> dict:
     training = study.training.model_copy(update={"lambda_": lambda_, "bias": bias, "T": max(STEPS)})
     seeds = list(range(5))
     latents = synthesise("choose_regime", data, 1.0, seeds)
-    _, rows = pretrain("choose_regime", "direct", data, training, Arm(arm="dense"), 0.05, seeds, latents["train"])
+    _, rows = pretrain("choose_regime", "direct", data, training, [Arm(arm="dense")], 0.05, seeds, latents["train"])
     mean = pd.DataFrame(rows).groupby(["metric", "step"])["value"].mean()
     excess = mean["loss"] - mean["loss_floor"]
     # The loss of one batch is noisy: average the recorded steps of the last third of a decade.

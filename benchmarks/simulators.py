@@ -31,7 +31,7 @@ def milliseconds(simulator: str, study, train: torch.Tensor, d1: int, steps: int
     training = study.training.model_copy(update={"T": steps, "sigma_0": study.training.sigma_0 * math.sqrt(500 / d1)})
     start = time.perf_counter()
     seeds = list(range(len(train)))
-    stage.pretrain("benchmark", simulator, data, training, Arm(arm="dense"), math.sqrt(NSR / d1), seeds, train)
+    stage.pretrain("benchmark", simulator, data, training, [Arm(arm="dense")], math.sqrt(NSR / d1), seeds, train)
     return 1e3 * (time.perf_counter() - start) / steps / len(train)
 
 

@@ -71,13 +71,12 @@ def main() -> None:
     study = study.model_copy(update={"training": study.training.model_copy(update={"T": args.steps})})
     seeds, sigma = list(range(args.replicas)), 0.05
     latents = synthesise("benchmark", study.data, 0.5, seeds)
-    arm = Arm(arm="dense")
     square = torch.randn(2048, 2048)
     noise = torch.empty(2 * study.training.K * study.data.L * study.data.d1)
     draws = generator("benchmark", 0, "noise")
 
     def train() -> None:
-        pretrain("benchmark", "direct", study.data, study.training, arm, sigma, seeds, latents["train"])
+        pretrain("benchmark", "direct", study.data, study.training, [Arm(arm="dense")], sigma, seeds, latents["train"])
 
     rounds = []
     for _ in range(args.rounds):

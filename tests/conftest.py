@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from rarefeat.config import Arm, Data, Training
+from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.pretrain import batches
+from rarefeat.pretrain import Encoder, batches, pretrain
+from rarefeat.probe import probe
 from rarefeat.synthesise import synthesise
 
 torch.set_num_threads(1)
@@ -59,6 +61,22 @@ def tokens_of_step(study: str, data: Data, training: Training, sigma: float, see
         noise = torch.empty(2, training.K, data.L, data.d1).normal_(generator=noise_generator)
     z = latents["train"][0, indices].transpose(0, 1).double()
     return z @ dictionaries(study, data, [seed])[0].double().T + sigma * noise.double()
+
+
+def embed(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """f(X), (S, n, L, P), (S, m, p), (S, m) -> (S, n, m)."""
+    return respond(pre_activations(attend(tokens), weights), bias)
+
+
+def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[Encoder, list[dict]]:
+    """`pretrain` of one arm alone."""
+    encoders, rows = pretrain(study, simulator, data, training, [arm], *rest)
+    return encoders[arm.label], rows
+
+
+def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, encoder) -> list[dict]:
+    """`probe` of one arm alone, whose encoder is weights and bias."""
+    return probe(study, simulator, data, training, [arm], sigma, seeds, latents, {arm.label: encoder})
 
 
 @pytest.fixture(params=list(ARMS), ids=[name.replace(" ", "_").replace(",", "") for name in ARMS])

@@ -22,12 +22,12 @@ def rows():
     """Random metrics for every cell of the quick grid, as the probe writes them."""
     rng = np.random.default_rng(0)
     parts = []
-    for cell in STUDY.cells():
-        keys = {"eps_min": cell.eps_min, "sigma": cell.sigma, "nsr": cell.sigma**2 * 60, "arm": cell.arm.arm}
-        keys |= {"alpha": cell.arm.alpha, "simulator": "direct"}
+    for point, arm in ((at, arm) for at in STUDY.points() for arm in at.arms):
+        keys = {"eps_min": point.eps_min, "sigma": point.sigma, "nsr": point.sigma**2 * 60, "arm": arm.arm}
+        keys |= {"alpha": arm.alpha, "simulator": "direct"}
         for seed in SEEDS:
             metrics = dict(zip(METRICS, rng.uniform(0, 1, len(METRICS)), strict=True))
-            metrics["mask_minority_overlap"] = None if cell.arm.arm == "dense" else metrics["mask_minority_overlap"]
+            metrics["mask_minority_overlap"] = None if arm.arm == "dense" else metrics["mask_minority_overlap"]
             parts.append(pa.Table.from_pylist([keys | {"seed": seed} | metrics]))
     return parts
 
@@ -50,7 +50,7 @@ def test_student_interval_covers_the_mean_as_often_as_it_says():
 
 def test_grid_rows_are_unique_sorted_and_ordered(rows):
     grid = grid_table(list(reversed(rows)))
-    assert len(grid) == len(STUDY.cells()) * len(SEEDS)
+    assert len(grid) == sum(len(point.arms) for point in STUDY.points()) * len(SEEDS)
     assert list(grid.columns)[:7] == ["eps_min", "sigma", "nsr", "arm", "alpha", "simulator", "seed"]
     assert grid.equals(grid.sort_values(["eps_min", "sigma", "arm", "alpha", "seed"], ignore_index=True))
     with pytest.raises(RarefeatError, match="table grid"):

@@ -2,14 +2,13 @@ import math
 
 import pytest
 import torch
-from conftest import dictionaries, tiny_data, tiny_training
+from conftest import dictionaries, pretrain_arm, tiny_data, tiny_training
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rarefeat.config import Arm
 from rarefeat.core.bias import follow, grow, stage_one_over
 from rarefeat.core.neurons import feature_share
-from rarefeat.pretrain import pretrain
 from rarefeat.synthesise import synthesise
 
 positive = st.floats(1e-3, 1e3)
@@ -21,8 +20,8 @@ def run(T, seeds=(5,), arm=Arm(arm="dense"), data=tiny_data(), **bias):  # noqa:
     seeds = list(seeds)
     training = tiny_training(T=T, K=12, eta=0.2, sigma_0=0.05, bias=bias)
     latents = synthesise(STUDY, data, 0.5, seeds)
-    encoder, trajectory = pretrain(STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"])
-    return encoder["weights"], encoder["bias"], encoder["T1"], dictionaries(STUDY, data, seeds), trajectory
+    encoder, trajectory = pretrain_arm(STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"])
+    return encoder.weights, encoder.bias, encoder.T1, dictionaries(STUDY, data, seeds), trajectory
 
 
 # Rules

@@ -25,15 +25,28 @@ def changed(path, value):
 
 def test_the_shipped_config_is_the_papers_grid():
     study = load("config/config.yaml").studies["paper"]
-    points = {(cell.eps_min, cell.sigma) for cell in study.cells() if cell.arm.arm in ("dense", "pruned_neuron")}
-    assert len(points) == 60
-    assert len(study.cells()) == len({cell.path for cell in study.cells()})
+    points = study.points()
+    assert len(points) == len({point.path for point in points}) == 60
+    assert all({"dense", "pruned_neuron"} <= {arm.arm for arm in point.arms} for point in points)
+
+
+def test_a_point_has_the_arms_of_every_block_that_holds_it():
+    for study in parse(RAW).studies.values():
+        for point in study.points():
+            named = {
+                name
+                for block in study.grid.values()
+                if point.eps_min in block.eps_min and point.sigma in block.sigma
+                for name in block.arms
+            }
+            assert [arm.label for arm in point.arms] == [arm.label for arm in study.arms if arm.arm in named]
+            assert point.trained == [arm for arm in point.arms if arm.trained]
 
 
 def test_the_quick_grid_is_smaller_and_has_the_same_studies():
     full, quick = load("config/config.yaml"), load("config/config.yaml", "config/quick.yaml")
     assert set(full.studies) == set(quick.studies)
-    assert all(len(quick.studies[name].cells()) <= len(full.studies[name].cells()) for name in full.studies)
+    assert all(len(quick.studies[name].points()) <= len(full.studies[name].points()) for name in full.studies)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +90,7 @@ def test_the_quick_grid_is_smaller_and_has_the_same_studies():
         ("scaling.ratio", [1.2], ["scaling.ratio.0", "less than or equal to 1"]),
         ("scaling.training", {"eta": -1}, ["scaling.training.eta", "greater than 0"]),
         ("scaling.data", {"C": 50}, ["C must be at most"]),
+        ("scaling.data", {"N": 100}, ["scaling: at d = 9", "training.K must not exceed data.N = 100"]),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_the_key_and_what_is_allowed(path, value, words):
@@ -130,7 +144,7 @@ def test_draws_are_keyed_by_the_name_of_the_study_where_no_other_is_given():
 def test_single_weights_may_be_pruned_in_a_study_that_is_direct():
     study = parse(RAW).studies["direct"]
     assert study.simulator == "direct"
-    assert any(cell.arm.arm == "pruned_weight" for cell in study.cells())
+    assert any(arm.arm == "pruned_weight" for point in study.points() for arm in point.arms)
 
 
 def test_scaling_is_a_reduced_study_for_each_size_that_can_be_trained():
@@ -148,6 +162,6 @@ def test_scaling_is_a_reduced_study_for_each_size_that_can_be_trained():
     for name, study in studies.items():
         assert study.simulator == "reduced"
         assert study.draws == name
-        assert {cell.eps_min for cell in study.cells()} == set(scaling.ratio)
-        assert all(cell.sigma**2 * study.data.d1 == pytest.approx(scaling.nsr) for cell in study.cells())
+        assert {point.eps_min for point in study.points()} == set(scaling.ratio)
+        assert all(point.sigma**2 * study.data.d1 == pytest.approx(scaling.nsr) for point in study.points())
     assert set(studies).isdisjoint(config.studies)

@@ -2,13 +2,13 @@ import math
 
 import pytest
 import torch
-from conftest import seeded
+from conftest import embed, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from rarefeat.core.contrastive import coefficients, infonce, infonce_floor, logits
-from rarefeat.core.encoder import attend, attention, embed, pre_activations, respond
+from rarefeat.core.encoder import attend, attention, pre_activations, respond
 
 TAUS = [0.3, 1.0, 2.5]
 

@@ -2,11 +2,11 @@ import math
 
 import pytest
 import torch
-from conftest import seeded
+from conftest import embed, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.core.encoder import attend, attention, brelu, embed, pre_activations, respond
+from rarefeat.core.encoder import attend, attention, brelu, pre_activations, respond
 
 finite = st.floats(-10, 10)
 thresholds = st.floats(0, 5)

@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from conftest import dictionaries, seeded
+from conftest import dictionaries, embed, probe_arm, seeded
 
 from rarefeat.config import Arm, Data, Training
-from rarefeat.core.encoder import embed
 from rarefeat.core.simulators import Direct, make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
-from rarefeat.probe import embed_pairs, probe
+from rarefeat.probe import embed_pairs
 from rarefeat.synthesise import synthesise
 
 SIZES = {"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700, "test_seed": 7}
@@ -27,8 +26,9 @@ def ideal(simulator: str, data: Data, sigma: float, bias: float | None = None) -
     """The probe's row for the dictionary as encoder, and the latents it saw."""
     latents = synthesise("probe", data, 0.3, [1])
     weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT.contiguous()
-    encoder = None if bias is None else (weights, torch.full((1, data.d), bias))
-    (row,) = probe("probe", simulator, data, TRAINING, Arm(arm="ideal"), sigma, [1], latents, encoder)
+    arm = Arm(arm="ideal" if bias is None else "dense")
+    encoder = weights, torch.full((1, data.d), bias or 0.0)
+    (row,) = probe_arm("probe", simulator, data, TRAINING, arm, sigma, [1], latents, encoder)
     return row, latents
 
 
@@ -60,7 +60,7 @@ def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
     latents = synthesise("probe", data, 0.3, [1])
     weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT[:, :-1].contiguous()
     encoder = weights, torch.zeros(1, 8)
-    (row,) = probe("probe", simulator, data, TRAINING, Arm(arm="ideal"), 0.0, [1], latents, encoder)
+    (row,) = probe_arm("probe", simulator, data, TRAINING, Arm(arm="dense"), 0.0, [1], latents, encoder)
     for name in ("balanced", "matched"):
         rate = (aggregated_sign(latents[f"test_{name}"][:, 0])[:, -1] != 0).double().mean().item()
         assert row[f"regression_mse_{name}"] == pytest.approx(rate, rel=0.05)
@@ -78,7 +78,7 @@ def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
 
 def test_the_ideal_arm_is_the_dictionary_without_a_bias(simulator):
     data = Data(**SIZES, L=3, minority=[1.0])
-    assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0]
+    assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {"arm": "ideal"}
 
 
 def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulator):
@@ -89,7 +89,10 @@ def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulat
     assert 0 < changed.sum() < len(changed)
     space = make_simulator(simulator, "probe", data.d, data.d1, 5, [1])
     weights, bias = space.weights(1.0, [seeded(3)]), torch.full((1, 5), 0.1)
-    both = embed_pairs(balanced, matched, space, weights, bias, 0.3, seeded(4))
+    # A second network beside the first changes nothing of it.
+    both, other = embed_pairs(balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, seeded(4))
+    for name in both:
+        torch.testing.assert_close(other[name], both[name][..., :2])
     for name, z in (("balanced", balanced), ("matched", matched)):
         # The same noise, drawn by the same chunks, whatever the latents.
         noise = seeded(4)
@@ -107,7 +110,7 @@ def test_embedding_pairs_of_the_direct_simulator_is_eq_4_on_tokens_written_out()
     M = dictionaries("probe", data, [1])
     weights, bias = torch.randn(1, 5, 40, generator=seeded(3)), torch.full((1, 5), 0.1)
     z = latents["test_balanced"]
-    value = embed_pairs(z, z, Direct(M, 5), weights, bias, 0.3, seeded(4))["balanced"]
+    value = embed_pairs(z, z, Direct(M, 5), [(weights, bias)], 0.3, seeded(4))[0]["balanced"]
     generator = seeded(4)
     noise = torch.cat([torch.randn(len(part), 2, 3, 40, generator=generator) for part in z.split(500)])
     x = (z.float() @ M[0].T + 0.3 * noise).flatten(0, 1)[None]

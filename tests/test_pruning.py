@@ -1,15 +1,14 @@
 import pytest
 import torch
-from conftest import dictionaries, initial_weights, seeded, tiny_data, tiny_training, tokens_of_step
+from conftest import dictionaries, embed, initial_weights, pretrain_arm, seeded, tiny_data, tiny_training, tokens_of_step
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rarefeat.config import Arm
 from rarefeat.core.contrastive import infonce
-from rarefeat.core.encoder import embed
 from rarefeat.core.pruning import neuron_mask, oracle_mask, smallest, weight_mask
 from rarefeat.core.sparse_coding import dictionary as draw_dictionary
-from rarefeat.pretrain import mask_of, pretrain
+from rarefeat.pretrain import mask_of
 from rarefeat.synthesise import synthesise
 
 ratios = st.floats(0, 0.999)
@@ -148,8 +147,8 @@ def trained(arm, T, **changes):
     """Weights (m, d1) and bias (m,) of one replica after T steps, and its dictionary."""
     data, training = DATA, tiny_training(T=T, **changes)
     latents = synthesise(STUDY, data, 0.5, [SEED])
-    encoder, _ = pretrain(STUDY, "direct", data, training, arm, SIGMA, [SEED], latents["train"])
-    return encoder["weights"][0], encoder["bias"][0], dictionaries(STUDY, data, [SEED])
+    encoder, _ = pretrain_arm(STUDY, "direct", data, training, arm, SIGMA, [SEED], latents["train"])
+    return encoder.weights[0], encoder.bias[0], dictionaries(STUDY, data, [SEED])
 
 
 def relative_error(value, right, start):

@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 import torch
-from conftest import ARMS, initial_weights, tiny_data
+from conftest import ARMS, initial_weights, pretrain_arm, probe_arm, tiny_data
 
 from rarefeat.config import Arm, Data, Training
 from rarefeat.core.randomness import generator
@@ -43,17 +43,17 @@ def simulator(request, arm):
 
 def train(arm, seeds, data=DATA, study="blocks", sigma=0.1, simulator="direct", **changes):
     latents = synthesise(study, data, 0.5, seeds)
-    return pretrain(study, simulator, data, training(**changes), arm, sigma, seeds, latents["train"])
+    return pretrain_arm(study, simulator, data, training(**changes), arm, sigma, seeds, latents["train"])
 
 
 def measure(arm, seeds, encoder, simulator, data=DATA, **changes):
     latents = synthesise("blocks", data, 0.5, seeds)
-    return probe("blocks", simulator, data, training(**changes), arm, 0.1, seeds, latents, encoder)
+    return probe_arm("blocks", simulator, data, training(**changes), arm, 0.1, seeds, latents, encoder)
 
 
 def of_replica(encoder, index):
     """Weights and bias of one replica of a block, in memory of their own."""
-    return tuple(encoder[part][index : index + 1].clone() for part in ("weights", "bias"))
+    return tuple(part[index : index + 1].clone() for part in (encoder.weights, encoder.bias))
 
 
 def rows_of(rows, seed):
@@ -166,10 +166,10 @@ def test_pretrain_does_not_depend_on_the_block(arm, simulator):
     block, trajectory = train(arm, BLOCK, simulator=simulator)
     for index, seed in enumerate(BLOCK):
         alone, rows = train(arm, [seed], simulator=simulator)
-        for name, value in alone.items():
-            assert torch.equal(block[name][index : index + 1], value)
+        for together, value in zip(block, alone, strict=True):
+            assert torch.equal(together[index : index + 1], value)
         assert rows_of(trajectory, seed) == repr(rows)
-    assert not torch.equal(block["weights"][0], block["weights"][1])
+    assert not torch.equal(block.weights[0], block.weights[1])
 
 
 @pytest.mark.parametrize("m", [1, 5, 30])
@@ -181,7 +181,7 @@ def test_pretrain_does_not_depend_on_the_block_at_other_sizes(m, d1, name):
     block, trajectory = train(ARMS[name], BLOCK, data, m=m, K=33, T=2)
     for index, seed in enumerate(BLOCK):
         alone, rows = train(ARMS[name], [seed], data, m=m, K=33, T=2)
-        assert torch.equal(block["weights"][index : index + 1], alone["weights"])
+        assert torch.equal(block.weights[index : index + 1], alone.weights)
         assert rows_of(trajectory, seed) == repr(rows)
 
 
@@ -200,8 +200,8 @@ def test_the_reduced_simulator_does_not_depend_on_the_block_at_any_size(m, name)
         block, trajectory = train(ARMS[name], block_of_seven, data, **changes)
         for index, seed in ((1, BLOCK[0]), (4, 21)):
             alone, rows = train(ARMS[name], [seed], data, **changes)
-            for part, value in alone.items():
-                assert torch.equal(block[part][index : index + 1], value), (beyond, part)
+            for together, value in zip(block, alone, strict=True):
+                assert torch.equal(together[index : index + 1], value), beyond
             assert rows_of(trajectory, seed) == repr(rows)
 
 
@@ -210,19 +210,44 @@ def test_the_reduced_simulator_does_not_depend_on_the_order_of_the_seeds_in_a_bl
     data, changes = DATA.model_copy(update={"d1": d1}), {"simulator": "reduced", "m": m, "K": 33}
     forward, _ = train(ARMS["pruned_neuron"], BLOCK, data, **changes)
     backward, _ = train(ARMS["pruned_neuron"], BLOCK[::-1], data, **changes)
-    assert torch.equal(forward["weights"], backward["weights"].flip(0))
+    assert torch.equal(forward.weights, backward.weights.flip(0))
 
 
 def test_pretrain_does_not_depend_on_the_order_of_the_seeds(arm, simulator):
     forward, _ = train(arm, BLOCK, simulator=simulator)
     backward, _ = train(arm, BLOCK[::-1], simulator=simulator)
-    assert torch.equal(forward["weights"], backward["weights"].flip(0))
+    assert torch.equal(forward.weights, backward.weights.flip(0))
 
 
 def test_two_runs_are_equal(arm, simulator):
     (first, rows), (second, again) = (train(arm, BLOCK, simulator=simulator) for _ in range(2))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.equal(*parts) for parts in zip(first, second, strict=True))
     assert repr(rows) == repr(again)
+
+
+@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
+    """Neither its training nor what the probe measures: a study may gain an arm and keep every number that it had."""
+    names = ["oracle", "dense", "pruned_neuron"] + ["pruned_weight"] * (simulator == "direct")
+    together = [*(ARMS[name] for name in names), Arm(arm="pruned_neuron", alpha=0.5, onset=4)]
+    latents = synthesise("blocks", DATA, 0.5, BLOCK)
+    point = "blocks", simulator, DATA, training()
+    encoders, trajectory = pretrain(*point, together, 0.1, BLOCK, latents["train"])
+    every_arm = [*together, Arm(arm="initial"), Arm(arm="ideal")]
+    networks = {name: (encoder.weights, encoder.bias) for name, encoder in encoders.items()}
+    rows = probe(*point, every_arm, 0.1, BLOCK, latents, networks)
+    # Without an aligned neuron yet, the oracle prunes nothing.
+    assert len({encoder.weights.numpy().tobytes() for encoder in encoders.values()}) >= len(together) - 1
+    for arm in every_arm:
+
+        def of_arm(rows, arm=arm):
+            return repr([row for row in rows if (row["arm"], row["alpha"]) == (arm.arm, arm.alpha)])
+
+        if arm.trained:
+            alone, alone_trajectory = pretrain_arm(*point, arm, 0.1, BLOCK, latents["train"])
+            assert all(torch.equal(*parts) for parts in zip(alone, encoders[arm.label], strict=True))
+            assert of_arm(trajectory) == repr(alone_trajectory)
+        assert of_arm(rows) == repr(probe(*point, [arm], 0.1, BLOCK, latents, networks))
 
 
 def test_arms_share_their_draws_and_differ_in_what_they_learn():
@@ -231,14 +256,14 @@ def test_arms_share_their_draws_and_differ_in_what_they_learn():
     for arm in ARMS.values():
         encoder, rows = train(arm, [4], tiny_data(N=40), K=16, m=8, sigma_0=0.5)
         start.add(next(row["value"] for row in rows if row["step"] == 0 and row["metric"] == "loss"))
-        end.add(encoder["weights"].numpy().tobytes())
+        end.add(encoder.weights.numpy().tobytes())
     assert len(start) == 1
     assert len(end) == len(ARMS)
 
 
 def test_probe_does_not_depend_on_the_block(arm, simulator):
     encoder, _ = train(arm, BLOCK, simulator=simulator)
-    both = encoder["weights"], encoder["bias"]
+    both = encoder.weights, encoder.bias
     rows = measure(arm, BLOCK, both, simulator)
     assert [row["seed"] for row in rows] == BLOCK
     for index, seed in enumerate(BLOCK):
@@ -252,7 +277,7 @@ def test_probe_does_not_depend_on_the_block_at_other_sizes(m, d1):
     data, arm = DATA.model_copy(update={"d1": d1}), ARMS["dense"]
     for simulator in ("direct", "reduced"):
         encoder, _ = train(arm, BLOCK, data, simulator=simulator, m=m, T=2)
-        rows = measure(arm, BLOCK, (encoder["weights"], encoder["bias"]), simulator, data, m=m)
+        rows = measure(arm, BLOCK, (encoder.weights, encoder.bias), simulator, data, m=m)
         for index, seed in enumerate(BLOCK):
             assert measure(arm, [seed], of_replica(encoder, index), simulator, data, m=m) == [rows[index]]
 
@@ -290,9 +315,9 @@ def test_more_threads_agree_to_a_stated_tolerance(name, simulator):
     one, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
     with threads(2):
         two, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
-    for part in ("weights", "bias"):
-        assert (one[part] - two[part]).abs().max() <= THREADS_TOLERANCE * one[part].abs().max()
-    assert torch.equal(one["T1"], two["T1"])
+    for part, other in ((one.weights, two.weights), (one.bias, two.bias)):
+        assert (part - other).abs().max() <= THREADS_TOLERANCE * part.abs().max()
+    assert torch.equal(one.T1, two.T1)
 
 
 def test_a_small_change_of_the_noise_or_the_rate_is_far_beyond_that_tolerance():
@@ -300,4 +325,4 @@ def test_a_small_change_of_the_noise_or_the_rate_is_far_beyond_that_tolerance():
     one, _ = train(ARMS["dense"], [4], T=10)
     for changes in ({"sigma": 0.11}, {"eta": 0.303}):
         other, _ = train(ARMS["dense"], [4], **{"T": 10} | changes)
-        assert (one["weights"] - other["weights"]).abs().max() > 10 * THREADS_TOLERANCE * one["weights"].abs().max()
+        assert (one.weights - other.weights).abs().max() > 10 * THREADS_TOLERANCE * one.weights.abs().max()

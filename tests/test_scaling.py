@@ -17,7 +17,7 @@ from rarefeat.files import RarefeatError
 from rarefeat.lucky_sets import CHUNK, count, lucky_sets_table, sets_of
 from rarefeat.plot import draw
 from rarefeat.scaling import exponent_rows, exponents_table, power_law, scaling_table
-from rarefeat.sizes import GAMMA, bounds, trained_cells
+from rarefeat.sizes import GAMMA, bounds, trained_points
 from rarefeat.tables import checked
 from rarefeat.tensors import write_tensors
 
@@ -146,7 +146,7 @@ def test_only_sizes_with_enough_lucky_neurons_are_trained():
     config = scaling(trained_d=[4, 5], C_m=[2.0, 2.5], d1_power=[2.0], ratio=[0.9, 1.0], least_lucky=1.0, most_neurons=40)
     table = counted([4, 5])
     table.loc[table["ratio"] == 0.9, "lucky_probability"] = 1 / 30
-    chosen = {name: [cell.eps_min for cell in cells] for name, cells in trained_cells(config, table).items()}
+    chosen = {name: [point.eps_min for point in points] for name, points in trained_points(config, table).items()}
     # m = 16, 32 and 25; 5^2.5 = 56 is too large. Expected lucky neurons at ratio 1: 0.8, 1.6, 1.25; at 0.9 only m = 32 has one.
     assert chosen == {"scaling_d=4_m=32_d1=16": [0.9, 1.0], "scaling_d=5_m=25_d1=25": [1.0]}
 
@@ -154,16 +154,16 @@ def test_only_sizes_with_enough_lucky_neurons_are_trained():
 def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
     config = scaling(trained_d=[4, 5, 6], C_m=[2.25], d1_power=[1.0, 1.5], ratio=[0.9, 1.0], least_lucky=0.1, seeds=3)
     lucky_sets = checked("lucky_sets", counted([4, 5, 6]))
-    studies, cells = config.studies(), trained_cells(config, lucky_sets)
+    studies, points = config.studies(), trained_points(config, lucky_sets)
     initial = {}
-    for name, chosen in cells.items():
+    for name, chosen in points.items():
         data, training, draws = studies[name].data, studies[name].training, studies[name].draws
         for block, seeds in studies[name].blocks().items():
             space = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
             weights = space.weights(training.sigma_0, [generator(draws, seed, "weights") for seed in seeds])
             initial |= {(data.d, data.d1, seed): (w, space.dictionary[0]) for seed, w in zip(seeds, weights, strict=True)}
-            for cell in chosen:
-                write_tensors(tmp_path / name / cell.path / f"seeds={block}.safetensors", {"weights": weights})
+            for point in chosen:
+                write_tensors(tmp_path / name / point.path / f"seeds={block}.safetensors", {"dense/weights": weights})
 
     trained = scaling_table(config, lucky_sets, tmp_path)
     assert len(trained) == 3 * 2 * 2 * 3

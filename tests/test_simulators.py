@@ -30,7 +30,7 @@ from agreement import (
     sample_given_tokens,
     state,
 )
-from conftest import ARMS, dictionaries, initial_weights, seeded, tiny_data, tiny_training
+from conftest import ARMS, dictionaries, initial_weights, pretrain_arm, probe_arm, seeded, tiny_data, tiny_training
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi, kstest, norm, ttest_ind
@@ -43,8 +43,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Direct, Reduced, bartlett, factor, lift, make_simulator
 from rarefeat.core.statistics import holm
 from rarefeat.files import RarefeatError
-from rarefeat.pretrain import batches, log_spaced, pretrain
-from rarefeat.probe import probe
+from rarefeat.pretrain import batches, log_spaced
 from rarefeat.synthesise import synthesise
 
 # Single precision, relative to the size of what is compared.
@@ -78,9 +77,9 @@ def test_the_step_of_these_tests_is_that_of_pretrain_byte_for_byte(name, simulat
         batch = latents[:, next(draws)[0]].transpose(1, 2).flatten(1, 2).float()
         weights = one_step(space, weights, bias, batch, case, *streams).weights
         bias = follow(weights.norm(dim=-1), data.d, 0.5)
-    encoder, _ = pretrain(study, simulator, data, training, arm, 0.2, [seed], latents)
-    assert torch.equal(encoder["weights"], weights)
-    assert torch.equal(encoder["bias"], bias)
+    encoder, _ = pretrain_arm(study, simulator, data, training, arm, 0.2, [seed], latents)
+    assert torch.equal(encoder.weights, weights)
+    assert torch.equal(encoder.bias, bias)
     assert (bias > 0).all()
 
 
@@ -165,7 +164,7 @@ def test_a_training_that_diverges_is_an_error_of_one_line():
     data, training = tiny_data(d1=60), tiny_training(eta=1e4, sigma_0=1.0, T=60)
     latents = synthesise("diverge", data, 0.5, [1])["train"]
     with pytest.raises(RarefeatError, match="diverged") as caught:
-        pretrain("diverge", "reduced", data, training, ARMS["dense"], 0.1, [1], latents)
+        pretrain_arm("diverge", "reduced", data, training, ARMS["dense"], 0.1, [1], latents)
     assert "\n" not in str(caught.value)
 
 
@@ -173,7 +172,7 @@ def test_a_mask_of_single_weights_is_refused_by_name():
     data = tiny_data(d1=60)
     latents = synthesise("refused", data, 0.5, [1])["train"]
     with pytest.raises(RarefeatError, match="pruned_weight"):
-        pretrain("refused", "reduced", data, tiny_training(), ARMS["pruned_weight"], 0.1, [1], latents)
+        pretrain_arm("refused", "reduced", data, tiny_training(), ARMS["pruned_weight"], 0.1, [1], latents)
 
 
 @pytest.mark.parametrize("dof", [4, 12, 25, 60, 500, 100_000])
@@ -441,10 +440,10 @@ def test_few_dimensions_beyond_the_span_or_none_are_trained_through(d, m, d1, L)
     training = tiny_training(m=m, T=15, bias={"T1": 5})
     latents = synthesise("few", data, 0.5, [1, 2])["train"]
     for name in ("dense", "pruned_neuron", "oracle"):
-        encoder, _ = pretrain("few", "reduced", data, training, ARMS[name], 0.2, [1, 2], latents)
-        assert encoder["weights"].shape == (2, m, Reduced(d, d1, m, 1).p)
-        assert encoder["weights"].isfinite().all()
-        assert encoder["weights"].norm() > 0
+        encoder, _ = pretrain_arm("few", "reduced", data, training, ARMS[name], 0.2, [1, 2], latents)
+        assert encoder.weights.shape == (2, m, Reduced(d, d1, m, 1).p)
+        assert encoder.weights.isfinite().all()
+        assert encoder.weights.norm() > 0
 
 
 def test_a_token_alone_in_its_sample_attends_to_itself():
@@ -491,7 +490,7 @@ def trained(name, simulator, first):
     for start in range(first, first + SEEDS, 8):
         seeds = list(range(start, start + 8))
         latents = synthesise("trainings", data, eps_min, seeds)["train"]
-        _, rows = pretrain("trainings", simulator, data, training, arm, sigma, seeds, latents)
+        _, rows = pretrain_arm("trainings", simulator, data, training, arm, sigma, seeds, latents)
         for row in rows:
             if row["metric"] in METRICS and row["step"] in kept:
                 values.setdefault((row["metric"], row["step"]), []).append(row["value"])
@@ -547,10 +546,10 @@ def test_what_the_probe_measures_has_one_law(arm):
         latents = synthesise("probed", data, 0.5, seeds)
         encoder = None
         if arm.trained:
-            trained_cell, _ = pretrain("probed", simulator, data, training, arm, 0.2, seeds, latents["train"])
-            encoder = trained_cell["weights"], trained_cell["bias"]
-        rows = probe("probed", simulator, data, training, arm, 0.2, seeds, latents, encoder)
-        columns = [name for name, value in rows[0].items() if value is not None and name != "seed"]
+            trained_cell, _ = pretrain_arm("probed", simulator, data, training, arm, 0.2, seeds, latents["train"])
+            encoder = trained_cell.weights, trained_cell.bias
+        rows = probe_arm("probed", simulator, data, training, arm, 0.2, seeds, latents, encoder)
+        columns = [name for name, value in rows[0].items() if value is not None and name not in ("arm", "seed")]
         both[simulator] = {(name,): np.array([row[name] for row in rows]) for name in columns}
     tests = p_values(both["direct"], both["reduced"])
     assert len(tests) > 12

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from conftest import dictionaries, initial_weights, seeded
+from conftest import dictionaries, initial_weights, pretrain_arm, seeded
 from scipy.stats import t as student
 
 from rarefeat.config import Arm, Data, Training
 from rarefeat.core.encoder import attention
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.theory import attended_count, stage1_growth
-from rarefeat.pretrain import pretrain
 from rarefeat.synthesise import synthesise
 
 REPLICAS = 24
@@ -79,14 +78,14 @@ def measured(request):
     latents = synthesise("growth", data, EPS_MIN, seeds)
     M = dictionaries("growth", data, seeds)
     sigma = math.sqrt(r.nsr / r.d1)
-    encoder, _ = pretrain("growth", "direct", data, training, Arm(arm="dense"), sigma, seeds, latents["train"])
-    assert not encoder["bias"].any()
+    encoder, _ = pretrain_arm("growth", "direct", data, training, Arm(arm="dense"), sigma, seeds, latents["train"])
+    assert not encoder.bias.any()
 
     def slope(before, after, dim):
         before, after = before.double(), after.double()
         return ((before * after).sum(dim) / before.square().sum(dim)) ** (1 / r.steps)
 
-    start, end = initial_weights("growth", "direct", data, training, seeds), encoder["weights"]
+    start, end = initial_weights("growth", "direct", data, training, seeds), encoder.weights
     outside = [w - w @ M @ M.mT for w in (start, end)]
     return Measured(r, slope(start @ M, end @ M, 1), slope(*outside, (1, 2)))
 

@@ -115,13 +115,15 @@ def test_the_table_agrees_with_the_stages_called_by_hand(finished):
 
     torch.set_num_threads(1)
     study = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies["paper"]
-    cell = next(cell for cell in study.cells() if cell.arm.arm == "pruned_neuron" and cell.eps_min == 0.2)
-    latents = synthesise("paper", study.data, cell.eps_min, [101])
-    parts = "paper", study.simulator, study.data, study.training, cell.arm, cell.sigma, [101]
-    encoder, _ = pretrain(*parts, latents["train"])
-    (expected,) = probe(*parts, latents, (encoder["weights"], encoder["bias"]))
+    point = next(point for point in study.points() if point.eps_min == 0.2)
+    (arm,) = (arm for arm in point.arms if arm.arm == "pruned_neuron")
+    latents = synthesise("paper", study.data, point.eps_min, [101])
+    parts = "paper", study.simulator, study.data, study.training, [arm], point.sigma, [101]
+    encoders, _ = pretrain(*parts, latents["train"])
+    (expected,) = probe(*parts, latents, {name: (encoder.weights, encoder.bias) for name, encoder in encoders.items()})
     grid = read_table(finished / RESULTS / "tables" / "paper_grid.parquet").to_pandas()
     row = grid[(grid["eps_min"] == 0.2) & (grid["arm"] == "pruned_neuron") & (grid["seed"] == 101)].iloc[0]
+    assert expected.pop("arm") == "pruned_neuron"
     for name, value in expected.items():
         assert row[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
 
@@ -130,13 +132,13 @@ def test_a_second_run_does_nothing(finished):
     assert planned(finished) == {}
 
 
-def test_one_more_eps_min_runs_its_own_cells_and_what_aggregates_them(finished, tmp_path):
+def test_one_more_eps_min_runs_its_own_point_and_what_aggregates_them(finished, tmp_path):
     more = tmp_path / "more.yaml"
     more.write_text(yaml.safe_dump({"studies": {"neighbour": {"grid": {"arms": {"eps_min": [0.2, 0.6, 1.0]}}}}}))
     jobs = planned(finished, configs=("config/quick.yaml", str(more)))
-    # Two arms at one more point; the neighbour's tables, the one figure that shows them, and the summary.
+    # One more point; the neighbour's tables, the one figure that shows them, and the summary.
     assert jobs == {
-        "synthesise": 1, "pretrain": 2, "probe": 2, "aggregate_grid": 1, "aggregate_trajectories": 1, "plot": 1,
+        "synthesise": 1, "pretrain": 1, "probe": 1, "aggregate_grid": 1, "aggregate_trajectories": 1, "plot": 1,
         "summarise": 1, "provenance": 1,
     }  # fmt: skip
 
@@ -146,7 +148,7 @@ def test_a_changed_hyper_parameter_reruns_only_what_depends_on_it(finished, tmp_
     more.write_text(yaml.safe_dump({"studies": {"heatmap": {"training": {"eta": 0.2}}}}))
     jobs = planned(finished, configs=("config/quick.yaml", str(more)))
     assert "synthesise" not in jobs
-    assert (jobs["pretrain"], jobs["probe"], jobs["plot"]) == (2, 2, 1)
+    assert (jobs["pretrain"], jobs["probe"], jobs["plot"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +180,12 @@ def test_a_run_killed_half_way_resumes_to_the_same_tables(finished, tmp_path):
     )  # fmt: skip
     deadline = time.monotonic() + 120
     encoders = folder / RESULTS / "encoders"
-    while len(list(encoders.rglob("seeds=*.safetensors"))) < 4 and time.monotonic() < deadline:
+    while len(list(encoders.rglob("seeds=*.safetensors"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in encoders.rglob("seeds=*.safetensors")}
-    assert len(before) >= 4
+    assert len(before) >= 2
     assert not (folder / target).exists()
 
     assert run(folder, "--unlock", configs=configs).returncode == 0
@@ -241,7 +243,7 @@ def test_a_bad_config_is_one_line_and_a_failure(tmp_path, change, words):
     [
         (["--sigma", "-1"], "--sigma: '-1' is not a number in [0, inf]"),
         (["--seeds", "9-3"], "--seeds: '9-3' is not a range of seeds"),
-        (["--arm", "{arm: pruned_neuron, alpha: 1}"], "alpha: Input should be less than 1"),
+        (["--arms", "[{arm: pruned_neuron, alpha: 1}]"], "alpha: Input should be less than 1"),
         (["--training", "{m: 0}"], "--training"),
         (["--data", "[1"], "--data: not YAML"),
     ],

@@ -1,4 +1,4 @@
-"""Stage 4: the cells of a study as tidy, checked tables."""
+"""Stage 4: the points of a study as tidy, checked tables."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from rarefeat.command import run, section
-from rarefeat.config import Cell, Study
+from rarefeat.config import Study
 from rarefeat.core.statistics import student_interval
 from rarefeat.files import read_table, write_table
 from rarefeat.provenance import table_metadata
@@ -71,32 +71,27 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
     return checked("trends", pd.DataFrame(rows, columns=columns))
 
 
-def with_keys(table: pd.DataFrame, cell: Cell) -> pd.DataFrame:
-    """The table with the cell's keys as its first columns."""
-    return table.assign(eps_min=cell.eps_min, sigma=cell.sigma, arm=cell.arm.arm, alpha=cell.arm.alpha)
-
-
 def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", choices=["grid", "trajectories"], help="`grid` writes its summary and trends too")
     parser.add_argument("--study", type=section(Study), required=True, help="the study, as YAML or JSON")
-    parser.add_argument("--cells", type=Path, required=True, help="the study's folder of probes or of trajectories")
+    parser.add_argument("--points", type=Path, required=True, help="the study's folder of probes or of trajectories")
     parser.add_argument("--output", required=True, nargs="+", help="Parquet files to write")
     args = parser.parse_args()
     study: Study = args.study
-    trained = [cell for cell in study.cells() if cell.arm.trained]
 
     match args.table:
         case "grid":
-            grid = grid_table([read_table(args.cells / path) for path in study.paths(study.cells(), "parquet")])
+            grid = grid_table([read_table(args.points / path) for path in study.paths(study.points(), "parquet")])
             tables = [grid, summary_table(grid), trends_table(grid, study)]
             stages = ["synthesise", "pretrain", "probe", "aggregate"]
         case "trajectories":
             parts = [
-                with_keys(read_table(args.cells / path).to_pandas(), cell)
-                for cell in trained
-                for path in study.paths([cell], "parquet")
+                read_table(args.points / path).to_pandas().assign(eps_min=point.eps_min, sigma=point.sigma)
+                for point in study.points()
+                if point.trained
+                for path in study.paths([point], "parquet")
             ]
             table = pd.concat(parts, ignore_index=True).sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True)
             tables = [checked("trajectories", table)]

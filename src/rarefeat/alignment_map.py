@@ -6,9 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from rarefeat.aggregate import with_keys
 from rarefeat.command import run, section
-from rarefeat.config import Cell, Study
+from rarefeat.config import Point, Study
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.simulators import make_simulator
 from rarefeat.files import write_table
@@ -17,15 +16,19 @@ from rarefeat.tables import checked
 from rarefeat.tensors import read_tensors
 
 
-def alignment_rows(cell: Cell, encoder: Path, name: str, study: Study, seeds: list[int]) -> pd.DataFrame:
-    """Squared cosine of every neuron to every feature of one cell and one block of seeds."""
-    (weights,) = read_tensors(encoder, "weights")
+def alignment_rows(point: Point, encoder: Path, name: str, study: Study, seeds: list[int]) -> pd.DataFrame:
+    """Squared cosine of every neuron to every feature, for every trained arm of one point and one block of seeds."""
+    every_arm = read_tensors(encoder, *(f"{arm.label}/weights" for arm in point.trained))
     data, minority = study.data, len(study.data.minority)
     space = make_simulator(study.simulator, name, data.d, data.d1, study.training.m, seeds)
-    squared = absolute_cosines(weights, space.dictionary).square().double().numpy()
-    index = pd.MultiIndex.from_product([seeds, *map(range, squared.shape[1:])], names=["seed", "neuron", "feature"])
-    rows = pd.DataFrame({"squared_cosine": squared.ravel()}, index=index).reset_index()
-    return with_keys(rows.assign(minority=rows["feature"] >= squared.shape[2] - minority), cell)
+    parts = []
+    for arm, weights in zip(point.trained, every_arm, strict=True):
+        squared = absolute_cosines(weights, space.dictionary).square().double().numpy()
+        index = pd.MultiIndex.from_product([seeds, *map(range, squared.shape[1:])], names=["seed", "neuron", "feature"])
+        rows = pd.DataFrame({"squared_cosine": squared.ravel()}, index=index).reset_index()
+        parts.append(rows.assign(arm=arm.arm, alpha=arm.alpha))
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(minority=table["feature"] >= data.d - minority, eps_min=point.eps_min, sigma=point.sigma)
 
 
 def main() -> None:
@@ -38,10 +41,9 @@ def main() -> None:
     args = parser.parse_args()
     study: Study = args.study
     parts = [
-        alignment_rows(cell, args.encoders / encoder, args.draws, study, seeds)
-        for cell in study.cells()
-        if cell.arm.trained
-        for encoder, seeds in zip(study.paths([cell], "safetensors"), study.blocks().values(), strict=True)
+        alignment_rows(point, args.encoders / encoder, args.draws, study, seeds)
+        for point in study.points()
+        for encoder, seeds in zip(study.paths([point], "safetensors"), study.blocks().values(), strict=True)
     ]
     table = checked("heatmap", pd.concat(parts, ignore_index=True))
     metadata = table_metadata(study, "synthesise", "pretrain", "alignment_map")

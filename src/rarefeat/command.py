@@ -4,25 +4,24 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from tqdm import tqdm
 
 from rarefeat.config import one_line
 from rarefeat.files import RarefeatError
 
 Item = TypeVar("Item")
-Model = TypeVar("Model", bound=BaseModel)
 
 
-def section(model: type[Model]) -> Callable[[str], Model]:
-    """An argparse type: a section of the config as YAML or JSON text."""
+def section(kind: Any) -> Callable[[str], Any]:
+    """An argparse type: a section of the config, a model or a list of models, as YAML or JSON text."""
 
-    def parse(text: str) -> Model:
+    def parse(text: str) -> Any:
         try:
-            return model.model_validate(yaml.safe_load(text))
+            return TypeAdapter(kind).validate_python(yaml.safe_load(text))
         except ValidationError as error:
             raise argparse.ArgumentTypeError(one_line(error)) from error
         except yaml.YAMLError as error:

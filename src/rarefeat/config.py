@@ -30,7 +30,7 @@ class Data(Section):
     L: int = Field(ge=1, description="tokens per sample L")
     C: float = Field(gt=0, description="constant of the activation probability eps_j C loglog(d) / d of a sample")
     minority: list[Annotated[float, Field(gt=0, le=1)]] = Field(
-        min_length=1, description="one entry for each minority feature: its eps_j in units of the cell's eps_min"
+        min_length=1, description="one entry for each minority feature: its eps_j in units of the point's eps_min"
     )
     N: int = Field(ge=2, description="latent training pairs N, revisited with fresh noise")
     probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
@@ -124,17 +124,22 @@ class Grid(Section):
         return self
 
 
-class Cell(NamedTuple):
-    """One training configuration; its seeds come in blocks."""
+class Point(NamedTuple):
+    """One law of the data, with every arm that is compared there on the same draws; its seeds come in blocks."""
 
     eps_min: float
     sigma: float
-    arm: Arm
+    arms: tuple[Arm, ...]
 
     @property
     def path(self) -> str:
-        """Folder of the cell below its study's."""
-        return f"eps_min={self.eps_min}/sigma={self.sigma}/{self.arm.label}"
+        """Folder of the point below its study's."""
+        return f"eps_min={self.eps_min}/sigma={self.sigma}"
+
+    @property
+    def trained(self) -> list[Arm]:
+        """The arms with a training."""
+        return [arm for arm in self.arms if arm.trained]
 
 
 class Study(Section):
@@ -146,13 +151,13 @@ class Study(Section):
     draws: str = Field(
         min_length=1, description="name that keys the random draws, the test set among them: the study's own if not given"
     )
-    seeds: int = Field(ge=1, description="replicas per cell")
+    seeds: int = Field(ge=1, description="replicas per point and arm")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: int = Field(ge=1, description="replicas trained as one batched tensor program, one job")
     data: Data = Field(description="the data model and the sizes of its samples")
     training: Training = Field(description="the encoder, the loss and the schedule")
     arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice at one alpha")
-    grid: dict[str, Grid] = Field(min_length=1, description="named blocks; a cell in several blocks is computed once")
+    grid: dict[str, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
 
     @model_validator(mode="after")
     def _consistent(self) -> "Study":
@@ -172,15 +177,13 @@ class Study(Section):
             raise ValueError(f"training.K must not exceed data.test_pairs = {self.data.test_pairs}")
         return self
 
-    def cells(self) -> list[Cell]:
-        """The union of the grid's blocks, in order, each cell once."""
-        cells = {
-            (eps_min, sigma, arm.label): Cell(eps_min, sigma, arm)
-            for block in self.grid.values()
-            for eps_min, sigma, arm in itertools.product(block.eps_min, block.sigma, self.arms)
-            if arm.arm in block.arms
-        }
-        return [cells[key] for key in sorted(cells)]
+    def points(self) -> list[Point]:
+        """The union of the grid's blocks, in order, each point once with the arms of every block that holds it."""
+        names: dict[tuple[float, float], set[str]] = {}
+        for block in self.grid.values():
+            for at in itertools.product(block.eps_min, block.sigma):
+                names.setdefault(at, set()).update(block.arms)
+        return [Point(*at, tuple(arm for arm in self.arms if arm.arm in names[at])) for at in sorted(names)]
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
@@ -189,9 +192,9 @@ class Study(Section):
         blocks = [range(first, min(first + self.seeds_per_block, stop)) for first in starts]
         return {f"{block[0]}-{block[-1]}": list(block) for block in blocks}
 
-    def paths(self, cells: list[Cell], suffix: str) -> list[str]:
-        """Files of the cells, one for each block of seeds, below the study's folder."""
-        return [f"{cell.path}/seeds={block}.{suffix}" for cell in cells for block in self.blocks()]
+    def paths(self, points: list[Point], suffix: str) -> list[str]:
+        """Files of the points, one for each block of seeds, below the study's folder."""
+        return [f"{point.path}/seeds={block}.{suffix}" for point in points for block in self.blocks()]
 
 
 class Scaling(Section):
@@ -205,12 +208,17 @@ class Scaling(Section):
     d1_power: list[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="exponents of d1 = d^power")
     least_lucky: float = Field(gt=0, description="train only where a lucky set is expected to be this large")
     most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
-    nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every cell")
-    seeds: int = Field(ge=1, description="replicas per trained cell")
+    nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every point")
+    seeds: int = Field(ge=1, description="replicas per trained point")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: int = Field(ge=1, description="replicas trained as one batched tensor program, one job")
     data: Data = Field(description="as in a study, but for d, d1 and minority")
     training: Training = Field(description="as in a study, but for m")
+
+    @model_validator(mode="after")
+    def _trainable(self) -> "Scaling":
+        self.studies()  # for its errors
+        return self
 
     def studies(self) -> dict[str, Study]:
         """The trainable sizes as studies by name, each over every ratio; which of them are trained the Monte Carlo says."""
@@ -220,17 +228,20 @@ class Scaling(Section):
             if m > self.most_neurons:
                 continue
             name = f"scaling_d={d}_m={m}_d1={d1}"
-            studies[name] = Study(
-                simulator="reduced",
-                draws=name,
-                seeds=self.seeds,
-                first_seed=self.first_seed,
-                seeds_per_block=self.seeds_per_block,
-                data=Data(**self.data.model_dump() | {"d": d, "d1": d1, "minority": [1.0]}),
-                training=Training(**self.training.model_dump() | {"m": m}),
-                arms=[Arm(arm="dense")],
-                grid={"ratios": Grid(eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"])},
-            )
+            try:
+                studies[name] = Study(
+                    simulator="reduced",
+                    draws=name,
+                    seeds=self.seeds,
+                    first_seed=self.first_seed,
+                    seeds_per_block=self.seeds_per_block,
+                    data=Data(**self.data.model_dump() | {"d": d, "d1": d1, "minority": [1.0]}),
+                    training=Training(**self.training.model_dump() | {"m": m}),
+                    arms=[Arm(arm="dense")],
+                    grid={"ratios": Grid(eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"])},
+                )
+            except ValidationError as error:
+                raise ValueError(f"at d = {d}, m = {m}, d1 = {d1}: {one_line(error)}") from error
         return studies
 
 
@@ -243,11 +254,6 @@ class Config(Section):
     results: str = Field(min_length=1, description="folder of everything that is computed")
     studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
     scaling: Scaling = Field(description="the scaling study")
-
-    @model_validator(mode="after")
-    def _sizes(self) -> "Config":
-        self.scaling.studies()  # for its errors
-        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -302,8 +308,8 @@ def one_line(error: ValidationError) -> str:
 
     def problems() -> Iterator[str]:
         for item in error.errors(include_url=False):
-            key = ".".join(str(part) for part in item["loc"]) or "the value"
+            key = ".".join(str(part) for part in item["loc"])
             given = "" if item["type"] in ("value_error", "missing") else f", got {item['input']!r}"
-            yield f"{key}: {item['msg'].removeprefix('Value error, ')}{given}"
+            yield f"{key}{': ' if key else ''}{item['msg'].removeprefix('Value error, ')}{given}"
 
     return "; ".join(itertools.islice(problems(), 3))

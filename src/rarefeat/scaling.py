@@ -10,30 +10,30 @@ from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
 from rarefeat.command import run, section
-from rarefeat.config import Cell, Scaling, Study
+from rarefeat.config import Point, Scaling, Study
 from rarefeat.core.neurons import PURE, absolute_cosines, lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.files import RarefeatError, read_table, write_table
 from rarefeat.provenance import table_metadata
-from rarefeat.sizes import GAMMA, bounds, trained_cells
+from rarefeat.sizes import GAMMA, bounds, trained_points
 from rarefeat.tables import SCHEMAS, checked
 from rarefeat.tensors import read_tensors
 
 
-def replicas(study: Study, cell: Cell, encoder: Path, seeds: list[int]) -> pd.DataFrame:
-    """One trained cell and block of seeds: the sets of every replica at its own W(0), and what became of them.
+def replicas(study: Study, point: Point, encoder: Path, seeds: list[int]) -> pd.DataFrame:
+    """One trained point and block of seeds: the sets of every replica at its own W(0), and what became of them.
 
     After training j belongs to N_i where |cos(w_i, M_j)| >= 1 / sqrt(d): by eq. (13) it is o(1 / sqrt(d)) for any other j.
     """
-    (weights,) = read_tensors(encoder, "weights")
+    (weights,) = read_tensors(encoder, "dense/weights")
     data, training = study.data, study.training
     space = make_simulator(study.simulator, study.draws, data.d, data.d1, training.m, seeds)
     initial = space.weights(training.sigma_0, [generator(study.draws, seed, "weights") for seed in seeds])
 
     # The minority feature is the last one.
-    lucky = lucky_neurons(initial, space.dictionary, cell.eps_min, GAMMA)[..., -1]
-    ordinary = ordinary_neurons(initial, space.dictionary, cell.eps_min, GAMMA)
+    lucky = lucky_neurons(initial, space.dictionary, point.eps_min, GAMMA)[..., -1]
+    ordinary = ordinary_neurons(initial, space.dictionary, point.eps_min, GAMMA)
     cosines = absolute_cosines(weights, space.dictionary)
     pure = cosines[..., -1] > PURE
     learned = cosines >= data.d**-0.5
@@ -45,18 +45,18 @@ def replicas(study: Study, cell: Cell, encoder: Path, seeds: list[int]) -> pd.Da
         "learned_features": learned.sum(-1).double().mean(-1),
         "lucky_pure_share": (lucky & pure).sum(-1).double() / lucky.sum(-1),
     }
-    sizes = {"d": data.d, "m": training.m, "d1": data.d1, "ratio": cell.eps_min, "seed": seeds}
+    sizes = {"d": data.d, "m": training.m, "d1": data.d1, "ratio": point.eps_min, "seed": seeds}
     return pd.DataFrame(sizes | {name: values.numpy() for name, values in columns.items()})
 
 
 def scaling_table(scaling: Scaling, lucky_sets: pd.DataFrame, encoders: Path) -> pd.DataFrame:
-    """A row per trained cell and seed."""
+    """A row per trained point and seed."""
     studies = scaling.studies()
     parts = [
-        replicas(study, cell, encoders / name / encoder, seeds)
-        for name, cells in trained_cells(scaling, lucky_sets).items()
-        for study, cell in ((studies[name], cell) for cell in cells)
-        for encoder, seeds in zip(study.paths([cell], "safetensors"), study.blocks().values(), strict=True)
+        replicas(study, point, encoders / name / encoder, seeds)
+        for name, points in trained_points(scaling, lucky_sets).items()
+        for study, point in ((studies[name], point) for point in points)
+        for encoder, seeds in zip(study.paths([point], "safetensors"), study.blocks().values(), strict=True)
     ]
     if not parts:
         raise RarefeatError(

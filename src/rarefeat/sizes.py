@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from rarefeat.config import Cell, Scaling
+from rarefeat.config import Point, Scaling
 
 GAMMA = 0.01
 """gamma of eq. (28), "a small constant", as in core.neurons."""
@@ -33,16 +33,18 @@ def bounds(ratio: float) -> dict[str, Bound]:
     }
 
 
-def trained_cells(scaling: Scaling, lucky_sets: pd.DataFrame) -> dict[str, list[Cell]]:
-    """The cells by study in which the minority feature is expected to have at least `least_lucky` lucky neurons.
+def trained_points(scaling: Scaling, lucky_sets: pd.DataFrame) -> dict[str, list[Point]]:
+    """The points by study at which the minority feature is expected to have at least `least_lucky` lucky neurons.
 
-    That is m times the probability of being lucky. Studies without such a cell are left out.
+    That is m times the probability of being lucky. Studies without such a point are left out.
     """
     probability = lucky_sets.set_index(["d", "ratio"])["lucky_probability"]
     chosen = {
         name: [
-            cell for cell in study.cells() if study.training.m * probability[study.data.d, cell.eps_min] >= scaling.least_lucky
+            point
+            for point in study.points()
+            if study.training.m * probability[study.data.d, point.eps_min] >= scaling.least_lucky
         ]
         for name, study in scaling.studies().items()
     }
-    return {name: cells for name, cells in chosen.items() if cells}
+    return {name: points for name, points in chosen.items() if points}

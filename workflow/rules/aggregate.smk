@@ -1,7 +1,7 @@
 # The grid of a study with its summary and trends.
 rule aggregate_grid:
     input:
-        cells=lambda wildcards: files_of(wildcards.study, "probes", "parquet"),
+        points=lambda wildcards: files_of(wildcards.study, "probes", "parquet"),
         code=code("aggregate"),
     output:
         f"{RESULTS}/tables/{{study}}_grid.parquet",
@@ -17,16 +17,16 @@ rule aggregate_grid:
         runtime=20,
     params:
         study=study_of,
-        cells=lambda wildcards: f"{RESULTS}/probes/{wildcards.study}",
+        points=lambda wildcards: f"{RESULTS}/probes/{wildcards.study}",
     shell:
-        "python -m rarefeat.aggregate grid --study {params.study:q} --cells {params.cells:q} --output {output:q}"
+        "python -m rarefeat.aggregate grid --study {params.study:q} --points {params.points:q} --output {output:q}"
         " 2>&1 | tee {log:q}"
 
 
 # What the neurons did during training.
 rule aggregate_trajectories:
     input:
-        cells=lambda wildcards: files_of(
+        points=lambda wildcards: files_of(
             wildcards.study, "trajectories", "parquet", trained_only=True
         ),
         code=code("aggregate"),
@@ -42,16 +42,16 @@ rule aggregate_trajectories:
         runtime=20,
     params:
         study=study_of,
-        cells=lambda wildcards: f"{RESULTS}/trajectories/{wildcards.study}",
+        points=lambda wildcards: f"{RESULTS}/trajectories/{wildcards.study}",
     shell:
-        "python -m rarefeat.aggregate trajectories --study {params.study:q} --cells {params.cells:q} --output {output:q}"
+        "python -m rarefeat.aggregate trajectories --study {params.study:q} --points {params.points:q} --output {output:q}"
         " 2>&1 | tee {log:q}"
 
 
 # Every neuron against every feature, for the study `heatmap`.
 rule aggregate_heatmap:
     input:
-        cells=files_of("heatmap", "encoders", "safetensors", trained_only=True),
+        points=files_of("heatmap", "encoders", "safetensors", trained_only=True),
         code=code("alignment_map"),
     output:
         f"{RESULTS}/tables/alignment_heatmap.parquet",

@@ -1,5 +1,6 @@
 """What the rules share: the checked config, the names of files, and the modules that the results of a stage depend on."""
 
+import json
 import os
 import sys
 
@@ -11,7 +12,7 @@ from rarefeat.config import parse as typed
 from rarefeat.figures import FIGURES
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
-from rarefeat.sizes import trained_cells
+from rarefeat.sizes import trained_points
 
 min_version("9.19")
 
@@ -49,7 +50,11 @@ CONFIG = checked_config()
 RESULTS = CONFIG.results
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
 STUDIES = CONFIG.studies | CONFIG.scaling.studies()
-ARMS = {(name, arm.label): arm for name, study in STUDIES.items() for arm in study.arms}
+POINTS = {
+    (name, str(point.eps_min), str(point.sigma)): point
+    for name, study in STUDIES.items()
+    for point in study.points()
+}
 
 TABLES = [
     *expand(
@@ -79,7 +84,6 @@ wildcard_constraints:
     study="|".join(STUDIES),
     eps_min=r"[0-9.e-]+",
     sigma=r"[0-9.e-]+",
-    arm=r"[a-z_]+(-alpha=[0-9.e-]+)?",
     block=r"\d+-\d+",
 
 
@@ -103,33 +107,38 @@ def simulator_of(wildcards):
     return STUDIES[wildcards.study].simulator
 
 
-def arm_of(wildcards):
-    return ARMS[wildcards.study, wildcards.arm].model_dump_json()
+def point_of(wildcards):
+    return POINTS[wildcards.study, wildcards.eps_min, wildcards.sigma]
+
+
+def arms(chosen):
+    """Arms as JSON, for a command line."""
+    return json.dumps([arm.model_dump() for arm in chosen])
 
 
 def files_of(name, kind, suffix, trained_only=False):
-    """The files of every cell and block of a study."""
+    """The files of every point and block of a study."""
     study = STUDIES[name]
-    chosen = [cell for cell in study.cells() if cell.arm.trained or not trained_only]
+    chosen = [point for point in study.points() if point.trained or not trained_only]
     return [f"{RESULTS}/{kind}/{name}/{path}" for path in study.paths(chosen, suffix)]
 
 
 def scaling_encoders(wildcards):
     """Encoders of the sizes whose lucky sets are large enough, once these have been counted."""
     counted = checkpoints.lucky_sets.get().output[0]
-    cells = trained_cells(CONFIG.scaling, read_table(counted).to_pandas())
+    points = trained_points(CONFIG.scaling, read_table(counted).to_pandas())
     return [
         f"{RESULTS}/encoders/{name}/{path}"
-        for name, chosen in cells.items()
+        for name, chosen in points.items()
         for path in STUDIES[name].paths(chosen, "safetensors")
     ]
 
 
-def encoder_of(wildcards):
-    """The trained encoder of a cell; the arms `initial` and `ideal` have none."""
-    if not ARMS[wildcards.study, wildcards.arm].trained:
+def encoders_of(wildcards):
+    """The trained encoders of a point, where an arm of it has a training."""
+    if not point_of(wildcards).trained:
         return []
-    return f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/{{arm}}/seeds={{block}}.safetensors"
+    return f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.safetensors"
 
 
 def study_of(wildcards):

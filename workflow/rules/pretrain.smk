@@ -1,16 +1,16 @@
-# One cell of the grid: study x eps_min x sigma x arm x block of seeds. One thread, so that the bytes are the same everywhere
-# on one machine; parallelism is over jobs.
+# One point of the grid, with all its arms: study x eps_min x sigma x block of seeds. The arms see the same tokens, so that one job
+# makes these once. One thread, so that the bytes are the same everywhere on one machine; parallelism is over jobs.
 rule pretrain:
     input:
         latents=f"{RESULTS}/latents/{{study}}/eps_min={{eps_min}}/seeds={{block}}.safetensors",
         code=code("pretrain"),
     output:
-        encoder=f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/{{arm}}/seeds={{block}}.safetensors",
-        trajectory=f"{RESULTS}/trajectories/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/{{arm}}/seeds={{block}}.parquet",
+        encoders=f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.safetensors",
+        trajectories=f"{RESULTS}/trajectories/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.parquet",
     log:
-        f"{RESULTS}/logs/pretrain/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/{{arm}}/seeds={{block}}.log",
+        f"{RESULTS}/logs/pretrain/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/pretrain/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/{{arm}}/seeds={{block}}.tsv"
+        f"{RESULTS}/benchmarks/pretrain/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.tsv"
     threads: 1
     resources:
         mem_mb=4000,
@@ -20,9 +20,9 @@ rule pretrain:
         simulator=simulator_of,
         data=of_study("data"),
         training=of_study("training"),
-        arm=arm_of,
+        arms=lambda wildcards: arms(point_of(wildcards).trained),
     shell:
         "python -m rarefeat.pretrain --study {params.draws:q} --simulator {params.simulator} --data {params.data:q}"
-        " --training {params.training:q} --arm {params.arm:q} --sigma {wildcards.sigma} --seeds {wildcards.block} --latents {input.latents:q}"
-        " --encoder {output.encoder:q} --trajectory {output.trajectory:q}"
+        " --training {params.training:q} --arms {params.arms:q} --sigma {wildcards.sigma} --seeds {wildcards.block} --latents {input.latents:q}"
+        " --encoders {output.encoders:q} --trajectories {output.trajectories:q}"
         " 2>&1 | tee {log:q}"

@@ -38,8 +38,3 @@ def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
 def respond(pre: Tensor, bias: Tensor) -> Tensor:
     """f(X) = (h_1, ..., h_m) from pre-activations, (S, n, L, m), (S, m) -> (S, n, m)."""
     return sum(brelu(pre, bias[:, None, None, :]).unbind(2))
-
-
-def embed(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """f(X), (S, n, L, P), (S, m, p), (S, m) -> (S, n, m)."""
-    return respond(pre_activations(attend(tokens), weights), bias)
