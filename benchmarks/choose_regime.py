@@ -18,8 +18,9 @@ import itertools
 import pandas as pd
 import torch
 
-from rarefeat.config import Arm, load
+from rarefeat.config import load
 from rarefeat.pretrain import pretrain
+from rarefeat.sections import Arm
 from rarefeat.synthesise import synthesise
 
 STEPS = (125, 250, 500, 1000)

@@ -15,10 +15,11 @@ import time
 import torch
 
 from rarefeat import pretrain as stage
-from rarefeat.config import Arm, load
+from rarefeat.config import load
 from rarefeat.core import simulators
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.sections import Arm
 
 NSR = 1.25
 PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "pre_activations"), (stage, "respond"), (stage, "logits"),

@@ -11,11 +11,12 @@ import time
 
 import torch
 
-from rarefeat.config import Arm, load
+from rarefeat.config import load
 from rarefeat.core.encoder import brelu
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.pretrain import pretrain
+from rarefeat.sections import Arm
 from rarefeat.synthesise import synthesise
 
 

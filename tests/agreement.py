@@ -15,7 +15,6 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.nn.functional import pad
 
-from rarefeat.config import Arm
 from rarefeat.core.bias import follow
 from rarefeat.core.contrastive import coefficients, logits
 from rarefeat.core.encoder import attend, pre_activations, respond
@@ -23,6 +22,7 @@ from rarefeat.core.products import product
 from rarefeat.core.simulators import Direct, Generators, Reduced, Simulator, bartlett, factor, lift
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.pretrain import mask_of
+from rarefeat.sections import Arm
 
 # Probability that a comparison of two samples of one law rejects, over all its means and second moments (Bonferroni).
 LEVEL = 1e-3

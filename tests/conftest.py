@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.pretrain import Encoder, batches, pretrain
 from rarefeat.probe import probe
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.synthesise import synthesise
 
 torch.set_num_threads(1)
@@ -37,7 +37,7 @@ def tiny_data(**changes) -> Data:
 
 def tiny_training(**changes) -> Training:
     bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 1} | changes.pop("bias", {})
-    base = {"m": 8, "K": 6, "tau": 0.7, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.5, "T": 1}
+    base = {"m": 8, "K": 6, "tau": 0.7, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.5, "T": 1, "history": False}
     return Training(**base | changes, bias=bias)
 
 

@@ -11,7 +11,7 @@ from rarefeat.config import load
 from rarefeat.core.statistics import student_interval
 from rarefeat.files import RarefeatError
 from rarefeat.pages import PAGES
-from rarefeat.tables import METRICS, SCHEMAS, checked
+from rarefeat.tables import ARM, KEYS, METRICS, SCHEMAS, checked
 
 STUDY = load("config/config.yaml", "config/quick.yaml").studies["paper"]
 SEEDS = range(5)
@@ -23,8 +23,8 @@ def rows():
     rng = np.random.default_rng(0)
     parts = []
     for point, arm in ((at, arm) for at in STUDY.points() for arm in at.arms):
-        keys = {"eps_min": point.eps_min, "sigma": point.sigma, "nsr": point.sigma**2 * 60, "arm": arm.arm}
-        keys |= {"alpha": arm.alpha, "simulator": "direct"}
+        keys = {"eps_min": point.eps_min, "sigma": point.sigma, "nsr": point.sigma**2 * 60, "simulator": "direct"}
+        keys |= arm.model_dump()
         for seed in SEEDS:
             metrics = dict(zip(METRICS, rng.uniform(0, 1, len(METRICS)), strict=True))
             metrics["mask_minority_overlap"] = None if arm.arm == "dense" else metrics["mask_minority_overlap"]
@@ -51,8 +51,8 @@ def test_student_interval_covers_the_mean_as_often_as_it_says():
 def test_grid_rows_are_unique_sorted_and_ordered(rows):
     grid = grid_table(list(reversed(rows)))
     assert len(grid) == sum(len(point.arms) for point in STUDY.points()) * len(SEEDS)
-    assert list(grid.columns)[:7] == ["eps_min", "sigma", "nsr", "arm", "alpha", "simulator", "seed"]
-    assert grid.equals(grid.sort_values(["eps_min", "sigma", "arm", "alpha", "seed"], ignore_index=True))
+    assert list(grid.columns)[:9] == ["eps_min", "sigma", "nsr", *ARM, "simulator", "seed"]
+    assert grid.equals(grid.sort_values([*KEYS, "seed"], ignore_index=True))
     with pytest.raises(RarefeatError, match="table grid"):
         grid_table([*rows, rows[0]])
 
@@ -67,18 +67,18 @@ def test_a_value_out_of_bounds_is_named(rows):
 
 def test_summary_and_paired_difference_by_hand(rows):
     grid = grid_table(rows)
-    summary = summary_table(grid).set_index(["eps_min", "sigma", "arm", "alpha", "metric"])
+    summary = summary_table(grid).set_index([*KEYS, "metric"])
     eps_min, sigma = grid["eps_min"].min(), 0.05
     at = grid[(grid["eps_min"] == eps_min) & (grid["sigma"] == sigma)]
     pruned = at[at["arm"] == "pruned_neuron"].set_index("seed")["max_alignment"]
     dense = at[at["arm"] == "dense"].set_index("seed")["max_alignment"]
-    row = summary.loc[(eps_min, sigma, "pruned_neuron", 0.1, "max_alignment")]
+    row = summary.loc[(eps_min, sigma, "pruned_neuron", 0.1, 0, "unmasked", "max_alignment")]
     difference = pruned - dense
     expected = scipy.stats.t.interval(0.95, 4, difference.mean(), scipy.stats.sem(difference))
     np.testing.assert_allclose((row["mean"], row["sd"]), (pruned.mean(), pruned.std()))
     np.testing.assert_allclose(row[["paired_ci_low", "paired_ci_high"]].astype(float), expected)
     assert summary.xs("dense", level="arm")["paired_difference"].isna().all()
-    assert summary.loc[(eps_min, sigma, "dense", 0.0, "mask_minority_overlap"), "n"] == 0
+    assert summary.loc[(eps_min, sigma, "dense", 0.0, 0, "unmasked", "mask_minority_overlap"), "n"] == 0
 
 
 def test_trends_recover_a_planted_slope(rows):

@@ -6,9 +6,9 @@ from conftest import dictionaries, pretrain_arm, tiny_data, tiny_training
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.config import Arm
 from rarefeat.core.bias import follow, grow, stage_one_over
 from rarefeat.core.neurons import feature_share
+from rarefeat.sections import Arm
 from rarefeat.synthesise import synthesise
 
 positive = st.floats(1e-3, 1e3)

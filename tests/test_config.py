@@ -64,6 +64,8 @@ def test_the_quick_grid_is_smaller_and_has_the_same_studies():
         ("arms.1.alpha", -0.1, ["arms.1.alpha", "greater than or equal to 0"]),
         ("arms.0.alpha", 0.5, ["arms.0", "alpha"]),
         ("arms.1", {"arm": "dense"}, ["distinct"]),
+        ("arms.0.onset", 5, ["arms.0", "onset", "arms with a mask"]),
+        ("arms.0.pruned_update", "straight_through", ["arms.0", "pruned_update", "arms with a mask"]),
         ("data.minority", [1.0] * 9, ["minority", "fewer than d = 9"]),
         ("data.minority", [], ["minority", "at least 1"]),
         ("data.C", 50, ["C must be at most", "11.4"]),

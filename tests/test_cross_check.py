@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rarefeat.core.statistics import holm
 from rarefeat.cross_check import LEVEL, compare, cross_check_table
+from rarefeat.sections import Arm
 from rarefeat.tables import METRICS
 
 
@@ -22,7 +23,7 @@ def grid(n: int, seed: int, shift: dict[str, float] | None = None, arms=("dense"
             values["mask_minority_overlap"] = values["mask_minority_overlap"] if alpha else np.nan
             if alpha:
                 values = {name: value + (shift or {}).get(name, 0.0) for name, value in values.items()}
-            keys = {"eps_min": 0.5, "sigma": 0.05, "arm": arm, "alpha": alpha, "seed": replica}
+            keys = {"eps_min": 0.5, "sigma": 0.05, **Arm(arm=arm, alpha=alpha).model_dump(), "seed": replica}
             rows.append(keys | values)
     return pd.DataFrame(rows)
 

@@ -4,15 +4,15 @@ import pytest
 import torch
 from conftest import dictionaries, embed, probe_arm, seeded
 
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core.simulators import Direct, make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.probe import embed_pairs
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.synthesise import synthesise
 
 SIZES = {"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700, "test_seed": 7}
 TRAINING = Training(
-    **{"m": 9, "K": 32, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.01, "T": 1},
+    **{"m": 9, "K": 32, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.01, "T": 1, "history": False},
     bias={"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"},
 )
 

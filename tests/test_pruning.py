@@ -4,11 +4,11 @@ from conftest import dictionaries, embed, initial_weights, pretrain_arm, seeded,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.config import Arm
 from rarefeat.core.contrastive import infonce
 from rarefeat.core.pruning import neuron_mask, oracle_mask, smallest, weight_mask
 from rarefeat.core.sparse_coding import dictionary as draw_dictionary
 from rarefeat.pretrain import mask_of
+from rarefeat.sections import Arm
 from rarefeat.synthesise import synthesise
 
 ratios = st.floats(0, 0.999)

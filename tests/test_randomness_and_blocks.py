@@ -5,10 +5,11 @@ import pytest
 import torch
 from conftest import ARMS, initial_weights, pretrain_arm, probe_arm, tiny_data
 
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import make_simulator
 from rarefeat.pretrain import batches, log_spaced, pretrain
 from rarefeat.probe import probe, target
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.synthesise import synthesise
 
 BLOCK = [3, 4, 5]
@@ -19,7 +20,7 @@ THREADS_TOLERANCE = 1e-4
 
 def training(**changes):
     bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 3}
-    base = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.1, "T": 8}
+    base = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.1, "T": 8, "history": False}
     return Training(**base | changes, bias=bias)
 
 
@@ -151,6 +152,25 @@ def test_trajectory_ends_at_t(T):
     assert steps[-1] == T
 
 
+def test_history_holds_every_neuron_at_the_recorded_steps():
+    """Its metrics are those of the trajectory, and its last entry is the encoder's."""
+    data = tiny_data(d1=40)
+    for simulator in ("direct", "reduced"):
+        plain, _ = train(ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator)
+        kept, rows = train(ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator, history=True)
+        assert plain.history.shape == (3, 0, 12, data.d + 2)
+        assert kept.history.shape == (3, len(log_spaced(12)), 12, data.d + 2)
+        assert torch.equal(plain.weights, kept.weights)
+        projections, norms, bias = kept.history.split([data.d, 1, 1], dim=-1)
+        space = make_simulator(simulator, "blocks", data.d, data.d1, 12, BLOCK)
+        torch.testing.assert_close(projections[:, -1], kept.weights @ space.dictionary)
+        torch.testing.assert_close(norms[:, -1, :, 0], kept.weights.norm(dim=-1))
+        assert torch.equal(bias[:, -1, :, 0], kept.bias)
+        largest = (projections[..., -1:] / norms).abs().amax(2).squeeze(-1)
+        recorded = [row["value"] for row in rows if row["metric"] == "max_alignment"]
+        torch.testing.assert_close(largest.T.flatten(), torch.tensor(recorded))
+
+
 # Blocks
 
 
@@ -241,7 +261,7 @@ def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
     for arm in every_arm:
 
         def of_arm(rows, arm=arm):
-            return repr([row for row in rows if (row["arm"], row["alpha"]) == (arm.arm, arm.alpha)])
+            return repr([row for row in rows if row.items() >= arm.model_dump().items()])
 
         if arm.trained:
             alone, alone_trajectory = pretrain_arm(*point, arm, 0.1, BLOCK, latents["train"])

@@ -36,7 +36,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi, kstest, norm, ttest_ind
 
 import rarefeat.core.simulators as simulators
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core.bias import follow
 from rarefeat.core.encoder import attend
 from rarefeat.core.randomness import generator
@@ -44,6 +43,7 @@ from rarefeat.core.simulators import Direct, Reduced, bartlett, factor, lift, ma
 from rarefeat.core.statistics import holm
 from rarefeat.files import RarefeatError
 from rarefeat.pretrain import batches, log_spaced
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.synthesise import synthesise
 
 # Single precision, relative to the size of what is compared.
@@ -462,7 +462,7 @@ METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "feature_sh
 
 def training_of(m, K, T, **changes):
     bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"} | changes.pop("bias", {})
-    base = {"m": m, "K": K, "tau": 1.0, "eta": 0.2, "lambda": 0.05, "sigma_0": 0.02, "T": T}
+    base = {"m": m, "K": K, "tau": 1.0, "eta": 0.2, "lambda": 0.05, "sigma_0": 0.02, "T": T, "history": False}
     return Training(**base | changes, bias=bias)
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, chi2_contingency, chisquare
 
-from rarefeat.config import Data
 from rarefeat.core.simulators import Direct
 from rarefeat.core.sparse_coding import (
     activation_probability,
@@ -19,6 +18,7 @@ from rarefeat.core.sparse_coding import (
     latent_pairs,
     token_probability,
 )
+from rarefeat.sections import Data
 from rarefeat.synthesise import synthesise
 
 # Thresholds on z-scores and p-values: a test that makes up to 100 comparisons fails by chance with probability below 1e-4.

@@ -14,10 +14,10 @@ import torch
 from conftest import dictionaries, initial_weights, pretrain_arm, seeded
 from scipy.stats import t as student
 
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core.encoder import attention
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.theory import attended_count, stage1_growth
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.synthesise import synthesise
 
 REPLICAS = 24
@@ -73,7 +73,7 @@ def measured(request):
     data = Data(**sizes, C=r.C, minority=MINORITY, probe_pairs=2, test_pairs=2, test_seed=7)
     bias = {"rule": "follow", "share": 0.0, "cap": 1.0, "T1": r.steps + 1}
     rates = {"tau": r.tau, "eta": r.eta, "lambda": r.lambda_}
-    training = Training(**rates, m=24, K=r.K, sigma_0=1e-6, T=r.steps, bias=bias)
+    training = Training(**rates, m=24, K=r.K, sigma_0=1e-6, T=r.steps, bias=bias, history=False)
     seeds = list(range(REPLICAS))
     latents = synthesise("growth", data, EPS_MIN, seeds)
     M = dictionaries("growth", data, seeds)

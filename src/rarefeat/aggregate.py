@@ -12,21 +12,24 @@ from rarefeat.config import Study
 from rarefeat.core.statistics import student_interval
 from rarefeat.files import read_table, write_table
 from rarefeat.provenance import table_metadata
+from rarefeat.sections import Arm
 from rarefeat.tables import ARM, KEYS, METRICS, checked
 
+# A cell is an arm at a point; pairs are with the plain arm at the same point.
+DENSE = tuple(Arm(arm="dense").model_dump().values())
 PAIRED = ("paired_difference", "paired_ci_low", "paired_ci_high")
 
 
 def paired_interval(values: pd.Series, dense: pd.Series | None) -> tuple[float, float, float]:
     """Mean and interval of the difference to `dense`, seed by seed; NaN where there is nothing to compare with."""
-    if dense is None or dense is values:
+    if dense is None:
         return np.nan, np.nan, np.nan
     mean, _, low, high, _ = student_interval((values - dense).to_numpy())
     return mean, low, high
 
 
 def grid_table(rows: list[pa.Table]) -> pd.DataFrame:
-    """One row per (eps_min, sigma, arm, alpha, seed), sorted, from the probe's files."""
+    """One row per cell and seed, sorted, from the probe's files."""
     table = pd.concat([part.to_pandas() for part in rows], ignore_index=True)
     table[list(METRICS)] = table[list(METRICS)].astype(float)
     return checked("grid", table.sort_values([*KEYS, "seed"], ignore_index=True))
@@ -36,12 +39,12 @@ def summary_table(grid: pd.DataFrame) -> pd.DataFrame:
     """Mean, spread, interval and paired difference to `dense` of every metric of every cell."""
     cells = {key: cell.set_index("seed") for key, cell in grid.groupby(list(KEYS))}
     rows = []
-    for (eps_min, sigma, arm, alpha), cell in cells.items():
-        dense = cells.get((eps_min, sigma, "dense", 0.0))
+    for key, cell in cells.items():
+        dense = cells.get((*key[:2], *DENSE))
         for metric in METRICS:
             mean, sd, low, high, n = student_interval(cell[metric].to_numpy())
-            paired = paired_interval(cell[metric], None if dense is None or arm == "dense" else dense[metric])
-            rows.append((eps_min, sigma, arm, alpha, metric, mean, sd, low, high, n, *paired))
+            paired = paired_interval(cell[metric], dense[metric] if dense is not None and dense is not cell else None)
+            rows.append((*key, metric, mean, sd, low, high, n, *paired))
     columns = [*KEYS, "metric", "mean", "sd", "ci_low", "ci_high", "n", *PAIRED]
     return checked("summary", pd.DataFrame(rows, columns=columns))
 
@@ -59,14 +62,14 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
                 curves = {
                     key: part.pivot(index="eps_min", columns="seed", values=metric) for key, part in level.groupby(list(ARM))
                 }
-                dense = curves.get(("dense", 0.0))
-                for (arm, alpha), curve in curves.items():
+                dense = curves.get(DENSE)
+                for key, curve in curves.items():
                     x = curve.index.to_numpy() - curve.index.to_numpy().mean()
                     slopes = x @ curve.to_numpy() / (x @ x) if len(x) > 1 else np.full(curve.shape[1], np.nan)
                     slope, _, low, high, n = student_interval(slopes)
-                    paired = paired_interval(curve.mean(), None if dense is None or arm == "dense" else dense.mean())
+                    paired = paired_interval(curve.mean(), dense.mean() if dense is not None and dense is not curve else None)
                     ends = curve.iloc[0].mean(), curve.iloc[-1].mean()
-                    rows.append((name, sigma, arm, alpha, metric, slope, low, high, n, *ends, *paired))
+                    rows.append((name, sigma, *key, metric, slope, low, high, n, *ends, *paired))
     columns = ["grid", "sigma", *ARM, "metric", "slope", "ci_low", "ci_high", "n", "at_lowest", "at_highest", *PAIRED]
     return checked("trends", pd.DataFrame(rows, columns=columns))
 

@@ -26,7 +26,7 @@ def alignment_rows(point: Point, encoder: Path, name: str, study: Study, seeds: 
         squared = absolute_cosines(weights, space.dictionary).square().double().numpy()
         index = pd.MultiIndex.from_product([seeds, *map(range, squared.shape[1:])], names=["seed", "neuron", "feature"])
         rows = pd.DataFrame({"squared_cosine": squared.ravel()}, index=index).reset_index()
-        parts.append(rows.assign(arm=arm.arm, alpha=arm.alpha))
+        parts.append(rows.assign(**arm.model_dump()))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(minority=table["feature"] >= data.d - minority, eps_min=point.eps_min, sigma=point.sigma)
 

@@ -10,8 +10,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from tqdm import tqdm
 
-from rarefeat.config import one_line
 from rarefeat.files import RarefeatError
+from rarefeat.sections import one_line
 
 Item = TypeVar("Item")
 

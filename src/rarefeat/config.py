@@ -1,103 +1,15 @@
-"""The typed config: every key with its type, bounds, unit and meaning. Values and their reasons are in config/config.yaml."""
+"""The typed config: its studies and how they share their sections. Values and their reasons are in config/config.yaml."""
 
 import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.files import RarefeatError
-
-TrainedArm = Literal["dense", "pruned_neuron", "pruned_weight", "oracle"]
-UntrainedArm = Literal["initial", "ideal"]
-RATIO_ARMS = ("pruned_neuron", "pruned_weight")
-
-
-class Section(BaseModel):
-    """A part of the config: unknown keys and non-finite numbers are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
-
-
-class Data(Section):
-    """Assumptions 3.1-3.4, Definition 3.1."""
-
-    d: int = Field(ge=3, description="number of features d")
-    d1: int = Field(ge=3, description="input dimension d_1 of a token")
-    L: int = Field(ge=1, description="tokens per sample L")
-    C: float = Field(gt=0, description="constant of the activation probability eps_j C loglog(d) / d of a sample")
-    minority: list[Annotated[float, Field(gt=0, le=1)]] = Field(
-        min_length=1, description="one entry for each minority feature: its eps_j in units of the point's eps_min"
-    )
-    N: int = Field(ge=2, description="latent training pairs N, revisited with fresh noise")
-    probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
-    test_pairs: int = Field(ge=2, description="held-out test pairs")
-    test_seed: int = Field(ge=0, description="seed of the test set, the same for every replica")
-
-    @model_validator(mode="after")
-    def _fits(self) -> "Data":
-        if self.d1 < self.d:
-            raise ValueError(f"d1 must be at least d = {self.d} for orthonormal features, got {self.d1}")
-        if len(self.minority) >= self.d:
-            raise ValueError(f"minority must leave a majority feature: fewer than d = {self.d} entries")
-        limit = self.d / math.log(math.log(self.d))
-        if limit < self.C:
-            raise ValueError(f"C must be at most d / loglog(d) = {limit:.4g}, where the activation probability is 1")
-        return self
-
-
-class Bias(Section):
-    """The bias schedule: zero in stage 1, then one of two rules."""
-
-    rule: Literal["follow", "grow"] = Field(description="proportional to the norm, or growing at least by 1 + eta/d")
-    share: float = Field(ge=0, description="bias at T1 in units of sqrt(2 log d / d) ||w_i||; 0 for no bias at all")
-    cap: float = Field(gt=0, description="`grow` stops at cap / sqrt(d)")
-    T1: Literal["eq34"] | Annotated[int, Field(ge=1)] = Field(
-        description="end of stage 1: the first step at which eq. (34) holds for every neuron, or a fixed step"
-    )
-
-
-class Training(Section):
-    """Eq. (1)-(5) and Algorithm 1."""
-
-    m: int = Field(ge=1, description="number of neurons m")
-    K: int = Field(ge=2, description="batch size K; the other K - 1 second views are the negatives")
-    tau: float = Field(gt=0, description="temperature tau")
-    eta: float = Field(gt=0, description="learning rate eta")
-    lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
-    sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
-    T: int = Field(ge=1, description="training steps T")
-    bias: Bias
-
-
-class Arm(Section):
-    """What is compared at every point of the grid."""
-
-    arm: TrainedArm | UntrainedArm
-    alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha; 0 for arms without a ratio")
-    onset: int = Field(default=0, ge=0, description="first step with a mask")
-    pruned_update: Literal["unmasked", "straight_through"] = Field(
-        default="unmasked", description="eq. (5), the mask in the logits only; or the gradient of the masked network"
-    )
-
-    @model_validator(mode="after")
-    def _ratio(self) -> "Arm":
-        if (self.alpha > 0) != (self.arm in RATIO_ARMS):
-            raise ValueError(f"alpha must be above 0 for {' and '.join(RATIO_ARMS)} and absent for the other arms")
-        return self
-
-    @property
-    def label(self) -> str:
-        """Name in paths: the arm, with its ratio where it has one."""
-        return f"{self.arm}-alpha={self.alpha:g}" if self.alpha else self.arm
-
-    @property
-    def trained(self) -> bool:
-        """False for the floor and the ceiling, `initial` and `ideal`."""
-        return self.arm in get_args(TrainedArm)
+from rarefeat.sections import Arm, Data, Section, TrainedArm, Training, UntrainedArm, one_line
 
 
 def distinct(values: list) -> list:
@@ -156,7 +68,7 @@ class Study(Section):
     seeds_per_block: int = Field(ge=1, description="replicas trained as one batched tensor program, one job")
     data: Data = Field(description="the data model and the sizes of its samples")
     training: Training = Field(description="the encoder, the loss and the schedule")
-    arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice at one alpha")
+    arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
     grid: dict[str, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
 
     @model_validator(mode="after")
@@ -301,15 +213,3 @@ def load(*paths: str | Path) -> Config:
             raise RarefeatError(f"config {path} must be a mapping of keys to values")
         raw = merged(raw, part)
     return parse(raw)
-
-
-def one_line(error: ValidationError) -> str:
-    """The first problems of a pydantic error in one line."""
-
-    def problems() -> Iterator[str]:
-        for item in error.errors(include_url=False):
-            key = ".".join(str(part) for part in item["loc"])
-            given = "" if item["type"] in ("value_error", "missing") else f", got {item['input']!r}"
-            yield f"{key}{': ' if key else ''}{item['msg'].removeprefix('Value error, ')}{given}"
-
-    return "; ".join(itertools.islice(problems(), 3))

@@ -4,22 +4,26 @@ import argparse
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Arm, Bias, Config, Data, Grid, Scaling, Study, Training
+from rarefeat.config import Config, Grid, Scaling, Study
 from rarefeat.files import replacing
+from rarefeat.sections import Arm, Bias, Data, Training
 from rarefeat.tables import SCHEMAS
 
 FILES = {
-    "grid": ("`{study}_grid.parquet`", "a row per (eps_min, sigma, arm, alpha, seed)"),
-    "summary": ("`{study}_summary.parquet`", "a row per (eps_min, sigma, arm, alpha, metric)"),
+    "grid": ("`{study}_grid.parquet`", "a row per (eps_min, sigma, arm with its keys, seed)"),
+    "summary": ("`{study}_summary.parquet`", "a row per (eps_min, sigma, arm with its keys, metric)"),
     "trends": (
         "`{study}_trends.parquet`",
-        "a row per (block of the grid, sigma, arm, alpha, metric); `paired_difference` is the mean over the block",
+        "a row per (block of the grid, sigma, arm with its keys, metric); `paired_difference` is the mean over the block",
     ),
-    "trajectories": ("`{study}_trajectories.parquet`", "a row per (eps_min, sigma, arm, alpha, seed, step, metric)"),
-    "cross_check": ("`cross_check.parquet`", "a row per (eps_min, sigma, arm, alpha, metric) that both simulators have run"),
+    "trajectories": ("`{study}_trajectories.parquet`", "a row per (eps_min, sigma, arm with its keys, seed, step, metric)"),
+    "cross_check": (
+        "`cross_check.parquet`",
+        "a row per (eps_min, sigma, arm with its keys, metric) that both simulators have run",
+    ),
     "heatmap": (
         "`alignment_heatmap.parquet`",
-        "a row per (eps_min, sigma, arm, alpha, seed, neuron, feature) of the study `heatmap`",
+        "a row per (eps_min, sigma, arm with its keys, seed, neuron, feature) of the study `heatmap`",
     ),
     "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
     "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),

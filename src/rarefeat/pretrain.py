@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 
 from rarefeat.command import number, progress, run, section, seed_range
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core import bias as bias_rules
 from rarefeat.core.contrastive import coefficients, infonce, infonce_floor, logits
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.neurons import alignment_metrics, feature_share, minority_overlap
+from rarefeat.core.products import product
 from rarefeat.core.pruning import neuron_mask, oracle_mask, weight_mask
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import DIVERGED, make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.files import RarefeatError, write_table
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.tensors import read_tensors, write_tensors
 
 # Replicas in one tensor program: enough to share the overhead of each call, few enough that their tokens stay in the cache.
@@ -61,6 +62,8 @@ class Encoder(NamedTuple):
     """(S, m)."""
     T1: Tensor
     """(S,), the step that ended stage 1; -1 for none."""
+    history: Tensor
+    """(S, R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the R recorded steps (log_spaced); R = 0 where they are not kept."""
 
 
 def pretrain(
@@ -80,8 +83,8 @@ def pretrain(
         train: latent training pairs, int8 (S, N, 2, L, d).
 
     Returns:
-        The encoders by label of the arm, and the trajectory, a row {seed, arm, alpha, step, metric, value} for each. Losses are
-        those of the step's own batch, unmasked, without the l2 term.
+        The encoders by label of the arm, and the trajectory, a row {seed, the keys of the arm, step, metric, value} for each.
+        Losses are those of the step's own batch, unmasked, without the l2 term.
 
     Raises:
         RarefeatError: for a mask of single weights under the reduced simulator, and for weights that are no longer finite.
@@ -92,7 +95,8 @@ def pretrain(
     tau, eta, minority = training.tau, training.eta, len(data.minority)
     space = make_simulator(simulator, study, d, data.d1, training.m, seeds)
     initial = space.weights(training.sigma_0, [generator(study, seed, "weights") for seed in seeds])
-    encoders = {arm.label: Encoder(initial, torch.zeros(S, training.m), torch.full((S,), -1)) for arm in arms}
+    start = Encoder(initial, torch.zeros(S, training.m), torch.full((S,), -1), torch.empty(S, 0, training.m, d + 2))
+    encoders = {arm.label: start for arm in arms}
 
     noise = [generator(study, seed, "noise") for seed in seeds]
     # The arms differ in their weights, so that each has draws of its own here, from the same key.
@@ -110,7 +114,7 @@ def pretrain(
             floor = infonce_floor(aggregated_sign(latents[:, 0]))
 
         for arm in arms:
-            weights, bias, T1 = encoders[arm.label]
+            weights, bias, T1, history = encoders[arm.label]
 
             # Embeddings of the dense and of the masked network.
             pre = pre_activations(attended, weights)
@@ -135,12 +139,16 @@ def pretrain(
                     metrics["mask_minority_overlap"] = minority_overlap(mask, weights, space.dictionary, minority)
                 if step == training.T:
                     metrics["T1"] = T1
+                if training.history:
+                    now = [product(weights, space.dictionary), weights.norm(dim=-1, keepdim=True), bias[..., None]]
+                    history = torch.cat([history, torch.cat(now, -1)[:, None]], 1)
                 trajectory += [
-                    {"seed": seed, "arm": arm.arm, "alpha": arm.alpha, "step": step, "metric": name, "value": float(value)}
+                    {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
                     for name, values in metrics.items()
                     for seed, value in zip(seeds, values.tolist(), strict=True)
                 ]
             if step == training.T:
+                encoders[arm.label] = Encoder(weights, bias, T1, history)
                 continue
 
             # Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the dense one.
@@ -165,7 +173,7 @@ def pretrain(
             follows = training.bias.rule == "follow"
             later = first if follows else bias_rules.grow(bias, norms, next_norms, eta, d, training.bias.cap)
             bias = torch.where(starting[:, None], first, torch.where(started[:, None], later, bias))
-            encoders[arm.label] = Encoder(next_weights, bias, T1)
+            encoders[arm.label] = Encoder(next_weights, bias, T1, history)
 
     if not all(encoder.weights.isfinite().all() for encoder in encoders.values()):
         raise RarefeatError(DIVERGED)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rarefeat.command import number, progress, run, section, seed_range
-from rarefeat.config import Arm, Data, Training
 from rarefeat.core.contrastive import infonce, infonce_floor
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.linear_probe import linear_probe, pair_cosine_similarity
@@ -19,6 +18,7 @@ from rarefeat.core.simulators import Simulator, make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.files import RarefeatError, write_table
 from rarefeat.pretrain import mask_of
+from rarefeat.sections import Arm, Data, Training
 from rarefeat.tensors import read_tensors
 
 CHUNK = 500
@@ -121,7 +121,7 @@ def probe(
         test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
 
         for arm, (weights, _), fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
-            row = {"arm": arm.arm, "alpha": arm.alpha, "seed": seed}
+            row = {**arm.model_dump(), "seed": seed}
             row |= {name: values.item() for name, values in alignment_metrics(weights, space.dictionary, minority).items()}
             for name in DISTRIBUTIONS:
                 similarity, empty = pair_cosine_similarity(*tested[name].unbind(1))

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from rarefeat.command import number, run, section, seed_range
-from rarefeat.config import Data
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.sections import Data
 from rarefeat.tensors import write_tensors
 
 

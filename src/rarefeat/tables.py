@@ -48,6 +48,14 @@ ARM = {
         f"{CORE}, Algorithm 1, Thm. 3.2",
     ),
     "alpha": column(float, pa.Check.in_range(0, 1), "1", "pruning ratio; 0 for arms without a ratio", f"{CORE}, Algorithm 1"),
+    "onset": column("int64", at_least(0), "steps", "first step with a mask", f"{CORE}, A.2"),
+    "pruned_update": column(
+        str,
+        pa.Check.isin(["unmasked", "straight_through"]),
+        "",
+        "what a mask changes: the logits alone, or the whole step through the masked network's gradient",
+        f"{CORE}, eq. (5)",
+    ),
 }
 KEYS = POINT | ARM
 SEED = {"seed": column("int64", at_least(0), "", "seed of the replica")}
