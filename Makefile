@@ -7,11 +7,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
 
-.PHONY: paper quick test check docs publish lint venv clean
+.PHONY: paper claims quick test check docs publish lint venv clean
 
 # Snakemake wakes up once per timespan for each job it has finished; ten seconds keep that from eating a core in a large grid.
 paper: venv
 	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s
+
+claims: venv
+	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s all_claims
 
 quick: venv
 	$(SNAKEMAKE) --configfile config/quick.yaml

@@ -71,6 +71,21 @@ class Study(Section):
     arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
     grid: dict[str, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, raw: dict) -> dict:
+        """An entry of `arms` with lists of values stands for one arm for each combination of them."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("arms"), list):
+            return raw
+        arms = []
+        for entry in raw["arms"]:
+            if not isinstance(entry, dict):
+                arms.append(entry)
+                continue
+            axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
+            arms += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        return raw | {"arms": arms}
+
     @model_validator(mode="after")
     def _consistent(self) -> "Study":
         distinct([arm.label for arm in self.arms])
@@ -157,6 +172,66 @@ class Scaling(Section):
         return studies
 
 
+class Sensitivity(Section):
+    """A study of the claims again, with one hyper-parameter at a time at multiples of its value."""
+
+    study: str = Field(description="the study of the claims that is varied")
+    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="its points")
+    seeds: int = Field(ge=1, description="replicas per point")
+    keys: list[str] = Field(min_length=1, description="hyper-parameters, by their dotted path in the study")
+    factors: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="multiples")
+
+
+class Claims(Section):
+    """The studies that the claims table is measured on, beside the paper's grid and the scaling study."""
+
+    studies: dict[str, Study] = Field(
+        min_length=1,
+        description="by name: stages... and T1... keep the history of the neurons; pruning... and phase... do not",
+    )
+    sensitivity: Sensitivity = Field(description="which verdicts depend on what the papers leave open")
+
+    @model_validator(mode="after")
+    def _known(self) -> "Claims":
+        if self.sensitivity.study not in self.studies:
+            raise ValueError(f"sensitivity.study: {self.sensitivity.study!r} is none of studies: {', '.join(self.studies)}")
+        self.every_study()  # for its errors
+        return self
+
+    def tables(self) -> dict[str, list[str]]:
+        """The studies by the kind of table that claims are read from."""
+        studies = self.every_study()
+        kept = [name for name, study in studies.items() if study.training.history]
+        return {
+            "milestones": kept,
+            "one_step": [name for name in kept if name.startswith("stages")],
+            "trajectories": [name for name in studies if name not in kept],
+        }
+
+    def every_study(self) -> dict[str, Study]:
+        """The studies with those of the sensitivity analysis, which share the draws of the study that they vary."""
+        wanted = self.sensitivity
+        base = self.studies[wanted.study].model_dump(by_alias=True)
+        base |= {"seeds": wanted.seeds, "seeds_per_block": wanted.seeds}
+        base["grid"] = {name: block | {"eps_min": wanted.eps_min} for name, block in base["grid"].items()}
+        varied = {}
+        for path, factor in itertools.product(wanted.keys, wanted.factors):
+            *parents, last = path.split(".")
+            changed = node = merged(base, {})
+            for parent in parents:
+                node[parent] = dict(node[parent]) if isinstance(node.get(parent), dict) else {}
+                node = node[parent]
+            if not isinstance(node.get(last), int | float):
+                raise ValueError(f"sensitivity.keys: {path} is no number of the study {wanted.study}")
+            value = node[last] * factor
+            node[last] = round(value) if isinstance(node[last], int) else value
+            try:
+                varied[f"{wanted.study}_{last}={node[last]:g}"] = Study.model_validate(changed)
+            except ValidationError as error:
+                raise ValueError(f"sensitivity: {path} = {node[last]:g}: {one_line(error)}") from error
+        return self.studies | varied
+
+
 SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
 
 
@@ -166,6 +241,7 @@ class Config(Section):
     results: str = Field(min_length=1, description="folder of everything that is computed")
     studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
     scaling: Scaling = Field(description="the scaling study")
+    claims: Claims = Field(description="the studies of the claims table")
 
     @model_validator(mode="before")
     @classmethod
@@ -174,14 +250,20 @@ class Config(Section):
             return raw
         shared = {key: raw[key] for key in SHARED if key in raw}
         rest = {key: value for key, value in raw.items() if key not in SHARED}
-        studies = {
-            name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study
-            for name, study in raw["studies"].items()
-        }
+        studies = inherited(shared, raw["studies"])
+        if isinstance(raw.get("claims"), dict) and isinstance(raw["claims"].get("studies"), dict):
+            rest["claims"] = raw["claims"] | {"studies": inherited(shared, raw["claims"]["studies"])}
         if isinstance(raw.get("scaling"), dict):
             known = {key: value for key, value in shared.items() if key in Scaling.model_fields}
             rest["scaling"] = merged(known, raw["scaling"])
         return rest | {"studies": studies}
+
+
+def inherited(shared: dict, studies: dict) -> dict:
+    """The studies with what holds for all of them, and draws of their own name where they say nothing else."""
+    return {
+        name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study for name, study in studies.items()
+    }
 
 
 def merged(base: dict, changes: dict) -> dict:

@@ -22,4 +22,10 @@ FIGURES = {
     "neighbour_regime": Figure(("paper_grid", "neighbour_grid", "without_bias_grid"), "arms"),
     "trajectories": Figure(("paper_trajectories",), "arms"),
 }
+# A figure of the claims table for each part of the theory.
+CLAIMS_GROUPS = ("initialisation", "stage_1", "stage_2", "stage_3", "figures_1-4", "pruning", "imbalance")
+CLAIMS_MAPS = {
+    "phase": ("phase", "phase_without_bias", "phase_small_lambda", "phase_small_lambda_without_bias"),
+    "pruning": ("pruning",),
+}
 STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Config, Grid, Scaling, Study
+from rarefeat.config import Claims, Config, Grid, Scaling, Sensitivity, Study
 from rarefeat.files import replacing
 from rarefeat.sections import Arm, Bias, Data, Training
 from rarefeat.tables import SCHEMAS
@@ -25,6 +25,12 @@ FILES = {
         "`alignment_heatmap.parquet`",
         "a row per (eps_min, sigma, arm with its keys, seed, neuron, feature) of the study `heatmap`",
     ),
+    "milestones": (
+        "`{study}_milestones.parquet`",
+        "a row per (eps_min, sigma, arm with its keys, seed, metric) of a study of the claims",
+    ),
+    "one_step": ("`{study}_one_step.parquet`", "a row per (eps_min, sigma, seed, metric) of a study of the claims, dense arm"),
+    "claims": ("`claims.parquet`", "a row per (claim, regime)"),
     "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
     "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),
     "scaling_exponents": (
@@ -43,6 +49,8 @@ SECTIONS = {
     "An entry of `arms`": Arm,
     "A block of `grid`": Grid,
     "`scaling`": Scaling,
+    "`claims`": Claims,
+    "`claims.sensitivity`": Sensitivity,
 }
 
 

@@ -11,8 +11,9 @@ import subprocess
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Study
+from rarefeat.config import Scaling, Study
 from rarefeat.files import replacing
+from rarefeat.sections import Section
 
 PACKAGE = Path(__file__).parent
 
@@ -42,14 +43,19 @@ def digest(*texts: bytes) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()
 
 
-def table_metadata(study: Study, *stages: str) -> dict[str, str]:
-    """What goes into a table's own metadata, pure functions of config, seeds and the code of the stages it came through."""
+def table_metadata(part: Section, *stages: str) -> dict[str, str]:
+    """What goes into a table's own metadata, pure functions of config, seeds and the code of the stages it came through.
+
+    `part` is what the table is made from: a study, or a section with studies of its own.
+    """
     # How the seeds are cut into jobs changes no number.
-    config = study.model_dump_json(by_alias=True, exclude={"seeds_per_block"})
-    return {
+    config = part.model_dump_json(by_alias=True, exclude={"seeds_per_block"})
+    seeds = {}
+    if isinstance(part, Study | Scaling):
+        seeds["rarefeat.seeds"] = f"{part.first_seed}-{part.first_seed + part.seeds - 1}"
+    return seeds | {
         "rarefeat.config_sha256": digest(config.encode()),
         "rarefeat.code_sha256": digest(*(path.read_bytes() for path in sources(*stages))),
-        "rarefeat.seeds": f"{study.first_seed}-{study.first_seed + study.seeds - 1}",
     }
 
 

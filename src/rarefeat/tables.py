@@ -122,6 +122,52 @@ METRICS = {
     ),
 }
 
+MILESTONES = {
+    "initial_norm_deviation": "max_i | ||w_i(0)||^2 / (sigma_0^2 d1) - 1 | sqrt(d1) / log d1",
+    "initial_feature_norm_deviation": "the same of the feature part, with d for d1",
+    "T1": "the step that ended stage 1",
+    "stage1_growth_minority": "growth per step of the minority feature in the first half of stage 1, less 1 - eta lambda",
+    "stage1_growth_majority": "the same of the majority features",
+    "stage1_growth_over_closed_form": "the latter over its closed form (docs/model.md)",
+    "stage1_decay_outside": "decay per step of the part of W outside span(M), over eta lambda",
+    "lucky_above_threshold_at_T1": "share of lucky neurons with the bound of Theorem C.1 (b)",
+    "others_below_threshold_at_T1": "share of neurons outside M_j with that of (c)",
+    "few_strong_features_at_T1": "share of neurons with that of (d)",
+    "T2": "first recorded step with a neuron grown d-fold in norm^2 since T1, eq. (61)",
+    "lucky_growth_at_T2": "share of lucky neurons with eq. (9)",
+    "lucky_focus_at_T2": "mean |cos(w_i, M_j)| of lucky neurons over eps_min / eps_max",
+    "ordinary_over_lucky_at_T2": "largest ratio of an ordinary neuron's projection to the best lucky one's",
+    "bias_at_T2": "min_i b_i sqrt(d) / ||w_i||",
+    "largest_norm": "max_i ||w_i|| at T",
+    "share_outside": "mean share of ||w_i||^2 outside span(M) at T",
+    "outside_per_direction": "max_i of sqrt(d1) times the root mean square of w_i / ||w_i|| over the directions outside span(M)",
+    "strength_ratio": "sum_i <w_i, M_j>^2 of the minority feature over the mean of the majority ones",
+    "magnitude_ratio": "max_i |<w_i, M_j>| of the minority feature over the mean of the majority ones",
+    "alignment_gap": "largest cosine, mean over the majority features less that to the minority one",
+    "pure_share": "share of neurons with absolute cosine > 0.9 to any feature",
+    "pure_minority_neurons": "their number for the minority feature",
+    "minority_norm_rank": "mean rank by norm, from 0 to 1, of the neurons with absolute cosine >= 0.3 to the minority feature",
+}
+
+ONE_STEP = {
+    "growth_minority_dense": "relative growth in one step of the pruned neurons along the minority feature, without the mask",
+    "growth_minority_masked": "with it",
+    "growth_majority_dense": "the same of the neurons pure in a majority feature, along it, without the mask",
+    "growth_majority_masked": "with it",
+    "growth_minority_gain": "growth_minority_masked - growth_minority_dense",
+    "growth_majority_gain": "growth_majority_masked - growth_majority_dense",
+    "gain_ratio": "growth_majority_gain / growth_minority_gain",
+    "logit_with_minority": "mean change of the positive logit by the mask on samples with the minority feature",
+    "logit_without_minority": "on the others",
+    "logit_leak": "the latter over the former",
+    "similarity_positive": "mean over positive pairs of sum_P h_i(X) h_i(Y)",
+    "similarity_negative": "mean over negative pairs, over that",
+    "negative_share": "pull of the negatives on the pruned neurons along the minority feature, over that of the positives",
+    "pruned_neurons": "neurons that the oracle prunes",
+}
+
+VERDICTS = ("holds", "holds only under a stated condition", "does not hold here", "not testable here")
+
 INTERVAL = {
     "ci_low": column(
         float, None, "of the estimate", "lower end of the 95 % interval of the mean over seeds (Student)", nullable=True
@@ -247,6 +293,56 @@ SCHEMAS = {
             "squared_cosine": column(float, SHARE, "1", "<w_i, M_j>^2 / ||w_i||^2", f"{LIAO}, Figure 1"),
         },
         unique=[*KEYS, "seed", "neuron", "feature"],
+    ),
+    "milestones": schema(
+        KEYS
+        | SEED
+        | {
+            "metric": column(
+                str, pa.Check.isin(MILESTONES), "", "; ".join(f"{name}: {text}" for name, text in MILESTONES.items())
+            ),
+            "value": column(float, None, "of the metric", "null where the replica has no such thing", nullable=True),
+        },
+        unique=[*KEYS, "seed", "metric"],
+    ),
+    "one_step": schema(
+        POINT
+        | SEED
+        | {
+            "metric": column(str, pa.Check.isin(ONE_STEP), "", "; ".join(f"{name}: {text}" for name, text in ONE_STEP.items())),
+            "value": column(float, None, "of the metric", "value of the metric"),
+        },
+        unique=[*POINT, "seed", "metric"],
+    ),
+    "claims": schema(
+        {
+            "claim_id": column(str, None, "", "id of the claim"),
+            "group": column(str, None, "", "part of the theory that it belongs to"),
+            "source": column(str, None, "", "paper and equation"),
+            "statement": column(str, None, "", "the statement in one line"),
+            "regime": column(str, None, "", "study and point that it was measured at"),
+            "quantity": column(str, None, "", "what was measured"),
+            "estimate": column(float, None, "of the quantity", "mean over seeds, or a fitted exponent", nullable=True),
+            "ci_low": column(float, None, "of the quantity", "lower end of the 95 % interval (Student)", nullable=True),
+            "ci_high": column(float, None, "of the quantity", "upper end", nullable=True),
+            "n": column("int64", at_least(0), "replicas", "seeds with a value, or points of a fit"),
+            "test": column(str, None, "", "what the quantity must be, and the test; empty where none was made"),
+            "required_low": column(
+                float, None, "of the quantity", "lower end of what it must be; null where open", nullable=True
+            ),
+            "required_high": column(float, None, "of the quantity", "upper end", nullable=True),
+            "p_value": column(
+                float, pa.Check.in_range(0, 1), "1", "of the test, before the correction for their number", nullable=True
+            ),
+            "adjusted_p_value": column(
+                float, pa.Check.in_range(0, 1), "1", "adjusted by Holm over the whole table", nullable=True
+            ),
+            "verdict": column(str, pa.Check.isin(VERDICTS), "", "read off the numbers by rarefeat.claims.claim"),
+            "condition": column(
+                str, None, "", "the regime for which a claim holds that fails elsewhere; why it fails; why it was not tested"
+            ),
+        },
+        unique=["claim_id", "regime"],
     ),
     "lucky_sets": schema(
         {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 
 from snakemake.exceptions import WorkflowError
@@ -9,7 +10,7 @@ from snakemake.utils import min_version
 
 from rarefeat import figures
 from rarefeat.config import parse as typed
-from rarefeat.figures import FIGURES
+from rarefeat.figures import CLAIMS_GROUPS, CLAIMS_MAPS, FIGURES
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
 from rarefeat.sizes import trained_points
@@ -49,7 +50,7 @@ def checked_config():
 CONFIG = checked_config()
 RESULTS = CONFIG.results
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
-STUDIES = CONFIG.studies | CONFIG.scaling.studies()
+STUDIES = CONFIG.studies | CONFIG.scaling.studies() | CONFIG.claims.every_study()
 POINTS = {
     (name, str(point.eps_min), str(point.sigma)): point
     for name, study in STUDIES.items()
@@ -69,6 +70,15 @@ TABLES = [
         table=["lucky_sets", "scaling", "scaling_exponents"],
     ),
 ]
+CLAIMS_TABLES = [
+    f"{RESULTS}/tables/paper_grid.parquet",
+    f"{RESULTS}/tables/scaling_exponents.parquet",
+    *[
+        f"{RESULTS}/tables/{name}_{kind}.parquet"
+        for kind, names in CONFIG.claims.tables().items()
+        for name in names
+    ],
+]
 PRODUCTS = [
     *TABLES,
     *expand(
@@ -81,7 +91,9 @@ PRODUCTS = [
 
 
 wildcard_constraints:
-    study="|".join(STUDIES),
+    study="|".join(map(re.escape, STUDIES)),
+    group="|".join(CLAIMS_GROUPS),
+    map="|".join(CLAIMS_MAPS),
     eps_min=r"[0-9.e-]+",
     sigma=r"[0-9.e-]+",
     block=r"\d+-\d+",

@@ -1,0 +1,170 @@
+"""What a claim is, how its rows are tested, and how code reads the verdict off the numbers."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtr, stdtrit
+
+from rarefeat.core.statistics import holm
+from rarefeat.tables import VERDICTS, checked
+
+LEVEL = 0.05
+"""Family-wise, over every tested row of the table (Holm)."""
+LEAST = 3
+"""Fewer degrees of freedom than this are not tested."""
+
+HOLDS, CONDITION, FAILS, UNTESTABLE = VERDICTS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a paper, the quantity that stands for it, and what that must be for the statement to hold.
+
+    `above` and `below`: the mean over seeds is shown to lie on that side of the threshold (one-sided Student test). `within`:
+    it is shown to lie between the two (two one-sided tests). `not below` and `not above`, for bounds with a constant that the
+    paper leaves open: the mean is not shown to lie on the wrong side.
+    """
+
+    id: str
+    group: str
+    source: str
+    statement: str
+    quantity: str
+    side: Literal["above", "below", "within", "not below", "not above"]
+    threshold: tuple[float, ...]
+    reason: str
+
+
+class Estimate(NamedTuple):
+    """A number with its standard error and the degrees of freedom of that."""
+
+    value: float
+    error: float
+    freedom: int
+    n: int
+
+    def interval(self) -> tuple[float, float]:
+        """95 %, Student."""
+        half = stdtrit(self.freedom, 0.975) * self.error if self.freedom > 0 else np.nan
+        return self.value - half, self.value + half
+
+
+def of_seeds(values: np.ndarray) -> Estimate:
+    """The mean over seeds; a replica without a value is left out."""
+    values = np.asarray(values, dtype=float)
+    values = values[np.isfinite(values)]
+    n = len(values)
+    error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return Estimate(values.mean() if n else np.nan, error, n - 1, n)
+
+
+def of_fit(value: float, low: float, high: float, n: int) -> Estimate:
+    """The slope of a line through n points, from its 95 % interval."""
+    return Estimate(value, (high - low) / (2 * stdtrit(n - 2, 0.975)), n - 2, n)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A claim's quantity in one regime; or none, with the reason why."""
+
+    claim: Claim
+    regime: str
+    estimate: Estimate
+    untestable: str = ""
+
+
+def p_value(estimate: Estimate, side: str, threshold: tuple[float, ...]) -> float:
+    """Of the Student test of the estimate; for the bounds that of their contradiction. Without spread it decides by itself."""
+
+    def beyond(low: float) -> float:
+        """One-sided p-value of a number that is at most `low`."""
+        if estimate.error == 0:
+            return 0.0 if estimate.value > low else 1.0
+        return float(stdtr(estimate.freedom, (low - estimate.value) / estimate.error))
+
+    def short_of(high: float) -> float:
+        if estimate.error == 0:
+            return 0.0 if estimate.value < high else 1.0
+        return float(stdtr(estimate.freedom, (estimate.value - high) / estimate.error))
+
+    match side:
+        case "above" | "not above":
+            return beyond(threshold[0])
+        case "below" | "not below":
+            return short_of(threshold[0])
+    return max(beyond(threshold[0]), short_of(threshold[1]))
+
+
+def bounds(claim: Claim) -> tuple[float, float]:
+    """The interval in which the quantity must lie; NaN where it is open."""
+    match claim.side:
+        case "above" | "not below":
+            return claim.threshold[0], np.nan
+        case "below" | "not above":
+            return np.nan, claim.threshold[0]
+    return claim.threshold
+
+
+def required(claim: Claim) -> str:
+    """The condition on the quantity, for people."""
+    numbers = [f"{value:g}" for value in claim.threshold]
+    return f"between {' and '.join(numbers)}" if claim.side == "within" else f"{claim.side} {numbers[0]}"
+
+
+def claims_table(measured: list[Measured]) -> pd.DataFrame:
+    """A row per claim and regime, with the verdict.
+
+    A row's test is one of the family of all tests of the table. Where a claim holds in some of its regimes and not in others,
+    the rows where it holds say so with their regime as the condition; `does not hold here` says whether the opposite was seen.
+    """
+    rows = []
+    for part in measured:
+        value, error, freedom, n = part.estimate
+        low, high = part.estimate.interval()
+        tested = not part.untestable and freedom >= LEAST and np.isfinite(error)
+        reason = part.untestable or f"{n} replicas have a value, fewer than a test needs"
+        rows.append(
+            {
+                "claim_id": part.claim.id, "group": part.claim.group, "source": part.claim.source,
+                "statement": part.claim.statement, "regime": part.regime, "quantity": part.claim.quantity, "estimate": value,
+                "ci_low": low, "ci_high": high, "n": n,
+                "test": f"{required(part.claim)}, Student" if tested else "",
+                "p_value": p_value(part.estimate, part.claim.side, part.claim.threshold) if tested else np.nan,
+                "condition": "" if tested else reason,
+                "required_low": bounds(part.claim)[0], "required_high": bounds(part.claim)[1],
+                "bound": part.claim.side.startswith("not"),
+            }
+        )  # fmt: skip
+    table = pd.DataFrame(rows)
+    tested = table["p_value"].notna()
+    table["adjusted_p_value"] = np.nan
+    table.loc[tested, "adjusted_p_value"] = holm(table.loc[tested, "p_value"].to_numpy())
+    # What a test of a bound rejects is the bound.
+    holds = (table["adjusted_p_value"] < LEVEL) ^ table["bound"]
+    table["verdict"] = np.where(~tested, UNTESTABLE, np.where(holds, HOLDS, FAILS))
+    for _, part in table[tested].groupby("claim_id"):
+        if set(part["verdict"]) == {HOLDS, FAILS}:
+            some = part.index[part["verdict"] == HOLDS]
+            table.loc[some, "verdict"] = CONDITION
+            table.loc[some, "condition"] = table.loc[some, "regime"]
+    failed = tested & (table["verdict"] == FAILS)
+    table.loc[failed, "condition"] = [
+        "the interval lies on the other side" if opposite(row) else "not shown at this number of seeds"
+        for row in table[failed].itertuples()
+    ]
+    return checked("claims", table)
+
+
+def opposite(row) -> bool:
+    """Whether the whole interval contradicts the claim."""
+    return row.ci_high < row.required_low or row.ci_low > row.required_high
+
+
+def overall(rows: pd.DataFrame) -> str:
+    """The verdict of a claim over its rows."""
+    found = set(rows["verdict"])
+    if CONDITION in found:
+        return CONDITION
+    return HOLDS if HOLDS in found else FAILS if FAILS in found else UNTESTABLE

@@ -1,0 +1,83 @@
+"""Stage 5 of the claims: the rows of one part of the theory against what its claims require."""
+
+import argparse
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from rarefeat.command import run
+from rarefeat.figures import CLAIMS_GROUPS
+from rarefeat.files import RarefeatError, read_table, replacing
+from rarefeat.tables import VERDICTS
+
+mpl.use("agg")
+MARKERS = dict(zip(VERDICTS, ["o", "D", "x", ""], strict=True))
+COLOURS = dict(zip(VERDICTS, ["#00224e", "#7d7c78", "#c8a200", ""], strict=True))
+COLUMNS = 3
+
+
+def draw(table: pd.DataFrame, group: str) -> Figure:
+    """A panel for each claim: estimates with their intervals, one below the other by regime, and what is required, shaded."""
+    rows = table[(table["group"].str.replace(" ", "_") == group) & (table["verdict"] != VERDICTS[3])]
+    claims = list(dict.fromkeys(rows["claim_id"]))
+    if not claims:
+        raise RarefeatError(f"the claims table has no tested row of {group}")
+    columns = min(COLUMNS, len(claims))
+    lines = -(-len(claims) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(3.6 * columns, 2.6 * lines), squeeze=False)
+    for ax in axes.flat[len(claims) :]:
+        ax.set_axis_off()
+    for ax, claim in zip(axes.flat, claims, strict=False):
+        part = rows[rows["claim_id"] == claim].reset_index(drop=True)
+        half = [part["estimate"] - part["ci_low"], part["ci_high"] - part["estimate"]]
+        for verdict in VERDICTS[:3]:
+            at = part.index[part["verdict"] == verdict]
+            if len(at):
+                ax.errorbar(
+                    part["estimate"][at], at, xerr=[side[at] for side in half], fmt=MARKERS[verdict], color=COLOURS[verdict],
+                    ms=3.5, lw=0.8,
+                )  # fmt: skip
+        shade(ax, part["required_low"].iloc[0], part["required_high"].iloc[0])
+        ax.set_title(f"{claim}: {part['statement'].iloc[0]}", fontsize=6, wrap=True)
+        ax.set_xlabel(part["quantity"].iloc[0], fontsize=6, wrap=True)
+        ax.set_ylabel("regime, as numbered in docs/claims.md" if len(part) > 12 else "", fontsize=6)
+        if len(part) <= 12:
+            ax.set_yticks(range(len(part)), part["regime"], fontsize=4.5)
+        ax.tick_params(labelsize=5)
+        ax.invert_yaxis()
+    handles = [Line2D([], [], marker=MARKERS[name], color=COLOURS[name], ls="") for name in VERDICTS[:3]]
+    figure.legend(handles, VERDICTS[:3], loc="lower center", ncols=3, fontsize=6, bbox_to_anchor=(0.5, -0.03))
+    return figure
+
+
+def shade(ax: plt.Axes, low: float, high: float) -> None:
+    """Where a claim holds, with both ends in view."""
+    left, right = ax.get_xlim()
+    ends = [end for end in (low, high) if end == end]
+    pad = 0.05 * (right - left)
+    left, right = min(left, *ends) - pad, max(right, *ends) + pad
+    ax.axvspan(low if low == low else left, high if high == high else right, color="0.9", zorder=-1)
+    ax.set_xlim(left, right)
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("group", choices=CLAIMS_GROUPS)
+    parser.add_argument("--table", type=Path, required=True, help="the claims table")
+    parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
+    args = parser.parse_args()
+    figure = draw(read_table(args.table).to_pandas(), args.group)
+    figure.tight_layout()
+    for output in args.output:
+        metadata = {"CreationDate": None} if output.suffix == ".pdf" else None
+        with replacing(output) as temporary:
+            figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,328 @@
+"""Claims: verdicts from numbers, quantities of planted neurons, and each claim where it is true and where it is false."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_data, tiny_training
+
+from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, pruning, stage_one, stage_two
+from rarefeat.claims.claim import CONDITION, FAILS, HOLDS, UNTESTABLE, Claim, Measured, claims_table, of_fit, of_seeds, overall
+from rarefeat.claims.evidence import Evidence, exponent
+from rarefeat.claims.table import page
+from rarefeat.config import load
+from rarefeat.core.simulators import make_simulator
+from rarefeat.milestones import milestones
+from rarefeat.one_step import one_step
+from rarefeat.pretrain import log_spaced
+from rarefeat.sections import Arm
+from rarefeat.tables import MILESTONES, ONE_STEP
+
+GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance)
+CLAIMS = [value for module in GROUPS for value in vars(module).values() if isinstance(value, Claim)]
+SEEDS = 12
+
+
+def around(value, seed=0):
+    """A value for each seed, with little spread."""
+    return value + 1e-3 * np.random.default_rng(seed).normal(size=SEEDS)
+
+
+def right(claim):
+    """A number that satisfies a claim, and one that contradicts it."""
+    low, high = claim.threshold[0], claim.threshold[-1]
+    match claim.side:
+        case "above" | "not below":
+            return low + 0.5, low - 0.5
+        case "below" | "not above":
+            return high - 0.5, high + 0.5
+    return (low + high) / 2, high + 0.5
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_a_claim_holds_where_its_quantity_is_right_and_fails_where_it_is_wrong(claim):
+    true, false = right(claim)
+    verdicts = claims_table([Measured(claim, "true", of_seeds(around(true)))])["verdict"]
+    assert list(verdicts) == [HOLDS]
+    table = claims_table([Measured(claim, "false", of_seeds(around(false)))])
+    assert list(table["verdict"]) == [FAILS]
+    assert list(table["condition"]) == ["the interval lies on the other side"]
+
+
+def test_ids_of_claims_are_distinct_and_each_says_where_it_comes_from():
+    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
+    assert all(claim.source and claim.statement and claim.quantity and claim.reason for claim in CLAIMS)
+
+
+def test_a_claim_that_holds_in_some_regimes_says_in_which():
+    claim = stage_one.OUTSIDE
+    table = claims_table([Measured(claim, "here", of_seeds(around(1.0))), Measured(claim, "there", of_seeds(around(2.0)))])
+    assert list(table["verdict"]) == [CONDITION, FAILS]
+    assert table["condition"][0] == "here"
+    assert overall(table) == CONDITION
+    assert overall(table[1:]) == FAILS
+
+
+def test_few_replicas_and_given_reasons_are_not_tested():
+    claim = stage_two.GROWTH
+    few = Measured(claim, "few", of_seeds(np.array([1.0, math.nan, 1.0])))
+    told = Measured(claim, "told", of_seeds(around(1.0)), "true by construction")
+    table = claims_table([few, told])
+    assert list(table["verdict"]) == [UNTESTABLE] * 2
+    assert table["condition"][1] == "true by construction"
+    assert table["p_value"].isna().all()
+
+
+def test_a_difference_that_is_noise_is_not_shown():
+    draws = np.random.default_rng(3).normal(size=(400, 10))
+    family = [Measured(pruning.RAISES, str(index), of_seeds(values)) for index, values in enumerate(draws)]
+    table = claims_table(family)
+    # Family-wise: 400 true null hypotheses are rejected at all in one of twenty tables.
+    assert (table["verdict"] == FAILS).all()
+    assert (table["p_value"] < 0.05).sum() > 5
+
+
+def test_the_estimate_of_a_fit_keeps_its_interval():
+    assert of_fit(1.5, 1.0, 2.0, 7).interval() == pytest.approx((1.0, 2.0))
+    assert of_seeds(np.array([1.0, 2.0, 3.0])).interval() == pytest.approx(
+        (2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)), rel=1e-5
+    )
+
+
+def test_values_without_spread_decide_by_themselves():
+    assert list(claims_table([Measured(stage_one.UNDER, "all", of_seeds(np.ones(6)))])["verdict"]) == [HOLDS]
+    assert list(claims_table([Measured(stage_one.UNDER, "none", of_seeds(np.zeros(6)))])["verdict"]) == [FAILS]
+
+
+# Milestones of planted neurons
+
+DATA, EPS_MIN = tiny_data(d=4, d1=20, C=1.0), 0.5
+TRAINING = tiny_training(m=3, T=100, eta=0.1, sigma_0=0.1, history=True)
+STEPS = log_spaced(TRAINING.T)
+
+
+def history(projections, outside, bias=0.0):
+    """(R, m, d + 2) from projections (R, m, d) and the norm outside span(M), (R, m)."""
+    norms = (projections.square().sum(-1) + outside**2).sqrt()
+    return torch.cat([projections, norms[..., None], torch.full((*norms.shape, 1), bias)], -1).float()
+
+
+def course(growth, decay=1.0, start=None):
+    """Every feature grows by its own factor, and the rest decays."""
+    start = torch.tensor([[0.1, 0.2, 0.05, 0.1], [0.2, 0.1, 0.1, 0.05], [0.05, 0.1, 0.2, 0.2]]) if start is None else start
+    time = torch.tensor(STEPS, dtype=torch.float32)[:, None]
+    return history(start * (torch.tensor(growth)[None] ** time)[:, None, :], 0.4 * (decay**time).expand(-1, 3))
+
+
+def found(planted, T1=40):
+    values = milestones(planted, T1, DATA, TRAINING, EPS_MIN, 0.05)
+    assert set(values) == set(MILESTONES)
+    return values
+
+
+def test_growth_and_decay_of_stage_one_are_read_off_the_neurons():
+    values = found(course([1.03, 1.03, 1.03, 1.01], decay=1 - 0.1 * 0.05))
+    decay = TRAINING.eta * TRAINING.lambda_
+    assert values["stage1_growth_majority"] == pytest.approx(0.03 + decay, rel=1e-3)
+    assert values["stage1_growth_minority"] == pytest.approx(0.01 + decay, rel=1e-3)
+    assert values["stage1_decay_outside"] == pytest.approx(1.0, rel=0.01)
+    assert found(course([1.03] * 4, decay=1.0))["stage1_decay_outside"] == pytest.approx(0.0, abs=0.01)
+
+
+def test_exponent_in_the_frequency_is_one_for_growth_that_is_proportional_to_it():
+    x = np.array([0.2, 0.5, 1.0])
+    assert exponent(x, np.array([3 * x, x**2]).T) == pytest.approx([1.0, 2.0])
+    assert np.isnan(exponent(x, np.array([[1.0], [-1.0], [1.0]]))).all()
+
+
+def test_stage_two_ends_when_a_neuron_has_grown_d_fold():
+    values = found(course([1.06, 1.0, 1.0, 1.0]), T1=10)
+    start = next(index for index, step in enumerate(STEPS) if step >= 10)
+    norms = course([1.06, 1.0, 1.0, 1.0])[..., 4]
+    expected = next(step for step, norm in zip(STEPS, norms, strict=True) if (norm**2 >= 4 * norms[start] ** 2).any())
+    assert values["T2"] == expected
+    assert math.isnan(found(course([1.0] * 4), T1=10)["T2"])
+
+
+def test_strength_magnitude_and_purity_at_the_end():
+    end = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.2, 0.0], [0.0, 0.0, 1.0, 0.5]])
+    planted = history(end.expand(len(STEPS), 3, 4).clone(), torch.zeros(len(STEPS), 3))
+    values = found(planted)
+    assert values["strength_ratio"] == pytest.approx(0.25 / ((1 + 1 + 1.04) / 3))
+    assert values["magnitude_ratio"] == pytest.approx(0.5)
+    assert values["pure_share"] == pytest.approx(2 / 3)
+    assert values["pure_minority_neurons"] == 0
+    assert values["largest_norm"] == pytest.approx(math.sqrt(1.25))
+    # The one neuron with the minority feature is the largest, the last that magnitude pruning takes.
+    assert values["minority_norm_rank"] == 1.0
+    assert found(planted * torch.tensor([1.0, 1.0, 0.1])[:, None])["minority_norm_rank"] == 0.0
+
+
+def test_initial_norms_are_measured_in_units_of_their_law():
+    start = torch.full((3, 4), TRAINING.sigma_0)
+    outside = TRAINING.sigma_0 * 4.0  # d1 - d = 16 directions
+    planted = history(start.expand(len(STEPS), 3, 4).clone(), torch.full((len(STEPS), 3), outside))
+    assert found(planted)["initial_norm_deviation"] == pytest.approx(0.0, abs=1e-5)
+    assert found(planted)["initial_feature_norm_deviation"] == pytest.approx(0.0, abs=1e-5)
+    assert found(2 * planted)["initial_norm_deviation"] > 1
+    assert found(2 * planted)["initial_feature_norm_deviation"] > 1
+
+
+def test_the_sets_at_initialisation_carry_over_to_t1():
+    """A neuron on one feature alone is lucky for it at ratio 1, and above the threshold at T1; one that has lost it is not."""
+    start = torch.eye(4)[:3]
+    planted = history(start.expand(len(STEPS), 3, 4).clone(), torch.zeros(len(STEPS), 3))
+    values = milestones(planted, 10, DATA, TRAINING, 1.0, 0.05)
+    assert values["lucky_above_threshold_at_T1"] == 1.0
+    assert values["others_below_threshold_at_T1"] == 1.0
+    lost = planted.clone()
+    lost[1:, :, :4] = 0.0
+    lost[1:, :, 3] = 1.0
+    values = milestones(lost, 10, DATA, TRAINING, 1.0, 0.05)
+    assert values["lucky_above_threshold_at_T1"] == 0.0
+    assert values["others_below_threshold_at_T1"] < 1.0
+
+
+# One step
+
+
+@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+def test_masking_the_minority_neuron_of_the_dictionary_is_theorem_3_2(simulator):
+    """One strong neuron a feature: the mask speeds up the masked one, lowers its samples' logit, and leaves the rest alone."""
+    data, training = tiny_data(d=4, d1=40, L=1, C=2.0, minority=[1.0]), tiny_training(m=4, K=32, eta=0.1, tau=1.0)
+    space = make_simulator(simulator, "planted", 4, 40, 4, [1])
+    weights = space.dictionary.mT.contiguous()
+    values = one_step(simulator, "planted", data, training, 0.5, 0.02, 1, weights, torch.full((1, 4), 0.2), batches=60)
+    assert set(values) == set(ONE_STEP)
+    assert values["pruned_neurons"] == 1
+    assert values["growth_minority_gain"] > 0.0005
+    assert abs(values["growth_majority_gain"]) < 0.2 * values["growth_minority_gain"]
+    assert values["logit_with_minority"] < -0.02
+    assert abs(values["logit_leak"]) < 0.2
+    assert values["similarity_positive"] > 0
+    assert abs(values["similarity_negative"]) < 0.1
+
+
+def test_without_a_neuron_of_the_minority_there_is_nothing_to_prune():
+    data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=3, K=8)
+    space = make_simulator("direct", "planted", 4, 40, 3, [1])
+    weights = space.dictionary.mT[:, :3].contiguous()
+    assert one_step("direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.zeros(1, 3), batches=2) == {}
+
+
+# Trends, gains and onsets
+
+
+def test_the_trend_of_a_figure_is_seen_in_its_direction_alone():
+    rng = np.random.default_rng(5)
+    rising = np.arange(6)[:, None] + rng.normal(size=(6, SEEDS))
+    assert figures_1_to_4.page_statistic(rising).mean() > 0.5
+    assert figures_1_to_4.page_statistic(-rising).mean() < -0.5
+    assert abs(figures_1_to_4.page_statistic(rng.normal(size=(6, 2000))).mean()) < 0.05
+    assert (figures_1_to_4.page_statistic(np.ones((6, 3))) == 0).all()
+
+
+def trajectories(gain, seeds=range(8), step=10):
+    """A dense arm and two masked ones, of which the second gains, in the columns of the trajectories table."""
+    rows = []
+    for seed in seeds:
+        for arm, bonus in ((Arm(arm="dense"), 0.0), (Arm(arm="pruned_neuron", alpha=0.1), 0.0),
+                           (Arm(arm="pruned_neuron", alpha=0.4), gain)):  # fmt: skip
+            noise = 1e-3 * np.random.default_rng([seed, int(10 * arm.alpha)]).normal()
+            keys = {"eps_min": 0.5, "sigma": 0.05, **arm.model_dump(), "seed": seed}
+            for at in (0, step):
+                rows.append(
+                    {**keys, "step": at, "metric": "max_alignment", "value": 0.3 + 0.01 * seed + noise + (at > 0) * bonus}
+                )
+                if arm.alpha:
+                    rows.append({**keys, "step": at, "metric": "mask_minority_overlap", "value": 0.9 + noise})
+    return pd.DataFrame(rows)
+
+
+def test_the_search_finds_the_arm_that_gains_and_confirms_it_on_other_seeds():
+    studies = {"pruning": trajectories(0.2), "pruning_held_out": trajectories(0.2, range(100, 108))}
+    table = claims_table(pruning.measure(Evidence(trajectories=studies)))
+    confirmed = table[table["claim_id"] == "A1-confirmed"].iloc[0]
+    assert "alpha 0.4" in confirmed["regime"]
+    assert confirmed["verdict"] == HOLDS
+    gained = table[table["claim_id"] == "A1-gain"].set_index("regime")["verdict"]
+    assert sorted(gained) == [FAILS, CONDITION]
+    assert set(table[table["claim_id"] == "3.2-implicit"]["verdict"]) == {HOLDS}
+
+
+def test_a_gain_of_the_search_that_other_seeds_do_not_show_is_not_confirmed():
+    studies = {"pruning": trajectories(0.2), "pruning_held_out": trajectories(0.0, range(100, 108))}
+    table = claims_table(pruning.measure(Evidence(trajectories=studies)))
+    assert table[table["claim_id"] == "A1-confirmed"].iloc[0]["verdict"] == FAILS
+
+
+@pytest.mark.parametrize(("end", "verdict"), [(0.95, ("equal",)), (0.2, ("lasting",))])
+def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
+    rows = []
+    for seed in range(8):
+        for step, majority, minority in (
+            (0, 0.2, 0.1),
+            (100, 0.95, 0.1),
+            (200, 0.95, 0.6 if end > 0.5 else 0.1),
+            (1000, 0.95, end),
+        ):
+            for metric, value in (("majority_alignment", majority), ("max_alignment", minority)):
+                noise = 1e-3 * np.random.default_rng([seed, step]).normal()
+                rows.append(
+                    {"eps_min": 0.5, "sigma": 0.05, "seed": seed, "step": step, "metric": metric, "value": value + noise}
+                )
+    table = claims_table(imbalance.measure(Evidence(trajectories={"phase": pd.DataFrame(rows)}))).set_index("claim_id")[
+        "verdict"
+    ]
+    assert tuple(name for name in ("lasting", "equal") if table[name] == HOLDS) == verdict
+    assert table["onset"] == (HOLDS if end > 0.5 else UNTESTABLE)
+
+
+# The config and the page
+
+
+def test_the_studies_of_the_claims_are_legal_and_the_varied_ones_differ_in_one_number():
+    claims = load("config/config.yaml").claims
+    base = claims.studies[claims.sensitivity.study]
+    varied = {name: study for name, study in claims.every_study().items() if name not in claims.studies}
+    assert len(varied) == len(claims.sensitivity.keys) * len(claims.sensitivity.factors)
+    for study in varied.values():
+        parts = [(base.data, study.data), (base.training, study.training)]
+        changed = [
+            key for before, after in parts for key, value in before.model_dump().items() if value != after.model_dump()[key]
+        ]
+        assert len(changed) == 1
+        assert study.draws == base.draws
+    held_out = [name for name in claims.studies if name.endswith("_held_out")]
+    for name in held_out:
+        search = claims.studies[name.removesuffix("_held_out")]
+        blocks = [{seed for block in study.blocks().values() for seed in block} for study in (search, claims.studies[name])]
+        assert not blocks[0] & blocks[1]
+        assert search.grid == claims.studies[name].grid
+        assert search.arms == claims.studies[name].arms
+
+
+def test_the_page_says_which_verdicts_a_hyper_parameter_changes():
+    claims = load("config/config.yaml").claims
+    point, claim = "eps_min 0.3, sigma 0.05", stage_one.OUTSIDE
+    true, false = right(claim)
+    planted = [("stages", true), ("stages_K=64", false), ("stages_K=256", true)]
+    measured = [Measured(claim, f"{name}: {point}", of_seeds(around(value))) for name, value in planted]
+    measured.append(Measured(stage_one.FEW, f"stages: {point}", of_seeds(around(right(stage_one.FEW)[1]))))
+    measured.append(Measured(stage_one.FEW, f"stages_K=64: {point}", of_seeds(around(right(stage_one.FEW)[0]))))
+    text = page(claims_table(measured), claims)
+    assert "| K=64 | 2 | 3.1b | C.1d |" in text
+    assert "| K=256 | 1 |  |  |" in text
+
+
+def test_the_page_shows_every_claim_with_its_rows():
+    measured = [Measured(claim, f"regime {claim.id}", of_seeds(around(right(claim)[0]))) for claim in CLAIMS]
+    text = page(claims_table(measured), load("config/config.yaml").claims)
+    assert all(f"### {claim.id}" in text and f"regime {claim.id}" in text for claim in CLAIMS)
+    assert "nan" not in text
+    assert f"{len(CLAIMS)} holds" in text

@@ -1,0 +1,135 @@
+# What the neurons were at the milestones of training, replica by replica.
+rule milestones:
+    input:
+        encoders=lambda wildcards: files_of(
+            wildcards.study, "encoders", "safetensors", trained_only=True
+        ),
+        code=code("milestones"),
+    output:
+        f"{RESULTS}/tables/{{study}}_milestones.parquet",
+    log:
+        f"{RESULTS}/logs/claims/{{study}}_milestones.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/claims/{{study}}_milestones.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        study=study_of,
+        encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
+    shell:
+        "python -m rarefeat.milestones --study {params.study:q} --encoders {params.encoders:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
+# One step with and without the pruned set of Theorem 3.2.
+rule one_step:
+    input:
+        encoders=lambda wildcards: files_of(
+            wildcards.study, "encoders", "safetensors", trained_only=True
+        ),
+        code=code("one_step"),
+    output:
+        f"{RESULTS}/tables/{{study}}_one_step.parquet",
+    log:
+        f"{RESULTS}/logs/claims/{{study}}_one_step.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/claims/{{study}}_one_step.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        study=study_of,
+        encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
+    shell:
+        "python -m rarefeat.one_step --study {params.study:q} --encoders {params.encoders:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
+# Every claim with its verdict.
+rule claims:
+    input:
+        tables=CLAIMS_TABLES,
+        code=code("claims.table"),
+    output:
+        f"{RESULTS}/tables/claims.parquet",
+        report(
+            f"{RESULTS}/claims.md",
+            caption="../report/claims.rst",
+            category="Claims",
+        ),
+    log:
+        f"{RESULTS}/logs/claims/claims.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/claims/claims.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        claims=CONFIG.claims.model_dump_json(by_alias=True),
+        blocks=json.dumps(
+            {name: block.model_dump() for name, block in STUDIES["paper"].grid.items()}
+        ),
+        tables=lambda wildcards, output: os.path.dirname(output[0]),
+    shell:
+        "python -m rarefeat.claims.table --claims {params.claims:q} --blocks {params.blocks:q} --tables {params.tables:q}"
+        " --output {output:q} 2>&1 | tee {log:q}"
+
+
+# The claims of one part of the theory, row by row.
+rule plot_claims:
+    input:
+        table=f"{RESULTS}/tables/claims.parquet",
+        code=code("claims.figure"),
+    output:
+        f"{RESULTS}/figures/claims_{{group}}.png",
+        f"{RESULTS}/figures/claims_{{group}}.pdf",
+    log:
+        f"{RESULTS}/logs/plot/claims_{{group}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/plot/claims_{{group}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    shell:
+        "python -m rarefeat.claims.figure {wildcards.group} --table {input.table:q} --output {output:q} 2>&1 | tee {log:q}"
+
+
+# Minority alignment over training, and what magnitude pruning changes.
+rule map_claims:
+    input:
+        tables=lambda wildcards: [
+            f"{RESULTS}/tables/{name}_trajectories.parquet"
+            for name in CLAIMS_MAPS[wildcards.map]
+        ],
+        code=code("claims.maps"),
+    output:
+        f"{RESULTS}/figures/claims_map_{{map}}.png",
+        f"{RESULTS}/figures/claims_map_{{map}}.pdf",
+    log:
+        f"{RESULTS}/logs/plot/claims_map_{{map}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/plot/claims_map_{{map}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        claims=CONFIG.claims.model_dump_json(by_alias=True),
+    shell:
+        "python -m rarefeat.claims.maps {wildcards.map} --claims {params.claims:q} --tables {input.tables:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
+rule all_claims:
+    input:
+        f"{RESULTS}/tables/claims.parquet",
+        expand(
+            f"{RESULTS}/figures/claims_{{group}}.png",
+            group=CLAIMS_GROUPS,
+        ),
+        expand(f"{RESULTS}/figures/claims_map_{{map}}.png", map=CLAIMS_MAPS),
