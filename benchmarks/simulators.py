@@ -26,14 +26,17 @@ PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "pre_activat
          (stage, "coefficients"), (simulators.Reduced, "step"), (simulators, "normals")]  # fmt: skip
 
 
-def milliseconds(simulator: str, study, train: torch.Tensor, d1: int, steps: int) -> float:
-    """Milliseconds per replica-step of one training of `steps` steps."""
+ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1), Arm(arm="oracle")]
+
+
+def milliseconds(simulator: str, study, train: torch.Tensor, d1: int, steps: int, arms: int = 1) -> float:
+    """Milliseconds per replica-step and arm of one training of `steps` steps, with this many arms on the same tokens."""
     data = study.data.model_copy(update={"d1": d1})
     training = study.training.model_copy(update={"T": steps, "sigma_0": study.training.sigma_0 * math.sqrt(500 / d1)})
     start = time.perf_counter()
     seeds = list(range(len(train)))
-    stage.pretrain("benchmark", simulator, data, training, [Arm(arm="dense")], math.sqrt(NSR / d1), seeds, train)
-    return 1e3 * (time.perf_counter() - start) / steps / len(train)
+    stage.pretrain("benchmark", simulator, data, training, ARMS[:arms], math.sqrt(NSR / d1), seeds, train)
+    return 1e3 * (time.perf_counter() - start) / steps / len(train) / arms
 
 
 def parts(study, train: torch.Tensor, steps: int) -> dict[str, float]:
@@ -79,9 +82,17 @@ def main() -> None:
     for _ in range(args.rounds):
         reduced = [milliseconds("reduced", study, train, d1, args.steps) for d1 in widths]
         direct = milliseconds("direct", study, train, 500, args.steps)
-        rounds.append((*reduced, direct, direct / reduced[0], *(cost / reduced[1] for cost in reduced[2:])))
+        shared = [milliseconds(kind, study, train, 500, args.steps, arms=3) for kind in ("reduced", "direct")]
+        ratios = direct / reduced[0], *(cost / reduced[1] for cost in reduced[2:])
+        rounds.append((*reduced, direct, *ratios, *shared, shared[0] / reduced[0], shared[1] / direct))
     names = [*(f"reduced, ms, d1 = {d1}" for d1 in widths), "direct, ms, d1 = 500", "direct / reduced at d1 = 500"]
     names += [f"d1 = {d1} / d1 = 1000" for d1 in widths[2:]]
+    names += [
+        "reduced, ms an arm, three arms",
+        "direct, ms an arm, three arms",
+        "reduced, of three / alone",
+        "direct, of three / alone",
+    ]
     for name, values in zip(names, zip(*rounds, strict=True), strict=True):
         print(f"{name:32} {statistics.median(values):8.3f}   [{min(values):.3f}, {max(values):.3f}]")
     profiles = [parts(study, train, args.steps) for _ in range(args.rounds)]

@@ -1,24 +1,31 @@
 """Claims: verdicts from numbers, quantities of planted neurons, and each claim where it is true and where it is false."""
 
 import math
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from conftest import tiny_data, tiny_training
 
-from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, pruning, stage_one, stage_two
+from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, maps, pruning, stage_one, stage_two
 from rarefeat.claims.claim import CONDITION, FAILS, HOLDS, UNTESTABLE, Claim, Measured, claims_table, of_fit, of_seeds, overall
 from rarefeat.claims.evidence import Evidence, exponent
-from rarefeat.claims.table import page
-from rarefeat.config import load
+from rarefeat.claims.figure import draw
+from rarefeat.claims.table import measure, page
+from rarefeat.config import Grid, load, merged, parse
 from rarefeat.core.simulators import make_simulator
-from rarefeat.milestones import milestones
-from rarefeat.one_step import one_step
-from rarefeat.pretrain import log_spaced
+from rarefeat.figures import CLAIMS_GROUPS, CLAIMS_MAPS
+from rarefeat.milestones import milestone_rows, milestones
+from rarefeat.one_step import one_step, one_step_rows
+from rarefeat.pretrain import log_spaced, pretrain
 from rarefeat.sections import Arm
-from rarefeat.tables import MILESTONES, ONE_STEP
+from rarefeat.synthesise import synthesise
+from rarefeat.tables import METRICS, MILESTONES, ONE_STEP
+from rarefeat.tensors import write_tensors
 
 GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance)
 CLAIMS = [value for module in GROUPS for value in vars(module).values() if isinstance(value, Claim)]
@@ -281,6 +288,84 @@ def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
     ]
     assert tuple(name for name in ("lasting", "equal") if table[name] == HOLDS) == verdict
     assert table["onset"] == (HOLDS if end > 0.5 else UNTESTABLE)
+
+
+# From training to the page
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A claims section of four small studies, and the evidence that training them gives."""
+    raw = yaml.safe_load(Path("config/config.yaml").read_text())
+    sizes = {
+        "data": {"d1": 40, "N": 128, "test_pairs": 32},
+        "training": {"K": 32, "T": 30, "m": 8, "eta": 0.4, "sigma_0": 0.02},
+    }
+    wanted = ("stages", "pruning", "pruning_held_out", *CLAIMS_MAPS["phase"])
+    studies = {}
+    for name in wanted:
+        study = raw["claims"]["studies"][name]
+        training = study.get("training", {}) | {"T": 30}
+        studies[name] = study | {"seeds": 5, "seeds_per_block": 5, "training": training}
+    raw["claims"]["studies"] = studies
+    raw["claims"]["sensitivity"] |= {"keys": ["training.K"], "factors": [0.5], "seeds": 5}
+    claims = parse(merged(raw, sizes)).claims
+    folder = tmp_path_factory.mktemp("encoders")
+    evidence = Evidence(grid=paper_grid(), exponents=pd.DataFrame(columns=["quantity", "log_power"]))
+    for name, study in claims.every_study().items():
+        rows = []
+        for point in study.points():
+            for block, seeds in study.blocks().items():
+                latents = synthesise(study.draws, study.data, point.eps_min, seeds)["train"]
+                at = study.draws, study.simulator, study.data, study.training, point.trained, point.sigma, seeds
+                encoders, trajectory = pretrain(*at, latents)
+                tensors = {f"{arm}/{part}": x for arm, encoder in encoders.items() for part, x in encoder._asdict().items()}
+                write_tensors(folder / name / point.path / f"seeds={block}.safetensors", tensors)
+                rows += [{**row, "eps_min": point.eps_min, "sigma": point.sigma} for row in trajectory]
+        if study.training.history:
+            evidence.milestones[name] = milestone_rows(study, folder / name)
+            evidence.one_step[name] = one_step_rows(study, folder / name, batches=2)
+        else:
+            evidence.trajectories[name] = pd.DataFrame(rows)
+    assert set(evidence.milestones) == set(claims.tables()["milestones"])
+    assert set(evidence.trajectories) == set(claims.tables()["trajectories"])
+    return claims, evidence
+
+
+def paper_grid():
+    """A grid table with one block, random but for its keys."""
+    rng = np.random.default_rng(9)
+    return pd.DataFrame(
+        [
+            {"eps_min": eps_min, "sigma": sigma, "arm": "dense", "seed": seed} | {name: rng.uniform() for name in METRICS}
+            for eps_min in (0.1, 0.5, 1.0)
+            for sigma in (0.05, 0.1)
+            for seed in range(6)
+        ]
+    )
+
+
+def test_every_part_of_the_theory_is_measured_and_drawn(small):
+    claims, evidence = small
+    block = Grid(eps_min=[0.1, 0.5, 1.0], sigma=[0.05, 0.1], arms=["dense"])
+    measured = measure(evidence, claims, {name: block for name in ("figures_1_and_2", "figure_3", "figure_4")})
+    table = claims_table(measured)
+    groups = {group.replace(" ", "_") for group in table["group"]}
+    assert groups == set(CLAIMS_GROUPS)
+    text = page(table, claims)
+    assert all(f"### {claim_id}" in text for claim_id in table["claim_id"])
+    assert "K=16" in text
+    for group in CLAIMS_GROUPS:
+        plt.close(draw(table, group))
+    plt.close(maps.phase(claims, {name: evidence.trajectories[name] for name in CLAIMS_MAPS["phase"]}))
+    plt.close(maps.pruning(claims, {"pruning": evidence.trajectories["pruning"]}))
+
+
+def test_the_predicted_onset_comes_sooner_for_frequent_features_and_never_for_the_rarest():
+    study = load("config/config.yaml").claims.studies["phase"]
+    onsets = [maps.onset(study, eps_min, 0.05) for eps_min in (0.01, 0.2, 0.5, 1.0)]
+    assert onsets[0] == math.inf
+    assert onsets[1] > onsets[2] > onsets[3] > 0
 
 
 # The config and the page

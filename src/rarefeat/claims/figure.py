@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from rarefeat.command import run
 from rarefeat.figures import CLAIMS_GROUPS
-from rarefeat.files import RarefeatError, read_table, replacing
+from rarefeat.files import read_table, replacing
 from rarefeat.tables import VERDICTS
 
 mpl.use("agg")
@@ -25,7 +25,9 @@ def draw(table: pd.DataFrame, group: str) -> Figure:
     rows = table[(table["group"].str.replace(" ", "_") == group) & (table["verdict"] != VERDICTS[3])]
     claims = list(dict.fromkeys(rows["claim_id"]))
     if not claims:
-        raise RarefeatError(f"the claims table has no tested row of {group}")
+        figure = plt.figure(figsize=(3.6, 1.0))
+        figure.text(0.5, 0.5, f"{group}: nothing could be tested", ha="center")
+        return figure
     columns = min(COLUMNS, len(claims))
     lines = -(-len(claims) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(3.6 * columns, 2.6 * lines), squeeze=False)

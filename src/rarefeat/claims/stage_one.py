@@ -134,6 +134,8 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]]) -> lis
             rows.append(Measured(ABOVE, named(study, eps_min, sigma), values, reason))
     for claim, varied, size in T1_LAWS:
         group = [name for name in evidence.milestones if name.startswith(f"T1_{varied}=")]
+        if len(group) < 3:
+            continue
         x = np.array([size(*sizes[name]) for name in group], dtype=float)
         curves = np.array([evidence.at(name, "T1") for name in group])
         rows.append(Measured(claim, ", ".join(group), of_seeds(exponent(x, curves))))

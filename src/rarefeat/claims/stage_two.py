@@ -81,7 +81,8 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]], rules:
             reason = "" if rules[study] == "grow" else "the rule `follow` sets the bias by hand: true or false by construction"
             rows.append(Measured(BIAS, regime, values, reason))
     group = [name for name in evidence.milestones if name.startswith("T1_eta=")]
-    durations = np.array([evidence.at(name, "T2") - evidence.at(name, "T1") for name in group])
-    x = np.array([sizes[name][2] for name in group])
-    rows.append(Measured(T2_WITH_ETA, ", ".join(group), of_seeds(exponent(x, durations))))
+    if len(group) > 2:
+        durations = np.array([evidence.at(name, "T2") - evidence.at(name, "T1") for name in group])
+        x = np.array([sizes[name][2] for name in group])
+        rows.append(Measured(T2_WITH_ETA, ", ".join(group), of_seeds(exponent(x, durations))))
     return rows
