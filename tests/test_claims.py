@@ -253,7 +253,7 @@ def trajectories(gain, seeds=range(8), step=10):
 
 def test_the_search_finds_the_arm_that_gains_and_confirms_it_on_other_seeds():
     studies = {"pruning": trajectories(0.2), "pruning_held_out": trajectories(0.2, range(100, 108))}
-    table = claims_table(pruning.measure(Evidence(trajectories=studies)))
+    table = claims_table(pruning.measure(Evidence(trajectories=studies), 3.0))
     confirmed = table[table["claim_id"] == "A1-confirmed"].iloc[0]
     assert "alpha 0.4" in confirmed["regime"]
     assert confirmed["verdict"] == HOLDS
@@ -264,7 +264,7 @@ def test_the_search_finds_the_arm_that_gains_and_confirms_it_on_other_seeds():
 
 def test_a_gain_of_the_search_that_other_seeds_do_not_show_is_not_confirmed():
     studies = {"pruning": trajectories(0.2), "pruning_held_out": trajectories(0.0, range(100, 108))}
-    table = claims_table(pruning.measure(Evidence(trajectories=studies)))
+    table = claims_table(pruning.measure(Evidence(trajectories=studies), 3.0))
     assert table[table["claim_id"] == "A1-confirmed"].iloc[0]["verdict"] == FAILS
 
 
@@ -337,9 +337,10 @@ def paper_grid():
     rng = np.random.default_rng(9)
     return pd.DataFrame(
         [
-            {"eps_min": eps_min, "sigma": sigma, "arm": "dense", "seed": seed} | {name: rng.uniform() for name in METRICS}
+            {"eps_min": eps_min, "sigma": sigma, "arm": arm, "seed": seed} | {name: rng.uniform() for name in METRICS}
             for eps_min in (0.1, 0.5, 1.0)
             for sigma in (0.05, 0.1)
+            for arm in ("dense", "oracle")
             for seed in range(6)
         ]
     )
@@ -348,8 +349,9 @@ def paper_grid():
 def test_every_part_of_the_theory_is_measured_and_drawn(small):
     claims, evidence = small
     block = Grid(eps_min=[0.1, 0.5, 1.0], sigma=[0.05, 0.1], arms=["dense"])
-    measured = measure(evidence, claims, {name: block for name in ("figures_1_and_2", "figure_3", "figure_4")})
-    table = claims_table(measured)
+    grid = {name: block for name in ("figures_1_and_2", "figure_3", "figure_4")}
+    paper = load("config/config.yaml").studies["paper"].model_copy(update={"grid": grid})
+    table = claims_table(measure(evidence, claims, paper))
     groups = {group.replace(" ", "_") for group in table["group"]}
     assert groups == set(CLAIMS_GROUPS)
     text = page(table, claims)
@@ -359,6 +361,7 @@ def test_every_part_of_the_theory_is_measured_and_drawn(small):
         plt.close(draw(table, group))
     plt.close(maps.phase(claims, {name: evidence.trajectories[name] for name in CLAIMS_MAPS["phase"]}))
     plt.close(maps.pruning(claims, {"pruning": evidence.trajectories["pruning"]}))
+    plt.close(maps.overlap(claims, {"pruning": evidence.trajectories["pruning"]}))
 
 
 def test_the_predicted_onset_comes_sooner_for_frequent_features_and_never_for_the_rarest():

@@ -27,5 +27,6 @@ CLAIMS_GROUPS = ("initialisation", "stage_1", "stage_2", "stage_3", "figures_1-4
 CLAIMS_MAPS = {
     "phase": ("phase", "phase_without_bias", "phase_small_lambda", "phase_small_lambda_without_bias"),
     "pruning": ("pruning",),
+    "overlap": ("pruning", "pruning_small_lambda"),
 }
 STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

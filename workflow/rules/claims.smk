@@ -70,12 +70,10 @@ rule claims:
         runtime=20,
     params:
         claims=CONFIG.claims.model_dump_json(by_alias=True),
-        blocks=json.dumps(
-            {name: block.model_dump() for name, block in STUDIES["paper"].grid.items()}
-        ),
+        paper=STUDIES["paper"].model_dump_json(by_alias=True),
         tables=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
-        "python -m rarefeat.claims.table --claims {params.claims:q} --blocks {params.blocks:q} --tables {params.tables:q}"
+        "python -m rarefeat.claims.table --claims {params.claims:q} --paper {params.paper:q} --tables {params.tables:q}"
         " --output {output:q} 2>&1 | tee {log:q}"
 
 

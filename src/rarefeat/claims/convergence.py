@@ -7,6 +7,16 @@ from rarefeat.claims.evidence import Evidence, exponent, named
 from rarefeat.claims.initialisation import exponents
 
 CORE, GROUP = "imbalance_and_pruning", "stage 3"
+EXCESS = Claim(
+    id="11",
+    group=GROUP,
+    source=f"{CORE}, Theorem 3.1, eq. (11)",
+    statement="the training loss becomes o(1), beyond what identical latents in a batch make unavoidable",
+    quantity="InfoNCE on held-out batches less its floor, in nat",
+    side="below",
+    threshold=(0.5,),
+    reason="o(1) read as under half a nat; log K is 4.9",
+)
 NORM = Claim(
     id="E.1b",
     group=GROUP,
@@ -129,4 +139,8 @@ def measure(evidence: Evidence) -> list[Measured]:
             rows.append(Measured(MAGNITUDE, regime, of_seeds(exponent(x, curves("magnitude_ratio")))))
             rows.append(Measured(MIXING, regime, of_seeds(slope(x, curves("pure_share")))))
             rows.append(Measured(NUMBER, regime, of_seeds(slope(x, curves("pure_minority_neurons")))))
+    dense = evidence.grid[evidence.grid["arm"] == "dense"]
+    for (eps_min, sigma), cell in dense.groupby(["eps_min", "sigma"]):
+        excess = (cell["final_loss"] - cell["loss_floor"]).to_numpy()
+        rows.append(Measured(EXCESS, named("paper", eps_min, sigma), of_seeds(excess)))
     return rows + exponents(evidence, MIXING_SIZE, "learned_features") + exponents(evidence, SINGLE, "single_minority_share")

@@ -128,6 +128,16 @@ CONFIRMED = Claim(
     threshold=(0.0,),
     reason="higher",
 )
+NUMBER = Claim(
+    id="3.2-c",
+    group=GROUP,
+    source=f"{CORE}, Theorem 3.2 (c)",
+    statement="with the assumed set masked from the start, Omega(m / d) neurons end with N_i = {j*}, whatever the ratio",
+    quantity="neurons of the oracle arm with absolute cosine > 0.9 to the minority feature, over m / d",
+    side="not below",
+    threshold=(1.0,),
+    reason="the constant read as 1",
+)
 ONE_STEP = (
     (FASTER, "growth_minority_gain"),
     (ELSEWHERE, "gain_ratio"),
@@ -156,9 +166,17 @@ def arm_regime(study: str, key: tuple) -> str:
     return f"{named(study, eps_min, sigma)}, {arm} alpha {alpha:g} from step {onset}, {update}"
 
 
-def measure(evidence: Evidence) -> list[Measured]:
-    """One step of every trained encoder; every arm of the pruning studies; the best of the search on the held-out seeds."""
+def measure(evidence: Evidence, neurons_per_feature: float) -> list[Measured]:
+    """One step of every trained encoder; every arm of the pruning studies; the best of the search on the held-out seeds.
+
+    neurons_per_feature: m / d of the study `paper`.
+    """
     rows = []
+    if evidence.grid is not None:
+        oracle = evidence.grid[evidence.grid["arm"] == "oracle"]
+        for (eps_min, sigma), cell in oracle.groupby(["eps_min", "sigma"]):
+            share = cell["pure_minority_neurons"].to_numpy() / neurons_per_feature
+            rows.append(Measured(NUMBER, named("paper", eps_min, sigma), of_seeds(share)))
     for study, table in evidence.one_step.items():
         for eps_min, sigma in evidence.points(study):
             point = table[(table["eps_min"] == eps_min) & (table["sigma"] == sigma)]

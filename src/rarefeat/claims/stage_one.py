@@ -76,6 +76,16 @@ T1_WITH_D = Claim(
     threshold=(0.5, 1.5),
     reason="1, to a half",
 )
+T1_WITH_EPS = Claim(
+    id="33-eps",
+    group=GROUP,
+    source=f"{CORE}, eq. (33)",
+    statement="T1 does not depend on the frequency of the minority feature",
+    quantity="exponent of T1 in eps_min",
+    side="within",
+    threshold=(-0.1, 0.1),
+    reason="0, to a tenth",
+)
 ABOVE = Claim(
     id="C.1b",
     group=GROUP,
@@ -123,7 +133,10 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]]) -> lis
             x = np.array([eps_min for eps_min, at in points if at == sigma])
             if len(x) > 2:
                 curves = [evidence.at(study, "stage1_growth_minority", eps_min=eps_min, sigma=sigma) for eps_min in x]
-                rows.append(Measured(LINEAR, f"{study}: sigma {sigma:g}", of_seeds(exponent(x, np.array(curves)))))
+                regime = f"{study}: eps_min {x[0]:g} to {x[-1]:g}, sigma {sigma:g}"
+                rows.append(Measured(LINEAR, regime, of_seeds(exponent(x, np.array(curves)))))
+                times = [evidence.at(study, "T1", eps_min=eps_min, sigma=sigma) for eps_min in x]
+                rows.append(Measured(T1_WITH_EPS, regime, of_seeds(exponent(x, np.array(times)))))
         for eps_min, sigma in points:
             at = {"eps_min": eps_min, "sigma": sigma}
             for claim, metric in ((RATE, "stage1_growth_over_closed_form"), (OUTSIDE, "stage1_decay_outside"),

@@ -56,6 +56,20 @@ T2_WITH_ETA = Claim(
     threshold=(-1.5, -0.5),
     reason="-1, to a half: T2 is known to the recorded step",
 )
+T2_WITH_D = Claim(
+    id="60-d",
+    group=GROUP,
+    source=f"{CORE}, eq. (60)",
+    statement="T2 - T1 is proportional to d log d / loglog d",
+    quantity="exponent of T2 - T1 in d log d / loglog d",
+    side="within",
+    threshold=(0.5, 1.5),
+    reason="1, to a half: T2 is known to the recorded step",
+)
+T2_LAWS = (
+    (T2_WITH_ETA, "eta", lambda d, eta: eta),
+    (T2_WITH_D, "d", lambda d, eta: d * np.log(d) / np.log(np.log(d))),
+)
 QUANTITIES = (
     (GROWTH, "lucky_growth_at_T2"),
     (BOUNDED, "ordinary_over_lucky_at_T2"),
@@ -80,9 +94,10 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]], rules:
             values = of_seeds(evidence.at(study, "bias_at_T2", **at))
             reason = "" if rules[study] == "grow" else "the rule `follow` sets the bias by hand: true or false by construction"
             rows.append(Measured(BIAS, regime, values, reason))
-    group = [name for name in evidence.milestones if name.startswith("T1_eta=")]
-    if len(group) > 2:
-        durations = np.array([evidence.at(name, "T2") - evidence.at(name, "T1") for name in group])
-        x = np.array([sizes[name][2] for name in group])
-        rows.append(Measured(T2_WITH_ETA, ", ".join(group), of_seeds(exponent(x, durations))))
+    for claim, varied, size in T2_LAWS:
+        group = [name for name in evidence.milestones if name.startswith(f"T1_{varied}=")]
+        if len(group) > 2:
+            durations = np.array([evidence.at(name, "T2") - evidence.at(name, "T1") for name in group])
+            x = np.array([size(sizes[name][0], sizes[name][2]) for name in group])
+            rows.append(Measured(claim, ", ".join(group), of_seeds(exponent(x, durations))))
     return rows

@@ -10,26 +10,27 @@ from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisati
 from rarefeat.claims.claim import LEVEL, Measured, claims_table, overall
 from rarefeat.claims.evidence import Evidence
 from rarefeat.command import run, section
-from rarefeat.config import Claims, Grid
+from rarefeat.config import Claims, Study
 from rarefeat.files import read_table, replacing, write_table
 from rarefeat.pages import row
 from rarefeat.provenance import table_metadata
 from rarefeat.tables import VERDICTS
 
 
-def measure(evidence: Evidence, claims: Claims, blocks: dict[str, Grid]) -> list[Measured]:
+def measure(evidence: Evidence, claims: Claims, paper: Study) -> list[Measured]:
     """Every claim in every regime that the evidence has."""
     studies = claims.every_study()
     sizes = {name: (study.data.d, study.data.d1, study.training.eta) for name, study in studies.items()}
     rules = {name: study.training.bias.rule for name, study in studies.items()}
-    shown = {name: (block.eps_min, block.sigma) for name, block in blocks.items()}
+    shown = {name: (block.eps_min, block.sigma) for name, block in paper.grid.items()}
+    neurons_per_feature = paper.training.m / paper.data.d
     return [
         *initialisation.measure(evidence),
         *stage_one.measure(evidence, sizes),
         *stage_two.measure(evidence, sizes, rules),
         *convergence.measure(evidence),
         *figures_1_to_4.measure(evidence, shown),
-        *pruning.measure(evidence),
+        *pruning.measure(evidence, neurons_per_feature),
         *imbalance.measure(evidence),
     ]
 
@@ -116,9 +117,7 @@ def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--claims", type=section(Claims), required=True, help="the section `claims`, as YAML or JSON")
-    parser.add_argument(
-        "--blocks", type=section(dict[str, Grid]), required=True, help="the grid of the study `paper`, likewise"
-    )
+    parser.add_argument("--paper", type=section(Study), required=True, help="the study `paper`, likewise")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables that claims are read from")
     parser.add_argument("--output", required=True, nargs=2, help="Parquet file and Markdown page to write")
     args = parser.parse_args()
@@ -134,7 +133,7 @@ def main() -> None:
         grid=read_table(args.tables / "paper_grid.parquet").to_pandas(),
         exponents=read_table(args.tables / "scaling_exponents.parquet").to_pandas(),
     )
-    table = claims_table(measure(evidence, args.claims, args.blocks))
+    table = claims_table(measure(evidence, args.claims, args.paper))
     metadata = table_metadata(args.claims, "synthesise", "pretrain", "milestones", "one_step", "aggregate", "claims.table")
     write_table(args.output[0], pa.Table.from_pandas(table, preserve_index=False), metadata)
     with replacing(args.output[1]) as temporary:
