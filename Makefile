@@ -13,6 +13,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
 paper: venv
 	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s
 
+# Every claim of the theory, on studies of its own and the results of `make paper`.
 claims: venv
 	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s all_claims
 
@@ -31,11 +32,11 @@ check: venv
 docs: venv
 	$(BIN)/python -m rarefeat.pages docs
 
-# After `make paper`: its measured summary and figures, as docs/results.md shows them.
-publish: paper
+# What `make paper` and `make claims` have measured, as docs/ shows it.
+publish: paper claims
 	mkdir -p docs/figures
 	cp results/figures/*.png docs/figures/
-	cp results/summary.md docs/summary.md
+	cp results/summary.md results/claims.md docs/
 
 lint: venv
 	$(BIN)/ruff check .

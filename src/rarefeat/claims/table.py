@@ -16,6 +16,9 @@ from rarefeat.pages import row
 from rarefeat.provenance import table_metadata
 from rarefeat.tables import VERDICTS
 
+# Maps of claims.maps, by the group that they stand with.
+MAPS = {"pruning": ("overlap", "pruning"), "imbalance": ("phase",)}
+
 
 def measure(evidence: Evidence, claims: Claims, paper: Study) -> list[Measured]:
     """Every claim in every regime that the evidence has."""
@@ -64,7 +67,8 @@ def page(table: pd.DataFrame, claims: Claims) -> str:
         lines.append(row(link, first["statement"], first["source"], verdict, f"{good} of {tested}"))
     lines += sensitivity(table, claims)
     for group, members in table.groupby("group", sort=False):
-        lines += ["", f"## {group[0].upper()}{group[1:]}"]
+        lines += ["", f"## {group[0].upper()}{group[1:]}", "", f"![](figures/claims_{group.replace(' ', '_')}.png)"]
+        lines += [f"![](figures/claims_map_{name}.png)" for name in MAPS.get(group, ())]
         for claim_id, part in members.groupby("claim_id", sort=False):
             first = part.iloc[0]
             lines += ["", f"### {claim_id}", "", f"{first['statement']} ({first['source']}). Measured: {first['quantity']}."]
