@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 import yaml
@@ -220,6 +221,26 @@ def test_without_a_neuron_of_the_minority_there_is_nothing_to_prune():
     space = make_simulator("direct", "planted", 4, 40, 3, [1])
     weights = space.dictionary.mT[:, :3].contiguous()
     assert one_step("direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.zeros(1, 3), batches=2) == {}
+
+
+def test_a_study_without_such_a_neuron_has_an_empty_table_and_claims_that_are_not_testable(tmp_path):
+    study = load("config/config.yaml").claims.studies["stages"]
+    grid = {"one": Grid(eps_min=[0.5], sigma=[0.05], arms=["dense"])}
+    study = study.model_copy(update={"seeds": 2, "grid": grid})
+    (point,) = study.points()
+    # The dictionary's first features and nothing of the last, under the coordinates of the reduced simulator.
+    weights = make_simulator("reduced", "", 9, 500, 30, [100, 101]).dictionary.mT[:, torch.arange(30) % 8]
+    tensors = {"dense/weights": weights.contiguous(), "dense/bias": torch.zeros(2, 30)}
+    (path,) = study.paths([point], "safetensors")
+    write_tensors(tmp_path / path, tensors)
+    table = one_step_rows(study, tmp_path, batches=2)
+    assert len(table) == 0
+    pa.Table.from_pandas(table)
+    milestone = pd.DataFrame(
+        {"eps_min": [0.5], "sigma": [0.05], "seed": [1], "metric": ["minority_norm_rank"], "value": [np.nan]}
+    )
+    measured = pruning.measure(Evidence(milestones={"stages": milestone}, one_step={"stages": table}), 3.0)
+    assert set(claims_table(measured)["verdict"]) == {UNTESTABLE}
 
 
 # Trends, gains and onsets

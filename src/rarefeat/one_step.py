@@ -124,7 +124,9 @@ def one_step_rows(study: Study, encoders: Path, batches: int = BATCHES) -> pd.Da
                 found = one_step(study.simulator, study.draws, *at, *replica, batches)
                 keys = {"eps_min": point.eps_min, "sigma": point.sigma, "seed": seed}
                 rows += [{**keys, "metric": metric, "value": value} for metric, value in found.items()]
-    return checked("one_step", pd.DataFrame(rows, columns=["eps_min", "sigma", "seed", "metric", "value"]))
+    # Types for a study without a neuron to prune, whose table is empty.
+    types = {"eps_min": float, "sigma": float, "seed": "int64", "metric": str, "value": float}
+    return checked("one_step", pd.DataFrame(rows, columns=list(types)).astype(types))
 
 
 def main() -> None:

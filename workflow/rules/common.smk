@@ -92,6 +92,7 @@ PRODUCTS = [
 
 wildcard_constraints:
     study="|".join(map(re.escape, STUDIES)),
+    figure="|".join(FIGURES),
     group="|".join(CLAIMS_GROUPS),
     map="|".join(CLAIMS_MAPS),
     eps_min=r"[0-9.e-]+",
