@@ -5,6 +5,7 @@ many fresh batches, from the same encoder with and without the mask: what differ
 """
 
 import argparse
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -100,16 +101,21 @@ def one_step(
         found[f"growth_majority_{kind}"] = relative[pure].gather(1, cosines[pure].argmax(-1)[:, None]).mean().item()
     found["growth_minority_gain"] = found["growth_minority_masked"] - found["growth_minority_dense"]
     found["growth_majority_gain"] = found["growth_majority_masked"] - found["growth_majority_dense"]
-    found["gain_ratio"] = found["growth_majority_gain"] / found["growth_minority_gain"]
+    found["gain_ratio"] = ratio(found["growth_majority_gain"], found["growth_minority_gain"])
     change, minority = torch.cat(drops), torch.cat(holds_minority)
     found["logit_with_minority"] = change[minority].mean().item()
     found["logit_without_minority"] = change[~minority].mean().item()
-    found["logit_leak"] = found["logit_without_minority"] / found["logit_with_minority"]
+    found["logit_leak"] = ratio(found["logit_without_minority"], found["logit_with_minority"])
     found["similarity_positive"] = torch.stack(positive).mean().item()
-    found["similarity_negative"] = torch.stack(negative).mean().item() / found["similarity_positive"]
-    found["negative_share"] = (pulls["negative"].sum() / pulls["positive"].sum()).item()
+    found["similarity_negative"] = ratio(torch.stack(negative).mean().item(), found["similarity_positive"])
+    found["negative_share"] = ratio(pulls["negative"].sum().item(), pulls["positive"].sum().item())
     found["pruned_neurons"] = float(pruned.sum())
     return found
+
+
+def ratio(part: float, whole: float) -> float:
+    """NaN where there is nothing to compare with: silent neurons change nothing."""
+    return part / whole if whole else math.nan
 
 
 def one_step_rows(study: Study, encoders: Path, batches: int = BATCHES) -> pd.DataFrame:

@@ -310,7 +310,9 @@ SCHEMAS = {
         | SEED
         | {
             "metric": column(str, pa.Check.isin(ONE_STEP), "", "; ".join(f"{name}: {text}" for name, text in ONE_STEP.items())),
-            "value": column(float, None, "of the metric", "null where no sample has the feature", nullable=True),
+            "value": column(
+                float, None, "of the metric", "null where neurons are silent or no sample has the feature", nullable=True
+            ),
         },
         unique=[*POINT, "seed", "metric"],
     ),
