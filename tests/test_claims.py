@@ -216,6 +216,16 @@ def test_masking_the_minority_neuron_of_the_dictionary_is_theorem_3_2(simulator)
     assert abs(values["similarity_negative"]) < 0.1
 
 
+def test_neurons_that_a_bias_silences_have_no_gain_and_no_ratio():
+    data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=4, K=8)
+    space = make_simulator("direct", "planted", 4, 40, 4, [1])
+    weights = space.dictionary.mT.contiguous()
+    values = one_step("direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.full((1, 4), 100.0), batches=2)
+    assert values["growth_minority_gain"] == 0.0
+    assert math.isnan(values["gain_ratio"])
+    assert math.isnan(values["negative_share"])
+
+
 def test_without_a_neuron_of_the_minority_there_is_nothing_to_prune():
     data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=3, K=8)
     space = make_simulator("direct", "planted", 4, 40, 3, [1])
