@@ -45,6 +45,7 @@ from rarefeat.files import RarefeatError
 from rarefeat.pretrain import batches, log_spaced
 from rarefeat.sections import Arm, Data, Training
 from rarefeat.synthesise import synthesise
+from rarefeat.tables import ARM
 
 # Single precision, relative to the size of what is compared.
 TOLERANCE = 1e-5
@@ -549,7 +550,7 @@ def test_what_the_probe_measures_has_one_law(arm):
             trained_cell, _ = pretrain_arm("probed", simulator, data, training, arm, 0.2, seeds, latents["train"])
             encoder = trained_cell.weights, trained_cell.bias
         rows = probe_arm("probed", simulator, data, training, arm, 0.2, seeds, latents, encoder)
-        columns = [name for name, value in rows[0].items() if value is not None and name not in ("arm", "seed")]
+        columns = [name for name, value in rows[0].items() if value is not None and name not in ("seed", *ARM)]
         both[simulator] = {(name,): np.array([row[name] for row in rows]) for name in columns}
     tests = p_values(both["direct"], both["reduced"])
     assert len(tests) > 12

@@ -123,7 +123,8 @@ def test_the_table_agrees_with_the_stages_called_by_hand(finished):
     (expected,) = probe(*parts, latents, {name: (encoder.weights, encoder.bias) for name, encoder in encoders.items()})
     grid = read_table(finished / RESULTS / "tables" / "paper_grid.parquet").to_pandas()
     row = grid[(grid["eps_min"] == 0.2) & (grid["arm"] == "pruned_neuron") & (grid["seed"] == 101)].iloc[0]
-    assert expected.pop("arm") == "pruned_neuron"
+    keys = arm.model_dump()
+    assert dict(row[list(keys)]) == keys == {name: expected.pop(name) for name in keys}
     for name, value in expected.items():
         assert row[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
 
