@@ -95,6 +95,14 @@ def test_a_difference_that_is_noise_is_not_shown():
     assert (table["p_value"] < 0.05).sum() > 5
 
 
+def test_many_other_tests_do_not_protect_a_bound():
+    """Seven standard errors on the wrong side of it, among a thousand tests of nothing."""
+    draws = np.random.default_rng(4).normal(size=(1000, 10))
+    others = [Measured(pruning.RAISES, str(index), of_seeds(values)) for index, values in enumerate(draws)]
+    bound = Measured(initialisation.LUCKY, "scaling", of_fit(-0.33, -0.48, -0.18, 5))
+    assert list(claims_table([*others, bound])["verdict"])[-1] == FAILS
+
+
 def test_the_estimate_of_a_fit_keeps_its_interval():
     assert of_fit(1.5, 1.0, 2.0, 7).interval() == pytest.approx((1.0, 2.0))
     assert of_seeds(np.array([1.0, 2.0, 3.0])).interval() == pytest.approx(

@@ -11,7 +11,7 @@ from rarefeat.core.statistics import holm
 from rarefeat.tables import VERDICTS, checked
 
 LEVEL = 0.05
-"""Family-wise, over every tested row of the table (Holm)."""
+"""Family-wise, over every tested row of the table (Holm), bounds with an open constant apart."""
 LEAST = 3
 """Fewer degrees of freedom than this are not tested."""
 
@@ -116,8 +116,9 @@ def required(claim: Claim) -> str:
 def claims_table(measured: list[Measured]) -> pd.DataFrame:
     """A row per claim and regime, with the verdict.
 
-    A row's test is one of the family of all tests of the table. Where a claim holds in some of its regimes and not in others,
-    the rows where it holds say so with their regime as the condition; `does not hold here` says whether the opposite was seen.
+    A row's test is one of the family of all tests of the table; a bound is held to its own interval. Where a claim holds in some
+    of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold here` says
+    whether the opposite was seen.
     """
     rows = []
     for part in measured:
@@ -140,9 +141,11 @@ def claims_table(measured: list[Measured]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     tested = table["p_value"].notna()
     table["adjusted_p_value"] = np.nan
-    table.loc[tested, "adjusted_p_value"] = holm(table.loc[tested, "p_value"].to_numpy())
-    # What a test of a bound rejects is the bound.
-    holds = (table["adjusted_p_value"] < LEVEL) ^ table["bound"]
+    family = tested & ~table["bound"]
+    table.loc[family, "adjusted_p_value"] = holm(table.loc[family, "p_value"].to_numpy())
+    # A correction for many tests would protect a bound: what contradicts it is its own interval.
+    contradicted = pd.Series([opposite(row) for row in table.itertuples()], index=table.index)
+    holds = (table["adjusted_p_value"] < LEVEL) | (table["bound"] & ~contradicted)
     table["verdict"] = np.where(~tested, UNTESTABLE, np.where(holds, HOLDS, FAILS))
     for _, part in table[tested].groupby("claim_id"):
         if set(part["verdict"]) == {HOLDS, FAILS}:

@@ -1,6 +1,7 @@
 """Stage 5 of the claims: the rows of one part of the theory against what its claims require."""
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import matplotlib as mpl
@@ -44,9 +45,9 @@ def draw(table: pd.DataFrame, group: str) -> Figure:
                     ms=3.5, lw=0.8,
                 )  # fmt: skip
         shade(ax, part["required_low"].iloc[0], part["required_high"].iloc[0])
-        ax.set_title(f"{claim}: {part['statement'].iloc[0]}", fontsize=6, wrap=True)
-        ax.set_xlabel(part["quantity"].iloc[0], fontsize=6, wrap=True)
-        ax.set_ylabel("regime, as numbered in docs/claims.md" if len(part) > 12 else "", fontsize=6)
+        ax.set_title(textwrap.fill(f"{claim}: {part['statement'].iloc[0]}", 62), fontsize=5.5)
+        ax.set_xlabel(textwrap.fill(part["quantity"].iloc[0], 68), fontsize=5.5)
+        ax.set_ylabel("row of the claim in docs/claims.md, from 0" if len(part) > 12 else "", fontsize=6)
         if len(part) <= 12:
             ax.set_yticks(range(len(part)), part["regime"], fontsize=4.5)
         ax.tick_params(labelsize=5)
