@@ -116,9 +116,9 @@ def required(claim: Claim) -> str:
 def claims_table(measured: list[Measured]) -> pd.DataFrame:
     """A row per claim and regime, with the verdict.
 
-    A row's test is one of the family of all tests of the table; a bound is held to its own interval. Where a claim holds in some
-    of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold here` says
-    whether the opposite was seen.
+    A row's test is one of the family of all tests of the table; a bound is held to its own interval. Where a claim holds in
+    some of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold
+    here` says whether the opposite was seen.
     """
     rows = []
     for part in measured:
