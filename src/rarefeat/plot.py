@@ -4,7 +4,6 @@ import argparse
 import itertools
 from pathlib import Path
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -16,11 +15,10 @@ from matplotlib.ticker import LogFormatter, NullLocator
 from rarefeat.command import run, section
 from rarefeat.config import Grid
 from rarefeat.core.statistics import student_interval
+from rarefeat.drawing import save
 from rarefeat.figures import FIGURES
-from rarefeat.files import read_table, replacing
+from rarefeat.files import read_table
 from rarefeat.sizes import bounds
-
-mpl.use("agg")
 
 EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
 NSR = r"NSR $\sigma^2 d_1$"
@@ -346,11 +344,7 @@ def main() -> None:
     sns.set_theme(context="paper", style="ticks", rc={"axes.spines.top": False, "axes.spines.right": False})
     figure = draw(args.figure, [read_table(path).to_pandas() for path in args.tables], args.block)
     figure.tight_layout()
-    for output in args.output:
-        # No date in the file: the same tables give the same bytes.
-        metadata = {"CreationDate": None} if output.suffix == ".pdf" else None
-        with replacing(output) as temporary:
-            figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+    save(figure, args.output)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,17 @@ import argparse
 import textwrap
 from pathlib import Path
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rarefeat.command import run
+from rarefeat.drawing import save
 from rarefeat.figures import CLAIMS_GROUPS
-from rarefeat.files import read_table, replacing
+from rarefeat.files import read_table
 from rarefeat.tables import VERDICTS
 
-mpl.use("agg")
 MARKERS = dict(zip(VERDICTS, ["o", "D", "x", ""], strict=True))
 COLOURS = dict(zip(VERDICTS, ["#00224e", "#7d7c78", "#c8a200", ""], strict=True))
 COLUMNS = 3
@@ -47,7 +46,7 @@ def draw(table: pd.DataFrame, group: str) -> Figure:
         shade(ax, part["required_low"].iloc[0], part["required_high"].iloc[0])
         ax.set_title(textwrap.fill(f"{claim}: {part['statement'].iloc[0]}", 62), fontsize=5.5)
         ax.set_xlabel(textwrap.fill(part["quantity"].iloc[0], 68), fontsize=5.5)
-        ax.set_ylabel("row of the claim in docs/claims.md, from 0" if len(part) > 12 else "", fontsize=6)
+        ax.set_ylabel("tested row of docs/claims.md, from 0" if len(part) > 12 else "", fontsize=6)
         if len(part) <= 12:
             ax.set_yticks(range(len(part)), part["regime"], fontsize=4.5)
         ax.tick_params(labelsize=5)
@@ -76,10 +75,7 @@ def main() -> None:
     args = parser.parse_args()
     figure = draw(read_table(args.table).to_pandas(), args.group)
     figure.tight_layout()
-    for output in args.output:
-        metadata = {"CreationDate": None} if output.suffix == ".pdf" else None
-        with replacing(output) as temporary:
-            figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+    save(figure, args.output)
 
 
 if __name__ == "__main__":

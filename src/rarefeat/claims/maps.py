@@ -4,7 +4,6 @@ import argparse
 import math
 from pathlib import Path
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -16,10 +15,10 @@ from rarefeat.command import run, section
 from rarefeat.config import Claims, Study
 from rarefeat.core.statistics import student_interval
 from rarefeat.core.theory import stage1_growth
+from rarefeat.drawing import save
 from rarefeat.figures import CLAIMS_MAPS
-from rarefeat.files import read_table, replacing
+from rarefeat.files import read_table
 
-mpl.use("agg")
 EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
 
 
@@ -130,10 +129,7 @@ def main() -> None:
     args = parser.parse_args()
     tables = {path.name.removesuffix("_trajectories.parquet"): read_table(path).to_pandas() for path in args.tables}
     figure = {"phase": phase, "pruning": pruning, "overlap": overlap}[args.map](args.claims, tables)
-    for output in args.output:
-        metadata = {"CreationDate": None} if output.suffix == ".pdf" else None
-        with replacing(output) as temporary:
-            figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+    save(figure, args.output)
 
 
 if __name__ == "__main__":
