@@ -22,6 +22,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.figures import CLAIMS_GROUPS, CLAIMS_MAPS
 from rarefeat.milestones import milestone_rows, milestones
 from rarefeat.one_step import one_step, one_step_rows
+from rarefeat.overlap import overlap_rows, smallest_of_minority
 from rarefeat.pretrain import log_spaced, pretrain
 from rarefeat.sections import Arm
 from rarefeat.synthesise import synthesise
@@ -31,6 +32,7 @@ from rarefeat.tensors import write_tensors
 GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance)
 CLAIMS = [value for module in GROUPS for value in vars(module).values() if isinstance(value, Claim)]
 SEEDS = 12
+PAPER = load("config/config.yaml").studies["paper"]
 
 
 def around(value, seed=0):
@@ -135,8 +137,8 @@ def course(growth, decay=1.0, start=None):
     return history(start * (torch.tensor(growth)[None] ** time)[:, None, :], 0.4 * (decay**time).expand(-1, 3))
 
 
-def found(planted, T1=40):
-    values = milestones(planted, T1, DATA, TRAINING, EPS_MIN, 0.05)
+def found(planted, T1=40, eps_min=EPS_MIN):
+    values = milestones(planted, T1, DATA, TRAINING, eps_min, 0.05, torch.Generator().manual_seed(0))
     assert set(values) == set(MILESTONES)
     return values
 
@@ -193,15 +195,37 @@ def test_the_sets_at_initialisation_carry_over_to_t1():
     """A neuron on one feature alone is lucky for it at ratio 1, and above the threshold at T1; one that has lost it is not."""
     start = torch.eye(4)[:3]
     planted = history(start.expand(len(STEPS), 3, 4).clone(), torch.zeros(len(STEPS), 3))
-    values = milestones(planted, 10, DATA, TRAINING, 1.0, 0.05)
+    values = found(planted, 10, eps_min=1.0)
+    assert values["lucky_focus_at_T"] == values["lucky_over_strongest_at_T"] == values["others_small_at_T"] == 1.0
     assert values["lucky_above_threshold_at_T1"] == 1.0
     assert values["others_below_threshold_at_T1"] == 1.0
     lost = planted.clone()
     lost[1:, :, :4] = 0.0
     lost[1:, :, 3] = 1.0
-    values = milestones(lost, 10, DATA, TRAINING, 1.0, 0.05)
+    values = found(lost, 10, eps_min=1.0)
+    assert values["lucky_focus_at_T"] == 0.0
+    assert values["others_small_at_T"] < 1.0
     assert values["lucky_above_threshold_at_T1"] == 0.0
     assert values["others_below_threshold_at_T1"] < 1.0
+
+
+def test_a_single_direction_off_the_features_holds_what_a_uniform_one_does():
+    """All of the norm outside: the largest of 16 coordinates of a unit vector, in units of sqrt(log d / d1)."""
+    planted = history(torch.full((len(STEPS), 3, 4), 1e-6), torch.ones(len(STEPS), 3))
+    unit = math.sqrt(math.log(DATA.d) / DATA.d1)
+    assert 0.3 < found(planted)["outside_largest_at_T1"] * unit < 0.9
+    inside = history(torch.ones(len(STEPS), 3, 4), torch.full((len(STEPS), 3), 1e-6))
+    assert found(inside)["outside_largest_at_T1"] < 1e-5
+
+
+def test_what_the_oracle_would_prune_is_seen_apart_from_the_rest():
+    """The last neuron is the minority's: its other features and its part off the features, whatever the others have."""
+    end = torch.tensor([[1.0, 0.9, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.3, 1.0]])
+    planted = history(end.expand(len(STEPS), 3, 4).clone(), torch.tensor([5.0, 0.0, 0.4]).expand(len(STEPS), 3))
+    norm = math.sqrt(1 + 0.09 + 0.16)
+    assert found(planted)["pruned_other_features"] == pytest.approx(math.sqrt(4) * 0.3 / norm)
+    assert found(planted)["pruned_outside"] == pytest.approx(math.sqrt(20 / 16) * 0.4 / norm)
+    assert math.isnan(found(planted[..., [3, 1, 2, 0, 4, 5]])["pruned_outside"])
 
 
 # One step
@@ -257,7 +281,7 @@ def test_a_study_without_such_a_neuron_has_an_empty_table_and_claims_that_are_no
     milestone = pd.DataFrame(
         {"eps_min": [0.5], "sigma": [0.05], "seed": [1], "metric": ["minority_norm_rank"], "value": [np.nan]}
     )
-    measured = pruning.measure(Evidence(milestones={"stages": milestone}, one_step={"stages": table}), 3.0)
+    measured = pruning.measure(Evidence(milestones={"stages": milestone}, one_step={"stages": table}), {}, PAPER)
     assert set(claims_table(measured)["verdict"]) == {UNTESTABLE}
 
 
@@ -290,9 +314,85 @@ def trajectories(gain, seeds=range(8), step=10):
     return pd.DataFrame(rows)
 
 
+def searched(search, held_out):
+    """The arguments of pruning.measure for a search and its confirmation under one law."""
+    tables = {"pruning": search, "pruning_held_out": held_out}
+    return Evidence(trajectories=tables), dict.fromkeys(tables, PAPER), PAPER
+
+
+def test_a_search_that_finds_another_regime_than_the_held_out_one_confirms_nothing():
+    held_out = trajectories(0.2, range(100, 108))
+    held_out = held_out[held_out["alpha"] != 0.4]
+    table = claims_table(pruning.measure(*searched(trajectories(0.2), held_out)))
+    confirmed = table[table["claim_id"] == "A1-confirmed"].iloc[0]
+    assert confirmed["verdict"] == UNTESTABLE
+    assert "alpha 0.4" in confirmed["condition"]
+    evidence, studies, paper = searched(trajectories(0.2), trajectories(0.2, range(100, 108)))
+    training = PAPER.training.model_copy(update={"tau": 2.0})
+    studies["pruning_held_out"] = PAPER.model_copy(update={"training": training})
+    table = claims_table(pruning.measure(evidence, studies, paper))
+    assert table[table["claim_id"] == "A1-confirmed"].iloc[0]["verdict"] == UNTESTABLE
+
+
+def test_a_confirmation_is_not_corrected_for_the_tests_of_the_search():
+    """One test at p = 0.01 among a thousand of nothing."""
+    draws = np.random.default_rng(4).normal(size=(1000, 10))
+    others = [Measured(pruning.RAISES, str(index), of_seeds(values)) for index, values in enumerate(draws)]
+    values = 0.9 + np.random.default_rng(5).normal(size=10)
+    alone = Measured(pruning.CONFIRMED, "held out", of_seeds(values))
+    table = claims_table([*others, alone])
+    assert 1e-4 < table["p_value"].iloc[-1] < 0.05
+    assert table["adjusted_p_value"].iloc[-1] == table["p_value"].iloc[-1]
+    assert table["verdict"].iloc[-1] == HOLDS
+
+
+def T5_rows(exponent, sizes=(0.3, 0.5, 0.9), steps=5000):
+    """Verdicts of the claims at T5, the minority's strength a power of the ratio in the oracle arm and 1 in the dense one."""
+    milestone, studies = {}, {}
+    for ratio in sizes:
+        name = f"T5_ratio={ratio}"
+        planted = {"magnitude_ratio": ratio**exponent, "pruned_other_features": 0.2, "pruned_outside": 0.9,
+                   "pure_minority_neurons": 4.0}  # fmt: skip
+        milestone[name] = pd.DataFrame(
+            [
+                {"eps_min": ratio, "sigma": 0.05, "arm": arm, "seed": seed, "metric": metric, "value": noise + value}
+                for metric, value in planted.items()
+                for arm in ("dense", "oracle")
+                for seed, noise in enumerate(around(0.0))
+            ]
+        )
+        studies[name] = PAPER.model_copy(update={"training": PAPER.training.model_copy(update={"T": steps})})
+    table = claims_table(pruning.measure(Evidence(milestones=milestone), studies, PAPER))
+    return table.groupby("claim_id").apply(overall).to_dict()
+
+
+def test_at_t5_the_strength_of_the_pruned_feature_must_not_depend_on_the_ratio():
+    verdicts = T5_rows(0.0)
+    assert verdicts["18-alpha"] == HOLDS
+    assert verdicts["18-others"] == HOLDS
+    assert verdicts["18-beta"] == FAILS
+    assert verdicts["3.2-c"] == HOLDS
+    assert T5_rows(1.0)["18-alpha"] == FAILS
+
+
+def test_a_training_that_ends_before_t5_says_nothing():
+    verdicts = T5_rows(0.0, steps=100)
+    assert verdicts["18-others"] == verdicts["3.2-c"] == UNTESTABLE
+    assert "18-alpha" not in verdicts
+
+
+def test_the_smallest_neurons_are_those_of_the_minority_where_they_are():
+    """Norms 1 ... 4; the second and third smallest are aligned with the last of three features."""
+    history = torch.zeros(2, 4, 5)
+    history[..., 3] = torch.tensor([4.0, 2.0, 1.0, 3.0])
+    history[..., 2] = torch.tensor([0.0, 2.0, 0.0, -1.5])
+    history[1, :, 2] = 0
+    assert smallest_of_minority(history, 3, 1)[0].tolist() == pytest.approx([0, 1 / 2, 2 / 3, 1 / 2])
+    assert (smallest_of_minority(history, 3, 1)[1] == 0).all()
+
+
 def test_the_search_finds_the_arm_that_gains_and_confirms_it_on_other_seeds():
-    studies = {"pruning": trajectories(0.2), "pruning_held_out": trajectories(0.2, range(100, 108))}
-    table = claims_table(pruning.measure(Evidence(trajectories=studies), 3.0))
+    table = claims_table(pruning.measure(*searched(trajectories(0.2), trajectories(0.2, range(100, 108)))))
     confirmed = table[table["claim_id"] == "A1-confirmed"].iloc[0]
     assert "alpha 0.4" in confirmed["regime"]
     assert confirmed["verdict"] == HOLDS
@@ -302,8 +402,7 @@ def test_the_search_finds_the_arm_that_gains_and_confirms_it_on_other_seeds():
 
 
 def test_a_gain_of_the_search_that_other_seeds_do_not_show_is_not_confirmed():
-    studies = {"pruning": trajectories(0.2), "pruning_held_out": trajectories(0.0, range(100, 108))}
-    table = claims_table(pruning.measure(Evidence(trajectories=studies), 3.0))
+    table = claims_table(pruning.measure(*searched(trajectories(0.2), trajectories(0.0, range(100, 108)))))
     assert table[table["claim_id"] == "A1-confirmed"].iloc[0]["verdict"] == FAILS
 
 
@@ -334,13 +433,13 @@ def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A claims section of four small studies, and the evidence that training them gives."""
+    """A claims section of small studies, the evidence that training them gives, and an overlap table."""
     raw = yaml.safe_load(Path("config/config.yaml").read_text())
     sizes = {
         "data": {"d1": 40, "N": 128, "test_pairs": 32},
         "training": {"K": 32, "T": 30, "m": 8, "eta": 0.4, "sigma_0": 0.02},
     }
-    wanted = ("stages", "pruning", "pruning_held_out", *CLAIMS_MAPS["phase"])
+    wanted = ("stages", "pruning", "pruning_held_out", "T5_ratio=0.5", *CLAIMS_MAPS["phase"][1])
     studies = {}
     for name in wanted:
         study = raw["claims"]["studies"][name]
@@ -368,7 +467,7 @@ def small(tmp_path_factory):
             evidence.trajectories[name] = pd.DataFrame(rows)
     assert set(evidence.milestones) == set(claims.tables()["milestones"])
     assert set(evidence.trajectories) == set(claims.tables()["trajectories"])
-    return claims, evidence
+    return claims, evidence, overlap_rows(claims.studies["stages"], folder / "stages")
 
 
 def paper_grid():
@@ -386,7 +485,7 @@ def paper_grid():
 
 
 def test_every_part_of_the_theory_is_measured_and_drawn(small):
-    claims, evidence = small
+    claims, evidence, overlap = small
     block = Grid(eps_min=[0.1, 0.5, 1.0], sigma=[0.05, 0.1], arms=["dense"])
     grid = {name: block for name in ("figures_1_and_2", "figure_3", "figure_4")}
     paper = load("config/config.yaml").studies["paper"].model_copy(update={"grid": grid})
@@ -398,9 +497,9 @@ def test_every_part_of_the_theory_is_measured_and_drawn(small):
     assert "K=16" in text
     for group in CLAIMS_GROUPS:
         plt.close(draw(table, group))
-    plt.close(maps.phase(claims, {name: evidence.trajectories[name] for name in CLAIMS_MAPS["phase"]}))
+    plt.close(maps.phase(claims, {name: evidence.trajectories[name] for name in CLAIMS_MAPS["phase"][1]}))
     plt.close(maps.pruning(claims, {"pruning": evidence.trajectories["pruning"]}))
-    plt.close(maps.overlap(claims, {"pruning": evidence.trajectories["pruning"]}))
+    plt.close(maps.overlap(claims, {"stages": overlap}))
 
 
 def test_the_predicted_onset_comes_sooner_for_frequent_features_and_never_for_the_rarest():
@@ -425,13 +524,20 @@ def test_the_studies_of_the_claims_are_legal_and_the_varied_ones_differ_in_one_n
         ]
         assert len(changed) == 1
         assert study.draws == base.draws
-    held_out = [name for name in claims.studies if name.endswith("_held_out")]
-    for name in held_out:
-        search = claims.studies[name.removesuffix("_held_out")]
-        blocks = [{seed for block in study.blocks().values() for seed in block} for study in (search, claims.studies[name])]
-        assert not blocks[0] & blocks[1]
-        assert search.grid == claims.studies[name].grid
-        assert search.arms == claims.studies[name].arms
+    seeds = {name: {seed for block in study.blocks().values() for seed in block} for name, study in claims.studies.items()}
+    held_out = seeds.pop("pruning_held_out")
+    assert all(not held_out & used for used in seeds.values())
+
+
+def test_the_studies_of_t5_end_no_sooner():
+    claims = load("config/config.yaml").claims
+    chosen = [study for name, study in claims.studies.items() if name.startswith("T5_")]
+    assert len(chosen) > 2
+    for study in chosen:
+        (point,) = study.points()
+        T5 = pruning.end_of_pruning(study.data, study.training.eta, point.eps_min, point.sigma)
+        assert T5 <= study.training.T < 1.01 * T5
+        assert point.arms[1].onset == int(study.data.d**1.99 / study.training.eta)
 
 
 def test_the_page_says_which_verdicts_a_hyper_parameter_changes():

@@ -255,3 +255,13 @@ def test_a_stage_says_what_is_wrong_with_its_arguments(arguments, words):
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_study_that_a_map_of_the_claims_shows_cannot_be_left_out(tmp_path):
+    folder = copy_of_the_project(tmp_path)
+    raw = yaml.safe_load((folder / "config/config.yaml").read_text())
+    del raw["claims"]["studies"]["phase_small_lambda"]
+    (folder / "config/config.yaml").write_text(yaml.safe_dump(raw))
+    done = run(folder, "--dry-run")
+    assert done.returncode != 0
+    assert "config: claims.studies.phase_small_lambda is missing; a map of the claims shows it" in done.stdout + done.stderr

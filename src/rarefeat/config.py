@@ -187,7 +187,7 @@ class Claims(Section):
 
     studies: dict[str, Study] = Field(
         min_length=1,
-        description="by name: stages... and T1... keep the history of the neurons; pruning... and phase... do not",
+        description="by name: stages..., T1... and T5... keep the history of the neurons; pruning... and phase... do not",
     )
     sensitivity: Sensitivity = Field(description="which verdicts depend on what the papers leave open")
 

@@ -24,9 +24,10 @@ FIGURES = {
 }
 # A figure of the claims table for each part of the theory.
 CLAIMS_GROUPS = ("initialisation", "stage_1", "stage_2", "stage_3", "figures_1-4", "pruning", "imbalance")
+# Maps of the claims: the kind of table, and the studies that each is drawn from.
 CLAIMS_MAPS = {
-    "phase": ("phase", "phase_without_bias", "phase_small_lambda", "phase_small_lambda_without_bias"),
-    "pruning": ("pruning",),
-    "overlap": ("pruning", "pruning_small_lambda"),
+    "phase": ("trajectories", ("phase", "phase_without_bias", "phase_small_lambda", "phase_small_lambda_without_bias")),
+    "pruning": ("trajectories", ("pruning",)),
+    "overlap": ("overlap", ("stages_small_lambda", "stages", "stages_large_lambda")),
 }
 STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

@@ -12,6 +12,7 @@ from torch import Tensor
 from rarefeat.command import run, section
 from rarefeat.config import Study
 from rarefeat.core.neurons import ALIGNED, PURE, lucky_neurons, ordinary_neurons
+from rarefeat.core.randomness import generator
 from rarefeat.core.theory import stage1_growth
 from rarefeat.files import RarefeatError, write_table
 from rarefeat.pretrain import log_spaced
@@ -33,11 +34,14 @@ def growth(projections: Tensor, steps: int) -> Tensor:
     return (end / start) ** (1 / (2 * steps))
 
 
-def milestones(history: Tensor, T1: int, data: Data, training: Training, eps_min: float, sigma: float) -> dict[str, float]:
+def milestones(
+    history: Tensor, T1: int, data: Data, training: Training, eps_min: float, sigma: float, directions: torch.Generator
+) -> dict[str, float]:
     """Metrics of one replica.
 
     Args:
         history: (R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the recorded steps. T1: the step that ended stage 1, -1 for none.
+        directions: of the part outside span(M), which is uniform on its sphere: data, noise and W(0) know no direction there.
 
     Returns:
         The quantities of rarefeat.claims by name; NaN for what this replica does not have.
@@ -82,6 +86,9 @@ def milestones(history: Tensor, T1: int, data: Data, training: Training, eps_min
         found["lucky_above_threshold_at_T1"] = share(cosines >= math.sqrt(1 + GAMMA) * bound, lucky)
         found["others_below_threshold_at_T1"] = share(cosines <= math.sqrt(1 - GAMMA) * bound, ~ordinary)
         many = (cosines >= log_d**0.25 / math.sqrt(d)).sum(-1)
+        unit = torch.randn(m, data.d1 - d, generator=directions)
+        largest = unit.abs().amax(-1) / unit.norm(dim=-1) * outside[at_T1] / norms[at_T1]
+        found["outside_largest_at_T1"] = largest.max().item() / math.sqrt(log_d / data.d1)
         found["few_strong_features_at_T1"] = (many <= d / (2 * math.sqrt(log_d))).double().mean().item()
 
         # Stage 2 ends when one neuron has grown d-fold, eq. (61).
@@ -100,6 +107,11 @@ def milestones(history: Tensor, T1: int, data: Data, training: Training, eps_min
 
     # The end of training: Theorem 3.1 and Theorem E.1.
     cosines = projections[-1].abs() / norms[-1][:, None]
+    strongest = torch.where(ordinary, projections[-1].abs(), 0.0).amax(0)
+    compared = (projections[-1].abs() / strongest)[lucky]
+    found["lucky_focus_at_T"] = cosines[lucky].mean().item()
+    found["lucky_over_strongest_at_T"] = compared.min().item() if len(compared) else math.nan
+    found["others_small_at_T"] = share(cosines <= rates / math.sqrt(d), ~ordinary)
     strength = projections[-1].square().sum(0)
     largest = projections[-1].abs().amax(0)
     found |= {
@@ -112,6 +124,11 @@ def milestones(history: Tensor, T1: int, data: Data, training: Training, eps_min
         "pure_share": (cosines.amax(-1) > PURE).double().mean().item(),
         "pure_minority_neurons": (cosines[:, -minority:] > PURE).any(-1).sum().item(),
     }
+    # What the oracle would prune: Theorem 3.2 (c).
+    pruned = (cosines.amax(-1) > 0.5) & (cosines.argmax(-1) >= d - minority)
+    if pruned.any():
+        found["pruned_other_features"] = (cosines[pruned, :-minority].max() * math.sqrt(d)).item()
+        found["pruned_outside"] = ((outside[-1] / norms[-1])[pruned].max() * math.sqrt(data.d1 / max(data.d1 - d, 1))).item()
     # Magnitude pruning takes the neurons of smallest norm: are they the minority's?
     aligned = cosines[:, -minority:].amax(-1) >= ALIGNED
     rank = norms[-1].argsort().argsort().double() / max(m - 1, 1)
@@ -128,7 +145,8 @@ def milestone_rows(study: Study, encoders: Path) -> pd.DataFrame:
                 histories, T1 = read_tensors(encoders / path, f"{arm.label}/history", f"{arm.label}/T1")
                 for seed, history, first in zip(seeds, histories, T1.tolist(), strict=True):
                     keys = {"eps_min": point.eps_min, "sigma": point.sigma, **arm.model_dump(), "seed": seed}
-                    found = milestones(history, first, study.data, study.training, point.eps_min, point.sigma)
+                    directions = generator(study.draws, seed, "directions")
+                    found = milestones(history, first, study.data, study.training, point.eps_min, point.sigma, directions)
                     rows += [{**keys, "metric": name, "value": value} for name, value in found.items()]
     return checked("milestones", pd.DataFrame(rows))
 

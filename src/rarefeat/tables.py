@@ -133,11 +133,15 @@ MILESTONES = {
     "lucky_above_threshold_at_T1": "share of lucky neurons with the bound of Theorem C.1 (b)",
     "others_below_threshold_at_T1": "share of neurons outside M_j with that of (c)",
     "few_strong_features_at_T1": "share of neurons with that of (d)",
+    "outside_largest_at_T1": "largest |cos| to a single direction outside span(M) over sqrt(log d / d1), (e)",
     "T2": "first recorded step with a neuron grown d-fold in norm^2 since T1, eq. (61)",
     "lucky_growth_at_T2": "share of lucky neurons with eq. (9)",
     "lucky_focus_at_T2": "mean |cos(w_i, M_j)| of lucky neurons over eps_min / eps_max",
     "ordinary_over_lucky_at_T2": "largest ratio of an ordinary neuron's projection to the best lucky one's",
     "bias_at_T2": "min_i b_i sqrt(d) / ||w_i||",
+    "lucky_focus_at_T": "mean |cos(w_i, M_j)| of lucky neurons",
+    "lucky_over_strongest_at_T": "smallest projection of a lucky neuron over the largest of any in M_j",
+    "others_small_at_T": "share of neurons outside M_j with |cos(w_i, M_j)| <= eps_j / (eps_max sqrt(d))",
     "largest_norm": "max_i ||w_i|| at T",
     "share_outside": "mean share of ||w_i||^2 outside span(M) at T",
     "outside_per_direction": "max_i of sqrt(d1) times the root mean square of w_i / ||w_i|| over the directions outside span(M)",
@@ -146,6 +150,8 @@ MILESTONES = {
     "alignment_gap": "largest cosine, mean over the majority features less that to the minority one",
     "pure_share": "share of neurons with absolute cosine > 0.9 to any feature",
     "pure_minority_neurons": "their number for the minority feature",
+    "pruned_other_features": "largest sqrt(d) |cos| to another feature of the neurons whose largest is the minority one",
+    "pruned_outside": "outside_per_direction of these neurons alone",
     "minority_norm_rank": "mean rank by norm, from 0 to 1, of the neurons with absolute cosine >= 0.3 to the minority feature",
 }
 
@@ -263,6 +269,18 @@ SCHEMAS = {
         }
         | {"value": column(float, None, "of the metric", "value of the metric", nullable=True)},
         unique=[*KEYS, "seed", "step", "metric"],
+    ),
+    "overlap": schema(
+        POINT
+        | {
+            "step": column("int64", at_least(0), "steps", "training step t"),
+            "alpha": column(float, pa.Check.in_range(0, 1), "1", "pruning ratio, k / m for the k smallest neurons"),
+            "overlap": column(
+                float, pa.Check.in_range(0, 1), "1", "mean share of them with absolute cosine >= 0.3 to the minority feature"
+            ),
+        }
+        | INTERVAL,
+        unique=[*POINT, "step", "alpha"],
     ),
     "cross_check": schema(
         KEYS

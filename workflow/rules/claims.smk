@@ -23,6 +23,31 @@ rule milestones:
         " 2>&1 | tee {log:q}"
 
 
+# How far the smallest neurons are those of the minority feature, at every pruning ratio and step.
+rule overlap:
+    input:
+        encoders=lambda wildcards: files_of(
+            wildcards.study, "encoders", "safetensors", trained_only=True
+        ),
+        code=code("overlap"),
+    output:
+        f"{RESULTS}/tables/{{study}}_overlap.parquet",
+    log:
+        f"{RESULTS}/logs/claims/{{study}}_overlap.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/claims/{{study}}_overlap.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        study=study_of,
+        encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
+    shell:
+        "python -m rarefeat.overlap --study {params.study:q} --encoders {params.encoders:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
 # One step with and without the pruned set of Theorem 3.2.
 rule one_step:
     input:
@@ -101,8 +126,8 @@ rule plot_claims:
 rule map_claims:
     input:
         tables=lambda wildcards: [
-            f"{RESULTS}/tables/{name}_trajectories.parquet"
-            for name in CLAIMS_MAPS[wildcards.map]
+            f"{RESULTS}/tables/{name}_{CLAIMS_MAPS[wildcards.map][0]}.parquet"
+            for name in CLAIMS_MAPS[wildcards.map][1]
         ],
         code=code("claims.maps"),
     output:

@@ -44,6 +44,11 @@ def checked_config():
         raise WorkflowError(
             f"config: studies.paper.grid.{min(missing)} is missing; the figures show it"
         )
+    mapped = {name for _, studies in CLAIMS_MAPS.values() for name in studies}
+    if missing := mapped - set(checked.claims.studies):
+        raise WorkflowError(
+            f"config: claims.studies.{min(missing)} is missing; a map of the claims shows it"
+        )
     return checked
 
 

@@ -11,7 +11,7 @@ from rarefeat.core.statistics import holm
 from rarefeat.tables import VERDICTS, checked
 
 LEVEL = 0.05
-"""Family-wise, over every tested row of the table (Holm), bounds with an open constant apart."""
+"""Family-wise (Holm), over every tested row of a family; bounds with an open constant are apart."""
 LEAST = 3
 """Fewer degrees of freedom than this are not tested."""
 
@@ -35,6 +35,8 @@ class Claim:
     side: Literal["above", "below", "within", "not below", "not above"]
     threshold: tuple[float, ...]
     reason: str
+    family: str = "all"
+    """Tests that are corrected together. A confirmation on seeds that no search has seen is a family of its own."""
 
 
 class Estimate(NamedTuple):
@@ -116,7 +118,7 @@ def required(claim: Claim) -> str:
 def claims_table(measured: list[Measured]) -> pd.DataFrame:
     """A row per claim and regime, with the verdict.
 
-    A row's test is one of the family of all tests of the table; a bound is held to its own interval. Where a claim holds in
+    A row's test is one of its claim's family; a bound is held to its own interval. Where a claim holds in
     some of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold
     here` says whether the opposite was seen.
     """
@@ -141,8 +143,10 @@ def claims_table(measured: list[Measured]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     tested = table["p_value"].notna()
     table["adjusted_p_value"] = np.nan
-    family = tested & ~table["bound"]
-    table.loc[family, "adjusted_p_value"] = holm(table.loc[family, "p_value"].to_numpy())
+    families = pd.Series([part.claim.family for part in measured])
+    for name in families.unique():
+        family = tested & ~table["bound"] & (families == name)
+        table.loc[family, "adjusted_p_value"] = holm(table.loc[family, "p_value"].to_numpy())
     # A correction for many tests would protect a bound: what contradicts it is its own interval.
     contradicted = pd.Series([opposite(row) for row in table.itertuples()], index=table.index)
     holds = (table["adjusted_p_value"] < LEVEL) | (table["bound"] & ~contradicted)

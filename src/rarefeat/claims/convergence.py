@@ -17,6 +17,36 @@ EXCESS = Claim(
     threshold=(0.5,),
     reason="o(1) read as under half a nat; log K is 4.9",
 )
+LUCKY_FOCUS = Claim(
+    id="E.1a",
+    group=GROUP,
+    source=f"{CORE}, Theorem E.1 (a), eq. (87)",
+    statement="a lucky neuron ends with |<w, M_j>| >= Omega(1) ||w||",
+    quantity="mean |<w, M_j>| / ||w|| of lucky neurons at T",
+    side="not below",
+    threshold=(0.5,),
+    reason="the constant read as a half",
+)
+LUCKY_STRONG = Claim(
+    id="E.1d",
+    group=GROUP,
+    source=f"{CORE}, Theorem E.1 (d), eq. (90)",
+    statement="a lucky neuron of a feature is within a constant of the strongest of all neurons in M_j",
+    quantity="smallest |<w, M_j>| of a lucky neuron over the largest in M_j, at T",
+    side="not below",
+    threshold=(0.5,),
+    reason="the constant read as a half",
+)
+OTHERS = Claim(
+    id="E.1e",
+    group=GROUP,
+    source=f"{CORE}, Theorem E.1 (e), eq. (91)",
+    statement="a neuron that is not in M_j has |<w, M_j>| <= O(eps_j / (eps_max sqrt(d) Xi_2^5)) ||w||",
+    quantity="share of the pairs (i, j) with it at T",
+    side="above",
+    threshold=(0.95,),
+    reason="all but one in twenty; the constant and Xi_2 read as 1, which is the weaker bound",
+)
 NORM = Claim(
     id="E.1b",
     group=GROUP,
@@ -124,6 +154,12 @@ def measure(evidence: Evidence) -> list[Measured]:
             at, regime = {"eps_min": eps_min, "sigma": sigma}, named(study, eps_min, sigma)
             rows.append(Measured(NORM, regime, of_seeds(evidence.at(study, "largest_norm", **at))))
             rows.append(Measured(OUTSIDE, regime, of_seeds(evidence.at(study, "outside_per_direction", **at))))
+            for claim, metric in (
+                (LUCKY_FOCUS, "lucky_focus_at_T"), (LUCKY_STRONG, "lucky_over_strongest_at_T"), (OTHERS, "others_small_at_T")
+            ):  # fmt: skip
+                values = of_seeds(evidence.at(study, metric, **at))
+                reason = "too few replicas have a lucky neuron (Definition B.1)" if values.n < 5 else ""
+                rows.append(Measured(claim, regime, values, reason))
             if eps_min < 1:
                 rows.append(Measured(WEAKER, regime, of_seeds(evidence.at(study, "magnitude_ratio", **at))))
         for sigma in sorted({sigma for _, sigma in points}):

@@ -46,10 +46,11 @@ def draw(table: pd.DataFrame, group: str) -> Figure:
         shade(ax, part["required_low"].iloc[0], part["required_high"].iloc[0])
         ax.set_title(textwrap.fill(f"{claim}: {part['statement'].iloc[0]}", 62), fontsize=5.5)
         ax.set_xlabel(textwrap.fill(part["quantity"].iloc[0], 68), fontsize=5.5)
-        ax.set_ylabel("tested row of docs/claims.md, from 0" if len(part) > 12 else "", fontsize=6)
-        if len(part) <= 12:
-            ax.set_yticks(range(len(part)), part["regime"], fontsize=4.5)
         ax.tick_params(labelsize=5)
+        # Many rows are named by their study, at the first of each.
+        studies = part["regime"].str.split(": ").str[0].drop_duplicates()
+        labels = part["regime"] if len(part) <= 12 else studies if len(studies) <= 40 else studies[:0]
+        ax.set_yticks(labels.index, labels, fontsize=4.5 if len(labels) <= 12 else 3)
         ax.invert_yaxis()
     handles = [Line2D([], [], marker=MARKERS[name], color=COLOURS[name], ls="") for name in VERDICTS[:3]]
     figure.legend(handles, VERDICTS[:3], loc="lower center", ncols=3, fontsize=6, bbox_to_anchor=(0.5, -0.03))

@@ -2,6 +2,7 @@
 
 from rarefeat.claims.claim import Claim, Measured, of_fit, of_seeds
 from rarefeat.claims.evidence import Evidence
+from rarefeat.config import Study
 
 CORE, GROUP = "imbalance_and_pruning", "initialisation"
 NORM = Claim(
@@ -46,11 +47,14 @@ ORDINARY = Claim(
 )
 
 
-def measure(evidence: Evidence) -> list[Measured]:
-    """(a), (b) at every size of the studies of the stages; (c), (d) from the exponents of the scaling study."""
-    rows = []
+def measure(evidence: Evidence, studies: dict[str, Study]) -> list[Measured]:
+    """(a), (b) for every W(0) of the studies of the stages; (c), (d) from the exponents of the scaling study."""
+    rows, seen = [], set()
     for study in evidence.milestones:
-        if study.startswith("stages"):
+        # A study that varies what comes after W(0) would show the same draws again.
+        drawn = studies[study].draws, studies[study].training.m
+        if study.startswith("stages") and drawn not in seen:
+            seen.add(drawn)
             eps_min, sigma = evidence.points(study)[0]
             for claim, metric in ((NORM, "initial_norm_deviation"), (FEATURE_NORM, "initial_feature_norm_deviation")):
                 values = evidence.at(study, metric, eps_min=eps_min, sigma=sigma)

@@ -94,28 +94,27 @@ def pruning(claims: Claims, tables: dict[str, pd.DataFrame]) -> Figure:
 
 
 def overlap(claims: Claims, tables: dict[str, pd.DataFrame]) -> Figure:
-    """Share of the neurons that magnitude pruning would take which are aligned with the minority feature, over training.
+    """Share of the neurons of smallest norm that are aligned with the minority feature, over training step and pruning ratio.
 
-    From the arms with a mask from the start and eq. (5), the share of each recorded step; one line of panels a study.
+    A line of panels for each study, a panel for each eps_min.
     """
     levels = sorted(next(iter(tables.values()))["eps_min"].unique())
-    figure, axes = plt.subplots(len(tables), len(levels), figsize=(7.6, 2.2 * len(tables)), sharex=True, squeeze=False)
+    size = (1.5 * len(levels) + 1.0, 1.5 * len(tables) + 0.6)
+    figure, axes = plt.subplots(len(tables), len(levels), figsize=size, sharex=True, sharey=True, squeeze=False)
     for line, (name, table) in zip(axes, tables.items(), strict=True):
-        chosen = table[(table["metric"] == "mask_minority_overlap") & (table["onset"] == 0) & (table["step"] > 0)]
-        chosen = chosen[chosen["pruned_update"] == "unmasked"]
         for ax, eps_min in zip(line, levels, strict=True):
-            part = chosen[chosen["eps_min"] == eps_min]
-            wide = part.pivot_table(index="alpha", columns="step", values="value")
-            mesh = ax.pcolormesh(wide.columns, range(len(wide)), wide, cmap="cividis", vmin=0, vmax=1, rasterized=True)
-            training = claims.studies[name].training
-            ax.set_title(rf"$\lambda$ = {training.lambda_:g}, $\varepsilon$ ratio {eps_min:g}", fontsize=7)
+            part = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]
+            wide = part.pivot(index="alpha", columns="step", values="overlap")
+            mesh = ax.pcolormesh(wide.columns, wide.index, wide, cmap="cividis", vmin=0, vmax=1, rasterized=True)
+            lambda_ = claims.studies[name].training.lambda_
+            ax.set_title(rf"$\lambda$ = {lambda_:g}, $\varepsilon$ ratio {eps_min:g}", fontsize=6)
             ax.set(xscale="log")
-            ax.set_yticks(range(len(wide)), [f"{alpha:g}" for alpha in wide.index], fontsize=6)
+            ax.tick_params(labelsize=6)
         line[0].set_ylabel(r"pruning ratio $\alpha$", fontsize=7)
     for ax in axes[-1]:
         ax.set_xlabel("training step $t$", fontsize=7)
     figure.tight_layout()
-    figure.colorbar(mesh, ax=axes, label="mean share of pruned neurons\naligned with the minority feature")
+    figure.colorbar(mesh, ax=axes, label="mean share of the smallest neurons\naligned with the minority feature")
     return figure
 
 
@@ -124,10 +123,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("map", choices=list(CLAIMS_MAPS))
     parser.add_argument("--claims", type=section(Claims), required=True, help="the section `claims`, as YAML or JSON")
-    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="trajectories of its studies of that name")
+    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the tables of its studies, STUDY_KIND.parquet")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
     args = parser.parse_args()
-    tables = {path.name.removesuffix("_trajectories.parquet"): read_table(path).to_pandas() for path in args.tables}
+    kind = CLAIMS_MAPS[args.map][0]
+    tables = {path.name.removesuffix(f"_{kind}.parquet"): read_table(path).to_pandas() for path in args.tables}
     figure = {"phase": phase, "pruning": pruning, "overlap": overlap}[args.map](args.claims, tables)
     save(figure, args.output)
 

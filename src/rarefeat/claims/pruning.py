@@ -4,10 +4,16 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.claim import Claim, Measured, of_seeds
-from rarefeat.claims.evidence import Evidence, named
+from rarefeat.claims.evidence import Evidence, exponent, named
+from rarefeat.config import Study
+from rarefeat.core.theory import attended_count, pruning_time
+from rarefeat.sections import Data
 from rarefeat.tables import ARM
 
 CORE, GROUP = "imbalance_and_pruning", "pruning"
+HELD_OUT = "pruning_held_out"
+HORIZON = 10_000
+"""Steps beyond which T5 is out of reach."""
 FASTER = Claim(
     id="3.2-a",
     group=GROUP,
@@ -127,16 +133,47 @@ CONFIRMED = Claim(
     side="above",
     threshold=(0.0,),
     reason="higher",
+    family="confirmation",
 )
 NUMBER = Claim(
     id="3.2-c",
     group=GROUP,
     source=f"{CORE}, Theorem 3.2 (c)",
-    statement="with the assumed set masked from the start, Omega(m / d) neurons end with N_i = {j*}, whatever the ratio",
+    statement="with the assumed set masked, Omega(m / d) neurons end with N_i = {j*}, whatever the ratio",
     quantity="neurons of the oracle arm with absolute cosine > 0.9 to the minority feature, over m / d",
     side="not below",
     threshold=(1.0,),
     reason="the constant read as 1",
+)
+STRENGTH = Claim(
+    id="18-alpha",
+    group=GROUP,
+    source=f"{CORE}, Theorem 3.2 (c), eq. (18), F.4",
+    statement="at T5 the strength of the minority feature in the pruned neurons does not depend on eps_min / eps_max",
+    quantity="exponent of the largest |<w_i, M_minority>| over that of the majority features in eps_min",
+    side="within",
+    threshold=(-0.25, 0.25),
+    reason="0, to a quarter; without pruning it is 1 (eq. 13)",
+)
+OTHERS = Claim(
+    id="18-others",
+    group=GROUP,
+    source=f"{CORE}, Theorem 3.2 (c), eq. (18)",
+    statement="at T5 the pruned neurons hold o((1 + 1/d) / sqrt(d)) of every other feature",
+    quantity="largest sqrt(d) |<w_i, M_j>| / ||w_i|| of the pruned neurons",
+    side="below",
+    threshold=(0.5,),
+    reason="o(1) read as under a half",
+)
+OUTSIDE = Claim(
+    id="18-beta",
+    group=GROUP,
+    source=f"{CORE}, Theorem 3.2 (c), eq. (18)",
+    statement="at T5 the pruned neurons hold o(1 / sqrt(d1)) of every direction off the features",
+    quantity="sqrt(d1) times the root mean square over these directions, as a share of ||w_i||, largest of the pruned neurons",
+    side="below",
+    threshold=(0.5,),
+    reason="o(1) read as under a half",
 )
 ONE_STEP = (
     (FASTER, "growth_minority_gain"),
@@ -166,11 +203,9 @@ def arm_regime(study: str, key: tuple) -> str:
     return f"{named(study, eps_min, sigma)}, {arm} alpha {alpha:g} from step {onset}, {update}"
 
 
-def measure(evidence: Evidence, neurons_per_feature: float) -> list[Measured]:
-    """One step of every trained encoder; every arm of the pruning studies; the best of the search on the held-out seeds.
-
-    neurons_per_feature: m / d of the study `paper`.
-    """
+def measure(evidence: Evidence, studies: dict[str, Study], paper: Study) -> list[Measured]:
+    """One step of every trained encoder; the oracle at T5; every arm of the search, and its best on the held-out seeds."""
+    neurons_per_feature = paper.training.m / paper.data.d
     rows = []
     if evidence.grid is not None:
         oracle = evidence.grid[evidence.grid["arm"] == "oracle"]
@@ -186,26 +221,70 @@ def measure(evidence: Evidence, neurons_per_feature: float) -> list[Measured]:
                 reason = "too few replicas have a neuron of the minority feature" if values.n < 5 else ""
                 rows.append(Measured(claim, named(study, eps_min, sigma), values, reason))
     for study, table in evidence.trajectories.items():
-        if not study.startswith("pruning") or study.endswith("_held_out"):
+        if not study.startswith("pruning") or study == HELD_OUT:
             continue
         for key, values in gains(table).iterrows():
             rows.append(Measured(RAISES, arm_regime(study, key), of_seeds(values.to_numpy())))
         last = table[(table["step"] == table["step"].max()) & (table["metric"] == "mask_minority_overlap")]
         for key, part in last.groupby(["eps_min", "sigma", *ARM]):
             rows.append(Measured(SMALLEST, arm_regime(study, key), of_seeds(part["value"].to_numpy())))
-    return rows + searched(evidence)
+    return rows + at_T5(evidence, studies, paper) + searched(evidence, studies)
 
 
-def searched(evidence: Evidence) -> list[Measured]:
-    """The regime with the largest t-statistic among all that were tried, measured again on the seeds that were held out.
+def at_T5(evidence: Evidence, studies: dict[str, Study], paper: Study) -> list[Measured]:
+    """The studies T5_..., with the oracle's mask from T4 on, at the end of their training; ratios out of reach have a reason.
 
-    Studies come in pairs, `name` and `name_held_out`, with the same grid and other seeds.
+    alpha of the formula for T5 is 1/d, the share of one feature's neurons.
     """
+    rows, ratios, magnitudes = [], [], []
+    for name in (name for name in evidence.milestones if name.startswith("T5_")):
+        data, training = studies[name].data, studies[name].training
+        for eps_min, sigma in evidence.points(name):
+            at = {"eps_min": eps_min, "sigma": sigma, "arm": "oracle"}
+            T5 = end_of_pruning(data, training.eta, eps_min, sigma)
+            reason = f"the training ends at {training.T}, before T5 = {T5:.0f}" if training.T < T5 else ""
+            regime = f"{named(name, eps_min, sigma)}, step {training.T}"
+            for claim, metric in ((OTHERS, "pruned_other_features"), (OUTSIDE, "pruned_outside")):
+                values = of_seeds(evidence.at(name, metric, **at))
+                few = "too few replicas have a neuron of the minority feature" if values.n < 5 else ""
+                rows.append(Measured(claim, regime, values, reason or few))
+            number = evidence.at(name, "pure_minority_neurons", **at) * data.d / training.m
+            rows.append(Measured(NUMBER, regime, of_seeds(number), reason))
+            if not reason:
+                ratios.append(eps_min)
+                magnitudes.append(evidence.at(name, "magnitude_ratio", **at))
+    if len(ratios) > 2:
+        regime = f"T5: eps_min {min(ratios):g} to {max(ratios):g}"
+        rows.append(Measured(STRENGTH, regime, of_seeds(exponent(np.array(ratios), np.array(magnitudes)))))
+    for point in paper.points():
+        T5 = end_of_pruning(paper.data, paper.training.eta, point.eps_min, point.sigma)
+        if T5 > HORIZON and point.sigma == min(other.sigma for other in paper.points()):
+            reason = f"the horizon is out of reach: T5 = {T5:.0f} steps"
+            rows.append(Measured(OTHERS, named("paper", point.eps_min, point.sigma), of_seeds(np.array([])), reason))
+    return rows
+
+
+def end_of_pruning(data: Data, eta: float, eps_min: float, sigma: float) -> float:
+    """T5 in steps, with C_z of docs/model.md."""
+    C_z = data.C * attended_count(data.L, sigma**2 * data.d1) ** 2
+    return data.d**1.99 / eta + pruning_time(data.d, eta, C_z, 1 / data.d, eps_min)
+
+
+def searched(evidence: Evidence, studies: dict[str, Study]) -> list[Measured]:
+    """The regime with the largest t-statistic among all that were tried, measured again on seeds that no search has seen.
+
+    The study `pruning_held_out` declares that regime: nothing is trained there but what a search on other seeds has found, and
+    where the search finds another one, nothing is confirmed.
+    """
+    if HELD_OUT not in evidence.trajectories:
+        return []
     best, where = -np.inf, None
     for study, table in evidence.trajectories.items():
-        if f"{study}_held_out" in evidence.trajectories:
+        if study.startswith("pruning") and study != HELD_OUT:
             differences = gains(table)
             differences = differences[differences.index.get_level_values("arm") == "pruned_neuron"]
+            if differences.empty:
+                continue
             spread = differences.std(axis=1, ddof=1).clip(lower=1e-6)
             statistic = differences.mean(axis=1) / spread * np.sqrt(differences.shape[1])
             if statistic.max() > best:
@@ -213,5 +292,10 @@ def searched(evidence: Evidence) -> list[Measured]:
     if where is None:
         return []
     study, key = where
-    values = gains(evidence.trajectories[f"{study}_held_out"]).loc[key]
-    return [Measured(CONFIRMED, arm_regime(f"{study}_held_out", key), of_seeds(values.to_numpy()))]
+    held_out = gains(evidence.trajectories[HELD_OUT])
+    found, regime = studies[study], arm_regime(HELD_OUT, key)
+    same = found.data == studies[HELD_OUT].data and found.training == studies[HELD_OUT].training
+    if not same or key not in held_out.index:
+        reason = f"the search found {arm_regime(study, key)}, which {HELD_OUT} does not hold"
+        return [Measured(CONFIRMED, regime, of_seeds(np.array([])), reason)]
+    return [Measured(CONFIRMED, regime, of_seeds(held_out.loc[key].to_numpy()))]

@@ -4,6 +4,7 @@ import numpy as np
 
 from rarefeat.claims.claim import Claim, Measured, of_seeds
 from rarefeat.claims.evidence import Evidence, exponent, named
+from rarefeat.config import Study
 
 CORE, GROUP = "imbalance_and_pruning", "stage 1"
 LINEAR = Claim(
@@ -116,16 +117,26 @@ FEW = Claim(
     threshold=(0.95,),
     reason="all but one in twenty",
 )
+SPREAD_OUT = Claim(
+    id="C.1e",
+    group=GROUP,
+    source=f"{CORE}, Theorem C.1 (e), eq. (39)",
+    statement="at T1 no neuron has more than O(sqrt(log d / d1)) of its norm in a single direction off the features",
+    quantity="largest |<w, M_j^perp>| / ||w|| over sqrt(log d / d1)",
+    side="not above",
+    threshold=(2.0,),
+    reason="the constant read as 2",
+)
 T1_LAWS = (
-    (T1_WITH_D1, "d1", lambda d, d1, eta: d1),
-    (T1_WITH_LOG_D1, "d1", lambda d, d1, eta: np.log(d1)),
-    (T1_WITH_ETA, "eta", lambda d, d1, eta: eta),
-    (T1_WITH_D, "d", lambda d, d1, eta: d / np.log(np.log(d))),
+    (T1_WITH_D1, "d1", lambda data, training: data.d1),
+    (T1_WITH_LOG_D1, "d1", lambda data, training: np.log(data.d1)),
+    (T1_WITH_ETA, "eta", lambda data, training: training.eta),
+    (T1_WITH_D, "d", lambda data, training: data.d / np.log(np.log(data.d))),
 )
 
 
-def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]]) -> list[Measured]:
-    """sizes: (d, d1, eta) of every study, for the law of T1 over the studies that vary one of them."""
+def measure(evidence: Evidence, studies: dict[str, Study]) -> list[Measured]:
+    """Stage 1 at every point; the law of T1 over the studies that vary one of d, d1 and eta."""
     rows = []
     for study in (name for name in evidence.milestones if name.startswith("stages")):
         points = evidence.points(study)
@@ -140,7 +151,8 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]]) -> lis
         for eps_min, sigma in points:
             at = {"eps_min": eps_min, "sigma": sigma}
             for claim, metric in ((RATE, "stage1_growth_over_closed_form"), (OUTSIDE, "stage1_decay_outside"),
-                                  (UNDER, "others_below_threshold_at_T1"), (FEW, "few_strong_features_at_T1")):  # fmt: skip
+                                  (UNDER, "others_below_threshold_at_T1"), (FEW, "few_strong_features_at_T1"),
+                                  (SPREAD_OUT, "outside_largest_at_T1")):  # fmt: skip
                 rows.append(Measured(claim, named(study, eps_min, sigma), of_seeds(evidence.at(study, metric, **at))))
             values = of_seeds(evidence.at(study, "lucky_above_threshold_at_T1", **at))
             reason = "too few replicas have a lucky neuron (Definition B.1)" if values.n < 5 else ""
@@ -149,7 +161,7 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]]) -> lis
         group = [name for name in evidence.milestones if name.startswith(f"T1_{varied}=")]
         if len(group) < 3:
             continue
-        x = np.array([size(*sizes[name]) for name in group], dtype=float)
+        x = np.array([size(studies[name].data, studies[name].training) for name in group], dtype=float)
         curves = np.array([evidence.at(name, "T1") for name in group])
         rows.append(Measured(claim, ", ".join(group), of_seeds(exponent(x, curves))))
     return rows

@@ -4,6 +4,7 @@ import numpy as np
 
 from rarefeat.claims.claim import Claim, Measured, of_seeds
 from rarefeat.claims.evidence import Evidence, exponent, named
+from rarefeat.config import Study
 
 CORE, GROUP = "imbalance_and_pruning", "stage 2"
 GROWTH = Claim(
@@ -66,9 +67,20 @@ T2_WITH_D = Claim(
     threshold=(0.5, 1.5),
     reason="1, to a half: T2 is known to the recorded step",
 )
+T2_WITH_EPS = Claim(
+    id="60-eps",
+    group=GROUP,
+    source=f"{CORE}, eq. (60)",
+    statement="T2 - T1 is proportional to 1 / eps_max",
+    quantity="exponent of T2 - T1 in C, the factor of every feature's frequency",
+    side="within",
+    threshold=(-1.5, -0.5),
+    reason="-1, to a half: T2 is known to the recorded step",
+)
 T2_LAWS = (
-    (T2_WITH_ETA, "eta", lambda d, eta: eta),
-    (T2_WITH_D, "d", lambda d, eta: d * np.log(d) / np.log(np.log(d))),
+    (T2_WITH_ETA, "eta", lambda data, training: training.eta),
+    (T2_WITH_D, "d", lambda data, training: data.d * np.log(data.d) / np.log(np.log(data.d))),
+    (T2_WITH_EPS, "C", lambda data, training: data.C),
 )
 QUANTITIES = (
     (GROWTH, "lucky_growth_at_T2"),
@@ -77,8 +89,8 @@ QUANTITIES = (
 )
 
 
-def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]], rules: dict[str, str]) -> list[Measured]:
-    """sizes: (d, d1, eta) of every study; rules: its bias rule, as D.1 (b) is about the growing bias alone."""
+def measure(evidence: Evidence, studies: dict[str, Study]) -> list[Measured]:
+    """The stages at every point; the laws of T2 over the studies that vary one of d, eta and C."""
     rows = []
     for study in (name for name in evidence.milestones if name.startswith("stages")):
         for eps_min, sigma in evidence.points(study):
@@ -92,12 +104,16 @@ def measure(evidence: Evidence, sizes: dict[str, tuple[int, int, float]], rules:
                 )  # fmt: skip
                 rows.append(Measured(claim, regime, values, reason))
             values = of_seeds(evidence.at(study, "bias_at_T2", **at))
-            reason = "" if rules[study] == "grow" else "the rule `follow` sets the bias by hand: true or false by construction"
+            reason = (
+                ""
+                if studies[study].training.bias.rule == "grow"
+                else "the rule `follow` sets the bias by hand: true or false by construction"
+            )
             rows.append(Measured(BIAS, regime, values, reason))
     for claim, varied, size in T2_LAWS:
         group = [name for name in evidence.milestones if name.startswith(f"T1_{varied}=")]
         if len(group) > 2:
             durations = np.array([evidence.at(name, "T2") - evidence.at(name, "T1") for name in group])
-            x = np.array([size(sizes[name][0], sizes[name][2]) for name in group])
+            x = np.array([size(studies[name].data, studies[name].training) for name in group])
             rows.append(Measured(claim, ", ".join(group), of_seeds(exponent(x, durations))))
     return rows

@@ -23,6 +23,14 @@ def attended_count(L: int, nsr: float) -> float:
     return total
 
 
+def pruning_time(d: int, eta: float, C_z: float, alpha: float, eps_min: float) -> float:
+    """Steps that Theorem 3.2 (c) gives a pruned minority feature to catch up (imbalance_and_pruning, F.4).
+
+    T = (1 / eps_min - 1) d / (eta alpha eps_min^2 C_z loglog d) with eps_max = 1: T5 is T4 = d^1.99 / eta plus this.
+    """
+    return (1 / eps_min - 1) * d / (eta * alpha * eps_min**2 * C_z * math.log(math.log(d)))
+
+
 def stage1_growth(eps: Tensor, C: float, L: int, nsr: float, K: int, tau: float, eta: float, lambda_: float) -> Tensor:
     """Factor by which <w_i, M_j> grows in one step of stage 1, (d,): the closed form behind eq. (7).
 
