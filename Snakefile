@@ -10,6 +10,7 @@ include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/scaling.smk"
+include: "workflow/rules/images.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/plot.smk"
 

@@ -12,7 +12,17 @@ import torch
 import yaml
 from conftest import tiny_data, tiny_training
 
-from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, maps, pruning, stage_one, stage_two
+from rarefeat.claims import (
+    convergence,
+    figures_1_to_4,
+    imbalance,
+    initialisation,
+    long_tail,
+    maps,
+    pruning,
+    stage_one,
+    stage_two,
+)
 from rarefeat.claims.claim import CONDITION, FAILS, HOLDS, UNTESTABLE, Claim, Measured, claims_table, of_fit, of_seeds, overall
 from rarefeat.claims.evidence import Evidence, exponent
 from rarefeat.claims.figure import draw
@@ -20,6 +30,7 @@ from rarefeat.claims.table import measure, page
 from rarefeat.config import Grid, load, merged, parse
 from rarefeat.core.simulators import make_simulator
 from rarefeat.figures import CLAIMS_GROUPS, CLAIMS_MAPS
+from rarefeat.images.sections import ImageArm
 from rarefeat.milestones import milestone_rows, milestones
 from rarefeat.one_step import one_step, one_step_rows
 from rarefeat.overlap import overlap_rows, smallest_of_minority
@@ -29,7 +40,7 @@ from rarefeat.synthesise import synthesise
 from rarefeat.tables import METRICS, MILESTONES, ONE_STEP
 from rarefeat.tensors import write_tensors
 
-GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance)
+GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance, long_tail)
 CLAIMS = [value for module in GROUPS for value in vars(module).values() if isinstance(value, Claim)]
 SEEDS = 12
 PAPER = load("config/config.yaml").studies["paper"]
@@ -449,7 +460,7 @@ def small(tmp_path_factory):
     raw["claims"]["sensitivity"] |= {"keys": ["training.K"], "factors": [0.5], "seeds": 5}
     claims = parse(merged(raw, sizes)).claims
     folder = tmp_path_factory.mktemp("encoders")
-    evidence = Evidence(grid=paper_grid(), exponents=pd.DataFrame(columns=["quantity", "log_power"]))
+    evidence = Evidence(grid=paper_grid(), exponents=pd.DataFrame(columns=["quantity", "log_power"]), longtail=longtail())
     for name, study in claims.every_study().items():
         rows = []
         for point in study.points():
@@ -468,6 +479,20 @@ def small(tmp_path_factory):
     assert set(evidence.milestones) == set(claims.tables()["milestones"])
     assert set(evidence.trajectories) == set(claims.tables()["trajectories"])
     return claims, evidence, overlap_rows(claims.studies["stages"], folder / "stages")
+
+
+def longtail():
+    """Replicas of two arms at two rho, random but for their keys."""
+    rng = np.random.default_rng(10)
+    return pd.DataFrame(
+        [
+            {"dataset": "digits", "rho": rho, "split": "long_tailed", **arm.model_dump(), "seed": seed}
+            | {"balanced_accuracy": rng.uniform(), "balanced_delta_20": rng.uniform()}
+            for rho in (5.0, 50.0)
+            for arm in (ImageArm(arm="dense"), ImageArm(arm="pruned", alpha=0.5))
+            for seed in range(6)
+        ]
+    )
 
 
 def paper_grid():

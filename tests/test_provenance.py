@@ -21,12 +21,13 @@ def test_a_stage_depends_on_what_it_imports_and_on_nothing_else():
     assert {"pretrain.py", "core/contrastive.py", "core/pruning.py", "core/neurons.py"} <= names("pretrain")
     # A new study is a change of config.py: it must not make the trainings of the others look stale.
     assert not {"probe.py", "plot.py", "tables.py", "pages.py", "config.py"} & names("pretrain")
+    assert not {"probe.py", "tables.py", "config.py", "images/table.py"} & names("images.pretrain")
     assert "plot.py" not in names("aggregate")
     assert names("probe", "synthesise") == names("probe") | names("synthesise")
 
 
 def test_tracing_agrees_with_what_python_really_imports():
-    for stage in ("synthesise", "pretrain", "probe", "aggregate", "alignment_map", "plot"):
+    for stage in ("synthesise", "pretrain", "probe", "aggregate", "alignment_map", "plot", "images.pretrain", "images.table"):
         script = (
             f"import sys, rarefeat.{stage}; print(*[m.__file__ for n, m in sys.modules.items() if n.startswith('rarefeat.')])"
         )

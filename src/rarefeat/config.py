@@ -9,6 +9,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.files import RarefeatError
+from rarefeat.images.sections import ImageStudy
 from rarefeat.sections import Arm, Data, Section, TrainedArm, Training, UntrainedArm, one_line
 
 
@@ -242,6 +243,7 @@ class Config(Section):
     studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
     scaling: Scaling = Field(description="the scaling study")
     claims: Claims = Field(description="the studies of the claims table")
+    images: dict[str, ImageStudy] = Field(min_length=1, description="the studies of long-tailed images, by name")
 
     @model_validator(mode="before")
     @classmethod

@@ -23,7 +23,7 @@ FIGURES = {
     "trajectories": Figure(("paper_trajectories",), "arms"),
 }
 # A figure of the claims table for each part of the theory.
-CLAIMS_GROUPS = ("initialisation", "stage_1", "stage_2", "stage_3", "figures_1-4", "pruning", "imbalance")
+CLAIMS_GROUPS = ("initialisation", "stage_1", "stage_2", "stage_3", "figures_1-4", "pruning", "imbalance", "table_2")
 # Maps of the claims: the kind of table, and the studies that each is drawn from.
 CLAIMS_MAPS = {
     "phase": ("trajectories", ("phase", "phase_without_bias", "phase_small_lambda", "phase_small_lambda_without_bias")),

@@ -6,6 +6,16 @@ from pathlib import Path
 from rarefeat.command import run
 from rarefeat.config import Claims, Config, Grid, Scaling, Sensitivity, Study
 from rarefeat.files import replacing
+from rarefeat.images.sections import (
+    Augmentation,
+    ImageArm,
+    ImageData,
+    ImageProbe,
+    ImageStudy,
+    ImageTraining,
+    IndexFiles,
+    Network,
+)
 from rarefeat.sections import Arm, Bias, Data, Training
 from rarefeat.tables import SCHEMAS
 
@@ -30,9 +40,14 @@ FILES = {
         "a row per (eps_min, sigma, arm with its keys, seed, metric) of a study of the claims",
     ),
     "one_step": ("`{study}_one_step.parquet`", "a row per (eps_min, sigma, seed, metric) of a study of the claims, dense arm"),
+    "overlap": ("`{study}_overlap.parquet`", "a row per (eps_min, sigma, step, alpha) of a study of the claims, dense arm"),
     "claims": ("`claims.parquet`", "a row per (claim, regime)"),
     "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
     "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),
+    "longtail": ("`longtail.parquet`", "a row per (dataset, rho, split, arm with its keys, seed) of the image studies"),
+    "longtail_classes": ("`longtail_classes.parquet`", "a row per (row of longtail, probe, class)"),
+    "longtail_summary": ("`longtail_summary.parquet`", "a row per (dataset, rho, split, arm with its keys, probe, metric)"),
+    "longtail_trajectories": ("`longtail_trajectories.parquet`", "a row per (row of longtail, epoch, metric)"),
     "scaling_exponents": (
         "`scaling_exponents.parquet`",
         "a row per (quantity, ratio, d1_power, range of d, log_power) of the scaling study",
@@ -51,6 +66,14 @@ SECTIONS = {
     "`scaling`": Scaling,
     "`claims`": Claims,
     "`claims.sensitivity`": Sensitivity,
+    "An entry of `images`": ImageStudy,
+    "`data` of an image study": ImageData,
+    "`data.index_files`": IndexFiles,
+    "`network` of an image study": Network,
+    "`augmentation`": Augmentation,
+    "`training` of an image study": ImageTraining,
+    "An entry of `arms` of an image study": ImageArm,
+    "`probe`": ImageProbe,
 }
 
 

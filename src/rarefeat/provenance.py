@@ -11,7 +11,6 @@ import subprocess
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Scaling, Study
 from rarefeat.files import replacing
 from rarefeat.sections import Section
 
@@ -51,7 +50,7 @@ def table_metadata(part: Section, *stages: str) -> dict[str, str]:
     # How the seeds are cut into jobs changes no number.
     config = part.model_dump_json(by_alias=True, exclude={"seeds_per_block"})
     seeds = {}
-    if isinstance(part, Study | Scaling):
+    if "first_seed" in type(part).model_fields:
         seeds["rarefeat.seeds"] = f"{part.first_seed}-{part.first_seed + part.seeds - 1}"
     return seeds | {
         "rarefeat.config_sha256": digest(config.encode()),

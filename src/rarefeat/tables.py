@@ -194,6 +194,34 @@ PAIRED = {
 }
 METRIC = {"metric": column(str, None, "", "name of the metric")}
 
+# The image studies.
+IMAGE_ARM = {
+    "arm": column(str, pa.Check.isin(["dense", "pruned", "self_damaging"]), "", "what was trained (docs/images.md)"),
+    "alpha": column(float, at_least(0), "1", "share of the convolutions' weights that is masked"),
+    "pruned_update": column(str, pa.Check.isin(["unmasked", "straight_through"]), "", "update under the mask, for `pruned`"),
+    "threshold": column(str, pa.Check.isin(["global", "per_layer"]), "", "magnitudes ranked together or by layer"),
+}
+IMAGE_KEYS = {
+    "dataset": column(str, None, "", "image study, as named in the config"),
+    "rho": column(float, at_least(1), "1", "images of the largest class over those of the smallest", f"{CORE}, section 4"),
+    "split": column(str, pa.Check.isin(["long_tailed", "balanced"]), "", "long-tailed, or as many images in equal classes"),
+} | IMAGE_ARM
+PROBES = {
+    "balanced": "linear probe on every training image",
+    "balanced_sgd": "the same by the reference implementations' SGD, where the config asks for it",
+    "long_tailed": "linear probe on the pretraining images",
+    "few_shot": "linear probe on a few images per class",
+    "knn": "nearest neighbours among the pretraining images",
+}
+GROUPS = {
+    "accuracy": "mean accuracy of the classes",
+    "delta_20": "accuracy of the 20 % most frequent classes less that of the 20 % rarest",
+    "many": "accuracy of the most frequent third of the classes, with the remainder",
+    "medium": "of the middle third",
+    "few": "of the rarest third",
+    "group_std": "standard deviation over these three groups",
+}
+
 # Sizes of the scaling study.
 SIZES = {
     "d": column("int64", at_least(3), "features", "number of features d", f"{CORE}, Def. 3.1"),
@@ -281,6 +309,60 @@ SCHEMAS = {
         }
         | INTERVAL,
         unique=[*POINT, "step", "alpha"],
+    ),
+    "longtail": schema(
+        IMAGE_KEYS
+        | SEED
+        | {
+            "images": column("int64", at_least(2), "images", "pretraining images"),
+            "epochs": column("int64", at_least(1), "epochs", "passes over them"),
+        }
+        | {
+            f"{probe}_{metric}": column(float, None, "1", f"{text}: {words}", nullable=True)
+            for probe, text in PROBES.items()
+            for metric, words in GROUPS.items()
+        },
+        unique=[*IMAGE_KEYS, "seed"],
+    ),
+    "longtail_classes": schema(
+        IMAGE_KEYS
+        | SEED
+        | {
+            "probe": column(str, pa.Check.isin(PROBES), "", "; ".join(f"{name}: {text}" for name, text in PROBES.items())),
+            "class": column("int64", at_least(0), "", "label"),
+            "rank": column("int64", at_least(0), "", "its place in the order of decreasing counts of the long-tailed list"),
+            "count": column("int64", at_least(0), "images", "its pretraining images"),
+            "accuracy": column(float, pa.Check.in_range(0, 1), "1", "share of its test images that the probe gets right"),
+        },
+        unique=[*IMAGE_KEYS, "seed", "probe", "class"],
+    ),
+    "longtail_summary": schema(
+        IMAGE_KEYS
+        | {
+            "probe": column(str, pa.Check.isin(PROBES), "", "as in longtail_classes"),
+            "metric": column(str, pa.Check.isin(GROUPS), "", "as in longtail"),
+            "mean": column(float, None, "1", "mean over seeds"),
+            "sd": column(float, None, "1", "standard deviation over seeds", nullable=True),
+        }
+        | INTERVAL
+        | PAIRED,
+        unique=[*IMAGE_KEYS, "probe", "metric"],
+    ),
+    "longtail_trajectories": schema(
+        IMAGE_KEYS
+        | SEED
+        | {
+            "epoch": column("int64", at_least(1), "epochs", "passes done"),
+            "metric": column(
+                str,
+                pa.Check.isin(["loss", "learning_rate", "alignment", "uniformity", "knn_accuracy"]),
+                "",
+                "loss: what the arm descends, of the epoch's last batch; alignment and uniformity (Wang & Isola 2020) of its"
+                " projections under the dense weights; knn_accuracy: test images by 5 neighbours among the pretraining images",
+            ),
+            "value": column(float, None, "of the metric", "value of the metric"),
+        },
+        unique=[*IMAGE_KEYS, "seed", "epoch", "metric"],
     ),
     "cross_check": schema(
         KEYS

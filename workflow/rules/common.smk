@@ -56,6 +56,10 @@ CONFIG = checked_config()
 RESULTS = CONFIG.results
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
 STUDIES = CONFIG.studies | CONFIG.scaling.studies() | CONFIG.claims.every_study()
+IMAGES = CONFIG.images
+IMAGE_ARMS = {
+    (name, arm.label): arm for name, study in IMAGES.items() for arm in study.arms
+}
 POINTS = {
     (name, str(point.eps_min), str(point.sigma)): point
     for name, study in STUDIES.items()
@@ -68,6 +72,10 @@ TABLES = [
         study=CONFIG.studies,
         table=["grid", "summary", "trends", "trajectories"],
     ),
+    *expand(
+        f"{RESULTS}/tables/longtail{{table}}.parquet",
+        table=["", "_classes", "_summary", "_trajectories"],
+    ),
     f"{RESULTS}/tables/alignment_heatmap.parquet",
     f"{RESULTS}/tables/cross_check.parquet",
     *expand(
@@ -78,6 +86,7 @@ TABLES = [
 CLAIMS_TABLES = [
     f"{RESULTS}/tables/paper_grid.parquet",
     f"{RESULTS}/tables/scaling_exponents.parquet",
+    f"{RESULTS}/tables/longtail.parquet",
     *[
         f"{RESULTS}/tables/{name}_{kind}.parquet"
         for kind, names in CONFIG.claims.tables().items()
@@ -88,9 +97,10 @@ PRODUCTS = [
     *TABLES,
     *expand(
         f"{RESULTS}/figures/{{figure}}.{{suffix}}",
-        figure=FIGURES,
+        figure=[*FIGURES, *(f"longtail_{study}" for study in IMAGES)],
         suffix=["pdf", "png"],
     ),
+    f"{RESULTS}/table2.md",
     f"{RESULTS}/summary.md",
 ]
 
@@ -103,6 +113,10 @@ wildcard_constraints:
     eps_min=r"[0-9.e-]+",
     sigma=r"[0-9.e-]+",
     block=r"\d+-\d+",
+    image_study="|".join(map(re.escape, IMAGES)),
+    image_arm="|".join(sorted({re.escape(arm) for _, arm in IMAGE_ARMS})),
+    split="long_tailed|balanced",
+    rho=r"[0-9.]+",
 
 
 def code(module):
@@ -169,3 +183,32 @@ def block_of(wildcards):
     return (
         f"--block '{STUDIES['paper'].grid[block].model_dump_json()}'" if block else ""
     )
+
+
+def of_images(part):
+    """A params function: a section of an image study as JSON."""
+    return lambda wildcards: getattr(
+        IMAGES[wildcards.image_study], part
+    ).model_dump_json()
+
+
+def image_arm(wildcards):
+    return IMAGE_ARMS[wildcards.image_study, wildcards.image_arm].model_dump_json()
+
+
+def image_threads(wildcards):
+    return IMAGES[wildcards.image_study].training.threads
+
+
+def gpus(wildcards):
+    return int(IMAGES[wildcards.image_study].training.device == "cuda")
+
+
+def image_cells(kind):
+    """The files of every cell and block of every image study."""
+    return [
+        f"{RESULTS}/images/{name}/{kind}/rho={rho:g}/{split}/{arm.label}/seeds={block}.parquet"
+        for name, study in IMAGES.items()
+        for rho, split, arm in study.cells()
+        for block in study.blocks()
+    ]

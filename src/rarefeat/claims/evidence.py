@@ -8,13 +8,14 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Evidence:
-    """Tables by study, the paper's grid, and the exponents of the scaling study."""
+    """Tables by study, the paper's grid, the exponents of the scaling study, and the replicas of the image studies."""
 
     milestones: dict[str, pd.DataFrame] = field(default_factory=dict)
     trajectories: dict[str, pd.DataFrame] = field(default_factory=dict)
     one_step: dict[str, pd.DataFrame] = field(default_factory=dict)
     grid: pd.DataFrame | None = None
     exponents: pd.DataFrame | None = None
+    longtail: pd.DataFrame | None = None
 
     def at(self, study: str, metric: str, **where: float) -> np.ndarray:
         """A milestone's values by seed, at one point of a study."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, pruning, stage_one, stage_two
+from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, long_tail, pruning, stage_one, stage_two
 from rarefeat.claims.claim import LEVEL, Measured, claims_table, overall
 from rarefeat.claims.evidence import Evidence
 from rarefeat.command import run, section
@@ -32,6 +32,7 @@ def measure(evidence: Evidence, claims: Claims, paper: Study) -> list[Measured]:
         *figures_1_to_4.measure(evidence, shown),
         *pruning.measure(evidence, studies, paper),
         *imbalance.measure(evidence),
+        *long_tail.measure(evidence),
     ]
 
 
@@ -134,6 +135,7 @@ def main() -> None:
         one_step=named("one_step"),
         grid=read_table(args.tables / "paper_grid.parquet").to_pandas(),
         exponents=read_table(args.tables / "scaling_exponents.parquet").to_pandas(),
+        longtail=read_table(args.tables / "longtail.parquet").to_pandas(),
     )
     table = claims_table(measure(evidence, args.claims, args.paper))
     metadata = table_metadata(args.claims, "synthesise", "pretrain", "milestones", "one_step", "aggregate", "claims.table")

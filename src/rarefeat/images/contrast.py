@@ -1,0 +1,89 @@
+"""NT-Xent on two views, and the gradients that pruning gives it."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rarefeat.core.pruning import smallest
+from rarefeat.images.sections import ImageArm
+
+Weights = dict[str, Tensor]
+
+
+def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
+    """Cosines over tau of all 2 B projections with one another, (B, D), (B, D) -> (2 B, 2 B)."""
+    z = functional.normalize(torch.cat([x, y]).float(), dim=-1)
+    return z @ z.T / tau
+
+
+def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
+    """NT-Xent (Chen et al. 2020) of `similarities`: the mean over views of the cross-entropy of the other view of the image.
+
+    With `weights`, softmax weights of another network's similarities, the value is not a loss, but its gradient is that of
+    imbalance_and_pruning, eq. (5): sum_s (weights_s - [s is the positive]) d logits_s, the weights held fixed.
+    """
+    views = len(logits)
+    own = torch.eye(views, dtype=torch.bool, device=logits.device)
+    positive = torch.arange(views, device=logits.device).roll(views // 2)
+    if weights is None:
+        return functional.cross_entropy(logits.masked_fill(own, -torch.inf), positive)
+    attracted = logits.gather(1, positive[:, None])[:, 0]
+    return ((weights * logits).sum(1) - attracted).mean()
+
+
+def softmax_weights(logits: Tensor) -> Tensor:
+    """The weights of the other views in the softmax of each, 0 for a view itself, (2 B, 2 B), without a gradient."""
+    own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    return logits.detach().masked_fill(own, -torch.inf).softmax(-1)
+
+
+def masks_of(weights: Weights, arm: ImageArm) -> Weights:
+    """What the arm prunes of the convolutions' weights: True for the share alpha of smallest magnitude, of all or by layer."""
+    convolutions = {name: weight.detach().abs() for name, weight in weights.items() if weight.ndim == 4}
+    if arm.arm == "dense":
+        return {}
+    if arm.threshold == "per_layer":
+        return {name: smallest(weight.reshape(1, -1), arm.alpha).view_as(weight) for name, weight in convolutions.items()}
+    flat = smallest(torch.cat([weight.flatten() for weight in convolutions.values()])[None], arm.alpha)[0]
+    parts = flat.split([weight.numel() for weight in convolutions.values()])
+    return {name: part.view_as(convolutions[name]) for name, part in zip(convolutions, parts, strict=True)}
+
+
+def pruned(weights: Weights, masks: Weights, straight_through: bool = False) -> Weights:
+    """The convolutions of the masked network. Pruned weights get no gradient, or with `straight_through` that of the rest."""
+    masked = {name: weights[name].masked_fill(mask, 0.0) for name, mask in masks.items()}
+    if not straight_through:
+        return masked
+    return {name: weights[name] + (weight - weights[name]).detach() for name, weight in masked.items()}
+
+
+def arm_loss(
+    project: Callable[[Weights, Tensor, int], Tensor],
+    weights: Weights,
+    masks: Weights,
+    arm: ImageArm,
+    x: Tensor,
+    y: Tensor,
+    tau: float,
+) -> Tensor:
+    """What an arm descends on a batch of two views.
+
+    Args:
+        project: projections of images under the network with some weights replaced and the batch norms of a branch.
+        weights: those of the convolutions at least, by name. masks: of `masks_of`. x, y: the views, (B, 3, H, W) each.
+
+    Both views go through the network as one batch, but for self_damaging (Jiang et al. 2021), where the first view meets the
+    dense and the second the pruned weights, each with norms of its own.
+    """
+    if arm.arm == "self_damaging":
+        return nt_xent(similarities(project({}, x, 0), project(pruned(weights, masks), y, 1), tau))
+    both = torch.cat([x, y])
+    if arm.arm == "dense":
+        return nt_xent(similarities(*project({}, both, 0).chunk(2), tau))
+    if arm.pruned_update == "straight_through":
+        return nt_xent(similarities(*project(pruned(weights, masks, straight_through=True), both, 0).chunk(2), tau))
+    with torch.no_grad():
+        masked = similarities(*project(pruned(weights, masks), both, 0).chunk(2), tau)
+    return nt_xent(similarities(*project({}, both, 0).chunk(2), tau), softmax_weights(masked))

@@ -1,0 +1,142 @@
+"""A residual network with a projection head; its batch norms keep statistics and affine parameters of each branch's own."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rarefeat.core.randomness import generator
+from rarefeat.images.sections import Network
+
+EXPANSION = {"basic": 1, "bottleneck": 4}
+
+
+class BranchNorm(nn.Module):
+    """A batch norm for each branch; `branch` says which one is used.
+
+    Training normalises by the batch alone. The running statistics are those of `calibrate`, for every arm alike.
+    """
+
+    def __init__(self, kind: type[nn.Module], width: int, branches: int):
+        super().__init__()
+        self.branches = nn.ModuleList(kind(width, momentum=None) for _ in range(branches))
+        self.branch = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The branch's batch norm of x."""
+        return self.branches[self.branch](x)
+
+
+class Block(nn.Module):
+    """A residual block of two or three convolutions, (B, C, H, W) -> (B, width * expansion, H / stride, W / stride)."""
+
+    def __init__(self, kind: str, channels: int, width: int, stride: int, branches: int):
+        super().__init__()
+        out = width * EXPANSION[kind]
+        if kind == "basic":
+            shapes = [(channels, width, 3, stride), (width, width, 3, 1)]
+        else:
+            shapes = [(channels, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)]
+        self.convolutions = nn.ModuleList(convolution(*shape) for shape in shapes)
+        self.norms = nn.ModuleList(BranchNorm(nn.BatchNorm2d, shape[1], branches) for shape in shapes)
+        self.shortcut = nn.Sequential()
+        if stride > 1 or channels != out:
+            self.shortcut = nn.Sequential(convolution(channels, out, 1, stride), BranchNorm(nn.BatchNorm2d, out, branches))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block of x."""
+        kept = self.shortcut(x)
+        last = len(self.convolutions) - 1
+        for index, (apply, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            x = norm(apply(x))
+            if index < last:
+                x = functional.relu(x)
+        return functional.relu(x + kept)
+
+
+class Encoder(nn.Module):
+    """The network (He et al. 2016) and SimCLR's head, Linear-BN-ReLU-Linear-BN.
+
+    Images are (B, 3, H, W) in [0, 1]; `features` gives (B, D), calling the module the projections (B, head).
+    """
+
+    def __init__(self, config: Network, branches: int = 1):
+        super().__init__()
+        width = config.width
+        cifar = config.stem == "cifar"
+        self.stem = convolution(3, width, 3, 1) if cifar else convolution(3, width, 7, 2)
+        self.norm = BranchNorm(nn.BatchNorm2d, width, branches)
+        self.pool = nn.Identity() if cifar else nn.MaxPool2d(3, 2, 1)
+        blocks, channels = [], width
+        for stage, depth in enumerate(config.depths):
+            for index in range(depth):
+                stride = 2 if stage and not index else 1
+                blocks.append(Block(config.block, channels, width * 2**stage, stride, branches))
+                channels = width * 2**stage * EXPANSION[config.block]
+        self.blocks = nn.Sequential(*blocks)
+        self.dimension = channels
+        self.head = nn.Sequential(
+            nn.Linear(channels, channels),
+            BranchNorm(nn.BatchNorm1d, channels, branches),
+            nn.ReLU(),
+            nn.Linear(channels, config.head, bias=False),
+            BranchNorm(nn.BatchNorm1d, config.head, branches),
+        )
+
+    def features(self, images: Tensor) -> Tensor:
+        """What a probe sees, (B, D)."""
+        x = self.pool(functional.relu(self.norm(self.stem((images - 0.5) / 0.25))))
+        return self.blocks(x).mean((2, 3))
+
+    def forward(self, images: Tensor, branch: int = 0) -> Tensor:
+        """What the loss sees, (B, head), under the norms of a branch."""
+        for module in self.modules():
+            if isinstance(module, BranchNorm):
+                module.branch = branch
+        return self.head(self.features(images))
+
+
+def convolution(channels: int, out: int, size: int, stride: int) -> nn.Conv2d:
+    """Without a bias, which the batch norm after it would take away."""
+    return nn.Conv2d(channels, out, size, stride, padding=size // 2, bias=False)
+
+
+def make_encoder(config: Network, branches: int, study: str, seed: int) -> Encoder:
+    """An encoder with He-normal convolutions, its draws derived from (study, seed)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator(study, seed, "weights").initial_seed())
+        encoder = Encoder(config, branches)
+        for module in encoder.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return encoder
+
+
+def batches_of(images: Tensor, size: int = 512) -> Iterator[Tensor]:
+    """uint8 images in parts, as floats in [0, 1]."""
+    for part in images.split(size):
+        yield part.float() / 255
+
+
+@torch.no_grad()
+def calibrate(encoder: Encoder, images: Tensor) -> None:
+    """Give the batch norms of the dense weights' branch the statistics of one pass over `images`, uint8 (N, 3, H, W)."""
+    for module in encoder.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.reset_running_stats()
+    encoder.train()
+    for part in batches_of(images):
+        # A single image has no variance.
+        if len(part) > 1:
+            encoder(part)
+
+
+@torch.no_grad()
+def extract(encoder: Encoder, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Features and projections of uint8 images under the running statistics, (N, D), (N, head)."""
+    encoder.eval()
+    features = torch.cat([encoder.features(part) for part in batches_of(images)])
+    projections = encoder.head(features)
+    encoder.train()
+    return features, projections

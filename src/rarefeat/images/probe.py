@@ -1,0 +1,91 @@
+"""Stage 3 of the image studies: what linear, few-shot and nearest-neighbour probes make of the frozen features."""
+
+import argparse
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rarefeat.command import run, section, seed_range
+from rarefeat.core.randomness import generator
+from rarefeat.files import write_table
+from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_probe, predict, sgd_probe, standardised
+from rarefeat.images.network import Encoder, extract
+from rarefeat.images.sections import ImageArm, ImageProbe, Network
+from rarefeat.tensors import read_tensors
+
+
+def probe_images(
+    study: str, seed: int, images: dict[str, Tensor], split: dict[str, Tensor], encoder: Encoder, probe: ImageProbe
+) -> dict[str, Tensor]:
+    """Accuracy on the test images by probe and class, each (K,).
+
+    Args:
+        images: train, train_labels, test, test_labels, on the encoder's device. split: indices of pool, pretrain and few_shot.
+
+    Returns:
+        By name: balanced, the linear probe fitted on every image of the pool (the usual protocol), and balanced_sgd where it
+        is asked for; long_tailed, fitted on the pretraining images; few_shot; knn, neighbours among the pretraining images.
+    """
+    # Each image's features are extracted once, whatever probes it serves.
+    pool, needed = split["pool"], torch.cat([split["pool"], split["pretrain"], split["few_shot"]]).unique()
+    features, test = extract(encoder, images["train"][needed])[0], extract(encoder, images["test"])[0]
+    place = torch.full((len(images["train"]),), -1)
+    place[needed] = torch.arange(len(needed))
+    labels, test_labels = images["train_labels"], images["test_labels"]
+    classes = int(labels.max()) + 1
+    found = {}
+    for name, chosen in (("balanced", pool), ("long_tailed", split["pretrain"]), ("few_shot", split["few_shot"])):
+        x, queries = standardised(features[place[chosen]], test)
+        head = logistic_probe(x, labels[chosen], classes, probe.l2)
+        found[name] = class_accuracy(predict(queries, *head), test_labels, classes)
+        if name == "balanced" and probe.sgd:
+            # The reference implementations' protocol has the features as they are.
+            head = sgd_probe(features[place[chosen]], labels[chosen], classes, generator(study, seed, "sgd probe"))
+            found["balanced_sgd"] = class_accuracy(predict(test, *head), test_labels, classes)
+    bank = split["pretrain"]
+    predicted = knn_predict(features[place[bank]], labels[bank], test, min(probe.neighbours, len(bank)), classes)
+    return found | {"knn": class_accuracy(predicted, test_labels, classes)}
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", required=True, help="name that keys every random draw")
+    parser.add_argument("--images", required=True, help="safetensors file of the data set")
+    parser.add_argument("--splits", required=True, help="safetensors file of the seeds' splits")
+    parser.add_argument("--encoders", required=True, help="safetensors file of pretrain")
+    parser.add_argument("--arm", type=section(ImageArm), required=True, help="an entry of `arms`, as YAML or JSON")
+    parser.add_argument("--network", type=section(Network), required=True, help="the section `network`, likewise")
+    parser.add_argument("--probe", type=section(ImageProbe), required=True, help="the section `probe`, likewise")
+    parser.add_argument("--seeds", type=seed_range, required=True, help="FIRST-LAST")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--output", required=True, help="Parquet file to write")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    names = ("train", "train_labels", "test", "test_labels")
+    images = {name: tensor.to(device) for name, tensor in zip(names, read_tensors(args.images, *names), strict=True)}
+    encoder = Encoder(args.network, 2 if args.arm.arm == "self_damaging" else 1)
+    rows = []
+    for seed in args.seeds:
+        keys = ("pool", "pretrain", "few_shot", "class_order", "counts")
+        split = dict(zip(keys, read_tensors(args.splits, *(f"{seed}/{key}" for key in keys)), strict=True))
+        state = encoder.state_dict()
+        encoder.load_state_dict(
+            dict(zip(state, read_tensors(args.encoders, *(f"{seed}/{name}" for name in state)), strict=True))
+        )
+        found = probe_images(args.study, seed, images, split, encoder.to(device), args.probe)
+        order = split["class_order"].tolist()
+        for name, accuracy in found.items():
+            rows += [
+                {"seed": seed, "probe": name, "class": label, "rank": order.index(label),
+                 "count": int(split["counts"][label]), "accuracy": value}
+                for label, value in enumerate(accuracy.tolist())
+            ]  # fmt: skip
+    write_table(args.output, pa.Table.from_pandas(pd.DataFrame(rows), preserve_index=False))
+
+
+if __name__ == "__main__":
+    run(main)
