@@ -14,6 +14,7 @@ from conftest import tiny_data, tiny_training
 
 from rarefeat.claims import (
     convergence,
+    decoupling,
     figures_1_to_4,
     imbalance,
     initialisation,
@@ -37,10 +38,10 @@ from rarefeat.overlap import overlap_rows, smallest_of_minority
 from rarefeat.pretrain import log_spaced, pretrain
 from rarefeat.sections import Arm
 from rarefeat.synthesise import synthesise
-from rarefeat.tables import METRICS, MILESTONES, ONE_STEP
+from rarefeat.tables import AUGMENTED, METRICS, MILESTONES, ONE_STEP
 from rarefeat.tensors import write_tensors
 
-GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance, long_tail)
+GROUPS = (initialisation, stage_one, stage_two, convergence, pruning, imbalance, long_tail, decoupling)
 CLAIMS = [value for module in GROUPS for value in vars(module).values() if isinstance(value, Claim)]
 SEEDS = 12
 PAPER = load("config/config.yaml").studies["paper"]
@@ -460,7 +461,12 @@ def small(tmp_path_factory):
     raw["claims"]["sensitivity"] |= {"keys": ["training.K"], "factors": [0.5], "seeds": 5}
     claims = parse(merged(raw, sizes)).claims
     folder = tmp_path_factory.mktemp("encoders")
-    evidence = Evidence(grid=paper_grid(), exponents=pd.DataFrame(columns=["quantity", "log_power"]), longtail=longtail())
+    evidence = Evidence(
+        grid=paper_grid(),
+        exponents=pd.DataFrame(columns=["quantity", "log_power"]),
+        longtail=longtail(),
+        augmentation=augmentation(),
+    )
     for name, study in claims.every_study().items():
         rows = []
         for point in study.points():
@@ -479,6 +485,21 @@ def small(tmp_path_factory):
     assert set(evidence.milestones) == set(claims.tables()["milestones"])
     assert set(evidence.trajectories) == set(claims.tables()["trajectories"])
     return claims, evidence, overlap_rows(claims.studies["stages"], folder / "stages")
+
+
+def augmentation():
+    """The rows of one study of augmentation that a claim is about, random but for their keys."""
+    rng = np.random.default_rng(11)
+    return pd.DataFrame(
+        [
+            {"study": "random_mask", "eps_min": 1.0, "sigma": 0.24, **Arm(arm="dense").model_dump(), "seed": seed}
+            | {"encoder": "trained", "labels": labels, "metric": metric, "value": rng.uniform()}
+            for seed in range(6)
+            for labels, metrics in ((0, AUGMENTED), (64, ("regression_error",)))
+            for metric in metrics
+            if not (labels == 0 and metric == "regression_error")
+        ]
+    )
 
 
 def longtail():
@@ -514,7 +535,7 @@ def test_every_part_of_the_theory_is_measured_and_drawn(small):
     block = Grid(eps_min=[0.1, 0.5, 1.0], sigma=[0.05, 0.1], arms=["dense"])
     grid = {name: block for name in ("figures_1_and_2", "figure_3", "figure_4")}
     paper = load("config/config.yaml").studies["paper"].model_copy(update={"grid": grid})
-    table = claims_table(measure(evidence, claims, paper))
+    table = claims_table(measure(evidence, claims, paper, load("config/config.yaml").augmentation))
     groups = {group.replace(" ", "_") for group in table["group"]}
     assert groups == set(CLAIMS_GROUPS)
     text = page(table, claims)

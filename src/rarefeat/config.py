@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.files import RarefeatError
 from rarefeat.images.sections import ImageStudy
-from rarefeat.sections import Arm, Data, Section, TrainedArm, Training, UntrainedArm, one_line
+from rarefeat.sections import Arm, Data, Section, TrainedArm, Training, UntrainedArm, Views, one_line
 
 
 def distinct(values: list) -> list:
@@ -99,6 +99,8 @@ class Study(Section):
                     f"grid.{name}.arms: pruned_weight masks single weights, which the simulator reduced does not have; "
                     "leave it out, or say simulator: direct"
                 )
+        if self.simulator == "reduced" and self.data.views != Views():
+            raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
         if self.training.K > self.data.N:
             raise ValueError(f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}")
         if self.data.test_pairs < self.training.K:
@@ -233,7 +235,23 @@ class Claims(Section):
         return self.studies | varied
 
 
+class Augmentation(Section):
+    """The studies of what the two views of a pair make an encoder learn (Wen & Li 2021), by name."""
+
+    studies: dict[str, Study] = Field(min_length=1, description="one token, simulator direct, with training.history")
+    labels: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="numbers of labels of the linear heads")
+    tests: int = Field(ge=2, description="test samples of each replica")
+
+    @model_validator(mode="after")
+    def _measurable(self) -> "Augmentation":
+        for name, study in self.studies.items():
+            if study.simulator != "direct" or study.data.L != 1 or not study.training.history:
+                raise ValueError(f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true")
+        return self
+
+
 SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
+OF_A_SECTION = (*SHARED, "draws", "grid")
 
 
 class Config(Section):
@@ -243,6 +261,7 @@ class Config(Section):
     studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
     scaling: Scaling = Field(description="the scaling study")
     claims: Claims = Field(description="the studies of the claims table")
+    augmentation: Augmentation = Field(description="the study of augmentation")
     images: dict[str, ImageStudy] = Field(min_length=1, description="the studies of long-tailed images, by name")
 
     @model_validator(mode="before")
@@ -253,8 +272,12 @@ class Config(Section):
         shared = {key: raw[key] for key in SHARED if key in raw}
         rest = {key: value for key, value in raw.items() if key not in SHARED}
         studies = inherited(shared, raw["studies"])
-        if isinstance(raw.get("claims"), dict) and isinstance(raw["claims"].get("studies"), dict):
-            rest["claims"] = raw["claims"] | {"studies": inherited(shared, raw["claims"]["studies"])}
+        for part in ("claims", "augmentation"):
+            if isinstance(raw.get(part), dict) and isinstance(raw[part].get("studies"), dict):
+                # A section may say what holds for its own studies.
+                own = {key: value for key, value in raw[part].items() if key in OF_A_SECTION}
+                others = {key: value for key, value in raw[part].items() if key not in OF_A_SECTION}
+                rest[part] = others | {"studies": inherited(merged(shared, own), raw[part]["studies"])}
         if isinstance(raw.get("scaling"), dict):
             known = {key: value for key, value in shared.items() if key in Scaling.model_fields}
             rest["scaling"] = merged(known, raw["scaling"])
@@ -262,9 +285,14 @@ class Config(Section):
 
 
 def inherited(shared: dict, studies: dict) -> dict:
-    """The studies with what holds for all of them, and draws of their own name where they say nothing else."""
+    """The studies with what holds for all of them, and draws of their own name where they say nothing else.
+
+    A study that a later config sets to null is left out.
+    """
     return {
-        name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study for name, study in studies.items()
+        name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study
+        for name, study in studies.items()
+        if study is not None
     }
 
 

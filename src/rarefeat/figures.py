@@ -23,11 +23,22 @@ FIGURES = {
     "trajectories": Figure(("paper_trajectories",), "arms"),
 }
 # A figure of the claims table for each part of the theory.
-CLAIMS_GROUPS = ("initialisation", "stage_1", "stage_2", "stage_3", "figures_1-4", "pruning", "imbalance", "table_2")
+CLAIMS_GROUPS = (
+    "initialisation",
+    "stage_1",
+    "stage_2",
+    "stage_3",
+    "figures_1-4",
+    "pruning",
+    "imbalance",
+    "table_2",
+    "feature_decoupling",
+)
 # Maps of the claims: the kind of table, and the studies that each is drawn from.
 CLAIMS_MAPS = {
     "phase": ("trajectories", ("phase", "phase_without_bias", "phase_small_lambda", "phase_small_lambda_without_bias")),
     "pruning": ("trajectories", ("pruning",)),
     "overlap": ("overlap", ("stages_small_lambda", "stages", "stages_large_lambda")),
 }
+AUGMENTATION_FIGURES = ("augmentation_stages", "augmentation_dial", "augmentation_imbalance")
 STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Claims, Config, Grid, Scaling, Sensitivity, Study
+from rarefeat.config import Augmentation, Claims, Config, Grid, Scaling, Sensitivity, Study
 from rarefeat.files import replacing
+from rarefeat.images.sections import Augmentation as ImageAugmentation
 from rarefeat.images.sections import (
-    Augmentation,
     ImageArm,
     ImageData,
     ImageProbe,
@@ -16,7 +16,7 @@ from rarefeat.images.sections import (
     IndexFiles,
     Network,
 )
-from rarefeat.sections import Arm, Bias, Data, Training
+from rarefeat.sections import Arm, Bias, Data, Training, Views
 from rarefeat.tables import SCHEMAS
 
 FILES = {
@@ -41,6 +41,11 @@ FILES = {
     ),
     "one_step": ("`{study}_one_step.parquet`", "a row per (eps_min, sigma, seed, metric) of a study of the claims, dense arm"),
     "overlap": ("`{study}_overlap.parquet`", "a row per (eps_min, sigma, step, alpha) of a study of the claims, dense arm"),
+    "augmentation": (
+        "`augmentation.parquet`",
+        "a row per (study, eps_min, sigma, arm with its keys, seed, encoder, labels, metric) of the study of augmentation",
+    ),
+    "augmentation_course": ("`augmentation_course.parquet`", "the same by step, of the trained encoders"),
     "claims": ("`claims.parquet`", "a row per (claim, regime)"),
     "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
     "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),
@@ -66,11 +71,13 @@ SECTIONS = {
     "`scaling`": Scaling,
     "`claims`": Claims,
     "`claims.sensitivity`": Sensitivity,
+    "`augmentation`": Augmentation,
+    "`data.views`": Views,
     "An entry of `images`": ImageStudy,
     "`data` of an image study": ImageData,
     "`data.index_files`": IndexFiles,
     "`network` of an image study": Network,
-    "`augmentation`": Augmentation,
+    "`augmentation` of an image study": ImageAugmentation,
     "`training` of an image study": ImageTraining,
     "An entry of `arms` of an image study": ImageArm,
     "`probe`": ImageProbe,

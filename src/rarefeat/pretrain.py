@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rarefeat.command import number, progress, run, section, seed_range
 from rarefeat.core import bias as bias_rules
-from rarefeat.core.contrastive import coefficients, infonce, infonce_floor, logits
+from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, infonce_floor, logits
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.neurons import alignment_metrics, feature_share, minority_overlap
 from rarefeat.core.products import product
@@ -19,6 +19,7 @@ from rarefeat.core.pruning import neuron_mask, oracle_mask, weight_mask
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import DIVERGED, make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
+from rarefeat.core.views import Pairs
 from rarefeat.files import RarefeatError, write_table
 from rarefeat.sections import Arm, Data, Training
 from rarefeat.tensors import read_tensors, write_tensors
@@ -63,7 +64,10 @@ class Encoder(NamedTuple):
     T1: Tensor
     """(S,), the step that ended stage 1; -1 for none."""
     history: Tensor
-    """(S, R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the R recorded steps (log_spaced); R = 0 where they are not kept."""
+    """(S, R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the R recorded steps (log_spaced); R = 0 where they are not kept.
+
+    With a colour nuisance, its directions stand after the d features.
+    """
 
 
 def pretrain(
@@ -95,10 +99,14 @@ def pretrain(
     tau, eta, minority = training.tau, training.eta, len(data.minority)
     space = make_simulator(simulator, study, d, data.d1, training.m, seeds)
     initial = space.weights(training.sigma_0, [generator(study, seed, "weights") for seed in seeds])
-    start = Encoder(initial, torch.zeros(S, training.m), torch.full((S,), -1), torch.empty(S, 0, training.m, d + 2))
+    start = Encoder(
+        initial, torch.zeros(S, training.m), torch.full((S,), -1), torch.empty(S, 0, training.m, d + data.views.colour + 2)
+    )
     encoders = {arm.label: start for arm in arms}
 
     noise = [generator(study, seed, "noise") for seed in seeds]
+    pairs = Pairs(data.views, space, simulator, study, seeds)
+    directions = torch.cat([space.dictionary, pairs.directions], -1) if data.views.colour else space.dictionary
     # The arms differ in their weights, so that each has draws of its own here, from the same key.
     complement = {arm.label: [generator(study, seed, "complement") for seed in seeds] for arm in arms}
     first_row = data.N * torch.arange(S)[:, None]
@@ -109,7 +117,7 @@ def pretrain(
         # Two views of K pairs, each with noise of its own: attended tokens (S, 2 K, L, P), the same for every arm.
         rows = (first_row + next(draws)).flatten()
         latents = train.flatten(0, 1).index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
-        attended = attend(space.tokens(latents.flatten(1, 2).float(), sigma, noise))
+        attended = attend(pairs.tokens(latents.flatten(1, 2).float(), sigma, noise))
         if step in recorded:
             floor = infonce_floor(aggregated_sign(latents[:, 0]))
 
@@ -140,7 +148,7 @@ def pretrain(
                 if step == training.T:
                     metrics["T1"] = T1
                 if training.history:
-                    now = [product(weights, space.dictionary), weights.norm(dim=-1, keepdim=True), bias[..., None]]
+                    now = [product(weights, directions), weights.norm(dim=-1, keepdim=True), bias[..., None]]
                     history = torch.cat([history, torch.cat(now, -1)[:, None]], 1)
                 trajectory += [
                     {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
@@ -172,7 +180,10 @@ def pretrain(
             first = bias_rules.follow(next_norms, d, training.bias.share)
             follows = training.bias.rule == "follow"
             later = first if follows else bias_rules.grow(bias, norms, next_norms, eta, d, training.bias.cap)
-            bias = torch.where(starting[:, None], first, torch.where(started[:, None], later, bias))
+            if training.bias.rule == "gradient":
+                bias = bias - eta * bias_gradient(pre[:, :K], bias, f_y, p, tau)
+            else:
+                bias = torch.where(starting[:, None], first, torch.where(started[:, None], later, bias))
             encoders[arm.label] = Encoder(next_weights, bias, T1, history)
 
     if not all(encoder.weights.isfinite().all() for encoder in encoders.values()):

@@ -22,6 +22,31 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
+class Views(Section):
+    """In what the two views of a pair differ beside the tokens that keep a feature; for the simulator direct."""
+
+    rho: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="correlation of the two views' noise: 0 for the core's pairs, 1 for identical views",
+    )
+    mask: float = Field(
+        default=0.0, ge=0, lt=1, description="probability that a coordinate goes to the first view, RandomMask; 0 for no mask"
+    )
+    colour: int = Field(default=0, ge=0, description="rank of a dense nuisance that both views share; 0 for none")
+    colour_sigma: float = Field(default=0.0, ge=0, description="standard deviation of each of its directions")
+    colour_redrawn: bool = Field(default=False, description="the second view has another colour")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Views":
+        if self.mask and self.rho:
+            raise ValueError("rho must be 0 with a mask, whose views are made of one x")
+        if bool(self.colour) != bool(self.colour_sigma) or (self.colour_redrawn and not self.colour):
+            raise ValueError("colour, colour_sigma and colour_redrawn go together")
+        return self
+
+
 class Data(Section):
     """Assumptions 3.1-3.4, Definition 3.1."""
 
@@ -36,6 +61,7 @@ class Data(Section):
     probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
     test_pairs: int = Field(ge=2, description="held-out test pairs")
     test_seed: int = Field(ge=0, description="seed of the test set, the same for every replica")
+    views: Views = Views()
 
     @model_validator(mode="after")
     def _fits(self) -> "Data":
@@ -46,13 +72,19 @@ class Data(Section):
         limit = self.d / math.log(math.log(self.d))
         if limit < self.C:
             raise ValueError(f"C must be at most d / loglog(d) = {limit:.4g}, where the activation probability is 1")
+        if self.views.colour > self.d1 - self.d:
+            raise ValueError(f"views.colour must be at most d1 - d = {self.d1 - self.d}")
+        if self.views.mask and self.L > 1:
+            raise ValueError("views.mask needs L = 1: other tokens of the sample would show what it hides")
         return self
 
 
 class Bias(Section):
     """The bias schedule: zero in stage 1, then one of two rules."""
 
-    rule: Literal["follow", "grow"] = Field(description="proportional to the norm, or growing at least by 1 + eta/d")
+    rule: Literal["follow", "grow", "gradient"] = Field(
+        description="proportional to the norm; growing at least by 1 + eta/d; or learned from 0 on, by the gradient of the loss"
+    )
     share: float = Field(ge=0, description="bias at T1 in units of sqrt(2 log d / d) ||w_i||; 0 for no bias at all")
     cap: float = Field(gt=0, description="`grow` stops at cap / sqrt(d)")
     T1: Literal["eq34"] | Annotated[int, Field(ge=1)] = Field(

@@ -172,6 +172,27 @@ ONE_STEP = {
     "pruned_neurons": "neurons that the oracle prunes",
 }
 
+AUGMENTED = {
+    "share_features": "mean share of ||w_i||^2 in span(M)",
+    "share_colour": "in the span of the colour nuisance",
+    "share_rest": "elsewhere",
+    "bias_share": "mean b_i / ||w_i||",
+    "norm": "mean ||w_i||",
+    "T1": "the step that ended stage 1",
+    "singletons": "neurons with absolute cosine > 0.9 to a feature",
+    "covered_features": "share of the features that have one",
+    "features_per_neuron": "mean number of features with absolute cosine >= 1/sqrt(d)",
+    "minority_alignment": "largest absolute cosine to the last feature",
+    "minority_singletons": "neurons with absolute cosine > 0.9 to it",
+    "growth_over_closed_form": "growth of the features in the first half of stage 1 over its closed form, both less 1 - eta lambda",
+    "activity": "Pr(h_i(x) != 0), mean over neurons",
+    "noise_cosine": "mean cosine of f(x) and f(xi), xi the noise of x, where z is not 0",
+    "noise_left": "mean ||f(x) - f(Mz)|| over mean ||f(Mz)||, where z is not 0",
+    "silent_signals": "share of the samples with z not 0 and f(Mz) = 0",
+    "regression_error": "test MSE of a ridge head for <w*, z> over the variance of the label",
+    "classification_accuracy": "test accuracy of a logistic head for its sign",
+}
+
 VERDICTS = ("holds", "holds only under a stated condition", "does not hold here", "not testable here")
 
 INTERVAL = {
@@ -363,6 +384,33 @@ SCHEMAS = {
             "value": column(float, None, "of the metric", "value of the metric"),
         },
         unique=[*IMAGE_KEYS, "seed", "epoch", "metric"],
+    ),
+    "augmentation": schema(
+        {"study": column(str, None, "", "study of the section `augmentation`")}
+        | KEYS
+        | SEED
+        | {
+            "encoder": column(
+                str, pa.Check.isin(["trained", "raw", "oracle"]), "", "raw: the input itself; oracle: M^T with a bias, E.10"
+            ),
+            "labels": column("int64", at_least(0), "labels", "labels of the linear head; 0 for what needs none"),
+            "metric": column(
+                str, pa.Check.isin(AUGMENTED), "", "; ".join(f"{name}: {text}" for name, text in AUGMENTED.items())
+            ),
+            "value": column(float, None, "of the metric", "null where the replica has no such thing", nullable=True),
+        },
+        unique=["study", *KEYS, "seed", "encoder", "labels", "metric"],
+    ),
+    "augmentation_course": schema(
+        {"study": column(str, None, "", "study of the section `augmentation`")}
+        | KEYS
+        | SEED
+        | {
+            "step": column("int64", at_least(0), "steps", "training step t"),
+            "metric": column(str, None, "", "share_features, share_colour, share_rest, bias_share or norm"),
+            "value": column(float, None, "of the metric", "value of the metric"),
+        },
+        unique=["study", *KEYS, "seed", "step", "metric"],
     ),
     "cross_check": schema(
         KEYS

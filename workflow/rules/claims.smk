@@ -96,9 +96,10 @@ rule claims:
     params:
         claims=CONFIG.claims.model_dump_json(by_alias=True),
         paper=STUDIES["paper"].model_dump_json(by_alias=True),
+        augmentation=CONFIG.augmentation.model_dump_json(by_alias=True),
         tables=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
-        "python -m rarefeat.claims.table --claims {params.claims:q} --paper {params.paper:q} --tables {params.tables:q}"
+        "python -m rarefeat.claims.table --claims {params.claims:q} --paper {params.paper:q} --augmentation {params.augmentation:q} --tables {params.tables:q}"
         " --output {output:q} 2>&1 | tee {log:q}"
 
 

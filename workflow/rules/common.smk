@@ -10,7 +10,7 @@ from snakemake.utils import min_version
 
 from rarefeat import figures
 from rarefeat.config import parse as typed
-from rarefeat.figures import CLAIMS_GROUPS, CLAIMS_MAPS, FIGURES
+from rarefeat.figures import AUGMENTATION_FIGURES, CLAIMS_GROUPS, CLAIMS_MAPS, FIGURES
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
 from rarefeat.sizes import trained_points
@@ -55,7 +55,12 @@ def checked_config():
 CONFIG = checked_config()
 RESULTS = CONFIG.results
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
-STUDIES = CONFIG.studies | CONFIG.scaling.studies() | CONFIG.claims.every_study()
+STUDIES = (
+    CONFIG.studies
+    | CONFIG.scaling.studies()
+    | CONFIG.claims.every_study()
+    | CONFIG.augmentation.studies
+)
 IMAGES = CONFIG.images
 IMAGE_ARMS = {
     (name, arm.label): arm for name, study in IMAGES.items() for arm in study.arms
@@ -72,6 +77,8 @@ TABLES = [
         study=CONFIG.studies,
         table=["grid", "summary", "trends", "trajectories"],
     ),
+    f"{RESULTS}/tables/augmentation.parquet",
+    f"{RESULTS}/tables/augmentation_course.parquet",
     *expand(
         f"{RESULTS}/tables/longtail{{table}}.parquet",
         table=["", "_classes", "_summary", "_trajectories"],
@@ -87,6 +94,7 @@ CLAIMS_TABLES = [
     f"{RESULTS}/tables/paper_grid.parquet",
     f"{RESULTS}/tables/scaling_exponents.parquet",
     f"{RESULTS}/tables/longtail.parquet",
+    f"{RESULTS}/tables/augmentation.parquet",
     *[
         f"{RESULTS}/tables/{name}_{kind}.parquet"
         for kind, names in CONFIG.claims.tables().items()
@@ -97,7 +105,11 @@ PRODUCTS = [
     *TABLES,
     *expand(
         f"{RESULTS}/figures/{{figure}}.{{suffix}}",
-        figure=[*FIGURES, *(f"longtail_{study}" for study in IMAGES)],
+        figure=[
+            *FIGURES,
+            *AUGMENTATION_FIGURES,
+            *(f"longtail_{study}" for study in IMAGES),
+        ],
         suffix=["pdf", "png"],
     ),
     f"{RESULTS}/table2.md",
@@ -108,6 +120,7 @@ PRODUCTS = [
 wildcard_constraints:
     study="|".join(map(re.escape, STUDIES)),
     figure="|".join(FIGURES),
+    augmentation_figure="|".join(AUGMENTATION_FIGURES),
     group="|".join(CLAIMS_GROUPS),
     map="|".join(CLAIMS_MAPS),
     eps_min=r"[0-9.e-]+",

@@ -8,7 +8,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Evidence:
-    """Tables by study, the paper's grid, the exponents of the scaling study, and the replicas of the image studies."""
+    """Tables by study, the paper's grid, the scaling study's exponents, and the replicas of images and of augmentation."""
 
     milestones: dict[str, pd.DataFrame] = field(default_factory=dict)
     trajectories: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -16,6 +16,7 @@ class Evidence:
     grid: pd.DataFrame | None = None
     exponents: pd.DataFrame | None = None
     longtail: pd.DataFrame | None = None
+    augmentation: pd.DataFrame | None = None
 
     def at(self, study: str, metric: str, **where: float) -> np.ndarray:
         """A milestone's values by seed, at one point of a study."""

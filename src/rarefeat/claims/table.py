@@ -6,11 +6,21 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from rarefeat.claims import convergence, figures_1_to_4, imbalance, initialisation, long_tail, pruning, stage_one, stage_two
+from rarefeat.claims import (
+    convergence,
+    decoupling,
+    figures_1_to_4,
+    imbalance,
+    initialisation,
+    long_tail,
+    pruning,
+    stage_one,
+    stage_two,
+)
 from rarefeat.claims.claim import LEVEL, Measured, claims_table, overall
 from rarefeat.claims.evidence import Evidence
 from rarefeat.command import run, section
-from rarefeat.config import Claims, Study
+from rarefeat.config import Augmentation, Claims, Study
 from rarefeat.files import read_table, replacing, write_table
 from rarefeat.pages import row
 from rarefeat.provenance import table_metadata
@@ -20,7 +30,7 @@ from rarefeat.tables import VERDICTS
 MAPS = {"pruning": ("overlap", "pruning"), "imbalance": ("phase",)}
 
 
-def measure(evidence: Evidence, claims: Claims, paper: Study) -> list[Measured]:
+def measure(evidence: Evidence, claims: Claims, paper: Study, augmentation: Augmentation) -> list[Measured]:
     """Every claim in every regime that the evidence has."""
     studies = claims.every_study()
     shown = {name: (block.eps_min, block.sigma) for name, block in paper.grid.items()}
@@ -33,6 +43,7 @@ def measure(evidence: Evidence, claims: Claims, paper: Study) -> list[Measured]:
         *pruning.measure(evidence, studies, paper),
         *imbalance.measure(evidence),
         *long_tail.measure(evidence),
+        *decoupling.measure(evidence, augmentation.studies),
     ]
 
 
@@ -121,6 +132,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--claims", type=section(Claims), required=True, help="the section `claims`, as YAML or JSON")
     parser.add_argument("--paper", type=section(Study), required=True, help="the study `paper`, likewise")
+    parser.add_argument(
+        "--augmentation", type=section(Augmentation), required=True, help="the section `augmentation`, likewise"
+    )
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables that claims are read from")
     parser.add_argument("--output", required=True, nargs=2, help="Parquet file and Markdown page to write")
     args = parser.parse_args()
@@ -136,8 +150,9 @@ def main() -> None:
         grid=read_table(args.tables / "paper_grid.parquet").to_pandas(),
         exponents=read_table(args.tables / "scaling_exponents.parquet").to_pandas(),
         longtail=read_table(args.tables / "longtail.parquet").to_pandas(),
+        augmentation=read_table(args.tables / "augmentation.parquet").to_pandas(),
     )
-    table = claims_table(measure(evidence, args.claims, args.paper))
+    table = claims_table(measure(evidence, args.claims, args.paper, args.augmentation))
     metadata = table_metadata(args.claims, "synthesise", "pretrain", "milestones", "one_step", "aggregate", "claims.table")
     write_table(args.output[0], pa.Table.from_pandas(table, preserve_index=False), metadata)
     with replacing(args.output[1]) as temporary:

@@ -37,6 +37,22 @@ def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: fl
     Returns:
         c, (S, K, L, m): one coefficient for each attended token of the anchors and each neuron.
     """
+    threshold = bias[:, None, None, :]
+    gate = pre.abs() >= threshold
+    if (bias < 0).any():
+        # Within a negative bias both halves of BReLU are active.
+        gate = gate + (pre.abs() < -threshold).to(pre.dtype)
+    return pull(f_y, logits, tau)[:, :, None, :] * gate
+
+
+def bias_gradient(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
+    """d loss / d b_i, arguments as of `coefficients`: -> (S, m). d h / d b = -sign(s) where |s| >= |b|, and 0 elsewhere."""
+    slope = -pre.sign() * (pre.abs() >= bias.abs()[:, None, None, :])
+    return (pull(f_y, logits, tau) * slope.sum(2)).sum(1)
+
+
+def pull(f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
+    """d loss / d h_i(X_n), (S, K, m): the error of the softmax weights on the second views."""
     K = logits.shape[-1]
     error = logits - torch.eye(K, dtype=logits.dtype, device=logits.device)
-    return (product(error, f_y) / (K * tau))[:, :, None, :] * (pre.abs() >= bias[:, None, None, :])
+    return product(error, f_y) / (K * tau)

@@ -24,8 +24,10 @@ def attend(tokens: Tensor) -> Tensor:
 
 
 def brelu(s: Tensor, b: Tensor | float) -> Tensor:
-    """BReLU_b(s) = ReLU(s - b) - ReLU(-s - b) for b >= 0, that is, soft thresholding at b."""
+    """BReLU_b(s) = ReLU(s - b) - ReLU(-s - b): soft thresholding for b >= 0, twice as steep within |b| for b < 0."""
     b = torch.as_tensor(b, dtype=s.dtype)
+    if (b < 0).any():
+        return s - b.sign() * torch.clamp(s, min=-b.abs(), max=b.abs())
     return s - torch.clamp(s, min=-b, max=b)
 
 

@@ -1,0 +1,157 @@
+"""Stage 5 of the study of augmentation: what neurons become along the dial of augmentations, and under a rare feature."""
+
+import argparse
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from rarefeat.command import run
+from rarefeat.core.statistics import student_interval
+from rarefeat.drawing import save
+from rarefeat.figures import AUGMENTATION_FIGURES
+from rarefeat.files import read_table
+
+MARKERS = "osD^vPX*<>"
+DIAL = (
+    "random_mask",
+    "mask=0.25",
+    "mask=0.1",
+    "independent_noise",
+    "rho=0.5",
+    "rho=0.9",
+    "identical",
+    "identical_without_bias",
+)
+
+
+def styles(names: list[str]) -> dict[str, tuple]:
+    """Colour and marker of each name: dark to light, so that order survives greyscale."""
+    return dict(zip(names, zip(sns.color_palette("cividis", len(names)), MARKERS, strict=False), strict=True))
+
+
+def means(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Mean over seeds with its 95 % interval, a row for each value of `by`."""
+    rows = [(key, *student_interval(part["value"].to_numpy())) for key, part in table.groupby(by)]
+    return pd.DataFrame(rows, columns=[by, "mean", "sd", "low", "high", "n"]).set_index(by)
+
+
+def band(ax: plt.Axes, course: pd.DataFrame, style: tuple, label: str) -> None:
+    """A course over steps with its interval."""
+    found = means(course[course["step"] > 0], "step")
+    ax.plot(found.index, found["mean"], color=style[0], marker=style[1], ms=3, markevery=3, lw=1, label=label.replace("_", " "))
+    ax.fill_between(found.index, found["low"], found["high"], color=style[0], alpha=0.2, lw=0)
+
+
+def stages(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
+    """Over training: features and colour in the weights, a learned bias; and at its end heads against the number of labels."""
+    figure, axes = plt.subplots(2, 2, figsize=(7.6, 6.0))
+    pairs = ["random_mask", "independent_noise", "identical", "identical_without_bias"]
+    colours = ["colour_identical", "colour_mask", "colour_mask_and_redrawn"]
+    learned = [f"{name}_learned_bias" for name in ("random_mask", "independent_noise", "identical")]
+    for ax, names, metric, label in (
+        (axes[0, 0], pairs, "share_features", r"share of $\|w_i\|^2$ in span$(M)$"),
+        (axes[0, 1], colours, "share_colour", r"share of $\|w_i\|^2$ in the colour's span"),
+        (axes[1, 0], learned, "bias_share", r"learned bias, mean $b_i/\|w_i\|$"),
+    ):
+        names = [name for name in names if name in set(course["study"])]
+        style = styles(names)
+        for name in names:
+            band(ax, course[(course["study"] == name) & (course["metric"] == metric)], style[name], name)
+        ax.set(xscale="log", xlabel="training step $t$", ylabel=label)
+        if names:
+            ax.legend(fontsize=6)
+    axes[1, 0].axhline(0, color="0.5", lw=0.8)
+    heads = final[final["metric"] == "regression_error"]
+    lines = {
+        name: heads[(heads["study"] == name) & (heads["encoder"] == "trained")] for name in pairs if name in set(heads["study"])
+    }
+    lines |= {name: heads[heads["encoder"] == name] for name in ("raw", "oracle")}
+    style = styles(list(lines))
+    for name, part in lines.items():
+        found = means(part, "labels")
+        spread = [found["mean"] - found["low"], found["high"] - found["mean"]]
+        axes[1, 1].errorbar(
+            found.index, found["mean"], yerr=spread, color=style[name][0], marker=style[name][1], ms=4, lw=1, capsize=2,
+            ls="--" if name in ("raw", "oracle") else "-", label=name.replace("_", " "),
+        )  # fmt: skip
+    axes[1, 1].set(xscale="log", yscale="log", xlabel="labels $n$", ylabel="test MSE / variance of the label")
+    axes[1, 1].set_xticks(sorted(heads["labels"].unique()), sorted(heads["labels"].unique()))
+    axes[1, 1].minorticks_off()
+    axes[1, 1].legend(fontsize=6)
+    figure.tight_layout()
+    return figure
+
+
+def dial(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
+    """The end of training by kind of pair: neurons, coverage, activity, and what noise does."""
+    shown = {
+        "singletons": "singletons",
+        "covered_features": "share of features with a singleton",
+        "features_per_neuron": "features per neuron",
+        "activity": r"$\Pr(h_i(x) \neq 0)$",
+        "noise_cosine": r"$\cos(f(x), f(\xi))$",
+        "noise_left": r"$\|f(x) - f(Mz)\|\,/\,\|f(Mz)\|$",
+    }
+    names = [name for name in DIAL if name in set(final["study"])]
+    figure, axes = plt.subplots(2, 3, figsize=(7.6, 5.2), sharey=True)
+    for ax, (metric, label) in zip(axes.flat, shown.items(), strict=True):
+        part = final[(final["metric"] == metric) & (final["encoder"] == "trained") & (final["study"].isin(names))]
+        found = means(part, "study").reindex(names)
+        spread = [found["mean"] - found["low"], found["high"] - found["mean"]]
+        ax.errorbar(
+            found["mean"], range(len(names)), xerr=spread, fmt="o", color=sns.color_palette("cividis", 3)[0], ms=4, capsize=2
+        )
+        oracle = final[(final["metric"] == metric) & (final["encoder"] == "oracle")]["value"]
+        if len(oracle):
+            ax.axvline(oracle.mean(), color="0.5", ls="--", lw=1)
+        ax.set_xlabel(label, fontsize=8)
+        ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names], fontsize=7)
+    axes[0, 0].invert_yaxis()
+    figure.tight_layout()
+    return figure
+
+
+def imbalance(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
+    """The fate of a rare feature under a mask and under noise of its own, by arm."""
+    studies = [name for name in ("imbalance_random_mask", "imbalance_independent_noise") if name in set(final["study"])]
+    chosen = final[final["study"].isin(studies) & (final["encoder"] == "trained")]
+    arms = sorted(chosen["arm"].unique())
+    style = styles(arms)
+    figure, axes = plt.subplots(1, len(studies), figsize=(7.2, 3.0), sharey=True, squeeze=False)
+    axes = axes[0]
+    for ax, study in zip(axes, studies, strict=True):
+        for index, arm in enumerate(arms):
+            part = chosen[(chosen["study"] == study) & (chosen["arm"] == arm) & (chosen["metric"] == "minority_alignment")]
+            found = means(part, "eps_min")
+            spread = [found["mean"] - found["low"], found["high"] - found["mean"]]
+            x = found.index + 0.01 * (index - 1)
+            colour, marker = style[arm]
+            ax.errorbar(
+                x, found["mean"], yerr=spread, color=colour, marker=marker, ms=4, lw=1, capsize=2, label=arm.replace("_", " ")
+            )
+        ax.set_title(study.removeprefix("imbalance_").replace("_", " "), fontsize=9)
+        ax.set_xlabel(r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$")
+    axes[0].set_ylabel(r"$\max_i\ |\cos(w_i, M_{j^\star})|$")
+    axes[0].legend(fontsize=7)
+    figure.tight_layout()
+    return figure
+
+
+DRAWN = {"augmentation_stages": stages, "augmentation_dial": dial, "augmentation_imbalance": imbalance}
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figure", choices=AUGMENTATION_FIGURES)
+    parser.add_argument("--tables", nargs=2, type=Path, required=True, help="augmentation and augmentation_course")
+    parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
+    args = parser.parse_args()
+    save(DRAWN[args.figure](*(read_table(path).to_pandas() for path in args.tables)), args.output)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,85 @@
+"""Positive pairs: in what the two views of a sample differ.
+
+The core's pairs share which features are active and their signs, and have noise of their own (imbalance_and_pruning, Assumption
+3.4). Wen & Li 2021 (wen_li_feature_decoupling) have one x: RandomMask (Definition 2.3), or no augmentation at all.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from rarefeat.core.products import product
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import Generators, Simulator
+from rarefeat.files import RarefeatError
+from rarefeat.sections import Views
+
+
+def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> Tensor:
+    """Directions of the colour nuisance, (S, d1, rank): orthonormal, orthogonal to M, and dense as uniform ones are."""
+    d = dictionary.shape[-1]
+    if not rank:
+        return dictionary[..., :0]
+    gaussians = torch.stack([torch.randn(dictionary.shape[1], rank, generator=g) for g in generators])
+    return torch.linalg.qr(torch.cat([dictionary, gaussians], -1).double())[0][..., d:].float()
+
+
+class Pairs:
+    """Tokens of positive pairs for S replicas of one study.
+
+    Raises:
+        RarefeatError: for views that need coordinates which the simulator `reduced` does not have.
+    """
+
+    def __init__(self, views: Views, space: Simulator, simulator: str, study: str, seeds: list[int]):
+        if simulator == "reduced" and views != Views():
+            raise RarefeatError("data.views needs every coordinate of a token, which only the simulator direct has")
+        self.views, self.space = views, space
+        self.masks = [generator(study, seed, "mask") for seed in seeds]
+        self.colours = [generator(study, seed, "colour") for seed in seeds]
+        self.directions = colour_directions(
+            space.dictionary, views.colour, [generator(study, seed, "colour directions") for seed in seeds]
+        )
+
+    def tokens(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
+        """Of K pairs, the first views and then the second: latents (S, 2 K, L, d) -> (S, 2 K, L, P).
+
+        With x = M z + xi: the second view has noise rho xi + sqrt(1 - rho^2) xi', xi' fresh. A mask D, one Bernoulli(mask) for
+        each coordinate of a token, makes of one x the views D x / mask and (I - D) x / (1 - mask), each with mean x. The
+        colour C u, u ~ N(0, colour_sigma^2 I), is the same in both views, or another one in the second if it is redrawn.
+        """
+        views, K = self.views, latents.shape[1] // 2
+        if views == Views():
+            return self.space.tokens(latents, sigma, noise)
+        x = self.space.tokens(latents[:, :K], sigma, noise)
+        y = x if views.mask else self.mixed(x, latents, sigma, noise)
+        if views.colour:
+            first = self.colour(x.shape[1:3])
+            x, y = x + first, y + (self.colour(x.shape[1:3]) if views.colour_redrawn else first)
+        if views.mask:
+            kept = torch.stack([torch.rand(x.shape[1:], generator=g) < views.mask for g in self.masks])
+            x, y = x * kept / views.mask, y * ~kept / (1 - views.mask)
+        return torch.cat([x, y], 1)
+
+    def one_view(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
+        """x = M z + C u + xi as it is, not augmented: latents (S, n, L, d) -> (S, n, L, P)."""
+        x = self.space.tokens(latents, sigma, noise)
+        return x + self.colour(x.shape[1:3]) if self.views.colour else x
+
+    def mixed(self, x: Tensor, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
+        """Second views, their noise correlated with that of the first."""
+        K, rho = x.shape[1], self.views.rho
+        M = self.space.dictionary.mT
+        own = x - product(latents[:, :K], M)
+        signal = product(latents[:, K:], M)
+        if rho == 1:
+            return signal + own
+        fresh = self.space.tokens(torch.zeros_like(latents[:, K:]), sigma, noise)
+        return signal + rho * own + math.sqrt(1 - rho**2) * fresh
+
+    def colour(self, shape: torch.Size) -> Tensor:
+        """C u for K samples of L tokens, one u a sample: -> (S, K, L, d1)."""
+        K, L = shape
+        u = torch.stack([torch.randn(K, 1, self.views.colour, generator=g) for g in self.colours])
+        return self.views.colour_sigma * product(u, self.directions.mT).expand(-1, -1, L, -1)

@@ -1,0 +1,221 @@
+"""The study of augmentation: what neurons are made of, what they answer, what heads make of them, and its claims."""
+
+import itertools
+import math
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from conftest import seeded
+
+from rarefeat.augmentation import composition, head_metrics, measure, neuron_metrics, response_metrics
+from rarefeat.augmentation_figure import DRAWN
+from rarefeat.claims import decoupling
+from rarefeat.claims.claim import FAILS, HOLDS, claims_table, overall
+from rarefeat.claims.evidence import Evidence
+from rarefeat.config import load, merged, parse
+from rarefeat.figures import AUGMENTATION_FIGURES
+from rarefeat.files import RarefeatError
+from rarefeat.pretrain import log_spaced, pretrain
+from rarefeat.synthesise import synthesise
+from rarefeat.tables import AUGMENTED, SCHEMAS, checked
+from rarefeat.tensors import write_tensors
+
+AUGMENTATION = load("config/config.yaml").augmentation
+STUDIES = AUGMENTATION.studies
+
+
+def test_composition_is_the_shares_of_the_squared_norm():
+    """One neuron with 3 of its 5 in features and 4 in the colour; one half in features and half elsewhere."""
+    recorded = torch.tensor([[3.0, 0.0, 4.0, 5.0, 1.0], [0.0, 1.0, 0.0, math.sqrt(2), -math.sqrt(2)]])
+    found = composition(recorded, 2, 1)
+    assert found["share_features"].item() == pytest.approx((9 / 25 + 1 / 2) / 2)
+    assert found["share_colour"].item() == pytest.approx(16 / 25 / 2)
+    assert found["share_rest"].item() == pytest.approx(1 / 4)
+    assert found["bias_share"].item() == pytest.approx((0.2 - 1.0) / 2)
+
+
+def test_neurons_on_one_feature_are_singletons_and_cover_theirs():
+    study = STUDIES["random_mask"]
+    d, m, records = study.data.d, study.training.m, len(log_spaced(study.training.T))
+    end = torch.zeros(m, d + 2)
+    end[torch.arange(m), torch.arange(m) % 8] = 2.0
+    end[0, 20], end[:, d] = 2.0, 2.0
+    end[0, d] = math.sqrt(8)
+    found = neuron_metrics(end.expand(records, m, d + 2).clone(), 40, study, 1.0, 0.24)
+    assert found["singletons"] == m - 1
+    assert found["covered_features"] == 8 / d
+    assert found["features_per_neuron"] == pytest.approx(1 + 1 / m)
+    assert found["minority_alignment"] == 0
+    assert math.isnan(neuron_metrics(end.expand(records, m, d + 2).clone(), -1, study, 1.0, 0.24)["growth_over_closed_form"])
+    assert set(found) <= set(AUGMENTED)
+
+
+def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
+    for name in ("random_mask", "rho=0.5", "identical"):
+        study, sigma = STUDIES[name], 0.2413
+        data, training = study.data, study.training
+        p = data.C * math.log(math.log(data.d)) / data.d
+        rate = 1 - training.eta * training.lambda_
+        rate += training.eta / training.tau * (1 - 1 / training.K) * (p + data.views.rho * sigma**2)
+        steps = torch.tensor(log_spaced(training.T), dtype=torch.float64)
+        course = torch.zeros(len(steps), training.m, data.d + 2, dtype=torch.float64)
+        course[..., : data.d] = 1e-3 * (rate ** steps.clamp_max(60))[:, None, None]
+        course[..., data.d] = 1.0
+        assert neuron_metrics(course, 50, study, 1.0, sigma)["growth_over_closed_form"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
+    signal, noise = torch.zeros(50, 8), torch.randn(50, 8, generator=seeded(1))
+    signal[:, 0] = 5.0
+    active = torch.ones(50, dtype=torch.bool)
+    clean = response_metrics(signal, torch.zeros(50, 8), signal, active)
+    assert (clean["noise_left"], clean["noise_cosine"], clean["activity"]) == (0.0, 0.0, 1 / 8)
+    dirty = response_metrics(0.01 * signal + noise, noise, 0.01 * signal, active)
+    assert dirty["noise_left"] > 10
+    assert dirty["noise_cosine"] > 0.95
+    assert dirty["silent_signals"] == 0.0
+    assert response_metrics(noise, noise, torch.zeros(50, 8), active)["silent_signals"] == 1.0
+
+
+def test_heads_are_right_on_features_that_hold_the_label_and_no_better_than_chance_on_noise():
+    z = torch.randint(-1, 2, (600, 4), generator=seeded(2)).double()
+    values = z @ torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
+    good = head_metrics(z[:300], values[:300], z[300:], values[300:])
+    assert good["regression_error"] < 1e-3
+    assert good["classification_accuracy"] == 1.0
+    noise = torch.randn(600, 4, generator=seeded(3))
+    bad = head_metrics(noise[:300], values[:300], noise[300:], values[300:])
+    assert 0.9 < bad["regression_error"] < 1.2
+    assert 0.3 < bad["classification_accuracy"] < 0.7
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Small studies of three kinds, trained and measured."""
+    raw = yaml.safe_load(Path("config/config.yaml").read_text())
+    sizes = {"seeds": 2, "seeds_per_block": 2, "data": {"d": 6, "d1": 30, "N": 128}, "training": {"m": 8, "K": 16, "T": 20}}
+    kept = ("independent_noise", "colour_mask", "imbalance_random_mask")
+    dropped = {name: None for name in STUDIES if name not in kept}
+    augmentation = parse(
+        merged(raw, {"augmentation": sizes | {"studies": dropped, "labels": [16, 64], "tests": 60}})
+    ).augmentation
+    assert tuple(augmentation.studies) == kept
+    folder, parts = tmp_path_factory.mktemp("encoders"), []
+    for name, study in augmentation.studies.items():
+        for point in study.points():
+            for block, seeds in study.blocks().items():
+                latents = synthesise(study.draws, study.data, point.eps_min, seeds)["train"]
+                at = study.draws, study.simulator, study.data, study.training, list(point.trained), point.sigma, seeds
+                encoders, _ = pretrain(*at, latents)
+                tensors = {f"{arm}/{part}": x for arm, encoder in encoders.items() for part, x in encoder._asdict().items()}
+                write_tensors(folder / name / point.path / f"seeds={block}.safetensors", tensors)
+        found = measure(study, folder / name, augmentation.labels, augmentation.tests)
+        parts.append([table.assign(study=name) for table in found])
+    tables = []
+    for schema, tables_of in zip(("augmentation", "augmentation_course"), zip(*parts, strict=True), strict=True):
+        tables.append(checked(schema, pd.concat(tables_of, ignore_index=True)[list(SCHEMAS[schema].columns)]))
+    return augmentation, tables
+
+
+def test_studies_of_every_kind_are_measured(small):
+    _, (final, course) = small
+    assert set(final["metric"]) <= set(AUGMENTED)
+    assert set(final["encoder"]) == {"trained", "raw", "oracle"}
+    assert set(final[final["encoder"] != "trained"]["study"]) == {"independent_noise"}
+    colour = course[(course["study"] == "colour_mask") & (course["metric"] == "share_colour")]
+    assert (colour["value"] > 0).all()
+    assert set(final[final["study"] == "imbalance_random_mask"]["arm"]) == {"dense", "pruned_neuron", "oracle"}
+    shares = course.pivot_table(index=["study", "eps_min", "arm", "seed", "step"], columns="metric", values="value")
+    total = shares["share_features"] + shares["share_colour"] + shares["share_rest"]
+    assert total.to_numpy() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
+    assert tuple(DRAWN) == AUGMENTATION_FIGURES
+    for draw in DRAWN.values():
+        plt.close(draw(*small[1]))
+
+
+def test_the_claims_of_what_is_there_are_measured(small):
+    augmentation, (final, _) = small
+    table = claims_table(decoupling.measure(Evidence(augmentation=final), augmentation.studies))
+    assert {"WL-P4", "WL-P12", "WL-colour-stays", "crossing-pruning"} <= set(table["claim_id"])
+    assert "WL-P11" not in set(table["claim_id"])
+
+
+def planted(**changes):
+    """Every metric of every study as the paper has it, but for `changes`, with little spread."""
+    rows = []
+    for (name, study), seed in itertools.product(STUDIES.items(), range(8)):
+        augmented = name in decoupling.WITH
+        values = {
+            "growth_over_closed_form": 1.0, "share_features": 0.97 if augmented else 0.03, "covered_features": 1.0,
+            "features_per_neuron": 1.2, "noise_left": 0.1, "noise_cosine": 0.2 if augmented else 0.99, "activity": 0.05,
+            "bias_share": -0.5 if name == "identical_learned_bias" else 0.3,
+            "share_colour": 0.001 if name == "colour_mask_and_redrawn" else 0.6,
+        } | changes  # fmt: skip
+        for point in study.points():
+            for arm in point.trained:
+                noise = 1e-4 * np.random.default_rng([seed, len(name), len(arm.label)]).normal()
+                keys = {"study": name, "eps_min": point.eps_min, "sigma": point.sigma, **arm.model_dump(), "seed": seed}
+                fate = changes.get("fate", 0.3 * (arm.arm != "dense") + 0.2 * (name == "imbalance_random_mask"))
+                for metric, value in (values | {"minority_alignment": fate}).items():
+                    if metric in AUGMENTED:
+                        rows.append(keys | {"encoder": "trained", "labels": 0, "metric": metric, "value": value + noise})
+                error = changes.get("error", 0.2 if augmented else 0.8)
+                heads = keys | {"labels": 1024, "metric": "regression_error"}
+                rows.append(heads | {"encoder": "trained", "value": error + noise})
+                if name == "independent_noise":
+                    rows.append(heads | {"encoder": "raw", "value": 0.6 + noise})
+    return pd.DataFrame(rows)
+
+
+def verdicts(**changes):
+    table = claims_table(decoupling.measure(Evidence(augmentation=planted(**changes)), STUDIES))
+    return {name: overall(part) for name, part in table.groupby("claim_id")}
+
+
+def test_every_claim_holds_where_all_is_as_the_paper_has_it():
+    assert set(verdicts().values()) == {HOLDS}
+
+
+@pytest.mark.parametrize(
+    ("claim", "change"),
+    [
+        ("WL-P4", {"growth_over_closed_form": 1.5}),
+        ("WL-P7-share", {"share_features": 0.5}),
+        ("WL-P7-singletons", {"covered_features": 0.4}),
+        ("WL-P7-few", {"features_per_neuron": 4.0}),
+        ("WL-P8", {"activity": 0.9}),
+        ("WL-P9", {"noise_left": 2.0}),
+        ("WL-P10-cosine", {"noise_cosine": 0.1}),
+        ("WL-P10-share", {"share_features": 0.97}),
+        ("WL-P11", {"error": 0.1}),
+        ("WL-P12", {"error": 0.9}),
+        ("WL-P12-raw", {"error": 0.9}),
+        ("WL-P13-up", {"bias_share": -0.2}),
+        ("WL-P13-down", {"bias_share": 0.2}),
+        ("WL-colour-stays", {"share_colour": 0.001}),
+        ("WL-colour-goes", {"share_colour": 0.6}),
+        ("crossing-mask", {"fate": 0.5}),
+        ("crossing-pruning", {"fate": 0.5}),
+    ],
+)
+def test_each_claim_fails_where_its_quantity_is_wrong(claim, change):
+    assert verdicts(**change)[claim] == FAILS
+
+
+def test_a_study_of_another_kind_is_refused():
+    raw = yaml.safe_load(Path("config/config.yaml").read_text())
+    for change, words in (
+        ({"simulator": "reduced"}, "data.views needs every coordinate of a token|simulator: direct"),
+        ({"training": {"history": False}}, "training.history: true"),
+        ({"data": {"views": {"mask": 0.5}, "L": 2}}, "views.mask needs L = 1"),
+    ):
+        with pytest.raises(RarefeatError, match=words):
+            parse(merged(raw, {"augmentation": {"studies": {"random_mask": change}}}))
