@@ -12,13 +12,21 @@ import torch
 import yaml
 from conftest import seeded
 
-from rarefeat.augmentation import composition, head_metrics, measure, neuron_metrics, response_metrics
+from rarefeat.augmentation import (
+    composition,
+    head_metrics,
+    measure,
+    neuron_metrics,
+    principal_components,
+    response_metrics,
+    separation,
+)
 from rarefeat.augmentation_figure import DRAWN
 from rarefeat.claims import decoupling
 from rarefeat.claims.claim import FAILS, HOLDS, claims_table, overall
 from rarefeat.claims.evidence import Evidence
 from rarefeat.config import load, merged, parse
-from rarefeat.figures import AUGMENTATION_FIGURES
+from rarefeat.figures import AUGMENTATION_FIGURES, AUGMENTATION_TABLES
 from rarefeat.files import RarefeatError
 from rarefeat.pretrain import log_spaced, pretrain
 from rarefeat.synthesise import synthesise
@@ -82,6 +90,18 @@ def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
     assert response_metrics(noise, noise, torch.zeros(50, 8), active)["silent_signals"] == 1.0
 
 
+def test_representations_by_feature_are_apart_and_random_ones_are_not():
+    feature = torch.arange(60) % 3
+    apart = torch.nn.functional.one_hot(feature, 5).double()
+    assert separation(apart, feature) == pytest.approx(1.0)
+    assert separation(torch.randn(60, 5, generator=seeded(1)), feature) < 0.2
+    assert math.isnan(separation(torch.zeros(60, 5), feature))
+    places = principal_components(apart + 1e-3 * torch.randn(60, 5, generator=seeded(2)))
+    assert places.shape == (60, 2)
+    assert places.square().mean(0).tolist() == pytest.approx([1.0, 1.0])
+    assert separation(places, feature) > 0.999
+
+
 def test_heads_are_right_on_features_that_hold_the_label_and_no_better_than_chance_on_noise():
     z = torch.randint(-1, 2, (600, 4), generator=seeded(2)).double()
     values = z @ torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
@@ -105,7 +125,7 @@ def small(tmp_path_factory):
         merged(raw, {"augmentation": sizes | {"studies": dropped, "labels": [16, 64], "tests": 60}})
     ).augmentation
     assert tuple(augmentation.studies) == kept
-    folder, parts = tmp_path_factory.mktemp("encoders"), []
+    folder, parts = tmp_path_factory.mktemp("encoders"), {}
     for name, study in augmentation.studies.items():
         for point in study.points():
             for block, seeds in study.blocks().items():
@@ -115,15 +135,23 @@ def small(tmp_path_factory):
                 tensors = {f"{arm}/{part}": x for arm, encoder in encoders.items() for part, x in encoder._asdict().items()}
                 write_tensors(folder / name / point.path / f"seeds={block}.safetensors", tensors)
         found = measure(study, folder / name, augmentation.labels, augmentation.tests)
-        parts.append([table.assign(study=name) for table in found])
-    tables = []
-    for schema, tables_of in zip(("augmentation", "augmentation_course"), zip(*parts, strict=True), strict=True):
-        tables.append(checked(schema, pd.concat(tables_of, ignore_index=True)[list(SCHEMAS[schema].columns)]))
+        for schema, table in found.items():
+            parts.setdefault(schema, []).append(table.assign(study=name))
+    tables = {
+        schema: checked(schema, pd.concat(tables_of, ignore_index=True)[list(SCHEMAS[schema].columns)])
+        for schema, tables_of in parts.items()
+    }
     return augmentation, tables
 
 
 def test_studies_of_every_kind_are_measured(small):
-    _, (final, course) = small
+    _, tables = small
+    assert tuple(tables) == AUGMENTATION_TABLES
+    final, course = tables["augmentation"], tables["augmentation_course"]
+    rates = tables["augmentation_neurons"].groupby(["study", "eps_min", "arm", "seed"])["activity"].mean()
+    trained = final[(final["metric"] == "activity") & (final["encoder"] == "trained")]
+    expected = trained.set_index(["study", "eps_min", "arm", "seed"])["value"]
+    assert rates.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
     assert set(final["metric"]) <= set(AUGMENTED)
     assert set(final["encoder"]) == {"trained", "raw", "oracle"}
     assert set(final[final["encoder"] != "trained"]["study"]) == {"independent_noise"}
@@ -138,12 +166,12 @@ def test_studies_of_every_kind_are_measured(small):
 def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
     assert tuple(DRAWN) == AUGMENTATION_FIGURES
     for draw in DRAWN.values():
-        plt.close(draw(*small[1]))
+        plt.close(draw(*small[1].values()))
 
 
 def test_the_claims_of_what_is_there_are_measured(small):
-    augmentation, (final, _) = small
-    table = claims_table(decoupling.measure(Evidence(augmentation=final), augmentation.studies))
+    augmentation, tables = small
+    table = claims_table(decoupling.measure(Evidence(augmentation=tables["augmentation"]), augmentation.studies))
     assert {"WL-P4", "WL-P12", "WL-colour-stays", "crossing-pruning"} <= set(table["claim_id"])
     assert "WL-P11" not in set(table["claim_id"])
 

@@ -25,6 +25,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.theory import stage1_growth
 from rarefeat.core.views import Pairs
+from rarefeat.figures import AUGMENTATION_TABLES
 from rarefeat.files import read_table, write_table
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
 from rarefeat.milestones import growth
@@ -98,6 +99,22 @@ def response_metrics(f: Tensor, f_noise: Tensor, f_signal: Tensor, active: Tenso
     }
 
 
+def separation(f: Tensor, feature: Tensor) -> float:
+    """Share of the variance of f(x), (n, m), that lies between the classes of `feature`, (n,): 1 where nothing else matters."""
+    f = f.double()
+    means = torch.stack([f[feature == j].mean(0) for j in feature.unique()])
+    counts = torch.stack([(feature == j).sum() for j in feature.unique()])[:, None]
+    total = (f - f.mean(0)).square().sum()
+    return ((counts * (means - f.mean(0)).square()).sum() / total).item() if total > 0 else math.nan
+
+
+def principal_components(f: Tensor) -> Tensor:
+    """The first two of f(x), (n, m) -> (n, 2), in units of their standard deviation; 0 where there is none."""
+    centred = (f - f.mean(0)).double()
+    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
+    return U[:, :2] * math.sqrt(len(f)) * (S[:2] > 1e-12)
+
+
 def head_metrics(features: Tensor, values: Tensor, test: Tensor, test_values: Tensor) -> dict[str, float]:
     """Linear heads on the first n images: ridge regression of <w*, z>, error over variance, and accuracy of its sign.
 
@@ -115,14 +132,14 @@ def head_metrics(features: Tensor, values: Tensor, test: Tensor, test_values: Te
     }
 
 
-def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows {eps_min, sigma, keys of the arm, seed, encoder, labels, metric, value} and {..., step, metric, value}.
+def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> dict[str, pd.DataFrame]:
+    """The tables of one study, by their name: the end of training, its course, the neurons, and an embedding of the samples.
 
     Encoder is trained, or where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the end of
     stage 1, Wen & Li, Definition E.10) and raw (the input itself). labels is 0 for what needs none.
     """
     data, training = study.data, study.training
-    final, course = [], []
+    final, course, neurons, embedding = [], [], [], []
     for point in progress(study.points(), len(study.points()), "augmentation"):
         probability = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
         for path, seeds in zip(study.paths([point], "safetensors"), study.blocks().values(), strict=True):
@@ -137,6 +154,9 @@ def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> tupl
                 signal = clean @ space.dictionary.mT[:, None]
                 values = z[:, 0].double() @ target(study.draws, seed, data.d).double()
                 active = (z[:, 0] != 0).any(-1)
+                # Samples with one feature say what that feature looks like to the encoder.
+                single = (z[-tests:, 0] != 0).sum(-1) == 1
+                feature = z[-tests:, 0][single].abs().argmax(-1)
                 oracle_bias = math.sqrt(2 * math.log(data.d) / data.d)
                 oracle = space.dictionary.mT.contiguous(), torch.full((1, data.d), oracle_bias)
                 networks = []
@@ -152,31 +172,41 @@ def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> tupl
                             respond(pre_activations(part, network[0]), network[1])[0] for part in (x, x - signal, signal)
                         )
                         embedded, found = f, response_metrics(f[-tests:], f_noise[-tests:], f_signal[-tests:], active[-tests:])
+                        found["separation"] = separation(f[-tests:][single], feature)
                     if name == "trained":
                         T1, history = (part[index] for part in trained[arm][2:])
                         found |= neuron_metrics(history, int(T1), study, point.eps_min, point.sigma)
-                        when = {key: value for key, value in keys.items() if key != "encoder"}
+                        own = {key: value for key, value in keys.items() if key != "encoder"}
+                        rates = (f[-tests:] != 0).double().mean(0).tolist()
+                        neurons += [{**own, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
+                        if arm.arm == "dense" and seed == study.first_seed:
+                            at = {"eps_min": point.eps_min, "sigma": point.sigma}
+                            places = principal_components(f[-tests:][single]).tolist()
+                            embedding += [
+                                {**at, "sample": sample, "feature": j, "x": x_of, "y": y_of}
+                                for sample, (j, (x_of, y_of)) in enumerate(zip(feature.tolist(), places, strict=True))
+                            ]
                         for metric, values_of in composition(history, data.d, data.views.colour).items():
                             course += [
-                                {**when, "step": step, "metric": metric, "value": value}
+                                {**own, "step": step, "metric": metric, "value": value}
                                 for step, value in zip(log_spaced(training.T), values_of.tolist(), strict=True)
                             ]
                     final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in found.items()]
                     for n in labels:
                         heads = head_metrics(embedded[:n], values[:n], embedded[-tests:], values[-tests:])
                         final += [{**keys, "labels": n, "metric": metric, "value": value} for metric, value in heads.items()]
-    return pd.DataFrame(final), pd.DataFrame(course)
+    return dict(zip(AUGMENTATION_TABLES, map(pd.DataFrame, (final, course, neurons, embedding)), strict=True))
 
 
-def tables(wanted: Augmentation, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(wanted: Augmentation, folder: Path) -> dict[str, pd.DataFrame]:
     """Every study's rows in one table each, checked."""
-    results = []
-    for name, suffix in (("augmentation", ""), ("augmentation_course", "_course")):
-        parts = [read_table(folder / f"{study}{suffix}.parquet").to_pandas().assign(study=study) for study in wanted.studies]
+    gathered = {}
+    for name in AUGMENTATION_TABLES:
+        parts = [read_table(folder / study / f"{name}.parquet").to_pandas().assign(study=study) for study in wanted.studies]
         schema = SCHEMAS[name]
         table = pd.concat(parts, ignore_index=True)[list(schema.columns)]
-        results.append(checked(name, table.sort_values(list(schema.unique), ignore_index=True)))
-    return results[0], results[1]
+        gathered[name] = checked(name, table.sort_values(list(schema.unique), ignore_index=True))
+    return gathered
 
 
 def main() -> None:
@@ -192,7 +222,7 @@ def main() -> None:
     every.add_argument("--augmentation", type=section(Augmentation), required=True, help="the section `augmentation`, likewise")
     every.add_argument("--folder", type=Path, required=True, help="folder of the studies' files")
     for part in (one, every):
-        part.add_argument("--output", required=True, nargs=2, help="Parquet files to write: the end of training, its course")
+        part.add_argument("--output", type=Path, required=True, help="folder for the tables")
     args = parser.parse_args()
     torch.set_num_threads(1)
     metadata = {}
@@ -201,8 +231,8 @@ def main() -> None:
     else:
         found = tables(args.augmentation, args.folder)
         metadata = table_metadata(args.augmentation, "synthesise", "pretrain", "augmentation")
-    for output, table in zip(args.output, found, strict=True):
-        write_table(output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+    for name, table in found.items():
+        write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False), metadata)
 
 
 if __name__ == "__main__":

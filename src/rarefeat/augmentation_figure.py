@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
@@ -45,7 +46,7 @@ def band(ax: plt.Axes, course: pd.DataFrame, style: tuple, label: str) -> None:
     ax.fill_between(found.index, found["low"], found["high"], color=style[0], alpha=0.2, lw=0)
 
 
-def stages(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
+def stages(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embedding: pd.DataFrame) -> Figure:
     """Over training: features and colour in the weights, a learned bias; and at its end heads against the number of labels."""
     figure, axes = plt.subplots(2, 2, figsize=(7.6, 6.0))
     pairs = ["random_mask", "independent_noise", "identical", "identical_without_bias"]
@@ -85,7 +86,7 @@ def stages(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
     return figure
 
 
-def dial(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
+def dial(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embedding: pd.DataFrame) -> Figure:
     """The end of training by kind of pair: neurons, coverage, activity, and what noise does."""
     shown = {
         "singletons": "singletons",
@@ -114,7 +115,7 @@ def dial(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
     return figure
 
 
-def imbalance(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
+def imbalance(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embedding: pd.DataFrame) -> Figure:
     """The fate of a rare feature under a mask and under noise of its own, by arm."""
     studies = [name for name in ("imbalance_random_mask", "imbalance_independent_noise") if name in set(final["study"])]
     chosen = final[final["study"].isin(studies) & (final["encoder"] == "trained")]
@@ -140,14 +141,45 @@ def imbalance(final: pd.DataFrame, course: pd.DataFrame) -> Figure:
     return figure
 
 
-DRAWN = {"augmentation_stages": stages, "augmentation_dial": dial, "augmentation_imbalance": imbalance}
+def representations(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embedding: pd.DataFrame) -> Figure:
+    """How often neurons fire, and where samples with one feature lie: Wen & Li's Figures 3 and 4 on synthetic data."""
+    wanted = ("identical_without_bias", "random_mask_without_bias", "identical", "independent_noise", "random_mask")
+    names = [name for name in wanted if name in set(neurons["study"])]
+    figure, axes = plt.subplots(2, len(names), figsize=(1.7 * len(names) + 0.6, 3.8), squeeze=False)
+    bins = np.linspace(0, 1, 26)
+    for (top, bottom), name in zip(axes.T, names, strict=True):
+        rates = [part["activity"].to_numpy() for _, part in neurons[neurons["study"] == name].groupby("seed")]
+        counts = np.array([np.histogram(part, bins)[0] / len(part) for part in rates])
+        top.stairs(counts.mean(0), bins, color="0.2", fill=True, alpha=0.4)
+        half = [student_interval(column)[3] - column.mean() for column in counts.T]
+        top.errorbar((bins[1:] + bins[:-1]) / 2, counts.mean(0), yerr=half, fmt="none", ecolor="0.2", lw=0.8)
+        top.set_title(name.replace("_", " "), fontsize=7)
+        top.set_xlabel(r"$\Pr(h_i(x) \neq 0)$", fontsize=7)
+        # A few features are told apart by colour and marker; all of them would be a cloud.
+        part = embedding[embedding["study"] == name]
+        shown = sorted(part["feature"].unique())[:5]
+        rest = part[~part["feature"].isin(shown)]
+        bottom.scatter(rest["x"], rest["y"], s=2, color="0.85")
+        for feature, colour, marker in zip(shown, sns.color_palette("cividis", len(shown)), MARKERS, strict=False):
+            of = part[part["feature"] == feature]
+            bottom.scatter(of["x"], of["y"], s=8, color=colour, marker=marker)
+        bottom.set_xlabel("first component of $f(x)$", fontsize=7)
+    axes[0, 0].set_ylabel("share of neurons", fontsize=7)
+    axes[1, 0].set_ylabel("second component", fontsize=7)
+    for ax in axes.flat:
+        ax.tick_params(labelsize=6)
+    figure.tight_layout()
+    return figure
+
+
+DRAWN = dict(zip(AUGMENTATION_FIGURES, (stages, dial, representations, imbalance), strict=True))
 
 
 def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("figure", choices=AUGMENTATION_FIGURES)
-    parser.add_argument("--tables", nargs=2, type=Path, required=True, help="augmentation and augmentation_course")
+    parser.add_argument("--tables", nargs=4, type=Path, required=True, help="those of AUGMENTATION_TABLES, in order")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
     args = parser.parse_args()
     save(DRAWN[args.figure](*(read_table(path).to_pandas() for path in args.tables)), args.output)

@@ -40,5 +40,11 @@ CLAIMS_MAPS = {
     "pruning": ("trajectories", ("pruning",)),
     "overlap": ("overlap", ("stages_small_lambda", "stages", "stages_large_lambda")),
 }
-AUGMENTATION_FIGURES = ("augmentation_stages", "augmentation_dial", "augmentation_imbalance")
+AUGMENTATION_FIGURES = (
+    "augmentation_stages",
+    "augmentation_dial",
+    "augmentation_representations",
+    "augmentation_imbalance",
+)
+AUGMENTATION_TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
 STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

@@ -46,6 +46,8 @@ FILES = {
         "a row per (study, eps_min, sigma, arm with its keys, seed, encoder, labels, metric) of the study of augmentation",
     ),
     "augmentation_course": ("`augmentation_course.parquet`", "the same by step, of the trained encoders"),
+    "augmentation_neurons": ("`augmentation_neurons.parquet`", "a row per neuron of a trained encoder"),
+    "augmentation_embedding": ("`augmentation_embedding.parquet`", "a row per (study, point, test sample)"),
     "claims": ("`claims.parquet`", "a row per (claim, regime)"),
     "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
     "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),

@@ -187,6 +187,7 @@ AUGMENTED = {
     "growth_over_closed_form": "growth of the features in the first half of stage 1 over its closed form, both less 1 - eta lambda",
     "activity": "Pr(h_i(x) != 0), mean over neurons",
     "noise_cosine": "mean cosine of f(x) and f(xi), xi the noise of x, where z is not 0",
+    "separation": "variance of f(x) between the features of samples with one active feature, over all of it",
     "noise_left": "mean ||f(x) - f(Mz)|| over mean ||f(Mz)||, where z is not 0",
     "silent_signals": "share of the samples with z not 0 and f(Mz) = 0",
     "regression_error": "test MSE of a ridge head for <w*, z> over the variance of the label",
@@ -400,6 +401,29 @@ SCHEMAS = {
             "value": column(float, None, "of the metric", "null where the replica has no such thing", nullable=True),
         },
         unique=["study", *KEYS, "seed", "encoder", "labels", "metric"],
+    ),
+    "augmentation_neurons": schema(
+        {"study": column(str, None, "", "study of the section `augmentation`")}
+        | KEYS
+        | SEED
+        | {
+            "neuron": column("int64", at_least(0), "", "index of the neuron"),
+            "activity": column(float, pa.Check.in_range(0, 1), "1", "Pr(h_i(x) != 0) over the test samples"),
+        },
+        unique=["study", *KEYS, "seed", "neuron"],
+    ),
+    "augmentation_embedding": schema(
+        {"study": column(str, None, "", "study of the section `augmentation`")}
+        | POINT
+        | {
+            "sample": column(
+                "int64", at_least(0), "", "test sample with one active feature, of the first seed and the dense arm"
+            ),
+            "feature": column("int64", at_least(0), "", "its feature"),
+            "x": column(float, None, "1", "first principal component of f(x), in units of its standard deviation"),
+            "y": column(float, None, "1", "the second"),
+        },
+        unique=["study", *POINT, "sample"],
     ),
     "augmentation_course": schema(
         {"study": column(str, None, "", "study of the section `augmentation`")}

@@ -8,8 +8,10 @@ rule measure_augmentation:
         ),
         code=code("augmentation"),
     output:
-        f"{RESULTS}/augmentation/{{study}}.parquet",
-        f"{RESULTS}/augmentation/{{study}}_course.parquet",
+        expand(
+            f"{RESULTS}/augmentation/{{{{study}}}}/{{table}}.parquet",
+            table=AUGMENTATION_TABLES,
+        ),
     log:
         f"{RESULTS}/logs/augmentation/{{study}}.log",
     benchmark:
@@ -23,25 +25,22 @@ rule measure_augmentation:
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
         labels=CONFIG.augmentation.labels,
         tests=CONFIG.augmentation.tests,
+        folder=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
         "python -m rarefeat.augmentation measure --study {params.study:q} --encoders {params.encoders:q}"
-        " --labels {params.labels} --tests {params.tests} --output {output:q} 2>&1 | tee {log:q}"
+        " --labels {params.labels} --tests {params.tests} --output {params.folder:q} 2>&1 | tee {log:q}"
 
 
 rule aggregate_augmentation:
     input:
         tables=expand(
-            f"{RESULTS}/augmentation/{{study}}.parquet",
+            f"{RESULTS}/augmentation/{{study}}/{{table}}.parquet",
             study=CONFIG.augmentation.studies,
-        ),
-        courses=expand(
-            f"{RESULTS}/augmentation/{{study}}_course.parquet",
-            study=CONFIG.augmentation.studies,
+            table=AUGMENTATION_TABLES,
         ),
         code=code("augmentation"),
     output:
-        f"{RESULTS}/tables/augmentation.parquet",
-        f"{RESULTS}/tables/augmentation_course.parquet",
+        expand(f"{RESULTS}/tables/{{table}}.parquet", table=AUGMENTATION_TABLES),
     log:
         f"{RESULTS}/logs/augmentation/tables.log",
     benchmark:
@@ -53,17 +52,15 @@ rule aggregate_augmentation:
     params:
         augmentation=CONFIG.augmentation.model_dump_json(by_alias=True),
         folder=lambda wildcards: f"{RESULTS}/augmentation",
+        tables=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
         "python -m rarefeat.augmentation gather --augmentation {params.augmentation:q} --folder {params.folder:q}"
-        " --output {output:q} 2>&1 | tee {log:q}"
+        " --output {params.tables:q} 2>&1 | tee {log:q}"
 
 
 rule plot_augmentation:
     input:
-        tables=[
-            f"{RESULTS}/tables/augmentation.parquet",
-            f"{RESULTS}/tables/augmentation_course.parquet",
-        ],
+        tables=expand(f"{RESULTS}/tables/{{table}}.parquet", table=AUGMENTATION_TABLES),
         code=code("augmentation_figure"),
     output:
         report(

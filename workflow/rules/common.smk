@@ -10,7 +10,13 @@ from snakemake.utils import min_version
 
 from rarefeat import figures
 from rarefeat.config import parse as typed
-from rarefeat.figures import AUGMENTATION_FIGURES, CLAIMS_GROUPS, CLAIMS_MAPS, FIGURES
+from rarefeat.figures import (
+    AUGMENTATION_FIGURES,
+    AUGMENTATION_TABLES,
+    CLAIMS_GROUPS,
+    CLAIMS_MAPS,
+    FIGURES,
+)
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
 from rarefeat.sizes import trained_points
@@ -77,8 +83,7 @@ TABLES = [
         study=CONFIG.studies,
         table=["grid", "summary", "trends", "trajectories"],
     ),
-    f"{RESULTS}/tables/augmentation.parquet",
-    f"{RESULTS}/tables/augmentation_course.parquet",
+    *expand(f"{RESULTS}/tables/{{table}}.parquet", table=AUGMENTATION_TABLES),
     *expand(
         f"{RESULTS}/tables/longtail{{table}}.parquet",
         table=["", "_classes", "_summary", "_trajectories"],
