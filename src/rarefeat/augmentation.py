@@ -157,6 +157,8 @@ def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> dict
                 # Samples with one feature say what that feature looks like to the encoder.
                 single = (z[-tests:, 0] != 0).sum(-1) == 1
                 feature = z[-tests:, 0][single].abs().argmax(-1)
+                # f is odd: a feature and its negative are two classes.
+                signed = feature + data.d * (z[-tests:, 0][single].sum(-1) < 0)
                 oracle_bias = math.sqrt(2 * math.log(data.d) / data.d)
                 oracle = space.dictionary.mT.contiguous(), torch.full((1, data.d), oracle_bias)
                 networks = []
@@ -172,7 +174,7 @@ def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> dict
                             respond(pre_activations(part, network[0]), network[1])[0] for part in (x, x - signal, signal)
                         )
                         embedded, found = f, response_metrics(f[-tests:], f_noise[-tests:], f_signal[-tests:], active[-tests:])
-                        found["separation"] = separation(f[-tests:][single], feature)
+                        found["separation"] = separation(f[-tests:][single], signed)
                     if name == "trained":
                         T1, history = (part[index] for part in trained[arm][2:])
                         found |= neuron_metrics(history, int(T1), study, point.eps_min, point.sigma)

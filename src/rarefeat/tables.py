@@ -187,7 +187,7 @@ AUGMENTED = {
     "growth_over_closed_form": "growth of the features in the first half of stage 1 over its closed form, both less 1 - eta lambda",
     "activity": "Pr(h_i(x) != 0), mean over neurons",
     "noise_cosine": "mean cosine of f(x) and f(xi), xi the noise of x, where z is not 0",
-    "separation": "variance of f(x) between the features of samples with one active feature, over all of it",
+    "separation": "variance of f(x) between the signed features of samples with one active feature, over all of it",
     "noise_left": "mean ||f(x) - f(Mz)|| over mean ||f(Mz)||, where z is not 0",
     "silent_signals": "share of the samples with z not 0 and f(Mz) = 0",
     "regression_error": "test MSE of a ridge head for <w*, z> over the variance of the label",
