@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from rarefeat.files import RarefeatError
 from rarefeat.images.sections import ImageStudy
 from rarefeat.sections import Arm, Data, Section, TrainedArm, Training, UntrainedArm, Views, one_line
+from rarefeat.seeds import seed_blocks
 
 
 def distinct(values: list) -> list:
@@ -117,10 +118,7 @@ class Study(Section):
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
-        stop = self.first_seed + self.seeds
-        starts = range(self.first_seed, stop, self.seeds_per_block)
-        blocks = [range(first, min(first + self.seeds_per_block, stop)) for first in starts]
-        return {f"{block[0]}-{block[-1]}": list(block) for block in blocks}
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
     def paths(self, points: list[Point], suffix: str) -> list[str]:
         """Files of the points, one for each block of seeds, below the study's folder."""

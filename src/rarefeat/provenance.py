@@ -65,7 +65,7 @@ def record(products: list[Path]) -> dict:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=PACKAGE, check=False)
         return done.stdout.strip() if done.returncode == 0 else None
 
-    packages = ("snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy")
+    packages = ("snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy", "scikit-learn", "kornia")
     return {
         "commit": git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),

@@ -158,8 +158,10 @@ def measure(evidence: Evidence) -> list[Measured]:
                 (LUCKY_FOCUS, "lucky_focus_at_T"), (LUCKY_STRONG, "lucky_over_strongest_at_T"), (OTHERS, "others_small_at_T")
             ):  # fmt: skip
                 values = of_seeds(evidence.at(study, metric, **at))
-                reason = "too few replicas have a lucky neuron (Definition B.1)" if values.n < 5 else ""
-                rows.append(Measured(claim, regime, values, reason))
+                few = values.n < 5 and claim is not OTHERS
+                rows.append(
+                    Measured(claim, regime, values, "too few replicas have a lucky neuron (Definition B.1)" if few else "")
+                )
             if eps_min < 1:
                 rows.append(Measured(WEAKER, regime, of_seeds(evidence.at(study, "magnitude_ratio", **at))))
         for sigma in sorted({sigma for _, sigma in points}):

@@ -14,7 +14,7 @@ from rarefeat.drawing import save
 from rarefeat.files import read_table
 from rarefeat.images.sections import ImageArm
 
-ARM = ["arm", "alpha", "pruned_update", "threshold"]
+ARM = list(ImageArm.model_fields)
 DENSE = "dense"
 
 

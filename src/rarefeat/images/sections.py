@@ -1,11 +1,11 @@
 """The sections of the config that the stages of the image studies are given: every key with its type, bounds and meaning."""
 
-import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from rarefeat.sections import Section
+from rarefeat.seeds import seed_blocks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -190,7 +190,4 @@ class ImageStudy(Section):
 
     def blocks(self) -> dict[str, list[int]]:
         """Seeds of each job by its name."""
-        every = list(range(self.first_seed, self.first_seed + self.seeds))
-        size = self.seeds_per_block
-        parts = [every[i * size : (i + 1) * size] for i in range(math.ceil(len(every) / size))]
-        return {f"{part[0]}-{part[-1]}": part for part in parts}
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
