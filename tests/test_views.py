@@ -140,3 +140,30 @@ def test_the_history_holds_the_colour_s_directions_after_the_features():
     space = make_simulator("direct", "views", data.d, data.d1, 8, [1])
     C = Pairs(data.views, space, "direct", "views", [1]).directions[0]
     torch.testing.assert_close(encoder.history[0, -1, :, data.d : data.d + 2], encoder.weights[0] @ C)
+
+
+def test_negatives_that_are_not_augmented_are_the_other_samples_and_the_gradient_is_that_of_the_loss():
+    """Wen & Li, Remark 2.4: the positive of anchor p is its other view, its negatives are the other samples."""
+    space = make_simulator("direct", "views", D, D1, 1, [1])
+    z = torch.randint(-1, 2, (1, 8, 1, D), generator=seeded(3)).float()
+    tokens = [
+        Pairs(Views(mask=0.5, clean_negatives=clean), space, "direct", "views", [1]).tokens(
+            torch.cat([z, z], 1), SIGMA, [seeded(4)]
+        )
+        for clean in (False, True)
+    ]
+    assert torch.equal(tokens[0], tokens[1][:, :16])
+    x, y, sample = tokens[1].split(8, 1)
+    assert torch.equal(sample, space.tokens(z, SIGMA, [seeded(4)]))
+    weights = torch.randn(1, 5, D1, generator=seeded(5)).mul(0.3).requires_grad_()
+    bias, tau = torch.full((1, 5), 0.1), 0.5
+    f_x = respond(pre_activations(x, weights), bias)
+    f_y, negatives = (respond(pre_activations(part, weights), bias).detach() for part in (y, sample))
+    scores = torch.stack([torch.stack([f_x[0, p] @ (f_y if p == s else negatives)[0, s] for s in range(8)]) for p in range(8)])
+    loss = torch.nn.functional.cross_entropy(scores / tau, torch.arange(8))
+    torch.testing.assert_close(infonce(f_x, f_y, tau, negatives)[0], loss)
+    loss.backward()
+    with torch.no_grad():
+        p = logits(f_x, f_y, tau, negatives)
+        c = coefficients(pre_activations(x, weights), bias, f_y, p, tau, negatives)
+        torch.testing.assert_close(torch.einsum("sklm,sklp->smp", c, x), weights.grad)

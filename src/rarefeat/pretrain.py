@@ -114,7 +114,8 @@ def pretrain(
 
     draws = batches(study, seeds, data.N, K)
     for step in progress(range(training.T + 1), training.T + 1, label):
-        # Two views of K pairs, each with noise of its own: attended tokens (S, 2 K, L, P), the same for every arm.
+        # Two views of K pairs, and negatives of another kind where there are some: attended tokens (S, 2 K or 3 K, L, P), the
+        # same for every arm.
         rows = (first_row + next(draws)).flatten()
         latents = train.flatten(0, 1).index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
         attended = attend(pairs.tokens(latents.flatten(1, 2).float(), sigma, noise))
@@ -135,11 +136,13 @@ def pretrain(
             else:
                 masked_pre = pre_activations(attended, weights.masked_fill(mask, 0.0))
                 masked = respond(masked_pre, bias)
-            (f_x, f_y), (masked_x, masked_y) = f.split(K, dim=1), masked.split(K, dim=1)
+            f_x, f_y, *others = f.split(K, dim=1)
+            masked_x, masked_y, *masked_others = masked.split(K, dim=1)
+            negatives, masked_negatives = (others or [None])[0], (masked_others or [None])[0]
 
             if step in recorded:
                 metrics = alignment_metrics(weights, space.dictionary, minority)
-                metrics["loss"] = infonce(f_x, f_y, tau)
+                metrics["loss"] = infonce(f_x, f_y, tau, negatives)
                 metrics["loss_floor"] = floor
                 metrics["weight_norm"] = weights.norm(dim=-1).mean(-1)
                 metrics["bias_share"] = (bias / weights.norm(dim=-1)).mean(-1)
@@ -160,10 +163,10 @@ def pretrain(
                 continue
 
             # Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the dense one.
-            p = logits(masked_x, masked_y, tau)
+            p = logits(masked_x, masked_y, tau, masked_negatives)
             if arm.pruned_update == "straight_through":
-                pre, f_y = masked_pre, masked_y
-            descent = -eta * coefficients(pre[:, :K], bias, f_y, p, tau)
+                pre, f_y, negatives = masked_pre, masked_y, masked_negatives
+            descent = -eta * coefficients(pre[:, :K], bias, f_y, p, tau, negatives)
             decay = 1 - eta * training.lambda_
             next_weights = space.step(weights, descent, attended[:, :K], decay, complement[arm.label])
 
@@ -181,7 +184,7 @@ def pretrain(
             follows = training.bias.rule == "follow"
             later = first if follows else bias_rules.grow(bias, norms, next_norms, eta, d, training.bias.cap)
             if training.bias.rule == "gradient":
-                bias = bias - eta * bias_gradient(pre[:, :K], bias, f_y, p, tau)
+                bias = bias - eta * bias_gradient(pre[:, :K], bias, f_y, p, tau, negatives)
             else:
                 bias = torch.where(starting[:, None], first, torch.where(started[:, None], later, bias))
             encoders[arm.label] = Encoder(next_weights, bias, T1, history)

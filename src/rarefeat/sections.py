@@ -34,6 +34,9 @@ class Views(Section):
     mask: float = Field(
         default=0.0, ge=0, lt=1, description="probability that a coordinate goes to the first view, RandomMask; 0 for no mask"
     )
+    clean_negatives: bool = Field(
+        default=False, description="the negatives are the other samples themselves, not augmented; with a mask"
+    )
     colour: int = Field(default=0, ge=0, description="rank of a dense nuisance that both views share; 0 for none")
     colour_sigma: float = Field(default=0.0, ge=0, description="standard deviation of each of its directions")
     colour_redrawn: bool = Field(default=False, description="the second view has another colour")
@@ -42,6 +45,8 @@ class Views(Section):
     def _consistent(self) -> "Views":
         if self.mask and self.rho:
             raise ValueError("rho must be 0 with a mask, whose views are made of one x")
+        if self.clean_negatives and not self.mask:
+            raise ValueError("clean_negatives needs a mask: without one a second view is distributed as the sample itself")
         if bool(self.colour) != bool(self.colour_sigma) or (self.colour_redrawn and not self.colour):
             raise ValueError("colour, colour_sigma and colour_redrawn go together")
         return self
@@ -96,7 +101,7 @@ class Training(Section):
     """Eq. (1)-(5) and Algorithm 1."""
 
     m: int = Field(ge=1, description="number of neurons m")
-    K: int = Field(ge=2, description="batch size K; the other K - 1 second views are the negatives")
+    K: int = Field(ge=2, description="batch size K; the other K - 1 second views, or samples, are the negatives")
     tau: float = Field(gt=0, description="temperature tau")
     eta: float = Field(gt=0, description="learning rate eta")
     lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")

@@ -1,4 +1,8 @@
-"""InfoNCE with a stop-gradient and in-batch negatives (eq. 1-3), and its gradient in closed form (eq. 21)."""
+"""InfoNCE with a stop-gradient and in-batch negatives (eq. 1-3), and its gradient in closed form (eq. 21).
+
+The negatives of an anchor are the second views of the other samples, or where `negatives`, (S, K, m), is given, these
+embeddings of them.
+"""
 
 import torch
 from torch import Tensor
@@ -6,14 +10,21 @@ from torch import Tensor
 from rarefeat.core.products import product
 
 
-def logits(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
-    """The softmax weights of eq. (19)-(20), (S, K, m) twice -> (S, K, K), positive logits on the diagonal."""
-    return torch.softmax(product(f_x, f_y.mT) / tau, dim=-1)
+def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> Tensor:
+    """<f(x_p), f(.)> with the positive on the diagonal and the negatives elsewhere, (S, K, m) each -> (S, K, K)."""
+    if negatives is None:
+        return product(f_x, f_y.mT)
+    return product(f_x, negatives.mT).diagonal_scatter((f_x * f_y).sum(-1), dim1=-2, dim2=-1)
 
 
-def infonce(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
-    """The loss of eq. (1), averaged over the batch, without the l2 term: (S, K, m) twice -> (S,)."""
-    log_weights = torch.log_softmax(product(f_x, f_y.mT) / tau, dim=-1)
+def logits(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+    """The softmax weights of eq. (19)-(20), (S, K, m) each -> (S, K, K), positive logits on the diagonal."""
+    return torch.softmax(similarities(f_x, f_y, negatives) / tau, dim=-1)
+
+
+def infonce(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+    """The loss of eq. (1), averaged over the batch, without the l2 term: (S, K, m) each -> (S,)."""
+    log_weights = torch.log_softmax(similarities(f_x, f_y, negatives) / tau, dim=-1)
     return -log_weights.diagonal(dim1=-2, dim2=-1).mean(-1)
 
 
@@ -28,7 +39,7 @@ def infonce_floor(signs: Tensor) -> Tensor:
     return (distance < 0.5).sum(-1).double().log().mean(-1)
 
 
-def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
+def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """Gradient of eq. (1), i.e. eq. (21) divided by tau: d loss / d w_i = sum over the anchors' attended tokens of c_i z.
 
     Args:
@@ -42,17 +53,22 @@ def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: fl
     if (bias < 0).any():
         # Within a negative bias both halves of BReLU are active.
         gate = gate + (pre.abs() < -threshold).to(pre.dtype)
-    return pull(f_y, logits, tau)[:, :, None, :] * gate
+    return pull(f_y, logits, tau, negatives)[:, :, None, :] * gate
 
 
-def bias_gradient(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
+def bias_gradient(
+    pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float, negatives: Tensor | None = None
+) -> Tensor:
     """d loss / d b_i, arguments as of `coefficients`: -> (S, m). d h / d b = -sign(s) where |s| >= |b|, and 0 elsewhere."""
     slope = -pre.sign() * (pre.abs() >= bias.abs()[:, None, None, :])
-    return (pull(f_y, logits, tau) * slope.sum(2)).sum(1)
+    return (pull(f_y, logits, tau, negatives) * slope.sum(2)).sum(1)
 
 
-def pull(f_y: Tensor, logits: Tensor, tau: float) -> Tensor:
-    """d loss / d h_i(X_n), (S, K, m): the error of the softmax weights on the second views."""
+def pull(f_y: Tensor, logits: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+    """d loss / d h_i(X_n), (S, K, m): the error of the softmax weights on the positives and negatives."""
     K = logits.shape[-1]
     error = logits - torch.eye(K, dtype=logits.dtype, device=logits.device)
-    return product(error, f_y) / (K * tau)
+    if negatives is None:
+        return product(error, f_y) / (K * tau)
+    own = error.diagonal(dim1=-2, dim2=-1)[..., None]
+    return (product(error, negatives) + own * (f_y - negatives)) / (K * tau)

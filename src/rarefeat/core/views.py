@@ -45,6 +45,8 @@ class Pairs:
     def tokens(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
         """Of K pairs, the first views and then the second: latents (S, 2 K, L, d) -> (S, 2 K, L, P).
 
+        With `clean_negatives` the samples x themselves come after them, (S, 3 K, L, P).
+
         With x = M z + xi: the second view has noise rho xi + sqrt(1 - rho^2) xi', xi' fresh. A mask D, one Bernoulli(mask) for
         each coordinate of a token, makes of one x the views D x / mask and (I - D) x / (1 - mask), each with mean x. The
         colour C u, u ~ N(0, colour_sigma^2 I), is the same in both views, or another one in the second if it is redrawn.
@@ -57,10 +59,11 @@ class Pairs:
         if views.colour:
             first = self.colour(x.shape[1:3])
             x, y = x + first, y + (self.colour(x.shape[1:3]) if views.colour_redrawn else first)
+        sample = x
         if views.mask:
             kept = torch.stack([torch.rand(x.shape[1:], generator=g) < views.mask for g in self.masks])
             x, y = x * kept / views.mask, y * ~kept / (1 - views.mask)
-        return torch.cat([x, y], 1)
+        return torch.cat([x, y, sample] if views.clean_negatives else [x, y], 1)
 
     def one_view(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
         """x = M z + C u + xi as it is, not augmented: latents (S, n, L, d) -> (S, n, L, P)."""
