@@ -12,29 +12,40 @@ import torch
 import yaml
 from conftest import seeded
 
-from rarefeat.augmentation import (
+from rarefeat.augmentation import measure
+from rarefeat.augmentation_figure import DRAWN
+from rarefeat.augmentation_metrics import (
     composition,
+    course_metrics,
+    cross_talk,
+    end_metrics,
     head_metrics,
-    measure,
-    neuron_metrics,
+    initial_sets,
+    likeness,
     principal_components,
+    pull_shares,
     response_metrics,
     separation,
 )
-from rarefeat.augmentation_figure import DRAWN
 from rarefeat.claims import decoupling
 from rarefeat.claims.claim import FAILS, HOLDS, claims_table, overall
 from rarefeat.claims.evidence import Evidence
-from rarefeat.config import load, merged, parse
+from rarefeat.config import Supervised, load, merged, parse
+from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.simulators import make_simulator
 from rarefeat.figures import AUGMENTATION_FIGURES, AUGMENTATION_TABLES
 from rarefeat.files import RarefeatError
 from rarefeat.pretrain import log_spaced, pretrain
+from rarefeat.probe import target
+from rarefeat.supervise import supervise
 from rarefeat.synthesise import synthesise
 from rarefeat.tables import AUGMENTED, SCHEMAS, checked
 from rarefeat.tensors import write_tensors
 
 AUGMENTATION = load("config/config.yaml").augmentation
 STUDIES = AUGMENTATION.studies
+RAW = yaml.safe_load(Path("config/config.yaml").read_text())
+SMALL = {"seeds": 2, "seeds_per_block": 2, "data": {"d": 6, "d1": 30, "N": 128}, "training": {"m": 8, "K": 16, "T": 20}}
 
 
 def test_composition_is_the_shares_of_the_squared_norm():
@@ -49,18 +60,61 @@ def test_composition_is_the_shares_of_the_squared_norm():
 
 def test_neurons_on_one_feature_are_singletons_and_cover_theirs():
     study = STUDIES["random_mask"]
-    d, m, records = study.data.d, study.training.m, len(log_spaced(study.training.T))
+    d, m = study.data.d, study.training.m
     end = torch.zeros(m, d + 2)
     end[torch.arange(m), torch.arange(m) % 8] = 2.0
     end[0, 20], end[:, d] = 2.0, 2.0
     end[0, d] = math.sqrt(8)
-    found = neuron_metrics(end.expand(records, m, d + 2).clone(), 40, study, 1.0, 0.24)
+    found = end_metrics(end, study.data)
     assert found["singletons"] == m - 1
     assert found["covered_features"] == 8 / d
     assert found["features_per_neuron"] == pytest.approx(1 + 1 / m)
     assert found["minority_alignment"] == 0
-    assert math.isnan(neuron_metrics(end.expand(records, m, d + 2).clone(), -1, study, 1.0, 0.24)["growth_over_closed_form"])
     assert set(found) <= set(AUGMENTED)
+
+
+def test_the_sets_at_the_start_are_those_of_planted_neurons():
+    """Two lucky neurons of feature 0, one that has two features, and the rest spread over all."""
+    projections = torch.full((6, 16), 0.1)
+    projections[0, 0] = projections[1, 0] = projections[2, 1] = projections[2, 2] = 3.0
+    found = initial_sets(projections, 1.0)
+    assert found == {
+        "lucky_neurons": pytest.approx(2 / 16), "ordinary_features": pytest.approx(4 / 6),
+        "shared_ordinary": pytest.approx(1 / math.log(16)),
+    }  # fmt: skip
+
+
+def test_the_pull_on_features_and_off_them_is_that_of_the_covariance_of_two_views():
+    """Shared noise pulls off the features with sigma^2, noise of its own not at all; a mask takes p d / d1 from features."""
+    d, d1, n, p, sigma = 8, 64, 60_000, 0.3, 0.5
+    M = torch.linalg.qr(torch.randn(d1, d, generator=seeded(1)))[0]
+    weights = torch.randn(30, d1, generator=seeded(2))
+    signal = (torch.rand(n, d, generator=seeded(3)) < p) * torch.randn(n, d, generator=seeded(4)).sign() @ M.T
+    x = signal + sigma * torch.randn(n, d1, generator=seeded(5))
+    same = pull_shares(weights, M, x, x, p, sigma)
+    assert same["pull_features"] == pytest.approx((p + sigma**2) / p, rel=0.03)
+    assert same["pull_rest"] == pytest.approx(1.0, rel=0.03)
+    own = pull_shares(weights, M, x, signal + sigma * torch.randn(n, d1, generator=seeded(6)), p, sigma)
+    assert own["pull_features"] == pytest.approx(1.0, rel=0.03)
+    assert own["pull_rest"] == pytest.approx(0.0, abs=0.03)
+    D = torch.rand(n, d1, generator=seeded(7)) < 0.5
+    masked = pull_shares(weights, M, 2 * x * D, 2 * x * ~D, p, sigma)
+    assert masked["pull_features"] == pytest.approx(1 - (M**4).sum(0).mean().item() - (d - 1) / d1, abs=0.06)
+    assert masked["pull_rest"] == pytest.approx(-p * d / d1 / sigma**2, abs=0.06)
+
+
+def test_a_mask_parts_spread_features_and_not_concentrated_ones():
+    spread = torch.linalg.qr(torch.randn(400, 5, generator=seeded(1)))[0]
+    assert cross_talk(spread, 0.5, 50, seeded(2)) < 1.0
+    assert cross_talk(torch.eye(400)[:, :5], 0.5, 50, seeded(2)) == pytest.approx(20 / math.log(400))
+
+
+def test_likeness_is_one_for_the_same_neurons_whatever_their_sign_and_size():
+    w = torch.randn(12, 40, generator=seeded(1))
+    assert likeness(w, -3 * w.flip(0)) == pytest.approx(1.0)
+    assert likeness(w, torch.randn(12, 40, generator=seeded(2))) < 0.6
+    # A neuron of no size does not count.
+    assert likeness(w[:1], torch.cat([w[:1], 1e-9 * w[1:2]])) == pytest.approx(1.0)
 
 
 def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
@@ -74,7 +128,10 @@ def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
         course = torch.zeros(len(steps), training.m, data.d + 2, dtype=torch.float64)
         course[..., : data.d] = 1e-3 * (rate ** steps.clamp_max(60))[:, None, None]
         course[..., data.d] = 1.0
-        assert neuron_metrics(course, 50, study, 1.0, sigma)["growth_over_closed_form"] == pytest.approx(1.0, abs=1e-6)
+        found = course_metrics(course, 50, study, 1.0, sigma, 1)
+        assert found["growth_over_closed_form"] == pytest.approx(1.0, abs=1e-6)
+        assert set(found) <= set(AUGMENTED)
+        assert math.isnan(course_metrics(course, -1, study, 1.0, sigma, 1)["growth_over_closed_form"])
 
 
 def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
@@ -114,18 +171,38 @@ def test_heads_are_right_on_features_that_hold_the_label_and_no_better_than_chan
     assert 0.3 < bad["classification_accuracy"] < 0.7
 
 
+def test_labels_teach_features_that_a_head_reads_better_than_the_input():
+    study = parse(merged(RAW, {"augmentation": {"studies": {"independent_noise": SMALL}}})).augmentation.studies
+    study, sigma = study["independent_noise"], 0.4
+    learning = Supervised(study="independent_noise", steps=600, batch=64, lr=0.01)
+    weights, bias = supervise(study, learning, 1.0, sigma, 1)
+    again = supervise(study, learning, 1.0, sigma, 1)
+    assert torch.equal(weights, again[0])
+    assert torch.equal(bias, again[1])
+    M = make_simulator("direct", study.draws, 6, 30, 8, [1]).dictionary[0]
+    z = torch.randint(-1, 2, (2000, 6), generator=seeded(3)) * (torch.rand(2000, 6, generator=seeded(4)) < 0.2)
+    x = z.float() @ M.T + sigma * torch.randn(2000, 30, generator=seeded(5))
+    values = z.double() @ target(study.draws, 1, 6).double()
+    f = respond(pre_activations(x[None, :, None], weights[None]), bias[None])[0]
+    errors = [head_metrics(part[:1000], values[:1000], part[1000:], values[1000:])["regression_error"] for part in (x, f)]
+    assert errors[1] < 0.9 * errors[0]
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """Small studies of three kinds, trained and measured."""
-    raw = yaml.safe_load(Path("config/config.yaml").read_text())
-    sizes = {"seeds": 2, "seeds_per_block": 2, "data": {"d": 6, "d1": 30, "N": 128}, "training": {"m": 8, "K": 16, "T": 20}}
     kept = ("independent_noise", "colour_mask", "imbalance_random_mask")
     dropped = {name: None for name in STUDIES if name not in kept}
     augmentation = parse(
-        merged(raw, {"augmentation": sizes | {"studies": dropped, "labels": [16, 64], "tests": 60}})
+        merged(RAW, {"augmentation": SMALL | {"studies": dropped, "labels": [16, 64], "tests": 60, "gradients": 200}})
     ).augmentation
     assert tuple(augmentation.studies) == kept
     folder, parts = tmp_path_factory.mktemp("encoders"), {}
+    learning = Supervised(study="independent_noise", steps=20, batch=16, lr=0.01)
+    base, labelled = augmentation.studies["independent_noise"], folder / "supervised.safetensors"
+    pairs = {seed: supervise(base, learning, 1.0, 0.24, seed) for seed in (base.first_seed, base.first_seed + 1)}
+    named = {f"{seed}/{part}": x for seed, pair in pairs.items() for part, x in zip(("weights", "bias"), pair, strict=True)}
+    write_tensors(labelled, named)
     for name, study in augmentation.studies.items():
         for point in study.points():
             for block, seeds in study.blocks().items():
@@ -134,7 +211,9 @@ def small(tmp_path_factory):
                 encoders, _ = pretrain(*at, latents)
                 tensors = {f"{arm}/{part}": x for arm, encoder in encoders.items() for part, x in encoder._asdict().items()}
                 write_tensors(folder / name / point.path / f"seeds={block}.safetensors", tensors)
-        found = measure(study, folder / name, augmentation.labels, augmentation.tests)
+        reference = labelled if augmentation.like_supervised(name) else None
+        sizes = augmentation.labels, augmentation.tests, augmentation.gradients
+        found = measure(study, folder / name, reference, *sizes)
         for schema, table in found.items():
             parts.setdefault(schema, []).append(table.assign(study=name))
     tables = {
@@ -148,12 +227,13 @@ def test_studies_of_every_kind_are_measured(small):
     _, tables = small
     assert tuple(tables) == AUGMENTATION_TABLES
     final, course = tables["augmentation"], tables["augmentation_course"]
-    rates = tables["augmentation_neurons"].groupby(["study", "eps_min", "arm", "seed"])["activity"].mean()
+    neurons = tables["augmentation_neurons"]
+    rates = neurons[neurons["encoder"] == "trained"].groupby(["study", "eps_min", "arm", "seed"])["activity"].mean()
     trained = final[(final["metric"] == "activity") & (final["encoder"] == "trained")]
     expected = trained.set_index(["study", "eps_min", "arm", "seed"])["value"]
     assert rates.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
     assert set(final["metric"]) <= set(AUGMENTED)
-    assert set(final["encoder"]) == {"trained", "raw", "oracle"}
+    assert set(final["encoder"]) == {"trained", "raw", "oracle", "supervised"}
     assert set(final[final["encoder"] != "trained"]["study"]) == {"independent_noise"}
     colour = course[(course["study"] == "colour_mask") & (course["metric"] == "share_colour")]
     assert (colour["value"] > 0).all()
@@ -186,12 +266,18 @@ def planted(**changes):
             "features_per_neuron": 1.2, "noise_left": 0.1, "noise_cosine": 0.2 if augmented else 0.99, "activity": 0.05,
             "bias_share": -0.5 if name == "identical_learned_bias" else 0.3,
             "share_colour": 0.001 if name == "colour_mask_and_redrawn" else 0.6,
+            "initial_norm_deviation": 0.5, "initial_feature_norm_deviation": 0.5, "lucky_neurons": 2.0,
+            "ordinary_features": 1.0, "shared_ordinary": 0.5, "cross_talk": 0.5,
+            "pull_features": 1.0 if augmented else 2.5, "pull_rest": 0.0 if augmented else 1.0,
+            "lucky_above_threshold_at_T1": 1.0, "others_below_threshold_at_T1": 1.0, "few_strong_features_at_T1": 1.0,
+            "outside_largest_at_T1": 1.0, "lucky_focus_at_T2": 0.8, "ordinary_over_lucky_at_T2": 1.0,
+            "likeness_to_supervised": 0.95 if augmented else 0.5,
         } | changes  # fmt: skip
         for point in study.points():
             for arm in point.trained:
                 noise = 1e-4 * np.random.default_rng([seed, len(name), len(arm.label)]).normal()
                 keys = {"study": name, "eps_min": point.eps_min, "sigma": point.sigma, **arm.model_dump(), "seed": seed}
-                fate = changes.get("fate", 0.3 * (arm.arm != "dense") + 0.2 * (name == "imbalance_random_mask"))
+                fate = changes.get("fate", 0.3 * (arm.arm != "dense") + 0.2 * name.startswith("imbalance_random_mask"))
                 for metric, value in (values | {"minority_alignment": fate}).items():
                     if metric in AUGMENTED:
                         rows.append(keys | {"encoder": "trained", "labels": 0, "metric": metric, "value": value + noise})
@@ -215,6 +301,24 @@ def test_every_claim_holds_where_all_is_as_the_paper_has_it():
 @pytest.mark.parametrize(
     ("claim", "change"),
     [
+        ("WL-P1-norm", {"initial_norm_deviation": 2.0}),
+        ("WL-P1-features", {"initial_feature_norm_deviation": 2.0}),
+        ("WL-P1-lucky", {"lucky_neurons": 0.5}),
+        ("WL-P1-ordinary", {"ordinary_features": 3.0}),
+        ("WL-P1-shared", {"shared_ordinary": 2.0}),
+        ("WL-P2", {"cross_talk": 2.0}),
+        ("WL-P3-features", {"pull_features": 0.8}),
+        ("WL-P3-rest", {"pull_rest": 1.0}),
+        ("WL-P3-without", {"pull_features": 1.0}),
+        ("WL-P3-noise", {"pull_rest": 0.0}),
+        ("WL-P5-lucky", {"lucky_above_threshold_at_T1": 0.5}),
+        ("WL-P5-others", {"others_below_threshold_at_T1": 0.5}),
+        ("WL-P5-few", {"few_strong_features_at_T1": 0.5}),
+        ("WL-P5-outside", {"outside_largest_at_T1": 3.0}),
+        ("WL-P6-focus", {"lucky_focus_at_T2": 0.3}),
+        ("WL-P6-leads", {"ordinary_over_lucky_at_T2": 4.0}),
+        ("WL-P14", {"likeness_to_supervised": 0.5}),
+        ("WL-P14-without", {"likeness_to_supervised": 0.95}),
         ("WL-P4", {"growth_over_closed_form": 1.5}),
         ("WL-P7-share", {"share_features": 0.5}),
         ("WL-P7-singletons", {"covered_features": 0.4}),
@@ -239,11 +343,26 @@ def test_each_claim_fails_where_its_quantity_is_wrong(claim, change):
 
 
 def test_a_study_of_another_kind_is_refused():
-    raw = yaml.safe_load(Path("config/config.yaml").read_text())
     for change, words in (
         ({"simulator": "reduced"}, "data.views needs every coordinate of a token|simulator: direct"),
         ({"training": {"history": False}}, "training.history: true"),
         ({"data": {"views": {"mask": 0.5}, "L": 2}}, "views.mask needs L = 1"),
+        ({"data": {"views": {"mask": 0}}}, "clean_negatives needs a mask"),
     ):
         with pytest.raises(RarefeatError, match=words):
-            parse(merged(raw, {"augmentation": {"studies": {"random_mask": change}}}))
+            parse(merged(RAW, {"augmentation": {"studies": {"random_mask": change}}}))
+    for change, words in (
+        ({"supervised": {"study": "independent_nose"}}, "augmentation: supervised.study: 'independent_nose' is none of"),
+        ({"images": {"study": "digit"}}, "augmentation.images.study: 'digit' is none of digits"),
+    ):
+        with pytest.raises(RarefeatError, match=words):
+            parse(merged(RAW, {"augmentation": change}))
+
+
+def test_kinds_of_views_of_images_differ_in_nothing_else():
+    config = parse(RAW)
+    kinds = config.image_views()
+    assert list(kinds) == ["views_none", "views_crops", "views_crops_and_intensity"]
+    plain = config.images["digits"].augmentation
+    assert len({kind.model_copy(update={"augmentation": plain}).model_dump_json() for kind in kinds.values()}) == 1
+    assert [arm.label for arm in kinds["views_none"].arms] == ["dense"]

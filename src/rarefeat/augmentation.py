@@ -7,28 +7,34 @@ of them with few and many labels, beside heads on the raw input and on the paper
 import argparse
 import math
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
-from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
+from rarefeat.augmentation_metrics import (
+    composition,
+    course_metrics,
+    cross_talk,
+    end_metrics,
+    head_metrics,
+    likeness,
+    principal_components,
+    pull_shares,
+    response_metrics,
+    separation,
+)
 from rarefeat.command import progress, run, section
 from rarefeat.config import Augmentation, Study
 from rarefeat.core.encoder import pre_activations, respond
-from rarefeat.core.linear_probe import pair_cosine_similarity
-from rarefeat.core.neurons import PURE
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
-from rarefeat.core.theory import stage1_growth
 from rarefeat.core.views import Pairs
 from rarefeat.figures import AUGMENTATION_TABLES
 from rarefeat.files import read_table, write_table
-from rarefeat.images.evaluation import logistic_probe, predict, standardised
-from rarefeat.milestones import growth
 from rarefeat.pretrain import log_spaced
 from rarefeat.probe import target
 from rarefeat.provenance import table_metadata
@@ -36,118 +42,43 @@ from rarefeat.sections import Arm
 from rarefeat.tables import SCHEMAS, checked
 from rarefeat.tensors import read_tensors
 
-L2 = 1e-2
-"""Penalty of the logistic head."""
+DENSE = Arm(arm="dense")
+MASKS = 200
+"""Masks that the cross-talk of features is looked at under."""
 
 
-def composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tensor]:
-    """What neurons are made of, each a mean over them: recorded (..., m, d + colour + 2) -> (...).
+class Measured(NamedTuple):
+    """An encoder to be measured: its keys, and its weights (1, m, d1) and bias (1, m); none for the raw input."""
 
-    The last axis is <w_i, M_j>, <w_i, C_k>, ||w_i|| and b_i.
-    """
-    recorded = recorded.double()
-    norms, bias = recorded[..., -2], recorded[..., -1]
-    squared = recorded[..., :-2].square() / norms.square()[..., None]
-    inside, coloured = squared[..., :d].sum(-1), squared[..., d : d + colour].sum(-1)
-    return {
-        "share_features": inside.mean(-1),
-        "share_colour": coloured.mean(-1),
-        "share_rest": (1 - inside - coloured).mean(-1),
-        "bias_share": (bias / norms).mean(-1),
-        "norm": norms.mean(-1),
-    }
+    encoder: str
+    arm: Arm
+    network: tuple[Tensor, Tensor] | None
 
 
-def neuron_metrics(history: Tensor, T1: int, study: Study, eps_min: float, sigma: float) -> dict[str, float]:
-    """Of one replica's neurons, from their recorded course (R, m, d + colour + 2); docs/tables.md has the meanings."""
-    data, training, steps = study.data, study.training, log_spaced(study.training.T)
-    views, minority = data.views, len(data.minority)
-    cosines = history[-1, :, : data.d].double().abs() / history[-1, :, -2:-1].double()
-    pure = cosines > PURE
-    found = {name: values[-1].item() for name, values in composition(history, data.d, views.colour).items()}
-    found |= {
-        "T1": float(T1) if T1 >= 0 else math.nan,
-        "singletons": pure.any(-1).sum().item(),
-        "covered_features": pure.any(0).double().mean().item(),
-        "features_per_neuron": (cosines >= 1 / math.sqrt(data.d)).double().sum(-1).mean().item(),
-        "minority_alignment": cosines[:, -minority:].amax(0).mean().item(),
-        "growth_over_closed_form": math.nan,
-        "minority_singletons": pure[:, -minority:].any(-1).sum().item(),
-    }
-    half = max((index for index, step in enumerate(steps) if 0 < step <= T1 / 2), default=None)
-    if half and not views.colour:
-        eps = frequencies(data.d, data.minority, eps_min)
-        predicted = stage1_growth(
-            eps, data.C, data.L, sigma**2 * data.d1, training.K, training.tau, training.eta, training.lambda_
-        )
-        # Correlated noise is a signal, too: it adds rho sigma^2 to the variance that both views share.
-        predicted = predicted + training.eta / training.tau * (1 - 1 / training.K) * views.rho * sigma**2
-        shrink = 1 - training.eta * training.lambda_
-        rate = growth(history[[0, half]][..., : data.d], steps[half])
-        found["growth_over_closed_form"] = ((rate - shrink) / (predicted - shrink))[:-minority].mean().item()
-    return found
-
-
-def response_metrics(f: Tensor, f_noise: Tensor, f_signal: Tensor, active: Tensor) -> dict[str, float]:
-    """What the encoder answers: f(x), f(xi) and f(M z) of the same samples, (n, m) each; active (n,), where z is not 0."""
-    left = (f - f_signal).norm(dim=-1)[active].mean() / f_signal.norm(dim=-1)[active].mean().clamp_min(1e-30)
-    return {
-        "activity": (f != 0).double().mean().item(),
-        "noise_cosine": pair_cosine_similarity(f[active], f_noise[active])[0],
-        "noise_left": left.item(),
-        "silent_signals": (f_signal[active] == 0).all(-1).double().mean().item(),
-    }
-
-
-def separation(f: Tensor, feature: Tensor) -> float:
-    """Share of the variance of f(x), (n, m), that lies between the classes of `feature`, (n,): 1 where nothing else matters."""
-    f = f.double()
-    means = torch.stack([f[feature == j].mean(0) for j in feature.unique()])
-    counts = torch.stack([(feature == j).sum() for j in feature.unique()])[:, None]
-    total = (f - f.mean(0)).square().sum()
-    return ((counts * (means - f.mean(0)).square()).sum() / total).item() if total > 0 else math.nan
-
-
-def principal_components(f: Tensor) -> Tensor:
-    """The first two of f(x), (n, m) -> (n, 2), in units of their standard deviation; 0 where there is none."""
-    centred = (f - f.mean(0)).double()
-    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
-    return U[:, :2] * math.sqrt(len(f)) * (S[:2] > 1e-12)
-
-
-def head_metrics(features: Tensor, values: Tensor, test: Tensor, test_values: Tensor) -> dict[str, float]:
-    """Linear heads on the first n images: ridge regression of <w*, z>, error over variance, and accuracy of its sign.
-
-    The penalty of the regression is chosen by leave-one-out; samples without a sign are left out of the classification.
-    """
-    x, queries = standardised(features, test)
-    ridge = RidgeCV(alphas=np.logspace(-2, 5, 15)).fit(x.numpy(), values.numpy())
-    residual = test_values.numpy() - ridge.predict(queries.numpy())
-    signed, test_signed = values != 0, test_values != 0
-    head = logistic_probe(x[signed], (values[signed] > 0).long(), 2, L2)
-    right = predict(queries[test_signed], *head) == (test_values[test_signed] > 0).long()
-    return {
-        "regression_error": float((residual**2).mean() / test_values.numpy().var()),
-        "classification_accuracy": right.double().mean().item(),
-    }
-
-
-def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> dict[str, pd.DataFrame]:
+def measure(
+    study: Study, encoders: Path, supervised: Path | None, labels: list[int], tests: int, gradients: int
+) -> dict[str, pd.DataFrame]:
     """The tables of one study, by their name: the end of training, its course, the neurons, and an embedding of the samples.
 
     Encoder is trained, or where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the end of
-    stage 1, Wen & Li, Definition E.10) and raw (the input itself). labels is 0 for what needs none.
+    stage 1, Wen & Li, Definition E.10), raw (the input itself) and supervised. labels is 0 for what needs none.
+
+    Args:
+        supervised: file of `supervise` on the same draws; None where there is none to compare with.
+        tests: test samples. gradients: pairs of views that the pull on W(0) is averaged over.
     """
     data, training = study.data, study.training
     final, course, neurons, embedding = [], [], [], []
     for point in progress(study.points(), len(study.points()), "augmentation"):
         probability = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
+        reference = any(arm.arm == "ideal" for arm in point.arms)
         for path, seeds in zip(study.paths([point], "safetensors"), study.blocks().values(), strict=True):
             parts = "weights", "bias", "T1", "history"
             trained = {arm: read_tensors(encoders / path, *(f"{arm.label}/{part}" for part in parts)) for arm in point.trained}
             for index, seed in enumerate(seeds):
                 space = make_simulator("direct", study.draws, data.d, data.d1, training.m, [seed])
                 pairs = Pairs(data.views, space, "direct", study.draws, [seed])
+                directions = torch.cat([space.dictionary, pairs.directions], -1)[0]
                 z = latent_pairs(max(labels) + tests, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
                 clean = z[None].float()
                 x = pairs.one_view(clean, point.sigma, [generator(study.draws, seed, "augmentation noise")])
@@ -159,14 +90,20 @@ def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> dict
                 feature = z[-tests:, 0][single].abs().argmax(-1)
                 # f is odd: a feature and its negative are two classes.
                 signed = feature + data.d * (z[-tests:, 0][single].sum(-1) < 0)
-                oracle_bias = math.sqrt(2 * math.log(data.d) / data.d)
-                oracle = space.dictionary.mT.contiguous(), torch.full((1, data.d), oracle_bias)
-                networks = []
-                if any(arm.arm == "ideal" for arm in point.arms):
-                    networks = [("oracle", Arm(arm="dense"), oracle), ("raw", Arm(arm="dense"), None)]
-                networks += [("trained", arm, tuple(part[index : index + 1] for part in trained[arm][:2])) for arm in trained]
+                labelled = read_tensors(supervised, f"{seed}/weights", f"{seed}/bias") if supervised else None
+
+                networks = [
+                    Measured("trained", arm, tuple(part[index : index + 1] for part in trained[arm][:2])) for arm in trained
+                ]
+                if reference:
+                    oracle_bias = math.sqrt(2 * math.log(data.d) / data.d)
+                    oracle = space.dictionary.mT.contiguous(), torch.full((1, data.d), oracle_bias)
+                    networks += [Measured("oracle", DENSE, oracle), Measured("raw", DENSE, None)]
+                    if labelled:
+                        networks.append(Measured("supervised", DENSE, tuple(part[None] for part in labelled)))
                 for name, arm, network in networks:
-                    keys = {"eps_min": point.eps_min, "sigma": point.sigma, **arm.model_dump(), "seed": seed, "encoder": name}
+                    own = {"eps_min": point.eps_min, "sigma": point.sigma, **arm.model_dump(), "seed": seed}
+                    keys = own | {"encoder": name}
                     if network is None:
                         embedded, found = x[0, :, 0], {}
                     else:
@@ -175,29 +112,53 @@ def measure(study: Study, encoders: Path, labels: list[int], tests: int) -> dict
                         )
                         embedded, found = f, response_metrics(f[-tests:], f_noise[-tests:], f_signal[-tests:], active[-tests:])
                         found["separation"] = separation(f[-tests:][single], signed)
-                    if name == "trained":
-                        T1, history = (part[index] for part in trained[arm][2:])
-                        found |= neuron_metrics(history, int(T1), study, point.eps_min, point.sigma)
-                        own = {key: value for key, value in keys.items() if key != "encoder"}
+                    if name in ("trained", "supervised"):
+                        weights, bias = (part[0] for part in network)
+                        now = torch.cat([weights @ directions, weights.norm(dim=-1, keepdim=True), bias[:, None]], -1)
+                        found |= end_metrics(now, data)
                         rates = (f[-tests:] != 0).double().mean(0).tolist()
-                        neurons += [{**own, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
-                        if arm.arm == "dense" and seed == study.first_seed:
-                            at = {"eps_min": point.eps_min, "sigma": point.sigma}
+                        neurons += [{**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
+                        if arm == DENSE and seed == study.first_seed:
+                            at = {"eps_min": point.eps_min, "sigma": point.sigma, "encoder": name}
                             places = principal_components(f[-tests:][single]).tolist()
                             embedding += [
                                 {**at, "sample": sample, "feature": j, "x": x_of, "y": y_of}
                                 for sample, (j, (x_of, y_of)) in enumerate(zip(feature.tolist(), places, strict=True))
                             ]
+                    if name == "trained":
+                        T1, history = (part[index] for part in trained[arm][2:])
+                        if labelled:
+                            found["likeness_to_supervised"] = likeness(weights, labelled[0])
+                        if not data.views.colour:
+                            found |= course_metrics(history, int(T1), study, point.eps_min, point.sigma, seed)
                         for metric, values_of in composition(history, data.d, data.views.colour).items():
                             course += [
                                 {**own, "step": step, "metric": metric, "value": value}
                                 for step, value in zip(log_spaced(training.T), values_of.tolist(), strict=True)
                             ]
+                        if arm == DENSE and not data.views.colour:
+                            found |= gradient_metrics(study, pairs, probability, point.sigma, seed, gradients)
                     final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in found.items()]
                     for n in labels:
                         heads = head_metrics(embedded[:n], values[:n], embedded[-tests:], values[-tests:])
                         final += [{**keys, "labels": n, "metric": metric, "value": value} for metric, value in heads.items()]
     return dict(zip(AUGMENTATION_TABLES, map(pd.DataFrame, (final, course, neurons, embedding)), strict=True))
+
+
+def gradient_metrics(
+    study: Study, pairs: Pairs, probability: Tensor, sigma: float, seed: int, gradients: int
+) -> dict[str, float]:
+    """P2 and P3 of one replica: what the augmentation alone makes of features and noise, at W(0)."""
+    space = pairs.space
+    weights = space.weights(study.training.sigma_0, [generator(study.draws, seed, "weights")])[0]
+    z = latent_pairs(gradients, 1, probability, generator(study.draws, seed, "gradients"))[:, 0].float()
+    noise = [generator(study.draws, seed, "gradients noise")]
+    x, y = pairs.tokens(torch.cat([z, z])[None], sigma, noise)[0, : 2 * gradients, 0].split(gradients)
+    found = pull_shares(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
+    mask = study.data.views.mask
+    if mask == 0.5:
+        found["cross_talk"] = cross_talk(space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk"))
+    return found
 
 
 def tables(wanted: Augmentation, folder: Path) -> dict[str, pd.DataFrame]:
@@ -219,7 +180,9 @@ def main() -> None:
     one.add_argument("--study", type=section(Study), required=True, help="the study, as YAML or JSON")
     one.add_argument("--encoders", type=Path, required=True, help="the study's folder of encoders")
     one.add_argument("--labels", type=int, nargs="+", required=True, help="numbers of labels of the linear heads")
+    one.add_argument("--supervised", type=Path, help="file of `supervise`, where there is one with the study's draws")
     one.add_argument("--tests", type=int, required=True, help="test samples of each replica")
+    one.add_argument("--gradients", type=int, required=True, help="pairs that the pull on W(0) is averaged over")
     every = commands.add_parser("gather", help="all studies in one table")
     every.add_argument("--augmentation", type=section(Augmentation), required=True, help="the section `augmentation`, likewise")
     every.add_argument("--folder", type=Path, required=True, help="folder of the studies' files")
@@ -229,7 +192,7 @@ def main() -> None:
     torch.set_num_threads(1)
     metadata = {}
     if args.command == "measure":
-        found = measure(args.study, args.encoders, args.labels, args.tests)
+        found = measure(args.study, args.encoders, args.supervised, args.labels, args.tests, args.gradients)
     else:
         found = tables(args.augmentation, args.folder)
         metadata = table_metadata(args.augmentation, "synthesise", "pretrain", "augmentation")

@@ -1,6 +1,7 @@
 """Stage 5 of the study of augmentation: what neurons become along the dial of augmentations, and under a rare feature."""
 
 import argparse
+import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -117,14 +118,15 @@ def dial(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embed
 
 
 def imbalance(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embedding: pd.DataFrame) -> Figure:
-    """The fate of a rare feature under a mask and under noise of its own, by arm."""
-    studies = [name for name in ("imbalance_random_mask", "imbalance_independent_noise") if name in set(final["study"])]
+    """The fate of a rare feature under a mask and under noise of its own, with and without a bias, by arm."""
+    names = [f"imbalance_{pair}{bias}" for bias in ("", "_without_bias") for pair in ("random_mask", "independent_noise")]
+    studies = [name for name in names if name in set(final["study"])]
     chosen = final[final["study"].isin(studies) & (final["encoder"] == "trained")]
     arms = sorted(chosen["arm"].unique())
     style = styles(arms)
-    figure, axes = plt.subplots(1, len(studies), figsize=(7.2, 3.0), sharey=True, squeeze=False)
-    axes = axes[0]
-    for ax, study in zip(axes, studies, strict=True):
+    rows = math.ceil(len(studies) / 2)
+    figure, axes = plt.subplots(rows, 2, figsize=(7.2, 0.4 + 2.6 * rows), sharex=True, sharey=True, squeeze=False)
+    for ax, study in zip(axes.flat, studies, strict=False):
         for index, arm in enumerate(arms):
             part = chosen[(chosen["study"] == study) & (chosen["arm"] == arm) & (chosen["metric"] == "minority_alignment")]
             found = means(part, "eps_min")
@@ -135,9 +137,13 @@ def imbalance(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, 
                 x, found["mean"], yerr=spread, color=colour, marker=marker, ms=4, lw=1, capsize=2, label=arm.replace("_", " ")
             )
         ax.set_title(study.removeprefix("imbalance_").replace("_", " "), fontsize=9)
+    for ax in axes.flat[len(studies) :]:
+        ax.set_visible(False)
+    for ax in axes[-1]:
         ax.set_xlabel(r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$")
-    axes[0].set_ylabel(r"$\max_i\ |\cos(w_i, M_{j^\star})|$")
-    axes[0].legend(fontsize=7)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$\max_i\ |\cos(w_i, M_{j^\star})|$")
+    axes[0, 0].legend(fontsize=7)
     figure.tight_layout()
     return figure
 
@@ -145,19 +151,21 @@ def imbalance(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, 
 def representations(final: pd.DataFrame, course: pd.DataFrame, neurons: pd.DataFrame, embedding: pd.DataFrame) -> Figure:
     """How often neurons fire, and where samples with one feature lie: Wen & Li's Figures 3 and 4 on synthetic data."""
     wanted = ("identical_without_bias", "random_mask_without_bias", "identical", "independent_noise", "random_mask")
-    names = [name for name in wanted if name in set(neurons["study"])]
-    figure, axes = plt.subplots(2, len(names), figsize=(1.7 * len(names) + 0.6, 3.8), squeeze=False)
+    names = [(name, "trained") for name in wanted if name in set(neurons["study"])]
+    names += [(name, "supervised") for name in neurons[neurons["encoder"] == "supervised"]["study"].unique()]
+    figure, axes = plt.subplots(2, len(names), figsize=(1.5 * len(names) + 0.6, 3.8), squeeze=False)
     bins = np.linspace(0, 1, 26)
-    for (top, bottom), name in zip(axes.T, names, strict=True):
-        rates = [part["activity"].to_numpy() for _, part in neurons[neurons["study"] == name].groupby("seed")]
+    for (top, bottom), (name, encoder) in zip(axes.T, names, strict=True):
+        chosen = neurons[(neurons["study"] == name) & (neurons["encoder"] == encoder)]
+        rates = [part["activity"].to_numpy() for _, part in chosen.groupby("seed")]
         counts = np.array([np.histogram(part, bins)[0] / len(part) for part in rates])
         top.stairs(counts.mean(0), bins, color="0.2", fill=True, alpha=0.4)
         half = [student_interval(column)[3] - column.mean() for column in counts.T]
         top.errorbar((bins[1:] + bins[:-1]) / 2, counts.mean(0), yerr=half, fmt="none", ecolor="0.2", lw=0.8)
-        top.set_title(name.replace("_", " "), fontsize=7)
+        top.set_title("supervised" if encoder == "supervised" else name.replace("_", " "), fontsize=7)
         top.set_xlabel(r"$\Pr(h_i(x) \neq 0)$", fontsize=7)
         # A few features are told apart by colour and marker; all of them would be a cloud.
-        part = embedding[embedding["study"] == name]
+        part = embedding[(embedding["study"] == name) & (embedding["encoder"] == encoder)]
         shown = sorted(part["feature"].unique())[:5]
         rest = part[~part["feature"].isin(shown)]
         bottom.scatter(rest["x"], rest["y"], s=2, color="0.85")

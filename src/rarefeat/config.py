@@ -9,7 +9,8 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.files import RarefeatError
-from rarefeat.images.sections import ImageStudy
+from rarefeat.images.sections import Augmentation as ImageAugmentation
+from rarefeat.images.sections import ImageArm, ImageStudy
 from rarefeat.sections import Arm, Data, Section, TrainedArm, Training, UntrainedArm, Views, one_line
 from rarefeat.seeds import seed_blocks
 
@@ -233,19 +234,50 @@ class Claims(Section):
         return self.studies | varied
 
 
+class Supervised(Section):
+    """Training of the encoder that learns <w*, z> from labels, to compare the contrastive ones with."""
+
+    study: str = Field(description="the study whose samples it sees")
+    steps: int = Field(ge=1, description="steps of Adam, each on fresh samples")
+    batch: int = Field(ge=1, description="samples a step")
+    lr: float = Field(gt=0, description="learning rate")
+
+
+class ImageViews(Section):
+    """An image study again, dense on balanced images, under several kinds of augmentation on the same draws."""
+
+    study: str = Field(description="the image study")
+    kinds: dict[str, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
+
+
 class Augmentation(Section):
     """The studies of what the two views of a pair make an encoder learn (Wen & Li 2021), by name."""
 
     studies: dict[str, Study] = Field(min_length=1, description="one token, simulator direct, with training.history")
     labels: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="numbers of labels of the linear heads")
     tests: int = Field(ge=2, description="test samples of each replica")
+    gradients: int = Field(ge=2, description="pairs that the pull of the loss on W(0) is averaged over")
+    supervised: Supervised
+    images: ImageViews
 
     @model_validator(mode="after")
     def _measurable(self) -> "Augmentation":
+        if self.supervised.study not in self.studies:
+            raise ValueError(f"supervised.study: {self.supervised.study!r} is none of studies: {', '.join(self.studies)}")
         for name, study in self.studies.items():
             if study.simulator != "direct" or study.data.L != 1 or not study.training.history:
                 raise ValueError(f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true")
         return self
+
+    def like_supervised(self, name: str) -> bool:
+        """Whether the supervised encoders have the dictionary, the samples' law and the seeds of a study."""
+        study, other = self.studies[name], self.studies[self.supervised.study]
+        same = ("d", "d1", "C", "minority")
+        return (
+            (study.draws, study.blocks(), study.points()[0][:2]) == (other.draws, other.blocks(), other.points()[0][:2])
+            and all(getattr(study.data, key) == getattr(other.data, key) for key in same)
+            and study.data.views.colour == other.data.views.colour
+        )
 
 
 SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
@@ -261,6 +293,21 @@ class Config(Section):
     claims: Claims = Field(description="the studies of the claims table")
     augmentation: Augmentation = Field(description="the study of augmentation")
     images: dict[str, ImageStudy] = Field(min_length=1, description="the studies of long-tailed images, by name")
+
+    @model_validator(mode="after")
+    def _viewed(self) -> "Config":
+        if self.augmentation.images.study not in self.images:
+            raise ValueError(
+                f"augmentation.images.study: {self.augmentation.images.study!r} is none of {', '.join(self.images)}"
+            )
+        return self
+
+    def image_views(self) -> dict[str, ImageStudy]:
+        """The image studies of the study of augmentation, by the kind of their views."""
+        wanted = self.augmentation.images
+        dense = {"arms": [ImageArm(arm="dense")], "balanced_arms": [], "rho": [1.0], "table2": ""}
+        base = self.images[wanted.study].model_copy(update=dense)
+        return {f"views_{kind}": base.model_copy(update={"augmentation": views}) for kind, views in wanted.kinds.items()}
 
     @model_validator(mode="before")
     @classmethod

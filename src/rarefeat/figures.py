@@ -46,5 +46,6 @@ AUGMENTATION_FIGURES = (
     "augmentation_representations",
     "augmentation_imbalance",
 )
+IMAGE_VIEWS_TABLES = ("augmentation_images", "augmentation_images_units", "augmentation_images_embedding")
 AUGMENTATION_TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
 STUDIES = ("paper", "direct", "neighbour", "without_bias", "heatmap")

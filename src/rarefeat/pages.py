@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from rarefeat.command import run
-from rarefeat.config import Augmentation, Claims, Config, Grid, Scaling, Sensitivity, Study
+from rarefeat.config import Augmentation, Claims, Config, Grid, ImageViews, Scaling, Sensitivity, Study, Supervised
 from rarefeat.files import replacing
 from rarefeat.images.sections import Augmentation as ImageAugmentation
 from rarefeat.images.sections import (
@@ -46,8 +46,17 @@ FILES = {
         "a row per (study, eps_min, sigma, arm with its keys, seed, encoder, labels, metric) of the study of augmentation",
     ),
     "augmentation_course": ("`augmentation_course.parquet`", "the same by step, of the trained encoders"),
-    "augmentation_neurons": ("`augmentation_neurons.parquet`", "a row per neuron of a trained encoder"),
-    "augmentation_embedding": ("`augmentation_embedding.parquet`", "a row per (study, point, test sample)"),
+    "augmentation_neurons": ("`augmentation_neurons.parquet`", "a row per (study, point, arm, seed, encoder, neuron)"),
+    "augmentation_embedding": ("`augmentation_embedding.parquet`", "a row per (study, point, encoder, test sample)"),
+    "augmentation_images": ("`augmentation_images.parquet`", "a row per (kind of views, network, seed, metric) on images"),
+    "augmentation_images_units": (
+        "`augmentation_images_units.parquet`",
+        "a row per (kind of views, network, seed, layer, channel) on images",
+    ),
+    "augmentation_images_embedding": (
+        "`augmentation_images_embedding.parquet`",
+        "a row per (kind of views, network, test image)",
+    ),
     "claims": ("`claims.parquet`", "a row per (claim, regime)"),
     "lucky_sets": ("`lucky_sets.parquet`", "a row per (d, ratio) of the scaling study"),
     "scaling": ("`scaling.parquet`", "a row per (d, m, d1, ratio, seed) that the scaling study trains"),
@@ -74,6 +83,8 @@ SECTIONS = {
     "`claims`": Claims,
     "`claims.sensitivity`": Sensitivity,
     "`augmentation`": Augmentation,
+    "`augmentation.supervised`": Supervised,
+    "`augmentation.images`": ImageViews,
     "`data.views`": Views,
     "An entry of `images`": ImageStudy,
     "`data` of an image study": ImageData,

@@ -1,11 +1,42 @@
 # What the two views of a pair make an encoder learn: one study at a time, then all of them in one table.
 
 
+def supervised_of(wildcards):
+    """The supervised encoders, for a study that has their draws."""
+    if CONFIG.augmentation.like_supervised(wildcards.study):
+        return [f"{RESULTS}/augmentation/supervised.safetensors"]
+    return []
+
+
+rule supervise:
+    input:
+        code=code("supervise"),
+    output:
+        f"{RESULTS}/augmentation/supervised.safetensors",
+    log:
+        f"{RESULTS}/logs/augmentation/supervised.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/augmentation/supervised.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        study=CONFIG.augmentation.studies[
+            CONFIG.augmentation.supervised.study
+        ].model_dump_json(by_alias=True),
+        supervised=CONFIG.augmentation.supervised.model_dump_json(),
+    shell:
+        "python -m rarefeat.supervise --study {params.study:q} --supervised {params.supervised:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
+
+
 rule measure_augmentation:
     input:
         encoders=lambda wildcards: files_of(
             wildcards.study, "encoders", "safetensors", trained_only=True
         ),
+        supervised=supervised_of,
         code=code("augmentation"),
     output:
         expand(
@@ -25,10 +56,16 @@ rule measure_augmentation:
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
         labels=CONFIG.augmentation.labels,
         tests=CONFIG.augmentation.tests,
+        gradients=CONFIG.augmentation.gradients,
+        supervised=lambda wildcards: [
+            word
+            for path in supervised_of(wildcards)
+            for word in ("--supervised", path)
+        ],
         folder=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
         "python -m rarefeat.augmentation measure --study {params.study:q} --encoders {params.encoders:q}"
-        " --labels {params.labels} --tests {params.tests} --output {params.folder:q} 2>&1 | tee {log:q}"
+        " --labels {params.labels} --tests {params.tests} --gradients {params.gradients} {params.supervised:q} --output {params.folder:q} 2>&1 | tee {log:q}"
 
 
 rule aggregate_augmentation:
@@ -80,3 +117,96 @@ rule plot_augmentation:
     shell:
         "python -m rarefeat.augmentation_figure {wildcards.augmentation_figure} --tables {input.tables:q} --output {output:q}"
         " 2>&1 | tee {log:q}"
+
+
+# How often units fire, and what the features of the images keep and forget, under one kind of augmentation.
+rule measure_image_views:
+    input:
+        images=f"{RESULTS}/images/{{image_study}}/data.safetensors",
+        splits=lambda wildcards: [
+            f"{RESULTS}/images/{wildcards.image_study}/splits/rho=1/long_tailed/seeds={block}.safetensors"
+            for block in IMAGE_VIEWS[wildcards.image_study].blocks()
+        ],
+        encoders=lambda wildcards: image_cells(
+            "encoders",
+            {wildcards.image_study: IMAGE_VIEWS[wildcards.image_study]},
+            "safetensors",
+        ),
+        code=code("images.representations"),
+    output:
+        expand(
+            f"{RESULTS}/augmentation/{{{{image_study}}}}/{{table}}.parquet",
+            table=IMAGE_VIEWS_TABLES,
+        ),
+    log:
+        f"{RESULTS}/logs/augmentation/{{image_study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/augmentation/{{image_study}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        study=lambda wildcards: IMAGE_VIEWS[wildcards.image_study].model_dump_json(),
+        draws=image_draws,
+        folder=lambda wildcards, output: os.path.dirname(output[0]),
+    shell:
+        "python -m rarefeat.images.representations measure --study {params.study:q} --draws {params.draws} --images {input.images:q}"
+        " --splits {input.splits:q} --encoders {input.encoders:q} --output {params.folder:q} 2>&1 | tee {log:q}"
+
+
+rule aggregate_image_views:
+    input:
+        tables=expand(
+            f"{RESULTS}/augmentation/{{image_study}}/{{table}}.parquet",
+            image_study=IMAGE_VIEWS,
+            table=IMAGE_VIEWS_TABLES,
+        ),
+        code=code("images.representations"),
+    output:
+        expand(f"{RESULTS}/tables/{{table}}.parquet", table=IMAGE_VIEWS_TABLES),
+    log:
+        f"{RESULTS}/logs/augmentation/image_tables.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/augmentation/image_tables.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        studies=json.dumps(
+            {
+                name: study.model_dump(mode="json")
+                for name, study in IMAGE_VIEWS.items()
+            }
+        ),
+        folder=lambda wildcards: f"{RESULTS}/augmentation",
+        tables=lambda wildcards, output: os.path.dirname(output[0]),
+    shell:
+        "python -m rarefeat.images.representations gather --studies {params.studies:q} --folder {params.folder:q}"
+        " --output {params.tables:q} 2>&1 | tee {log:q}"
+
+
+rule plot_image_views:
+    input:
+        tables=expand(f"{RESULTS}/tables/{{table}}.parquet", table=IMAGE_VIEWS_TABLES),
+        code=code("images.representations_figure"),
+    output:
+        report(
+            f"{RESULTS}/figures/augmentation_images.png",
+            caption="../report/augmentation.rst",
+            category="Augmentation",
+        ),
+        f"{RESULTS}/figures/augmentation_images.pdf",
+    log:
+        f"{RESULTS}/logs/plot/augmentation_images.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/plot/augmentation_images.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        kinds=list(IMAGE_VIEWS),
+    shell:
+        "python -m rarefeat.images.representations_figure --kinds {params.kinds} --tables {input.tables:q} --output {output:q} 2>&1 | tee {log:q}"

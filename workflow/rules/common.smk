@@ -16,6 +16,7 @@ from rarefeat.figures import (
     CLAIMS_GROUPS,
     CLAIMS_MAPS,
     FIGURES,
+    IMAGE_VIEWS_TABLES,
 )
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
@@ -67,9 +68,13 @@ STUDIES = (
     | CONFIG.claims.every_study()
     | CONFIG.augmentation.studies
 )
-IMAGES = CONFIG.images
+# Kinds of augmentation are compared on the same draws; the long-tailed studies have draws of their own.
+IMAGE_VIEWS = CONFIG.image_views()
+IMAGE_STUDIES = CONFIG.images | IMAGE_VIEWS
 IMAGE_ARMS = {
-    (name, arm.label): arm for name, study in IMAGES.items() for arm in study.arms
+    (name, arm.label): arm
+    for name, study in IMAGE_STUDIES.items()
+    for arm in study.arms
 }
 POINTS = {
     (name, str(point.eps_min), str(point.sigma)): point
@@ -83,7 +88,10 @@ TABLES = [
         study=CONFIG.studies,
         table=["grid", "summary", "trends", "trajectories"],
     ),
-    *expand(f"{RESULTS}/tables/{{table}}.parquet", table=AUGMENTATION_TABLES),
+    *expand(
+        f"{RESULTS}/tables/{{table}}.parquet",
+        table=[*AUGMENTATION_TABLES, *IMAGE_VIEWS_TABLES],
+    ),
     *expand(
         f"{RESULTS}/tables/longtail{{table}}.parquet",
         table=["", "_classes", "_summary", "_trajectories"],
@@ -113,7 +121,8 @@ PRODUCTS = [
         figure=[
             *FIGURES,
             *AUGMENTATION_FIGURES,
-            *(f"longtail_{study}" for study in IMAGES),
+            "augmentation_images",
+            *(f"longtail_{study}" for study in CONFIG.images),
         ],
         suffix=["pdf", "png"],
     ),
@@ -131,7 +140,7 @@ wildcard_constraints:
     eps_min=r"[0-9.e-]+",
     sigma=r"[0-9.e-]+",
     block=r"\d+-\d+",
-    image_study="|".join(map(re.escape, IMAGES)),
+    image_study="|".join(map(re.escape, IMAGE_STUDIES)),
     image_arm="|".join(sorted({re.escape(arm) for _, arm in IMAGE_ARMS})),
     split="long_tailed|balanced",
     rho=r"[0-9.]+",
@@ -206,7 +215,7 @@ def block_of(wildcards):
 def of_images(part):
     """A params function: a section of an image study as JSON."""
     return lambda wildcards: getattr(
-        IMAGES[wildcards.image_study], part
+        IMAGE_STUDIES[wildcards.image_study], part
     ).model_dump_json()
 
 
@@ -215,18 +224,23 @@ def image_arm(wildcards):
 
 
 def image_threads(wildcards):
-    return IMAGES[wildcards.image_study].training.threads
+    return IMAGE_STUDIES[wildcards.image_study].training.threads
 
 
 def gpus(wildcards):
-    return int(IMAGES[wildcards.image_study].training.device == "cuda")
+    return int(IMAGE_STUDIES[wildcards.image_study].training.device == "cuda")
 
 
-def image_cells(kind):
-    """The files of every cell and block of every image study."""
+def image_draws(wildcards):
+    """The name that keys the random draws of an image study."""
+    return "views" if wildcards.image_study in IMAGE_VIEWS else wildcards.image_study
+
+
+def image_cells(kind, studies, suffix="parquet"):
+    """The files of every cell and block of image studies."""
     return [
-        f"{RESULTS}/images/{name}/{kind}/rho={rho:g}/{split}/{arm.label}/seeds={block}.parquet"
-        for name, study in IMAGES.items()
+        f"{RESULTS}/images/{name}/{kind}/rho={rho:g}/{split}/{arm.label}/seeds={block}.{suffix}"
+        for name, study in studies.items()
         for rho, split, arm in study.cells()
         for block in study.blocks()
     ]

@@ -38,10 +38,11 @@ rule image_splits:
         mem_mb=4000,
         runtime=10,
     params:
+        draws=image_draws,
         data=of_images("data"),
-        few_shot=lambda wildcards: IMAGES[wildcards.image_study].probe.few_shot,
+        few_shot=lambda wildcards: IMAGE_STUDIES[wildcards.image_study].probe.few_shot,
     shell:
-        "python -m rarefeat.images.splits --study {wildcards.image_study} --data {params.data:q} --images {input.images:q}"
+        "python -m rarefeat.images.splits --study {params.draws} --data {params.data:q} --images {input.images:q}"
         " --rho {wildcards.rho} --split {wildcards.split} --few-shot {params.few_shot} --seeds {wildcards.block}"
         " --output {output:q} 2>&1 | tee {log:q}"
 
@@ -65,13 +66,14 @@ rule pretrain_images:
         runtime=lambda wildcards: 60 if gpus(wildcards) == 0 else 1440,
         gpu=gpus,
     params:
+        draws=image_draws,
         arm=image_arm,
         network=of_images("network"),
         augmentation=of_images("augmentation"),
         training=of_images("training"),
         checkpoints=lambda wildcards: f"{RESULTS}/images/{wildcards.image_study}/checkpoints/rho={wildcards.rho}/{wildcards.split}/{wildcards.image_arm}",
     shell:
-        "python -m rarefeat.images.pretrain --study {wildcards.image_study} --images {input.images:q} --splits {input.splits:q}"
+        "python -m rarefeat.images.pretrain --study {params.draws} --images {input.images:q} --splits {input.splits:q}"
         " --arm {params.arm:q} --network {params.network:q} --augmentation {params.augmentation:q}"
         " --training {params.training:q} --seeds {wildcards.block} --checkpoints {params.checkpoints:q}"
         " --encoders {output.encoders:q} --trajectories {output.trajectories:q} 2>&1 | tee {log:q}"
@@ -96,11 +98,12 @@ rule probe_images:
         runtime=60,
         gpu=gpus,
     params:
+        draws=image_draws,
         arm=image_arm,
         network=of_images("network"),
         probe=of_images("probe"),
     shell:
-        "python -m rarefeat.images.probe --study {wildcards.image_study} --images {input.images:q} --splits {input.splits:q}"
+        "python -m rarefeat.images.probe --study {params.draws} --images {input.images:q} --splits {input.splits:q}"
         " --encoders {input.encoders:q} --arm {params.arm:q} --network {params.network:q} --probe {params.probe:q}"
         " --seeds {wildcards.block} --threads {threads} --output {output:q} 2>&1 | tee {log:q}"
 
@@ -108,8 +111,8 @@ rule probe_images:
 # Every image study in one table, and Table 2.
 rule aggregate_images:
     input:
-        probes=image_cells("probes"),
-        trajectories=image_cells("trajectories"),
+        probes=image_cells("probes", CONFIG.images),
+        trajectories=image_cells("trajectories", CONFIG.images),
         code=code("images.table"),
     output:
         f"{RESULTS}/tables/longtail.parquet",
@@ -131,7 +134,10 @@ rule aggregate_images:
         runtime=10,
     params:
         studies=json.dumps(
-            {name: study.model_dump(mode="json") for name, study in IMAGES.items()}
+            {
+                name: study.model_dump(mode="json")
+                for name, study in CONFIG.images.items()
+            }
         ),
         folder=lambda wildcards: f"{RESULTS}/images",
     shell:
@@ -168,4 +174,7 @@ rule plot_images:
 rule all_images:
     input:
         f"{RESULTS}/table2.md",
-        expand(f"{RESULTS}/figures/longtail_{{image_study}}.png", image_study=IMAGES),
+        expand(
+            f"{RESULTS}/figures/longtail_{{image_study}}.png",
+            image_study=CONFIG.images,
+        ),

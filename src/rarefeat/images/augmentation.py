@@ -15,12 +15,15 @@ from rarefeat.images.sections import Augmentation
 
 
 def make_augment(config: Augmentation, size: int) -> nn.Module:
-    """SimCLR's transforms, (B, 3, size, size) in [0, 1] -> the same; those of probability 0 are left out."""
+    """SimCLR's transforms, (B, 3, size, size) in [0, 1] -> the same; those of probability 0 and whole crops are left out."""
     brightness, contrast, saturation, hue = config.jitter
     # The blur's kernel is a tenth of the side, as in SimCLR, and odd.
     kernel = max(3, size // 20 * 2 + 1)
     parts = [
-        (1.0, RandomResizedCrop((size, size), tuple(config.crop_scale), resample="bicubic", cropping_mode="resample")),
+        (
+            float(config.crop_scale[0] < 1),
+            RandomResizedCrop((size, size), tuple(config.crop_scale), resample="bicubic", cropping_mode="resample"),
+        ),
         (config.flip, RandomHorizontalFlip(p=config.flip)),
         (config.jitter_probability, ColorJitter(brightness, contrast, saturation, hue, p=config.jitter_probability)),
         (config.grey, RandomGrayscale(p=config.grey)),

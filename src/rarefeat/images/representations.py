@@ -1,0 +1,174 @@
+"""Stage 3 of the image part of the study of augmentation: how often units fire, and what the features keep and forget.
+
+The counterparts of Wen & Li 2021 (wen_li_feature_decoupling), Figures 3 and 4, on images.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from sklearn.manifold import TSNE
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from rarefeat.augmentation_metrics import separation
+from rarefeat.command import run, section
+from rarefeat.core.randomness import generator
+from rarefeat.figures import IMAGE_VIEWS_TABLES
+from rarefeat.files import read_table, write_table
+from rarefeat.images.augmentation import make_augment, two_views
+from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
+from rarefeat.images.network import Encoder, batches_of, calibrate, extract, make_encoder
+from rarefeat.images.sections import Augmentation, ImageStudy
+from rarefeat.provenance import table_metadata
+from rarefeat.sections import Section
+from rarefeat.tables import SCHEMAS, checked
+from rarefeat.tensors import read_tensors
+
+PLAIN = {"crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_probability": 0.0, "grey": 0.0, "blur": 0.0}
+
+
+@torch.no_grad()
+def firing_rates(encoder: Encoder, images: Tensor) -> dict[str, Tensor]:
+    """Share of images and places at which each channel is above 0, by layer, (channels,): the stem and every block.
+
+    Under the running statistics; images are uint8 (N, 3, H, W).
+    """
+    counts: dict[str, Tensor] = {}
+    places: dict[str, int] = {}
+
+    def count(name: str, output: Tensor) -> None:
+        counts[name] = counts.get(name, 0) + (output > 0).sum((0, 2, 3)).double()
+        places[name] = places.get(name, 0) + output[:, 0].numel()
+
+    hooks = [
+        module.register_forward_hook(lambda _, __, output, name=name: count(name, output))
+        for name, module in {"stem": encoder.norm, **{f"block {k}": block for k, block in enumerate(encoder.blocks, 1)}}.items()
+    ]
+    encoder.eval()
+    for part in batches_of(images):
+        encoder.features(part)
+    encoder.train()
+    for hook in hooks:
+        hook.remove()
+    return {name: counts[name] / places[name] for name in counts}
+
+
+def invariance(encoder: Encoder, images: Tensor, augment: nn.Module, study: str, seed: int) -> float:
+    """Mean cosine of the features of an image and of its augmented self, both less the mean feature of all images.
+
+    1 for features that the augmentation does not touch; about 0 for those that it makes another image of.
+    """
+    features = extract(encoder, images)[0]
+    changed = extract(encoder, (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8))[0]
+    centre = features.mean(0)
+    return (normalize(features - centre, dim=-1) * normalize(changed - centre, dim=-1)).sum(-1).mean().item()
+
+
+def measure(
+    study: ImageStudy, draws: str, images: dict[str, Tensor], pools: dict[int, Tensor], encoders: dict[int, Encoder]
+) -> dict[str, pd.DataFrame]:
+    """The tables of one kind of augmentation, by their name: trained networks, and each before its training.
+
+    Args:
+        images: train, train_labels, test, test_labels. pools: indices of the pretraining images. encoders: trained. By seed.
+    """
+    test, labels = images["test"], images["test_labels"]
+    classes = int(images["train_labels"].max()) + 1
+    size = test.shape[-1]
+    crops = make_augment(Augmentation(**PLAIN | {"crop_scale": [0.5, 1.0]}), size)
+    intensity = make_augment(Augmentation(**PLAIN | {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0}), size)
+    found, units, places = [], [], []
+    for seed, trained in encoders.items():
+        pool, pool_labels = images["train"][pools[seed]], images["train_labels"][pools[seed]]
+        initial = make_encoder(study.network, 1, draws, seed)
+        calibrate(initial, pool)
+        for network, encoder in (("trained", trained), ("initial", initial)):
+            keys = {"seed": seed, "network": network}
+            features, queries = extract(encoder, pool)[0], extract(encoder, test)[0]
+            x, standard = standardised(features, queries)
+            predicted = predict(standard, *logistic_probe(x, pool_labels, classes, study.probe.l2))
+            nearest = knn_predict(features, pool_labels, queries, min(study.probe.neighbours, len(pool)), classes)
+            metrics = {
+                "linear_accuracy": (predicted == labels).double().mean().item(),
+                "knn_accuracy": (nearest == labels).double().mean().item(),
+                "separation": separation(queries, labels),
+                "crop_invariance": invariance(encoder, test, crops, f"{draws} crops", seed),
+                "intensity_invariance": invariance(encoder, test, intensity, f"{draws} intensity", seed),
+            }
+            found += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
+            units += [
+                {**keys, "layer": layer, "unit": unit, "firing_rate": rate}
+                for layer, rates in firing_rates(encoder, test).items()
+                for unit, rate in enumerate(rates.tolist())
+            ]
+            if seed == study.first_seed:
+                state = generator(draws, seed, "embedding").initial_seed() % 2**32
+                embedded = TSNE(init="pca", random_state=state, n_jobs=1).fit_transform(queries.numpy())
+                places += [
+                    {"network": network, "image": image, "label": label, "x": float(x_of), "y": float(y_of)}
+                    for image, (label, (x_of, y_of)) in enumerate(zip(labels.tolist(), embedded, strict=True))
+                ]
+    return dict(zip(IMAGE_VIEWS_TABLES, map(pd.DataFrame, (found, units, places)), strict=True))
+
+
+def tables(studies: dict[str, ImageStudy], folder: Path) -> dict[str, pd.DataFrame]:
+    """Every kind's rows in one table each, checked."""
+    gathered = {}
+    for name in IMAGE_VIEWS_TABLES:
+        parts = [read_table(folder / study / f"{name}.parquet").to_pandas().assign(study=study) for study in studies]
+        schema = SCHEMAS[name]
+        table = pd.concat(parts, ignore_index=True)[list(schema.columns)]
+        gathered[name] = checked(name, table.sort_values(list(schema.unique), ignore_index=True))
+    return gathered
+
+
+class ImageStudies(Section):
+    """What the tables are made from."""
+
+    studies: dict[str, ImageStudy]
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("measure", help="one kind of augmentation")
+    one.add_argument("--study", type=section(ImageStudy), required=True, help="the study, as YAML or JSON")
+    one.add_argument("--draws", required=True, help="name that keys every random draw")
+    one.add_argument("--images", required=True, help="safetensors file of the data set")
+    one.add_argument("--splits", nargs="+", required=True, help="safetensors files of the splits, one for each block of seeds")
+    one.add_argument("--encoders", nargs="+", required=True, help="safetensors files of pretrain, likewise")
+    every = commands.add_parser("gather", help="all kinds in one table")
+    every.add_argument("--studies", type=section(dict[str, ImageStudy]), required=True, help="the studies by name, likewise")
+    every.add_argument("--folder", type=Path, required=True, help="folder of the kinds' files")
+    for part in (one, every):
+        part.add_argument("--output", type=Path, required=True, help="folder for the tables")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    metadata = {}
+    if args.command == "measure":
+        study: ImageStudy = args.study
+        names = ("train", "train_labels", "test", "test_labels")
+        images = dict(zip(names, read_tensors(args.images, *names), strict=True))
+        pools, encoders = {}, {}
+        for splits, path, seeds in zip(args.splits, args.encoders, study.blocks().values(), strict=True):
+            for seed in seeds:
+                (pools[seed],) = read_tensors(splits, f"{seed}/pretrain")
+                encoders[seed] = encoder = Encoder(study.network)
+                state = list(encoder.state_dict())
+                encoder.load_state_dict(
+                    dict(zip(state, read_tensors(path, *(f"{seed}/{name}" for name in state)), strict=True))
+                )
+        found = measure(study, args.draws, images, pools, encoders)
+    else:
+        found = tables(args.studies, args.folder)
+        metadata = table_metadata(ImageStudies(studies=args.studies), "images.pretrain", "images.representations")
+    for name, table in found.items():
+        write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False), metadata)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,64 @@
+"""A supervised encoder beside the contrastive ones: the same neurons, learning <w*, z> from samples without augmentation."""
+
+import argparse
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from rarefeat.command import progress, run, section
+from rarefeat.config import Study, Supervised
+from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import make_simulator
+from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.views import Pairs
+from rarefeat.probe import target
+from rarefeat.tensors import write_tensors
+
+
+def supervise(study: Study, training: Supervised, eps_min: float, sigma: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Weights (m, d1) and bias (m,) of one replica, trained with its linear head on fresh samples by Adam, the bias with them.
+
+    The start W(0) is that of the contrastive training of the same seed.
+    """
+    data, m = study.data, study.training.m
+    space = make_simulator("direct", study.draws, data.d, data.d1, m, [seed])
+    pairs = Pairs(data.views, space, "direct", study.draws, [seed])
+    probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
+    w_star = target(study.draws, seed, data.d)
+    draws, noise = (generator(study.draws, seed, purpose) for purpose in ("supervised", "supervised noise"))
+    weights = space.weights(study.training.sigma_0, [generator(study.draws, seed, "weights")]).requires_grad_()
+    bias = torch.zeros(1, m, requires_grad=True)
+    head = torch.randn(m, generator=draws).div_(math.sqrt(m)).requires_grad_()
+    optimiser = torch.optim.Adam([weights, bias, head], lr=training.lr)
+    for _ in range(training.steps):
+        z = latent_pairs(training.batch, 1, probability, draws)[:, 0].float()
+        x = pairs.one_view(z[None], sigma, [noise])
+        f = respond(pre_activations(x, weights), bias)[0]
+        optimiser.zero_grad()
+        mse_loss(f @ head, z[:, 0] @ w_star).backward()
+        optimiser.step()
+    return weights.detach()[0], bias.detach()[0]
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", type=section(Study), required=True, help="the study whose samples it sees, as YAML or JSON")
+    parser.add_argument("--supervised", type=section(Supervised), required=True, help="the section `supervised`, likewise")
+    parser.add_argument("--output", required=True, help="safetensors file to write")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    study: Study = args.study
+    point, tensors = study.points()[0], {}
+    seeds = [seed for block in study.blocks().values() for seed in block]
+    for seed in progress(seeds, len(seeds), "supervised"):
+        weights, bias = supervise(study, args.supervised, point.eps_min, point.sigma, seed)
+        tensors |= {f"{seed}/weights": weights, f"{seed}/bias": bias}
+    write_tensors(args.output, tensors)
+
+
+if __name__ == "__main__":
+    run(main)
