@@ -420,7 +420,7 @@ def measure(evidence: Evidence, studies: dict[str, Study]) -> list[Measured]:
             found = of_seeds(of_point.to_numpy())
             point = f": eps_min {eps_min:g}, {arm}" if len(values) > 1 else ""
             reason = "fewer than five replicas come to this stage" if claim in STAGED and found.n < 5 else ""
-            rows.append(Measured(claim, f"augmentation, {study}{point}", found, reason))
+            rows.append(Measured(claim, f"{study}{point}", found, reason))
 
     for claim, metric, names in BY_STUDY:
         for study in (name for name in names if name in known):

@@ -32,8 +32,9 @@ def draw(kinds: list[str], metrics: pd.DataFrame, units: pd.DataFrame, embedding
     figure = plt.figure(figsize=(7.6, 7.4), layout="constrained")
     grid = figure.add_gridspec(3, len(kinds), height_ratios=[1, 1.2, 1.1])
     bins = np.linspace(0, 1, 21)
+    firing = grid[0, :].subgridspec(1, len(kinds)).subplots(sharey=True, squeeze=False)[0]
     for column, kind in enumerate(kinds):
-        ax = figure.add_subplot(grid[0, column])
+        ax = firing[column]
         trained = units[(units["study"] == kind) & (units["network"] == "trained")]
         for layer, colour, style in zip(layers, shades, ("-", "--", "-.", ":", "-"), strict=False):
             part = trained[trained["layer"] == layer]
@@ -44,7 +45,6 @@ def draw(kinds: list[str], metrics: pd.DataFrame, units: pd.DataFrame, embedding
             ax.fill_between(centres, (mean - half).clip(0), mean + half, color=colour, alpha=0.2, lw=0)
         ax.set(xlabel="firing rate of a unit", ylabel="share of units" if not column else "")
         ax.set_title(names[kind], fontsize=9)
-        ax.set_ylim(bottom=0)
         if not column:
             ax.legend(fontsize=6)
 
@@ -57,6 +57,7 @@ def draw(kinds: list[str], metrics: pd.DataFrame, units: pd.DataFrame, embedding
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2" if not column else "")
         if column == len(kinds) - 1:
             ax.legend(fontsize=5, ncols=1, loc="center left", bbox_to_anchor=(1, 0.5), title="digit", title_fontsize=6)
+    firing[0].set_ylim(bottom=0)
     ax = figure.add_subplot(grid[2, :])
     trained, initial = (metrics[metrics["network"] == network] for network in ("trained", "initial"))
     series = {names[kind]: trained[trained["study"] == kind] for kind in kinds}
