@@ -18,8 +18,8 @@ rule measure_augmentation:
         f"{RESULTS}/benchmarks/augmentation/{{study}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         study=study_of,
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
@@ -47,8 +47,8 @@ rule aggregate_augmentation:
         f"{RESULTS}/benchmarks/augmentation/tables.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         augmentation=CONFIG.augmentation.model_dump_json(by_alias=True),
         folder=lambda wildcards: f"{RESULTS}/augmentation",
@@ -75,8 +75,8 @@ rule plot_augmentation:
         f"{RESULTS}/benchmarks/plot/{{augmentation_figure}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     shell:
         "python -m rarefeat.augmentation_figure {wildcards.augmentation_figure} --tables {input.tables:q} --output {output:q}"
         " 2>&1 | tee {log:q}"
