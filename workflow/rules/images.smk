@@ -99,10 +99,12 @@ rule probe_images:
         arm=image_arm,
         network=of_images("network"),
         probe=of_images("probe"),
+        # Not {threads}, which --cores may cap: the number of threads is in the last digits.
+        threads=image_threads,
     shell:
         "python -m rarefeat.images.probe --study {wildcards.image_study} --images {input.images:q} --splits {input.splits:q}"
         " --encoders {input.encoders:q} --arm {params.arm:q} --network {params.network:q} --probe {params.probe:q}"
-        " --seeds {wildcards.block} --threads {threads} --output {output:q} 2>&1 | tee {log:q}"
+        " --seeds {wildcards.block} --threads {params.threads} --output {output:q} 2>&1 | tee {log:q}"
 
 
 # Every image study in one table, and Table 2.
