@@ -5,17 +5,16 @@ CORES ?= 2
 PIP_ARGS ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
-SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims fetch quick test check docs publish lint venv clean
+.PHONY: paper claims fetch quick test test-cluster check docs publish lint venv clean
 
-# Snakemake wakes up once per timespan for each job it has finished; ten seconds keep that from eating a core in a large grid.
 paper: venv
-	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s
+	$(SNAKEMAKE)
 
 # Every claim of the theory, on studies of its own and the results of `make paper`.
 claims: venv
-	$(SNAKEMAKE) --max-jobs-per-timespan 500/10s all_claims
+	$(SNAKEMAKE) all_claims
 
 # CIFAR from its official address, for the studies of config/cifar10.yaml and config/cifar100.yaml.
 fetch: venv
@@ -26,6 +25,11 @@ quick: venv
 
 test: venv
 	$(BIN)/pytest
+
+# The profile for clusters under a real Slurm of one node, which it installs where it may; and the dry run of a large grid.
+test-cluster: venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster]'
+	$(BIN)/pytest -m cluster
 
 # A fresh run of the small grid against the committed reference.
 check: venv

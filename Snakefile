@@ -1,23 +1,8 @@
-"""rarefeat: a study is a chain synthesise -> pretrain -> probe -> aggregate -> plot, one rule file and one module each."""
+"""The workflow is in workflow/Snakefile, where the workflow catalog and those who deploy it as a module look for it."""
 
 
-configfile: "config/config.yaml"
+include: "workflow/Snakefile"
 
 
-include: "workflow/rules/common.smk"
-include: "workflow/rules/synthesise.smk"
-include: "workflow/rules/pretrain.smk"
-include: "workflow/rules/probe.smk"
-include: "workflow/rules/aggregate.smk"
-include: "workflow/rules/scaling.smk"
-include: "workflow/rules/augmentation.smk"
-include: "workflow/rules/images.smk"
-include: "workflow/rules/claims.smk"
-include: "workflow/rules/plot.smk"
-
-
-rule all:
-    default_target: True
-    input:
-        PRODUCTS,
-        f"{RESULTS}/provenance.json",
+# An included file does not say what is made by default.
+workflow.default_target = "all"

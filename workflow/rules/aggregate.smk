@@ -13,8 +13,8 @@ rule aggregate_grid:
         f"{RESULTS}/benchmarks/aggregate/{{study}}_grid.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(4000),
+        runtime=growing(20),
     params:
         study=study_of,
         points=lambda wildcards: f"{RESULTS}/probes/{wildcards.study}",
@@ -38,8 +38,8 @@ rule aggregate_trajectories:
         f"{RESULTS}/benchmarks/aggregate/{{study}}_trajectories.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(4000),
+        runtime=growing(20),
     params:
         study=study_of,
         points=lambda wildcards: f"{RESULTS}/trajectories/{wildcards.study}",
@@ -61,8 +61,8 @@ rule aggregate_heatmap:
         f"{RESULTS}/benchmarks/aggregate/alignment_heatmap.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(4000),
+        runtime=growing(20),
     params:
         study=lambda wildcards: STUDIES["heatmap"].model_dump_json(by_alias=True),
         encoders=lambda wildcards: f"{RESULTS}/encoders/heatmap",
@@ -86,8 +86,8 @@ rule aggregate_cross_check:
         f"{RESULTS}/benchmarks/aggregate/cross_check.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         study=STUDIES["direct"].model_dump_json(by_alias=True),
     shell:
@@ -105,8 +105,8 @@ rule provenance:
         f"{RESULTS}/logs/provenance.log",
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=5,
+        mem_mb=growing(1000),
+        runtime=growing(5),
     shell:
         "python -m rarefeat.provenance {input.products:q} --output {output:q} 2>&1 | tee {log:q}"
 
@@ -141,7 +141,7 @@ rule summarise:
         f"{RESULTS}/logs/summarise.log",
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     shell:
         "python -m rarefeat.summarise {input.tables:q} --output {output:q} 2>&1 | tee {log:q}"

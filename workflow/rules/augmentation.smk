@@ -19,8 +19,8 @@ rule supervise:
         f"{RESULTS}/benchmarks/augmentation/supervised.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         study=CONFIG.augmentation.studies[
             CONFIG.augmentation.supervised.study
@@ -49,8 +49,8 @@ rule measure_augmentation:
         f"{RESULTS}/benchmarks/augmentation/{{study}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         study=study_of,
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
@@ -84,8 +84,8 @@ rule aggregate_augmentation:
         f"{RESULTS}/benchmarks/augmentation/tables.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         augmentation=CONFIG.augmentation.model_dump_json(by_alias=True),
         folder=lambda wildcards: f"{RESULTS}/augmentation",
@@ -112,8 +112,8 @@ rule plot_augmentation:
         f"{RESULTS}/benchmarks/plot/{{augmentation_figure}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     shell:
         "python -m rarefeat.augmentation_figure {wildcards.augmentation_figure} --tables {input.tables:q} --output {output:q}"
         " 2>&1 | tee {log:q}"
@@ -144,8 +144,8 @@ rule measure_image_views:
         f"{RESULTS}/benchmarks/augmentation/{{image_study}}.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(4000),
+        runtime=growing(20),
     params:
         study=lambda wildcards: IMAGE_VIEWS[wildcards.image_study].model_dump_json(),
         draws=image_draws,
@@ -171,8 +171,8 @@ rule aggregate_image_views:
         f"{RESULTS}/benchmarks/augmentation/image_tables.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         studies=json.dumps(
             {
@@ -204,8 +204,8 @@ rule plot_image_views:
         f"{RESULTS}/benchmarks/plot/augmentation_images.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         kinds=list(IMAGE_VIEWS),
     shell:

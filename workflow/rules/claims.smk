@@ -13,8 +13,8 @@ rule milestones:
         f"{RESULTS}/benchmarks/claims/{{study}}_milestones.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         study=study_of,
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
@@ -38,8 +38,8 @@ rule overlap:
         f"{RESULTS}/benchmarks/claims/{{study}}_overlap.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         study=study_of,
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
@@ -63,8 +63,8 @@ rule one_step:
         f"{RESULTS}/benchmarks/claims/{{study}}_one_step.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         study=study_of,
         encoders=lambda wildcards: f"{RESULTS}/encoders/{wildcards.study}",
@@ -91,8 +91,8 @@ rule claims:
         f"{RESULTS}/benchmarks/claims/claims.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(4000),
+        runtime=growing(20),
     params:
         claims=CONFIG.claims.model_dump_json(by_alias=True),
         paper=STUDIES["paper"].model_dump_json(by_alias=True),
@@ -117,8 +117,8 @@ rule plot_claims:
         f"{RESULTS}/benchmarks/plot/claims_{{group}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     shell:
         "python -m rarefeat.claims.figure {wildcards.group} --table {input.table:q} --output {output:q} 2>&1 | tee {log:q}"
 
@@ -140,8 +140,8 @@ rule map_claims:
         f"{RESULTS}/benchmarks/plot/claims_map_{{map}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         claims=CONFIG.claims.model_dump_json(by_alias=True),
     shell:

@@ -146,6 +146,11 @@ wildcard_constraints:
     rho=r"[0-9.]+",
 
 
+def growing(amount):
+    """A resource that grows with each try, so that a job that ran out of it gets more."""
+    return lambda wildcards, attempt: attempt * amount
+
+
 def code(module):
     """The source files behind a stage: Snakemake does not see what a module imports."""
     return [os.path.relpath(path) for path in sources(module)]

@@ -13,8 +13,8 @@ rule image_data:
         f"{RESULTS}/benchmarks/images/{{image_study}}/data.tsv"
     threads: 1
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=growing(8000),
+        runtime=growing(120),
     params:
         data=of_images("data"),
     shell:
@@ -35,8 +35,8 @@ rule image_splits:
     priority: 10
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=10,
+        mem_mb=growing(4000),
+        runtime=growing(10),
     params:
         draws=image_draws,
         data=of_images("data"),
@@ -62,8 +62,8 @@ rule pretrain_images:
         f"{RESULTS}/benchmarks/images/{{image_study}}/pretrain/rho={{rho}}/{{split}}/{{image_arm}}/seeds={{block}}.tsv"
     threads: image_threads
     resources:
-        mem_mb=8000,
-        runtime=lambda wildcards: 60 if gpus(wildcards) == 0 else 1440,
+        mem_mb=growing(8000),
+        runtime=lambda wildcards, attempt: attempt * (1440 if gpus(wildcards) else 60),
         gpu=gpus,
     params:
         draws=image_draws,
@@ -94,18 +94,20 @@ rule probe_images:
         f"{RESULTS}/benchmarks/images/{{image_study}}/probes/rho={{rho}}/{{split}}/{{image_arm}}/seeds={{block}}.tsv"
     threads: image_threads
     resources:
-        mem_mb=8000,
-        runtime=60,
+        mem_mb=growing(8000),
+        runtime=growing(60),
         gpu=gpus,
     params:
         draws=image_draws,
         arm=image_arm,
         network=of_images("network"),
         probe=of_images("probe"),
+        # Not {threads}, which --cores may cap: the number of threads is in the last digits.
+        threads=image_threads,
     shell:
         "python -m rarefeat.images.probe --study {params.draws} --images {input.images:q} --splits {input.splits:q}"
         " --encoders {input.encoders:q} --arm {params.arm:q} --network {params.network:q} --probe {params.probe:q}"
-        " --seeds {wildcards.block} --threads {threads} --output {output:q} 2>&1 | tee {log:q}"
+        " --seeds {wildcards.block} --threads {params.threads} --output {output:q} 2>&1 | tee {log:q}"
 
 
 # Every image study in one table, and Table 2.
@@ -130,8 +132,8 @@ rule aggregate_images:
         f"{RESULTS}/benchmarks/images/table.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         studies=json.dumps(
             {
@@ -164,8 +166,8 @@ rule plot_images:
         f"{RESULTS}/benchmarks/plot/longtail_{{image_study}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     shell:
         "python -m rarefeat.images.figure {wildcards.image_study} --summary {input.summary:q}"
         " --trajectories {input.trajectories:q} --output {output:q} 2>&1 | tee {log:q}"

@@ -19,8 +19,8 @@ rule plot:
         f"{RESULTS}/benchmarks/plot/{{figure}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         block=block_of,
     shell:

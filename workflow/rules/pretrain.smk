@@ -13,8 +13,8 @@ rule pretrain:
         f"{RESULTS}/benchmarks/pretrain/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=growing(1500),
+        runtime=growing(20),
     params:
         draws=draws_of,
         simulator=simulator_of,

@@ -12,8 +12,8 @@ rule probe:
         f"{RESULTS}/benchmarks/probe/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(1500),
+        runtime=growing(10),
     params:
         draws=draws_of,
         simulator=simulator_of,

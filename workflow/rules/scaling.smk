@@ -10,8 +10,8 @@ checkpoint lucky_sets:
         f"{RESULTS}/benchmarks/lucky_sets.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     params:
         scaling=CONFIG.scaling.model_dump_json(by_alias=True),
     shell:
@@ -33,8 +33,8 @@ rule aggregate_scaling:
         f"{RESULTS}/benchmarks/aggregate/scaling.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=20,
+        mem_mb=growing(4000),
+        runtime=growing(20),
     params:
         scaling=CONFIG.scaling.model_dump_json(by_alias=True),
         encoders=f"{RESULTS}/encoders",

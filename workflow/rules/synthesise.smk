@@ -10,8 +10,8 @@ rule synthesise:
         f"{RESULTS}/benchmarks/synthesise/{{study}}/eps_min={{eps_min}}/seeds={{block}}.tsv"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(1500),
+        runtime=growing(5),
     params:
         draws=draws_of,
         data=of_study("data"),

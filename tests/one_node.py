@@ -1,0 +1,142 @@
+"""Slurm on this machine: a controller and one node with a fake GPU, started by hand and stopped by their ids."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+CONFIG = Path("/etc/slurm/slurm.conf")  # srun inside a job looks nowhere else
+GRES = Path("/etc/slurm/gres.conf")
+MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
+MEMORY = 100000  # MB that the node says it has, whatever it has: reserved and not enforced
+
+
+class NoSlurm(Exception):
+    """Why Slurm cannot be had here."""
+
+
+def install() -> None:
+    """Debian's packages; NoSlurm where they cannot be had."""
+    if os.geteuid() != 0:
+        raise NoSlurm("not root")
+    if CONFIG.exists():
+        raise NoSlurm(f"{CONFIG} belongs to another Slurm")
+    if shutil.which("slurmctld") and shutil.which("munged"):
+        return
+    if not shutil.which("apt-get"):
+        raise NoSlurm("no apt-get")
+    apt = ["apt-get", "-q", "-y", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"]
+    quiet = {"env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "text": True}
+    try:
+        subprocess.run([*apt, "update"], timeout=120, check=True, **quiet)
+        subprocess.run([*apt, "install", "--no-install-recommends", "slurm-wlm", "munge"], timeout=300, check=True, **quiet)
+    except subprocess.SubprocessError as error:
+        raise NoSlurm(f"the packages slurm-wlm and munge do not install: {error}") from error
+
+
+def configuration(state: Path) -> str:
+    """slurm.conf of one node without systemd, cgroups or accounting; new jobs start at once."""
+    name, cores = socket.gethostname().partition(".")[0], os.cpu_count()
+    return f"""\
+ClusterName=rarefeat
+SlurmctldHost={name}(127.0.0.1)
+SlurmctldPort={free_port()}
+SlurmdPort={free_port()}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,bf_interval=1
+StateSaveLocation={state}/state
+SlurmdSpoolDir={state}/spool
+SlurmctldPidFile={state}/slurmctld.pid
+SlurmdPidFile={state}/slurmd.pid
+SlurmdParameters=config_overrides
+MpiDefault=none
+ReturnToService=2
+MinJobAge=3600
+KillWait=5
+GresTypes=gpu
+NodeName={name} NodeAddr=127.0.0.1 CPUs={cores} CoresPerSocket={cores} RealMemory={MEMORY} Gres=gpu:1 State=UNKNOWN
+PartitionName=debug Nodes={name} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
+    """Until the condition is true; TimeoutError, which says what was waited for, after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:g} s")
+        time.sleep(0.2)
+
+
+def answer(*command: str) -> str:
+    """Standard output of a command; empty where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@contextlib.contextmanager
+def one_node(state: Path) -> Iterator[None]:
+    """Run the node while the block runs. `state` is a folder for what the daemons write.
+
+    NoSlurm where it cannot be had; nothing is left running or configured then or afterwards.
+    """
+    install()
+    node = socket.gethostname().partition(".")[0]
+    for folder in ("state", "spool"):
+        (state / folder).mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+
+        def start(*command: str) -> None:
+            output = stack.enter_context(open(state / f"{Path(command[-2]).name}.out", "w"))
+            process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            stack.callback(stop, process)
+
+        try:
+            if not answer("munge", "-n"):
+                MUNGE_SOCKET.parent.mkdir(exist_ok=True)
+                shutil.chown(MUNGE_SOCKET.parent, "munge", "munge")
+                MUNGE_SOCKET.parent.chmod(0o755)
+                start("runuser", "-u", "munge", "--", "munged", "--foreground")
+                wait_for(lambda: answer("munge", "-n"), 20, "munged")
+            CONFIG.write_text(configuration(state))
+            stack.callback(CONFIG.unlink)
+            GRES.write_text(f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n")
+            stack.callback(GRES.unlink)
+            start("slurmctld", "-D")
+            start("slurmd", "-D")
+            wait_for(lambda: answer("sinfo", "-h", "-o", "%T") == "idle", 60, "an idle node")
+        except (OSError, LookupError, TimeoutError) as error:
+            raise NoSlurm(str(error)) from error
+        yield
+        subprocess.run(["scancel", "--user", "root"], timeout=30, check=False)
+        wait_for(lambda: not answer("squeue", "-h"), 60, "the end of cancelled jobs")
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End a process that was started here."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(20)
