@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
 
-.PHONY: paper claims fetch quick test check docs publish lint venv clean
+.PHONY: paper claims fetch quick test faults check docs publish lint venv clean
 
 # Snakemake wakes up once per timespan for each job it has finished; ten seconds keep that from eating a core in a large grid.
 paper: venv
@@ -26,6 +26,10 @@ quick: venv
 
 test: venv
 	$(BIN)/pytest
+
+# Whole runs of the workflow under faults: docs/faults.md.
+faults: venv
+	$(BIN)/pytest -m faults
 
 # A fresh run of the small grid against the committed reference.
 check: venv
