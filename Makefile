@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims fetch quick test test-cluster check docs publish lint venv clean
+.PHONY: paper claims fetch quick test test-cluster test-faults check docs publish lint venv clean
 
 paper: venv
 	$(SNAKEMAKE)
@@ -30,6 +30,10 @@ test: venv
 test-cluster: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster]'
 	$(BIN)/pytest -m cluster
+
+# Whole runs of the workflow under faults: docs/faults.md.
+test-faults: venv
+	$(BIN)/pytest -m faults
 
 # A fresh run of the small grid against the committed reference.
 check: venv

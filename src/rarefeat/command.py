@@ -1,6 +1,8 @@
 """What the command lines of the stages share: arguments, one-line errors, progress."""
 
 import argparse
+import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -60,10 +62,21 @@ def seed_range(text: str) -> list[int]:
 
 def run(main: Callable[[], None]) -> None:
     """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
+    # As an exception, so that temporary files are removed.
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit("error: ended by SIGTERM; run snakemake again"))
     try:
         main()
     except RarefeatError as error:
         sys.exit(f"error: {error}")
+    except (MemoryError, RuntimeError) as error:
+        # torch has no type of its own for memory that the system refuses.
+        if not isinstance(error, MemoryError) and not re.search(r"allocate memory|out of memory", str(error)):
+            raise
+        said = next(iter(str(error).splitlines()), "")
+        remedy = "give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)"
+        sys.exit(f"error: out of memory{': ' if said else ''}{said}; {remedy}")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:

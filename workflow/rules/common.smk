@@ -20,6 +20,7 @@ from rarefeat.figures import (
 )
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import sources
+from rarefeat.results_folder import take
 from rarefeat.sizes import trained_points
 
 min_version("9.19")
@@ -27,10 +28,7 @@ min_version("9.19")
 # Jobs use the Python that runs snakemake, whether or not its environment is activated.
 # A training frees and takes the same megabytes at every step; glibc would hand them back to the system each time, which costs
 # half of the speed as soon as two jobs do it at once.
-shell.prefix(
-    f"export PATH='{os.path.dirname(sys.executable)}':$PATH"
-    " MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824; set -euo pipefail; "
-)
+MALLOC = "MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824"
 
 
 container: "docker://python:3.11-slim"
@@ -61,6 +59,20 @@ def checked_config():
 
 CONFIG = checked_config()
 RESULTS = CONFIG.results
+# A job knows its run (results_folder.py), so that it writes nothing once another one is in charge.
+shell.prefix(
+    f"export PATH='{os.path.dirname(sys.executable)}':$PATH {MALLOC} RAREFEAT_LOCK='{RESULTS}/.lock'"
+    f" RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
+)
+
+
+onstart:
+    try:
+        take(RESULTS)
+    except RarefeatError as error:
+        raise WorkflowError(str(error)) from None
+
+
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
 STUDIES = (
     CONFIG.studies

@@ -1,0 +1,81 @@
+"""What a run of the workflow does in its folder of results before the first job: one run at a time, no traces of lost ones."""
+
+import contextlib
+import datetime
+import errno
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rarefeat.files import TEMPORARIES, RarefeatError
+
+LOCK = ".lock"
+
+
+def take(folder: str | Path) -> None:
+    """Lock the folder, remove what killed writers left, and mend the dates of files from the future.
+
+    Raises:
+        RarefeatError: for a folder that cannot be written, or that another run works in.
+    """
+    folder = Path(folder)
+    lock(folder / LOCK)
+    for path in within(folder):
+        if path.match(TEMPORARIES):
+            path.unlink(missing_ok=True)
+    redate(folder)
+
+
+def within(folder: Path) -> Iterator[Path]:
+    """The files of a folder, without those of other folders of results below it, as results/quick is below results."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not Path(place, name, LOCK).exists()]
+        yield from (Path(place, name) for name in names)
+
+
+def lock(path: Path) -> None:
+    """Take the lock for the life of this process, and name the run in it: jobs of an earlier one then write no more.
+
+    Snakemake's own lock lies in the working directory, of which two may share their results.
+    """
+    since = datetime.datetime.now().isoformat(" ")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # never closed: the system releases a lock with its process
+        if not locked(descriptor):
+            holder = os.read(descriptor, 1000).decode()
+            remedy = "wait until it ends, or set `results` to another folder"
+            raise RarefeatError(f"{path.parent} is in use by another snakemake, {holder}; {remedy}")
+        os.truncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {platform.node()} since {since}".encode())
+    except OSError as error:
+        raise RarefeatError(f"cannot write {path}: {error.strerror}") from error
+
+
+def locked(descriptor: int) -> bool:
+    """Try to lock; True as well on a file system that knows no locks."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN)
+    return True
+
+
+def redate(folder: Path) -> None:
+    """Date files from the future, of a clock that was set back, just before now, in their order.
+
+    Such a file would look newer than what is made of other parameters from now on, and what is made of it always out of date.
+    """
+    now, dates = time.time_ns(), {}
+    for path in within(folder):
+        with contextlib.suppress(FileNotFoundError):
+            dates[path] = path.stat().st_mtime_ns
+    future = sorted({date for date in dates.values() if date > now}, reverse=True)
+    mended = {date: now - 1000 * rank for rank, date in enumerate(future)}
+    for path, date in dates.items():
+        if date in mended:
+            with contextlib.suppress(OSError):  # it is another user's, or gone
+                os.utime(path, ns=(mended[date], mended[date]))

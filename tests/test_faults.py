@@ -1,0 +1,486 @@
+"""Faults: nothing wrong is trusted, nothing finished is lost. docs/faults.md says what a user sees and does."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from base64 import urlsafe_b64decode
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+import yaml
+from conftest import tiny_data, tiny_training
+from test_workflow import copy_of_the_project, environment, planned, run, snakemake
+
+from rarefeat.command import run as run_stage
+from rarefeat.files import RarefeatError, read_table, verify, write_table
+from rarefeat.results_folder import take
+
+# One point, two blocks of seeds: two jobs of each of three stages, and two that gather them.
+TINY = {
+    "seeds": 2,
+    "seeds_per_block": 1,
+    "data": {"d1": 60, "N": 512, "probe_pairs": 100, "test_pairs": 200},
+    "training": {"T": 300},
+    "studies": {"neighbour": {"seeds": 2, "grid": {"arms": {"eps_min": [1.0]}}}},
+}
+RESULTS = Path("results/quick")
+CONFIGS = ("config/quick.yaml", "tiny.yaml")
+TABLES = [f"{RESULTS}/tables/neighbour_{name}.parquet" for name in ("grid", "summary", "trends", "trajectories")]
+WAIT = 300
+"""Seconds that anything may take."""
+
+
+def tiny(folder: Path) -> Path:
+    copy_of_the_project(folder)
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    return folder
+
+
+def make(folder: Path, *arguments: str, configs=CONFIGS) -> subprocess.CompletedProcess:
+    return run(folder, *arguments, "--rerun-incomplete", "--", *TABLES, configs=configs)
+
+
+def start(folder: Path, *arguments: str, configs=CONFIGS, **options) -> subprocess.Popen:
+    command = snakemake(folder, *arguments, "--rerun-incomplete", "--", *TABLES, configs=configs)
+    log = open(folder / "snakemake.log", "a")  # noqa: SIM115
+    return subprocess.Popen(
+        command, cwd=folder, env=environment(folder), stdout=log, stderr=log, start_new_session=True, **options
+    )
+
+
+def finished_tables(folder: Path) -> list[bytes]:
+    return [(folder / table).read_bytes() for table in TABLES]
+
+
+def outputs(folder: Path) -> list[Path]:
+    return [path for path in (folder / RESULTS).rglob("[!.]*") if path.suffix in (".parquet", ".safetensors")]
+
+
+def stages(process: subprocess.Popen, module: str = "") -> list[psutil.Process]:
+    """Python processes of stages below a Snakemake."""
+    found = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.name().startswith("python") and f"rarefeat.{module}" in " ".join(child.cmdline()[1:3]):
+                    found.append(child)
+    return found
+
+
+def until(condition, seconds: float = WAIT):
+    """What the condition gives as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.02)
+    return result
+
+
+def running(process: subprocess.Popen, module: str) -> psutil.Process:
+    """A process of a stage, once there is one."""
+    return until(lambda: process.poll() is not None or stages(process, module))[0]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory) -> Path:
+    """A folder with the tiny grid computed, undisturbed."""
+    folder = tiny(tmp_path_factory.mktemp("reference"))
+    done = make(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture
+def project(reference, tmp_path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(reference, tmp_path / "project"))
+
+
+def killed(folder: Path, draw: random.Random, kind: str) -> str | None:
+    """Start Snakemake and kill at a random moment; the stage that was running, or None where all was done before."""
+    process = start(folder)
+    seen, wanted = set(), draw.randint(1, 4)
+    while len(seen) < wanted and process.poll() is None:
+        seen |= {stage.pid for stage in stages(process)}
+        time.sleep(0.02)
+    time.sleep(draw.uniform(0, 2))
+    while process.poll() is None and not stages(process):
+        time.sleep(0.02)
+    victims = stages(process)
+    if not victims:
+        assert process.wait(WAIT) == 0
+        return None
+    victim = draw.choice(victims)
+    module = next(word for word in victim.cmdline() if word.startswith("rarefeat."))
+    match kind:
+        case "stage":
+            victim.kill()
+        case "all":
+            os.killpg(process.pid, signal.SIGKILL)
+        case "snakemake":
+            process.kill()
+    assert process.wait(WAIT) != 0
+    if kind != "stage":
+        assert run(folder, "--unlock", configs=CONFIGS).returncode == 0
+    return module
+
+
+def in_flight(folder: Path) -> set[Path]:
+    """Outputs that Snakemake has marked as begun."""
+    markers = folder / ".snakemake" / "incomplete"
+    names = [
+        "".join(part.lstrip("@") for part in path.relative_to(markers).parts) for path in markers.rglob("*") if path.is_file()
+    ]
+    return {folder / urlsafe_b64decode(name).decode() for name in names}
+
+
+@pytest.mark.faults
+def test_twenty_kills_at_random_moments_lose_nothing_and_change_nothing(reference, tmp_path):
+    seed = int(os.environ.get("FAULTS_SEED", random.randrange(2**32)))
+    print(f"FAULTS_SEED={seed}")
+    draw, folder = random.Random(seed), tiny(tmp_path)
+    kinds = ["stage"] * 12 + ["all"] * 5 + ["snakemake"] * 3
+    draw.shuffle(kinds)
+    kills, kept, whole = Counter(), {}, 0
+    while kinds:
+        stage = killed(folder, draw, kinds[-1])
+        for path, identity in kept.items():
+            assert identity == (path.stat().st_ino, path.stat().st_mtime_ns), f"{path} was finished and is made again"
+        if stage:
+            kills[stage, kinds.pop()] += 1
+            done = set(outputs(folder)) - in_flight(folder)
+            kept = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in done}
+            for path in done:
+                verify(path)
+        else:
+            whole += 1
+            assert finished_tables(folder) == finished_tables(reference)
+            shutil.rmtree(folder / "results")
+            shutil.rmtree(folder / ".snakemake")
+            kept = {}
+    print(f"{whole} runs completed between the kills: {dict(kills)}")
+    done = make(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert finished_tables(folder) == finished_tables(reference)
+    assert all(identity == (path.stat().st_ino, path.stat().st_mtime_ns) for path, identity in kept.items())
+    # What killed writers leave is gone with the next run.
+    assert not list((folder / RESULTS).rglob(".*.tmp*"))
+
+
+@pytest.mark.faults
+def test_a_job_that_outlives_its_snakemake_writes_nothing(project, reference):
+    """kill -9 of Snakemake alone, another parameter, a run to its end; then the old job, halted before, goes on to its own."""
+    (project / "eta.yaml").write_text("training: {eta: 0.2}\n")
+    process = start(project, configs=(*CONFIGS, "eta.yaml"))
+    orphan = running(process, "pretrain")
+    orphan.suspend()
+    (encoders,) = [word for word in orphan.cmdline() if "/encoders/" in word]
+    process.kill()
+    process.wait(WAIT)
+    assert run(project, "--unlock", configs=CONFIGS).returncode == 0
+    done = make(project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trained = (project / encoders).read_bytes()
+    orphan.resume()
+    orphan.wait(WAIT)
+    assert (project / encoders).read_bytes() == trained == (reference / encoders).read_bytes()
+    assert finished_tables(project) == finished_tables(reference)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("kind", "rule"), [("encoders", "probe"), ("probes", "aggregate_grid")])
+def test_a_flipped_bit_stops_the_run_and_deleting_the_file_mends_it(project, reference, kind, rule):
+    damaged = next(path for path in outputs(project) if path.parts[len(project.parts) + 2] == kind)
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 4
+    damaged.write_bytes(content)
+    done = make(project, "--forcerun", rule)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("error")]
+    assert done.returncode != 0
+    assert said
+    assert all(f"error: cannot read {damaged.relative_to(project)}: it is damaged" in line for line in said)
+    assert "Traceback" not in done.stdout + done.stderr
+    # A table is gone, or is that of before.
+    left = [table for table in TABLES if (project / table).exists()]
+    assert all((project / table).read_bytes() == (reference / table).read_bytes() for table in left)
+    damaged.unlink()
+    assert make(project).returncode == 0
+    assert finished_tables(project) == finished_tables(reference)
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, size: str):
+    """A small disk; skips where it cannot be had."""
+    folder.mkdir(parents=True)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here; the test with a limit on the size of files stands in")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fails_for_want_of_space(project: Path, process: subprocess.Popen, words: str) -> None:
+    assert process.wait(WAIT) != 0
+    said = (project / "snakemake.log").read_text()
+    assert any("cannot write results/" in line and line.endswith(words) for line in said.splitlines())
+    assert not any((project / table).exists() for table in TABLES)
+    for path in outputs(project):
+        verify(path)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("left", [0, 100_000])
+def test_a_full_disk_stops_the_run_and_space_mends_it(reference, tmp_path, left):
+    project = tiny(tmp_path)
+    with mounted(project / "results", "600k"):
+        ballast = project / "results" / "ballast"
+        ballast.write_bytes(bytes(600 * 1024 - left // 4096 * 4096))
+        fails_for_want_of_space(project, start(project), "No space left on device")
+        ballast.unlink()
+        done = make(project)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert finished_tables(project) == finished_tables(reference)
+
+
+@pytest.mark.faults
+def test_a_limit_on_the_size_of_files_stops_the_run_and_lifting_it_mends_it(reference, tmp_path):
+    project = tiny(tmp_path)
+    process = start(project, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)))
+    fails_for_want_of_space(project, process, "File too large")
+    assert make(project).returncode == 0
+    assert finished_tables(project) == finished_tables(reference)
+
+
+def unprivileged(command: list[str]) -> list[str]:
+    """The command as a user who may read everything, since the interpreter may lie in root's folder, and write nothing."""
+    if os.geteuid():
+        return command
+    if not shutil.which("setpriv"):
+        pytest.skip("root without setpriv may write everywhere")
+    rights = [f"--{kind}=-all,+dac_read_search" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *rights, *command]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_read_only_folder_of_results_is_one_line(project, finished):
+    if not finished:
+        shutil.rmtree(project / "results")
+    results = project / RESULTS
+    results.mkdir(parents=True, exist_ok=True)
+    paths = [project, *project.rglob("*")]
+    before = set(results.rglob("*"))
+    for path in paths:
+        if results in (path, *path.parents):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        elif not os.geteuid():
+            os.chown(path, 65534, 65534)
+    command = unprivileged(snakemake(project, "--forcerun", "probe", "--", *TABLES, configs=CONFIGS))
+    done = subprocess.run(
+        command, cwd=project, env=environment(project) | {"HOME": str(project)}, capture_output=True, text=True, check=False
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "Traceback" not in said
+    assert ("Write-protected output files" if finished else f"cannot write {RESULTS}/.lock: Permission denied") in said
+    assert set(results.rglob("*")) == before
+    for path in [results, *before]:
+        path.chmod(0o755)
+
+
+@pytest.mark.faults
+def test_two_runs_on_the_same_results(reference, tmp_path):
+    first, second = tiny(tmp_path / "first"), tiny(tmp_path / "second")
+    process = start(first)
+    running(process, "synthesise")
+    here = make(first)
+    there = run(
+        second, "--config", f"results={first / RESULTS}", "--", str(first / TABLES[0]), configs=CONFIGS
+    )  # fmt: skip
+    assert process.poll() is None, "the first was to be under way still"
+    assert here.returncode != 0
+    assert "Directory cannot be locked" in here.stdout + here.stderr
+    assert there.returncode != 0
+    assert f"{first / RESULTS} is in use by another snakemake, process {process.pid} on " in there.stdout + there.stderr
+    assert process.wait(WAIT) == 0
+    assert finished_tables(first) == finished_tables(reference)
+
+
+def shift(paths: list[Path], seconds: int) -> None:
+    for path in paths:
+        date = path.stat().st_mtime_ns + seconds * 10**9
+        os.utime(path, ns=(date, date))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("days", [2, -400])
+def test_a_clock_that_jumps_loses_nothing_and_hides_nothing(project, reference, days):
+    # Everything is dated anew, as if made before the jump: nothing is made again.
+    shift(outputs(project), days * 86400)
+    assert planned(project, *TABLES, configs=CONFIGS) == {}
+    # A changed parameter is seen.
+    (project / "eta.yaml").write_text("training: {eta: 0.2}\n")
+    changed = planned(project, *TABLES, configs=(*CONFIGS, "eta.yaml"))
+    assert changed == {"pretrain": 2, "probe": 2, "aggregate_grid": 1, "aggregate_trajectories": 1}
+    # Something between is lost: it is made from inputs of the other time, to the same bytes, and trainings are kept.
+    encoders = {path: path.stat().st_ino for path in outputs(project) if path.suffix == ".safetensors"}
+    for path in (project / RESULTS / "probes").rglob("*.parquet"):
+        path.unlink()
+    (project / TABLES[0]).unlink()
+    done = make(project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert finished_tables(project) == finished_tables(reference)
+    assert encoders == {path: path.stat().st_ino for path in encoders}
+    assert all(path.stat().st_mtime <= time.time() for path in outputs(project))
+    assert planned(project, *TABLES, configs=CONFIGS) == {}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("whom", ["snakemake", "all"])
+def test_sigterm_ends_a_run_in_order(reference, tmp_path, whom):
+    folder = tiny(tmp_path)
+    process = start(folder)
+    running(process, "pretrain")
+    begun = time.monotonic()
+    if whom == "all":
+        os.killpg(process.pid, signal.SIGTERM)
+    else:
+        process.terminate()
+    assert process.wait(WAIT) != 0
+    print(f"SIGTERM to {whom}: {time.monotonic() - begun:.1f} s")
+    for path in outputs(folder):
+        verify(path)
+    assert not any((folder / table).exists() for table in TABLES)
+    before = {path: path.stat().st_ino for path in outputs(folder)}
+    # In order: no lock is left, and nothing is incomplete.
+    done = run(folder, "--", *TABLES, configs=CONFIGS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert before == {path: path.stat().st_ino for path in before}
+    assert finished_tables(folder) == finished_tables(reference)
+
+
+def synthesise_command(output: Path, **data) -> list[str]:
+    sections = ["--data", tiny_data(**data).model_dump_json(by_alias=True)]
+    return [sys.executable, "-m", "rarefeat.synthesise", "--study", "s", *sections, "--eps-min", "1", "--seeds", "1-2",
+            "--output", str(output)]  # fmt: skip
+
+
+def test_a_stage_without_enough_memory_is_one_line(tmp_path):
+    done = subprocess.run(
+        synthesise_command(tmp_path / "latents.safetensors", N=10**9),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: out of memory: ")
+    assert line.endswith("; give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_errors_are_not_taken_for_want_of_memory():
+    def fail():
+        raise RuntimeError("shapes differ")
+
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        run_stage(fail)
+
+
+def test_sigterm_ends_a_long_training_at_once_and_leaves_nothing(tmp_path):
+    latents = tmp_path / "latents.safetensors"
+    subprocess.run(synthesise_command(latents), check=True, capture_output=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rarefeat.pretrain", "--study", "s", "--simulator", "reduced",
+         "--data", tiny_data().model_dump_json(by_alias=True),
+         "--training", tiny_training(T=10**8, eta=1e-3).model_dump_json(by_alias=True), "--arms", '[{"arm": "dense"}]',
+         "--sigma", "0.1", "--seeds", "1-2", "--latents", str(latents), "--encoders", str(tmp_path / "e.safetensors"),
+         "--trajectories", str(tmp_path / "t.parquet")],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "0%" in process.stderr.readline()  # training has begun
+    process.terminate()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1] == "error: ended by SIGTERM; run snakemake again"
+    assert list(tmp_path.iterdir()) == [latents]
+
+
+def test_a_job_whose_run_was_superseded_or_whose_shell_is_gone_writes_nothing(tmp_path):
+    lock, output = tmp_path / "lock", tmp_path / "latents.safetensors"
+    command = synthesise_command(output)
+    as_job = os.environ | {"RAREFEAT_LOCK": str(lock), "RAREFEAT_RUN": "run 1"}
+    lock.write_text("run 2")
+    done = subprocess.run(command, env=as_job, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {output} is not written: the snakemake that asked for it is gone\n"
+    assert list(tmp_path.iterdir()) == [lock]
+    lock.write_text("run 1")
+    subprocess.run(command, env=as_job, check=True)
+    output.unlink()
+    # A shell that is killed once the stage has begun, and before it writes.
+    script = f"""
+import os, signal
+import pyarrow
+from rarefeat import files
+os.kill(files.PARENT, signal.SIGKILL)
+while os.getppid() == files.PARENT:
+    pass
+files.write_table({str(output)!r}, pyarrow.table({{"a": [1]}}))
+"""
+    shell = subprocess.run(
+        ["bash", "-c", '"$0" -c "$1"; true', sys.executable, script], env=as_job, capture_output=True, text=True, check=False
+    )
+    assert shell.returncode == -signal.SIGKILL
+    assert "the snakemake that asked for it is gone" in shell.stderr
+    assert not output.exists()
+
+
+def test_a_folder_is_taken_once_and_cleared_of_what_killed_writers_left(tmp_path):
+    folder = tmp_path / "results"
+    take(folder)
+    write_table(folder / "tables" / "t.parquet", pa.table({"a": [1]}))
+    left = folder / "tables" / f".t.parquet.{os.getpid()}.tmp.parquet"
+    left.write_bytes(b"half")
+    # Another folder of results below this one, with a writer at work.
+    take(folder / "quick")
+    written = folder / "quick" / left.name
+    written.write_bytes(b"half")
+    with pytest.raises(RarefeatError, match=f"results is in use by another snakemake, process {os.getpid()} on "):
+        in_another_process(folder)
+    assert left.exists()
+    take(folder)
+    assert not left.exists()
+    assert written.exists()
+    assert read_table(folder / "tables" / "t.parquet").num_rows == 1
+
+
+def in_another_process(folder: Path) -> None:
+    script = f"from rarefeat.command import run\nfrom rarefeat.results_folder import take\nrun(lambda: take({str(folder)!r}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RarefeatError(done.stderr)
+
+
+def test_files_from_the_future_are_dated_before_now_in_their_order(tmp_path):
+    now = time.time_ns()
+    dates = {"old": now - 10**12, "late": now + 9 * 10**12, "later": now + 10**13, "as late": now + 9 * 10**12}
+    for name, date in dates.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, ns=(date, date))
+    take(tmp_path)
+    after = {name: (tmp_path / name).stat().st_mtime for name in dates}
+    assert after["old"] < after["late"] == after["as late"] < after["later"] <= time.time()
+    assert abs(after["old"] - dates["old"] / 1e9) < 1e-3
+    assert after["late"] > now / 1e9 - 1
