@@ -88,11 +88,9 @@ rule aggregate_cross_check:
     resources:
         mem_mb=2000,
         runtime=10,
-    params:
-        study=STUDIES["direct"].model_dump_json(by_alias=True),
     shell:
-        "python -m rarefeat.cross_check --reduced {input.reduced:q} --direct {input.direct:q} --study {params.study:q}"
-        " --output {output:q} 2>&1 | tee {log:q}"
+        "python -m rarefeat.cross_check --reduced {input.reduced:q} --direct {input.direct:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
 
 
 # Commit, machine and date: made when a product is, and read by nothing.
@@ -107,8 +105,10 @@ rule provenance:
     resources:
         mem_mb=1000,
         runtime=5,
+    params:
+        results=RESULTS,
     shell:
-        "python -m rarefeat.provenance {input.products:q} --output {output:q} 2>&1 | tee {log:q}"
+        "python -m rarefeat.provenance record {params.results:q} 2>&1 | tee {log:q}"
 
 
 # The measured summary, for people.

@@ -76,7 +76,10 @@ rule one_step:
 # Every claim with its verdict.
 rule claims:
     input:
-        tables=CLAIMS_TABLES,
+        tables=[
+            f"{RESULTS}/tables/{name}.parquet"
+            for name in KNOWN["tables/claims.parquet"].tables
+        ],
         code=code("claims.table"),
     output:
         f"{RESULTS}/tables/claims.parquet",
@@ -151,9 +154,4 @@ rule map_claims:
 
 rule all_claims:
     input:
-        f"{RESULTS}/tables/claims.parquet",
-        expand(
-            f"{RESULTS}/figures/claims_{{group}}.png",
-            group=CLAIMS_GROUPS,
-        ),
-        expand(f"{RESULTS}/figures/claims_map_{{map}}.png", map=CLAIMS_MAPS),
+        [f"{RESULTS}/{path}" for path, product in KNOWN.items() if product.claims],

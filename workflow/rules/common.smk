@@ -8,7 +8,6 @@ import sys
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from rarefeat import figures
 from rarefeat.config import parse as typed
 from rarefeat.figures import (
     AUGMENTATION_FIGURES,
@@ -18,8 +17,9 @@ from rarefeat.figures import (
     FIGURES,
 )
 from rarefeat.files import RarefeatError, read_table
-from rarefeat.provenance import sources
+from rarefeat.provenance import products
 from rarefeat.sizes import trained_points
+from rarefeat.sources import sources
 
 min_version("9.19")
 
@@ -36,29 +36,15 @@ container: "docker://python:3.11-slim"
 
 
 def checked_config():
-    """The typed config; one line for what is wrong with it."""
+    """The typed config and its products; one line for what is wrong with it."""
     try:
         checked = typed(config)
+        return checked, products(checked)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
-    if missing := set(figures.STUDIES) - set(checked.studies):
-        raise WorkflowError(
-            f"config: studies.{min(missing)} is missing; the figures need it"
-        )
-    needed = {item.block for item in FIGURES.values() if item.block}
-    if missing := needed - set(checked.studies["paper"].grid):
-        raise WorkflowError(
-            f"config: studies.paper.grid.{min(missing)} is missing; the figures show it"
-        )
-    mapped = {name for _, studies in CLAIMS_MAPS.values() for name in studies}
-    if missing := mapped - set(checked.claims.studies):
-        raise WorkflowError(
-            f"config: claims.studies.{min(missing)} is missing; a map of the claims shows it"
-        )
-    return checked
 
 
-CONFIG = checked_config()
+CONFIG, KNOWN = checked_config()
 RESULTS = CONFIG.results
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
 STUDIES = (
@@ -77,46 +63,8 @@ POINTS = {
     for point in study.points()
 }
 
-TABLES = [
-    *expand(
-        f"{RESULTS}/tables/{{study}}_{{table}}.parquet",
-        study=CONFIG.studies,
-        table=["grid", "summary", "trends", "trajectories"],
-    ),
-    *expand(f"{RESULTS}/tables/{{table}}.parquet", table=AUGMENTATION_TABLES),
-    *expand(
-        f"{RESULTS}/tables/longtail{{table}}.parquet",
-        table=["", "_classes", "_summary", "_trajectories"],
-    ),
-    f"{RESULTS}/tables/alignment_heatmap.parquet",
-    f"{RESULTS}/tables/cross_check.parquet",
-    *expand(
-        f"{RESULTS}/tables/{{table}}.parquet",
-        table=["lucky_sets", "scaling", "scaling_exponents"],
-    ),
-]
-CLAIMS_TABLES = [
-    f"{RESULTS}/tables/paper_grid.parquet",
-    f"{RESULTS}/tables/scaling_exponents.parquet",
-    f"{RESULTS}/tables/longtail.parquet",
-    f"{RESULTS}/tables/augmentation.parquet",
-    *[
-        f"{RESULTS}/tables/{name}_{kind}.parquet"
-        for kind, names in CONFIG.claims.tables().items()
-        for name in names
-    ],
-]
 PRODUCTS = [
-    *TABLES,
-    *expand(
-        f"{RESULTS}/figures/{{figure}}.{{suffix}}",
-        figure=[
-            *FIGURES,
-            *AUGMENTATION_FIGURES,
-            *(f"longtail_{study}" for study in IMAGES),
-        ],
-        suffix=["pdf", "png"],
-    ),
+    *[f"{RESULTS}/{path}" for path, product in KNOWN.items() if not product.claims],
     f"{RESULTS}/table2.md",
     f"{RESULTS}/summary.md",
 ]
