@@ -1,6 +1,7 @@
 """Small helpers of the unit tests: configs in one line, and the draws of a step through the public functions."""
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -28,6 +29,17 @@ ARMS = {
 
 def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def some_damage(content: bytes, flips: int) -> Iterator[bytes]:
+    """A file's content with a bit turned over at places spread over it, and cut off at some of them; the ends among them."""
+    for i in range(flips):
+        at = i * (len(content) - 1) // (flips - 1)
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << i % 8
+        yield bytes(damaged)
+        if i % 5 == 0:
+            yield content[:at]
 
 
 def tiny_data(**changes) -> Data:

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
-from rarefeat.files import RarefeatError, read_table, replacing, write_table
+from rarefeat.files import DamagedError, RarefeatError, read_table, replacing, write_table
 from rarefeat.tensors import read_tensors, write_tensors
 
 
@@ -81,6 +82,52 @@ def test_a_truncated_file_is_one_line_that_names_it(tmp_path, keep):
         with pytest.raises(RarefeatError, match=rf"cannot read .*{path.name}.*delete it") as caught:
             read(path)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["table", "tensors"])
+def test_no_damage_goes_unseen(tmp_path, kind):
+    """Every byte of a small file, one bit of it turned over, and every length below the whole."""
+    path = tmp_path / "file"
+    if kind == "table":
+        write_table(path, pa.table({"a": [1.5, None, 3.0], "b": ["x", "y", "y"]}), {"rarefeat.seeds": "1-2"})
+    else:
+        write_tensors(path, {"w": torch.arange(6.0), "b": torch.ones(2, dtype=torch.int8)})
+    content = path.read_bytes()
+    read = read_table if kind == "table" else lambda path: read_tensors(path, "w", "b")
+    for at, byte in enumerate(content):
+        flipped = content[:at] + bytes([byte ^ 1 << at % 8]) + content[at + 1 :]
+        for damaged in (flipped, content[:at]):
+            path.write_bytes(damaged)
+            with pytest.raises(DamagedError, match=r"cannot read .*/file: it is damaged.*; delete it and run snakemake again"):
+                read(path)
+    path.write_bytes(content + b"0")
+    with pytest.raises(DamagedError):
+        read(path)
+    path.write_bytes(content)
+    read(path)
+
+
+def test_a_file_of_other_software_is_refused(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parquet")
+    with pytest.raises(DamagedError, match=r"t\.parquet"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_the_same_content_has_the_same_bytes(tmp_path):
+    for name in ("one", "two"):
+        write_table(tmp_path / f"{name}.parquet", pa.table({"a": [1, 2]}), {"rarefeat.seeds": "1-2"})
+        write_tensors(tmp_path / f"{name}.safetensors", {"w": torch.ones(2), "b": torch.zeros(1)})
+    for suffix in ("parquet", "safetensors"):
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+    # A table that was read and is written again is sealed anew.
+    write_table(tmp_path / "two.parquet", read_table(tmp_path / "one.parquet").slice(1))
+    assert read_table(tmp_path / "two.parquet").to_pydict() == {"a": [2]}
+
+
+def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path):
+    with pytest.raises(RarefeatError, match=r"cannot read .*absent: No such file or directory$") as caught:
+        read_table(tmp_path / "absent")
+    assert not isinstance(caught.value, DamagedError)
 
 
 def test_a_missing_tensor_is_named(tmp_path):

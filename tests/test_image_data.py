@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from conftest import some_damage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from rarefeat.files import RarefeatError
-from rarefeat.images.datasets import read_images
+from rarefeat.images.datasets import content_hash, read_images
 from rarefeat.images.fetch import fetch
 from rarefeat.images.sections import ImageData
 from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
@@ -357,6 +358,52 @@ def test_damaged_batches(tmp_path):
     assert "absent is no folder" in absent
     (tmp_path / "test_batch").write_bytes(b"")
     assert f"{tmp_path} lacks data_batch_1" in refused(read_images, data)
+
+
+def with_sha256(data: ImageData) -> ImageData:
+    return data.model_copy(update={"sha256": content_hash(read_images(data))})
+
+
+def test_other_images_than_those_of_the_hash_are_refused(tmp_path):
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE))
+    data = with_sha256(ImageData(format="cifar_batches", folder=str(tmp_path)))
+    read_images(data)
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE[::-1]))
+    assert f"data.sha256: the images and labels in {tmp_path} have " in refused(read_images, data)
+
+
+@pytest.mark.parametrize("form", ["archive", "folder", "parquet"])
+def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, form):
+    """gzip keeps a checksum of its own; what has none needs data.sha256."""
+    data = ImageData(format="cifar_parquet" if form == "parquet" else "cifar_batches", folder=str(tmp_path))
+    batches = cifar10_batches(IMAGES, TWELVE)
+    match form:
+        case "archive":
+            path = tmp_path / "cifar-10-python.tar.gz"
+            write_archive(path, "cifar-10-batches-py", batches)
+        case "folder":
+            path = tmp_path / "data_batch_2"
+            for name, content in batches.items():
+                (tmp_path / name).write_bytes(content)
+        case "parquet":
+            path = tmp_path / "train-0.parquet"
+            for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
+                write_parquet(tmp_path / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
+    whole = read_images(data)
+    if form != "archive":
+        data = with_sha256(data)
+    content = path.read_bytes()
+    refusals = []
+    for damaged in some_damage(content, 150):
+        path.write_bytes(damaged)
+        try:
+            found = read_images(data)
+        except RarefeatError as error:
+            refusals.append(str(error))
+        else:
+            assert all(torch.equal(found[name], tensor) for name, tensor in whole.items())
+    assert len(refusals) > 50
+    assert all(str(tmp_path) in said and "\n" not in said for said in refusals)
 
 
 @pytest.mark.parametrize(

@@ -307,14 +307,22 @@ def test_a_finished_replica_is_not_trained_again(tmp_path, monkeypatch):
     assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
 
 
-def test_a_checkpoint_of_another_config_or_a_damaged_one_is_refused(tmp_path):
+def test_a_checkpoint_of_another_config_is_refused(tmp_path):
     trained(tmp_path, ARMS["dense"])
     with pytest.raises(RarefeatError, match="checkpoint of another config, other images or other code; delete it"):
         trained(tmp_path, ARMS["dense"], identity=1)
+
+
+def test_a_damaged_checkpoint_neither_stops_a_training_nor_changes_it(tmp_path, capsys):
+    first, records = trained(tmp_path, ARMS["unmasked"])
     path = tmp_path / "checkpoint.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(RarefeatError, match=r"cannot read .*checkpoint.safetensors"):
-        trained(tmp_path, ARMS["dense"])
+    whole = path.read_bytes()
+    for damaged in (whole[:-100], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        path.write_bytes(damaged)
+        again, same = trained(tmp_path, ARMS["unmasked"])
+        assert same == records
+        assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
+        assert f"{path} is damaged; starting at the first step" in capsys.readouterr().err
 
 
 def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_path):

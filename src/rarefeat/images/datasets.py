@@ -1,10 +1,13 @@
 """Stage 1 of the image studies: the pixels and labels of a data set in one file, whatever form it is distributed in."""
 
 import argparse
+import gzip
+import hashlib
 import io
 import itertools
 import pickle
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -41,7 +44,8 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
         listed (), how many of the last training images are those of data.pretrain_list.
 
     Raises:
-        RarefeatError: files are missing, damaged or of another form, or the labels are not 0 to K - 1.
+        RarefeatError: files are missing, damaged or of another form, the labels are not 0 to K - 1, or what was read is not
+            what data.sha256 says.
     """
     train, test = READERS[data.format](data)
     present = np.unique(train.labels).tolist()
@@ -66,7 +70,21 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
     sides, test_sides = (tuple(tensors[name].shape[2:]) for name in ("train", "test"))
     if test_sides != sides:
         raise RarefeatError(f"{test.source}: {_pixels(test_sides)}, but the training images have {_pixels(sides)}")
+    if data.sha256 and (found := content_hash(tensors)) != data.sha256:
+        raise RarefeatError(
+            f"data.sha256: the images and labels in {data.folder or train.source} have {found}; replace damaged files, or set "
+            "data.sha256 to this hash"
+        )
     return tensors
+
+
+def content_hash(tensors: dict[str, Tensor]) -> str:
+    """Of images and labels, whatever form they were distributed in."""
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        hashed.update(f"{name} {list(tensor.shape)}".encode())
+        hashed.update(tensor.contiguous().numpy())
+    return hashed.hexdigest()
 
 
 def _listed(labels: list[int]) -> str:
@@ -189,11 +207,13 @@ def _contents(place: Path, names: tuple[str, ...]) -> dict[str, bytes]:
             contents = {name: (place / name).read_bytes() for name in names if (place / name).is_file()}
         else:
             contents = {}
-            with tarfile.open(place, "r|gz") as archive:
+            with gzip.open(place) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
                 for member in archive:
                     name = Path(member.name).name
                     if member.isfile() and name in names:
                         contents[name] = archive.extractfile(member).read()
+                while unpacked.read(2**20):  # gzip looks at its checksum when it comes to the end
+                    pass
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise _damaged(place, error, "download it again, as `make fetch` does") from error
     if missing := [name for name in names if name not in contents]:
@@ -250,7 +270,7 @@ def _cifar_parquet(data: ImageData) -> tuple[Part, Part]:
 def _parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
     """Encoded images with what messages call them, and labels (n,), of one file."""
     try:
-        table = pq.ParquetFile(path).read()
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, error, "download it again") from error
     names = table.column_names
@@ -322,7 +342,9 @@ def main() -> None:
     parser.add_argument("--data", type=section(ImageData), required=True, help="the section `data`, as YAML or JSON")
     parser.add_argument("--output", required=True, help="safetensors file to write")
     args = parser.parse_args()
-    write_tensors(args.output, read_images(args.data))
+    tensors = read_images(args.data)
+    write_tensors(args.output, tensors)
+    print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

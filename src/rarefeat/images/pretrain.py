@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import math
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch.func import functional_call
 
 from rarefeat.command import progress, run, section, seed_range
 from rarefeat.core.randomness import generator
-from rarefeat.files import RarefeatError, write_table
+from rarefeat.files import DamagedError, RarefeatError, write_table
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import Weights, arm_loss, masks_of
 from rarefeat.images.evaluation import alignment, knn_predict, uniformity
@@ -26,6 +27,7 @@ from rarefeat.sources import digest, sources
 from rarefeat.tensors import read_tensors, write_tensors
 
 RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy")
+NO_RECORDS = torch.zeros(0, 1 + len(RECORDED), dtype=torch.float64)
 NEIGHBOURS = 5
 
 
@@ -119,7 +121,7 @@ def pretrain_images(
     momentum = {"momentum": training.momentum, "weight_decay": training.weight_decay}
     optimiser = {"sgd": torch.optim.SGD, "lars": Lars}[training.optimiser](weights.values(), lr=training.lr, **momentum)
     per_epoch = len(epoch_batches(study, seed, 0, len(images), training.batch))
-    first, masks, records = 0, {}, torch.zeros(0, 1 + len(RECORDED), dtype=torch.float64)
+    first, masks, records = 0, {}, NO_RECORDS
     if checkpoint.exists():
         first, masks, records = restore(checkpoint, identity, weights, optimiser, arm)
 
@@ -200,21 +202,30 @@ def save(
 def restore(
     path: Path, identity: Tensor, weights: Weights, optimiser: torch.optim.Optimizer, arm: ImageArm
 ) -> tuple[int, Weights, Tensor]:
-    """Put a checkpoint's state back; the step to go on with, the masks and the records.
+    """Put a checkpoint's state back; the step to go on with, the masks and the records. A damaged one is as good as none.
 
     Raises:
-        RarefeatError: for a damaged file, and for one of another config, other images or other code.
+        RarefeatError: for a checkpoint of another config, other images or other code.
     """
-    found, step, records = read_tensors(path, "identity", "step", "records")
-    if not torch.equal(found, identity):
-        raise RarefeatError(f"{path} is a checkpoint of another config, other images or other code; delete it to start anew")
     masked = list(masks_of(weights, arm))
+    parts = [("weight", weights), ("momentum", weights), ("mask", masked)]
+    try:
+        (found,) = read_tensors(path, "identity")
+        if not torch.equal(found, identity):
+            raise RarefeatError(
+                f"{path} is a checkpoint of another config, other images or other code; delete it to start anew"
+            )
+        names = [f"{part}/{name}" for part, of in parts for name in of]
+        step, records, *tensors = read_tensors(path, "step", "records", *names)
+    except DamagedError:
+        print(f"{path} is damaged; starting at the first step", file=sys.stderr)
+        return 0, {}, NO_RECORDS
+    state = dict(zip(names, tensors, strict=True))
     with torch.no_grad():
         for name, weight in weights.items():
-            value, momentum = read_tensors(path, f"weight/{name}", f"momentum/{name}")
-            weight.copy_(value)
-            optimiser.state[weight]["momentum_buffer"] = momentum.to(weight)
-    masks = {name: read_tensors(path, f"mask/{name}")[0].to(weights[name].device) for name in masked}
+            weight.copy_(state[f"weight/{name}"])
+            optimiser.state[weight]["momentum_buffer"] = state[f"momentum/{name}"].to(weight)
+    masks = {name: state[f"mask/{name}"].to(weights[name].device) for name in masked}
     return int(step), masks, records
 
 

@@ -34,6 +34,11 @@ class ImageData(Section):
     )
     classes: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="labels to keep; empty for all")
     index_files: IndexFiles | None = Field(default=None, description="lists of a published benchmark")
+    sha256: str = Field(
+        default="",
+        pattern="^([0-9a-f]{64})?$",
+        description="of all images and labels as the log of image_data states it; empty to take any",
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> "ImageData":
