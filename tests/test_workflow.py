@@ -140,10 +140,10 @@ def test_one_more_eps_min_runs_its_own_point_and_what_aggregates_them(finished, 
     more = tmp_path / "more.yaml"
     more.write_text(yaml.safe_dump({"studies": {"neighbour": {"grid": {"arms": {"eps_min": [0.2, 0.6, 1.0]}}}}}))
     jobs = planned(finished, configs=("config/quick.yaml", str(more)))
-    # One more point; the neighbour's tables, the one figure that shows them, and the summary.
+    # One more point; the neighbour's tables, the one figure that shows them, the summary, and their pages.
     assert jobs == {
         "synthesise": 1, "pretrain": 1, "probe": 1, "aggregate_grid": 1, "aggregate_trajectories": 1, "plot": 1,
-        "summarise": 1, "provenance": 1,
+        "summarise": 1, "tables_page": 1, "text_page": 1, "run_times": 1, "provenance": 1,
     }  # fmt: skip
 
 

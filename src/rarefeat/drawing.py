@@ -1,13 +1,13 @@
 """How every figure is written, apart from what it shows."""
 
-import io
+import json
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from rarefeat.files import replacing
-from rarefeat.metadata import made_from, png_with, sealed, text_of
+from rarefeat.files import BLANK, SEAL, replacing, seal
+from rarefeat.metadata import KEY, made_from
 
 mpl.use("agg")
 
@@ -17,11 +17,12 @@ def save(figure: Figure, outputs: list[Path], kind: str, tables: list[Path]) -> 
 
     No date in the file: the same tables give the same bytes.
     """
-    text = text_of(made_from(kind, {}, tables))
+    text = json.dumps(made_from(kind, {}, tables))
     for output in outputs:
-        metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else None
-        image = io.BytesIO()
-        figure.savefig(image, format=output.suffix[1:], dpi=200, bbox_inches="tight", metadata=metadata)
-        content = png_with(image.getvalue(), text) if output.suffix == ".png" else sealed(image.getvalue())
+        metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
         with replacing(output) as temporary:
-            temporary.write_bytes(content)
+            figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+            # After the end of either format, where readers do not look.
+            with open(temporary, "ab") as file:
+                file.write(f"\n%{SEAL}: {BLANK}\n".encode())
+            seal(temporary)

@@ -1,7 +1,7 @@
 """What a table or figure carries in its own metadata: the config, seeds, code, tables, packages and machine that made it.
 
 One JSON text, under the key `rarefeat` of a Parquet file or a PNG, and in a PDF's Keywords. It holds no date, so that the same
-machine gives the same bytes; its last entry is a hash of the whole file, so that damage or a change by hand shows.
+machine gives the same bytes. Like tables, figures are sealed (files.py), so that damage or a change by hand shows.
 """
 
 import functools
@@ -10,8 +10,6 @@ import importlib.metadata
 import json
 import platform
 import re
-import struct
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from PIL import Image
 
-from rarefeat.files import RarefeatError, replacing, unreadable
+from rarefeat.files import RarefeatError, verify, write_table
 from rarefeat.sections import Section
 from rarefeat.sources import digest, sources
 
@@ -49,10 +48,6 @@ STAGES = {
     "claims_map": ("claims.maps",),
 }
 KEY = "rarefeat"
-SEAL = b'"sha256": "'
-DIGITS = 64
-PNG = b"\x89PNG\r\n\x1a\n"
-PNG_END = struct.pack(">I", 0) + b"IEND" + struct.pack(">I", zlib.crc32(b"IEND"))
 
 
 @functools.cache
@@ -120,66 +115,27 @@ def file_hash(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def text_of(found: dict[str, Any]) -> str:
-    """The text that goes into a file's metadata, with zeros in place of the seal."""
-    return json.dumps({KEY: found, "sha256": "0" * DIGITS})
-
-
-def position(data: bytes) -> int:
-    """Where the seal's digits begin; ValueError where there is none."""
-    return data.rindex(SEAL) + len(SEAL)
-
-
-def seal(data: bytes) -> bytes:
-    """Hash of a file but for the seal itself, and for the end of a PNG: the check sum there depends on it."""
-    at = position(data)
-    end = -4 - len(PNG_END) if data.startswith(PNG) else None
-    return hashlib.sha256(data[:at] + data[at + DIGITS : end]).hexdigest().encode()
-
-
-def sealed(data: bytes) -> bytes:
-    """The file with its hash in place of the zeros."""
-    at = position(data)
-    return data[:at] + seal(data) + data[at + DIGITS :]
-
-
-def png_with(image: bytes, text: str) -> bytes:
-    """A PNG with a sealed text chunk before its end."""
-    content = f"{KEY}\0{text}".encode("ascii")
-    checked = sealed(image[: -len(PNG_END)] + struct.pack(">I", len(content)) + b"tEXt" + content + b"\0" * 4 + PNG_END)
-    body = checked[: -4 - len(PNG_END)]
-    return body + struct.pack(">I", zlib.crc32(body[-len(content) - 4 :])) + PNG_END
-
-
 def write_product(path: str | Path, table: pd.DataFrame, found: dict[str, Any]) -> None:
-    """Write a table with its origin in the file's own key-value metadata."""
-    rows = pa.Table.from_pandas(table, preserve_index=False)
-    with replacing(path) as temporary:
-        with pq.ParquetWriter(temporary, rows.schema, compression="zstd") as writer:
-            writer.write_table(rows)
-            writer.add_key_value_metadata({KEY: text_of(found)})
-        temporary.write_bytes(sealed(temporary.read_bytes()))
-
-
-def read_sealed(path: str | Path) -> tuple[dict[str, Any], bool]:
-    """The origin in a table's or figure's metadata, and whether the file is as it was written; RarefeatError without one."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    try:
-        at = position(data)
-        text = data[data.rindex(f'{{"{KEY}": {{'.encode(), 0, at) : at + DIGITS] + b'"}'
-        if data.startswith(b"%PDF"):
-            text = re.sub(rb"\\(.)", rb"\1", text)
-        return json.loads(text)[KEY], data[at : at + DIGITS] == seal(data)
-    except ValueError as error:
-        raise RarefeatError(f"{path} has no metadata of this workflow") from error
+    """Write a table with its origin."""
+    write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps(found)})
 
 
 def read_origin(path: str | Path) -> dict[str, Any]:
-    """The origin in a table's metadata; RarefeatError where it has none or the file has been changed since."""
-    found, whole = read_sealed(path)
-    if not whole:
-        raise RarefeatError(f"{path} is damaged or was changed by hand; delete it and run snakemake again")
-    return found
+    """The origin in the metadata of a table or figure; RarefeatError where it is damaged or was changed by hand."""
+    path = Path(path)
+    if path.suffix not in {".parquet", ".png", ".pdf"}:
+        raise RarefeatError(f"{path} is neither a table, .parquet, nor a figure, .png or .pdf")
+    verify(path)
+    try:
+        match path.suffix:
+            case ".parquet":
+                text = pq.read_schema(path).metadata[KEY.encode()]
+            case ".png":
+                with Image.open(path) as image:
+                    text = image.text[KEY]
+            case _:
+                (text,) = re.findall(rb"/Keywords \((.*)\)", path.read_bytes())
+                text = re.sub(rb"\\(.)", rb"\1", text)
+        return json.loads(text)
+    except (KeyError, ValueError, TypeError) as error:
+        raise RarefeatError(f"{path} has no metadata of this workflow") from error

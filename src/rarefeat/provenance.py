@@ -15,7 +15,7 @@ from rarefeat.command import run
 from rarefeat.config import Config, load
 from rarefeat.figures import AUGMENTATION_FIGURES, AUGMENTATION_TABLES, CLAIMS_GROUPS, CLAIMS_MAPS, FIGURES, STUDIES
 from rarefeat.files import RarefeatError, replacing
-from rarefeat.metadata import file_hash, machine, origin, packages, read_sealed
+from rarefeat.metadata import file_hash, machine, origin, packages, read_origin
 from rarefeat.sections import Section
 from rarefeat.sources import PACKAGE, digest
 
@@ -152,13 +152,11 @@ def verify(results: Path, config: Config) -> list[Line]:
             lines += [Line("missing", path)] if claims or not known[path].claims else []
             continue
         try:
-            found, whole = read_sealed(results / path)
-        except RarefeatError:
-            lines.append(Line("damaged", path, "it has no metadata of this workflow"))
+            found = read_origin(results / path)
+        except RarefeatError as error:
+            lines.append(Line("damaged", path, str(error)))
             continue
-        if not whole:
-            lines.append(Line("damaged", path, "its content is not what was written"))
-        elif reasons := stale(found, now):
+        if reasons := stale(found, now):
             lines.append(Line("stale", path, "; ".join(reasons)))
         else:
             lines.append(Line("current", path, elsewhere(found, now)))
@@ -204,7 +202,7 @@ def record(results: Path) -> dict[str, Any]:
     for path in there(results):
         entries[path] = {"sha256": file_hash(results / path)}
         try:
-            found, _ = read_sealed(results / path)
+            found = read_origin(results / path)
         except RarefeatError:
             continue
         # Values are named by their hash, as many products share them.
@@ -235,8 +233,7 @@ def main() -> None:
     three.add_argument("file", type=Path)
     args = parser.parse_args()
     if args.command == "show":
-        found, whole = read_sealed(args.file)
-        print(json.dumps(found | {"whole": whole}, indent=2))
+        print(json.dumps(read_origin(args.file), indent=2))
         return
     if not args.results.is_dir():
         raise RarefeatError(f"{args.results} is no folder")

@@ -106,7 +106,7 @@ rule provenance:
         mem_mb=1000,
         runtime=5,
     params:
-        results=RESULTS,
+        results=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
         "python -m rarefeat.provenance record {params.results:q} 2>&1 | tee {log:q}"
 
@@ -132,11 +132,7 @@ rule summarise:
         ],
         code=code("summarise"),
     output:
-        report(
-            f"{RESULTS}/summary.md",
-            caption="../report/summary.rst",
-            category="Summary",
-        ),
+        f"{RESULTS}/summary.md",
     log:
         f"{RESULTS}/logs/summarise.log",
     threads: 1

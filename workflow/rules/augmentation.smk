@@ -66,7 +66,11 @@ rule plot_augmentation:
         report(
             f"{RESULTS}/figures/{{augmentation_figure}}.png",
             caption="../report/augmentation.rst",
-            category="Augmentation",
+            category="Figures",
+            labels=lambda wildcards: {
+                "study": "augmentation",
+                "figure": wildcards.augmentation_figure.removeprefix("augmentation_"),
+            },
         ),
         f"{RESULTS}/figures/{{augmentation_figure}}.pdf",
     log:

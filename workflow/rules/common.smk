@@ -6,8 +6,10 @@ import re
 import sys
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
 
+from rarefeat.browse import PAGES
 from rarefeat.config import parse as typed
 from rarefeat.figures import (
     AUGMENTATION_FIGURES,
@@ -68,6 +70,8 @@ PRODUCTS = [
     f"{RESULTS}/table2.md",
     f"{RESULTS}/summary.md",
 ]
+# Markdown that the report shows.
+TEXTS = {"summary": "trends of the figures", "table2": "Table 2"}
 
 
 wildcard_constraints:
@@ -76,6 +80,8 @@ wildcard_constraints:
     augmentation_figure="|".join(AUGMENTATION_FIGURES),
     group="|".join(CLAIMS_GROUPS),
     map="|".join(CLAIMS_MAPS),
+    page="|".join(PAGES),
+    text="|".join(TEXTS),
     eps_min=r"[0-9.e-]+",
     sigma=r"[0-9.e-]+",
     block=r"\d+-\d+",
@@ -178,3 +184,14 @@ def image_cells(kind):
         for rho, split, arm in study.cells()
         for block in study.blocks()
     ]
+
+
+def benchmarks(wildcards):
+    """The benchmarks of each rule as a regular expression, as JSON; only when a job is made are all rules known."""
+    return json.dumps(
+        {
+            made.name: regex_from_filepattern(made.benchmark)
+            for made in workflow.rules
+            if made.benchmark
+        }
+    )
