@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims fetch quick test test-cluster test-faults check docs publish lint venv clean
+.PHONY: paper claims report fetch quick test test-cluster test-faults test-browser check docs publish lint venv clean
 
 paper: venv
 	$(SNAKEMAKE)
@@ -15,6 +15,13 @@ paper: venv
 # Every claim of the theory, on studies of its own and the results of `make paper`.
 claims: venv
 	$(SNAKEMAKE) all_claims
+	$(BIN)/python -m rarefeat.provenance record results
+
+# One page of everything that is there, the claims too where they were made: results/report.html.
+CLAIMS_MADE = $(wildcard results/tables/claims.parquet)
+report: venv
+	$(SNAKEMAKE) --forcerun run_times -- all $(if $(CLAIMS_MADE),all_claims)
+	$(SNAKEMAKE) --report results/report.html -- all $(if $(CLAIMS_MADE),all_claims)
 
 # CIFAR from its official address, for the studies of config/cifar10.yaml and config/cifar100.yaml.
 fetch: venv
@@ -34,6 +41,11 @@ test-cluster: venv
 # Whole runs of the workflow under faults: docs/faults.md.
 test-faults: venv
 	$(BIN)/pytest -m faults
+
+# The report of the quick grid in Chromium, which is installed where that is allowed.
+test-browser: venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,browser]'
+	$(BIN)/pytest -m browser
 
 # A fresh run of the small grid against the committed reference.
 check: venv

@@ -10,8 +10,8 @@ import pyarrow as pa
 from rarefeat.command import run, section
 from rarefeat.config import Study
 from rarefeat.core.statistics import student_interval
-from rarefeat.files import read_table, write_table
-from rarefeat.provenance import table_metadata
+from rarefeat.files import read_table
+from rarefeat.metadata import made_from, write_product
 from rarefeat.sections import Arm
 from rarefeat.tables import ARM, KEYS, METRICS, checked
 
@@ -88,7 +88,6 @@ def main() -> None:
         case "grid":
             grid = grid_table([read_table(args.points / path) for path in study.paths(study.points(), "parquet")])
             tables = [grid, summary_table(grid), trends_table(grid, study)]
-            stages = ["synthesise", "pretrain", "probe", "aggregate"]
         case "trajectories":
             parts = [
                 read_table(args.points / path).to_pandas().assign(eps_min=point.eps_min, sigma=point.sigma)
@@ -98,10 +97,11 @@ def main() -> None:
             ]
             table = pd.concat(parts, ignore_index=True).sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True)
             tables = [checked("trajectories", table)]
-            stages = ["synthesise", "pretrain", "aggregate"]
 
+    name = Path(args.output[0]).stem.removesuffix(f"_{args.table}")
+    found = made_from(args.table, {name: study})
     for output, table in zip(args.output, tables, strict=True):
-        write_table(output, pa.Table.from_pandas(table, preserve_index=False), table_metadata(study, *stages))
+        write_product(output, table, found)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,12 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
 from rarefeat.command import run, section
 from rarefeat.config import Point, Study
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.simulators import make_simulator
-from rarefeat.files import write_table
-from rarefeat.provenance import table_metadata
+from rarefeat.metadata import made_from, write_product
 from rarefeat.tables import checked
 from rarefeat.tensors import read_tensors
 
@@ -46,8 +44,7 @@ def main() -> None:
         for encoder, seeds in zip(study.paths([point], "safetensors"), study.blocks().values(), strict=True)
     ]
     table = checked("heatmap", pd.concat(parts, ignore_index=True))
-    metadata = table_metadata(study, "synthesise", "pretrain", "alignment_map")
-    write_table(args.output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+    write_product(args.output, table, made_from("alignment_heatmap", {"heatmap": study}))
 
 
 if __name__ == "__main__":

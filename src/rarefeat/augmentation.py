@@ -35,9 +35,9 @@ from rarefeat.core.sparse_coding import activation_probability, frequencies, lat
 from rarefeat.core.views import Pairs
 from rarefeat.figures import AUGMENTATION_TABLES
 from rarefeat.files import read_table, write_table
+from rarefeat.metadata import made_from, write_product
 from rarefeat.pretrain import log_spaced
 from rarefeat.probe import target
-from rarefeat.provenance import table_metadata
 from rarefeat.sections import Arm
 from rarefeat.tables import SCHEMAS, checked
 from rarefeat.tensors import read_tensors
@@ -190,14 +190,14 @@ def main() -> None:
         part.add_argument("--output", type=Path, required=True, help="folder for the tables")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    metadata = {}
     if args.command == "measure":
-        found = measure(args.study, args.encoders, args.supervised, args.labels, args.tests, args.gradients)
+        sizes = args.labels, args.tests, args.gradients
+        for name, table in measure(args.study, args.encoders, args.supervised, *sizes).items():
+            write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False))
     else:
-        found = tables(args.augmentation, args.folder)
-        metadata = table_metadata(args.augmentation, "synthesise", "pretrain", "augmentation")
-    for name, table in found.items():
-        write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False), metadata)
+        found = made_from("augmentation", {"augmentation": args.augmentation})
+        for name, table in tables(args.augmentation, args.folder).items():
+            write_product(args.output / f"{name}.parquet", table, found)
 
 
 if __name__ == "__main__":

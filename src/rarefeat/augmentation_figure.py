@@ -191,7 +191,8 @@ def main() -> None:
     parser.add_argument("--tables", nargs=4, type=Path, required=True, help="those of AUGMENTATION_TABLES, in order")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
     args = parser.parse_args()
-    save(DRAWN[args.figure](*(read_table(path).to_pandas() for path in args.tables)), args.output)
+    figure = DRAWN[args.figure](*(read_table(path).to_pandas() for path in args.tables))
+    save(figure, args.output, "augmentation_figure", args.tables)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,12 @@ import argparse
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from scipy.stats import mannwhitneyu, ttest_ind
 
-from rarefeat.command import run, section
-from rarefeat.config import Study
+from rarefeat.command import run
 from rarefeat.core.statistics import holm
-from rarefeat.files import read_table, write_table
-from rarefeat.provenance import table_metadata
+from rarefeat.files import read_table
+from rarefeat.metadata import made_from, write_product
 from rarefeat.tables import KEYS, METRICS, checked
 
 # Written before the first run: the chance of one false alarm or more in the whole table.
@@ -55,12 +53,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reduced", required=True, help="grid table of the study under the reduced simulator")
     parser.add_argument("--direct", required=True, help="grid table of the study under the direct simulator")
-    parser.add_argument("--study", type=section(Study), required=True, help="the latter study, as YAML or JSON")
     parser.add_argument("--output", required=True, help="Parquet file to write")
     args = parser.parse_args()
     table = cross_check_table(*(read_table(path).to_pandas() for path in (args.reduced, args.direct)))
-    metadata = table_metadata(args.study, "synthesise", "pretrain", "probe", "aggregate", "cross_check")
-    write_table(args.output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+    write_product(args.output, table, made_from("cross_check", {}, [args.reduced, args.direct]))
 
 
 if __name__ == "__main__":

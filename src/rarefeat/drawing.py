@@ -1,18 +1,28 @@
 """How every figure is written, apart from what it shows."""
 
+import json
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from rarefeat.files import replacing
+from rarefeat.files import BLANK, SEAL, replacing, seal
+from rarefeat.metadata import KEY, made_from
 
 mpl.use("agg")
 
 
-def save(figure: Figure, outputs: list[Path]) -> None:
-    """Write a figure in the format of each suffix; no date in the file: the same tables give the same bytes."""
+def save(figure: Figure, outputs: list[Path], kind: str, tables: list[Path]) -> None:
+    """Write a figure of a kind, drawn from tables, in the format of each suffix, with its origin in the file's own metadata.
+
+    No date in the file: the same tables give the same bytes.
+    """
+    text = json.dumps(made_from(kind, {}, tables))
     for output in outputs:
-        metadata = {"CreationDate": None} if output.suffix == ".pdf" else None
+        metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
         with replacing(output) as temporary:
             figure.savefig(temporary, dpi=200, bbox_inches="tight", metadata=metadata)
+            # After the end of either format, where readers do not look.
+            with open(temporary, "ab") as file:
+                file.write(f"\n%{SEAL}: {BLANK}\n".encode())
+            seal(temporary)

@@ -4,7 +4,6 @@ import argparse
 import math
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from scipy.special import betaincinv, ndtri
 from torch import Tensor
@@ -12,8 +11,7 @@ from torch import Tensor
 from rarefeat.command import progress, run, section
 from rarefeat.config import Scaling
 from rarefeat.core.randomness import generator
-from rarefeat.files import write_table
-from rarefeat.provenance import table_metadata
+from rarefeat.metadata import made_from, write_product
 from rarefeat.sizes import GAMMA
 from rarefeat.tables import checked
 
@@ -86,7 +84,7 @@ def main() -> None:
     numbers = sorted({*scaling.d, *scaling.trained_d})
     parts = [lucky_sets_table(d, sorted(scaling.ratio), scaling.neurons) for d in numbers]
     table = checked("lucky_sets", pd.concat(parts, ignore_index=True))
-    write_table(args.output, pa.Table.from_pandas(table, preserve_index=False), table_metadata(scaling, "lucky_sets"))
+    write_product(args.output, table, made_from("lucky_sets", {"scaling": scaling}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import math
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -14,9 +13,9 @@ from rarefeat.config import Study
 from rarefeat.core.neurons import ALIGNED, PURE, lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.theory import stage1_growth
-from rarefeat.files import RarefeatError, write_table
+from rarefeat.files import RarefeatError
+from rarefeat.metadata import made_from, write_product
 from rarefeat.pretrain import log_spaced
-from rarefeat.provenance import table_metadata
 from rarefeat.sections import Data, Training
 from rarefeat.sizes import GAMMA
 from rarefeat.tables import MILESTONES, checked
@@ -162,8 +161,9 @@ def main() -> None:
     if not study.training.history:
         raise RarefeatError("training.history must be true for the milestones of a study")
     table = milestone_rows(study, args.encoders)
-    metadata = table_metadata(study, "synthesise", "pretrain", "milestones")
-    write_table(args.output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+    name = Path(args.output).stem.removesuffix("_milestones")
+    found = made_from("milestones", {name: study})
+    write_product(args.output, table, found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -24,8 +23,7 @@ from rarefeat.core.pruning import oracle_mask
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, frequencies, latent_pairs
-from rarefeat.files import write_table
-from rarefeat.provenance import table_metadata
+from rarefeat.metadata import made_from, write_product
 from rarefeat.sections import Data, Training
 from rarefeat.tables import checked
 from rarefeat.tensors import read_tensors
@@ -144,8 +142,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Parquet file to write")
     args = parser.parse_args()
     table = one_step_rows(args.study, args.encoders)
-    metadata = table_metadata(args.study, "synthesise", "pretrain", "one_step")
-    write_table(args.output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+    name = Path(args.output).stem.removesuffix("_one_step")
+    found = made_from("one_step", {name: args.study})
+    write_product(args.output, table, found)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -15,9 +14,8 @@ from rarefeat.command import run, section
 from rarefeat.config import Study
 from rarefeat.core.neurons import ALIGNED
 from rarefeat.core.statistics import student_interval
-from rarefeat.files import write_table
+from rarefeat.metadata import made_from, write_product
 from rarefeat.pretrain import log_spaced
-from rarefeat.provenance import table_metadata
 from rarefeat.tables import checked
 from rarefeat.tensors import read_tensors
 
@@ -62,8 +60,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Parquet file to write")
     args = parser.parse_args()
     table = overlap_rows(args.study, args.encoders)
-    metadata = table_metadata(args.study, "synthesise", "pretrain", "overlap")
-    write_table(args.output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+    name = Path(args.output).stem.removesuffix("_overlap")
+    found = made_from("overlap", {name: args.study})
+    write_product(args.output, table, found)
 
 
 if __name__ == "__main__":

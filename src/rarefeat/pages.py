@@ -108,8 +108,8 @@ def tables_page() -> str:
         "# Tables",
         "",
         "Rendered from `src/rarefeat/tables.py` by `make docs`; a test keeps them in step. All files lie in `results/tables/`,",
-        "for the small grid in `results/quick/tables/`. A file's own metadata holds content hashes of its config and code, and",
-        "its seeds. `{study}` is `paper`, or another study of the config. The unit 1 marks what is dimensionless.",
+        "for the small grid in `results/quick/tables/`. A file's own metadata says what made it ([report.md](report.md)).",
+        "`{study}` is `paper`, or another study of the config. The unit 1 marks what is dimensionless.",
     ]
     for name, (file, rows) in FILES.items():
         lines += ["", f"## {file}", "", f"{rows[0].upper()}{rows[1:]}.", ""]

@@ -344,7 +344,7 @@ def main() -> None:
     sns.set_theme(context="paper", style="ticks", rc={"axes.spines.top": False, "axes.spines.right": False})
     figure = draw(args.figure, [read_table(path).to_pandas() for path in args.tables], args.block)
     figure.tight_layout()
-    save(figure, args.output)
+    save(figure, args.output, "figure", args.tables)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
@@ -14,8 +13,8 @@ from rarefeat.config import Point, Scaling, Study
 from rarefeat.core.neurons import PURE, absolute_cosines, lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.files import RarefeatError, read_table, write_table
-from rarefeat.provenance import table_metadata
+from rarefeat.files import RarefeatError, read_table
+from rarefeat.metadata import made_from, write_product
 from rarefeat.sizes import GAMMA, bounds, trained_points
 from rarefeat.tables import SCHEMAS, checked
 from rarefeat.tensors import read_tensors
@@ -168,9 +167,9 @@ def main() -> None:
     scaling: Scaling = args.scaling
     lucky_sets = read_table(args.lucky_sets).to_pandas()
     trained = scaling_table(scaling, lucky_sets, args.encoders)
-    metadata = table_metadata(scaling, "lucky_sets", "synthesise", "pretrain", "scaling")
+    found = made_from("scaling", {"scaling": scaling}, [args.lucky_sets])
     for output, table in zip(args.output, (trained, exponents_table(lucky_sets, trained)), strict=True):
-        write_table(output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+        write_product(output, table, found)
 
 
 if __name__ == "__main__":

@@ -88,11 +88,9 @@ rule aggregate_cross_check:
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
-    params:
-        study=STUDIES["direct"].model_dump_json(by_alias=True),
     shell:
-        "python -m rarefeat.cross_check --reduced {input.reduced:q} --direct {input.direct:q} --study {params.study:q}"
-        " --output {output:q} 2>&1 | tee {log:q}"
+        "python -m rarefeat.cross_check --reduced {input.reduced:q} --direct {input.direct:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
 
 
 # Commit, machine and date: made when a product is, and read by nothing.
@@ -107,8 +105,10 @@ rule provenance:
     resources:
         mem_mb=growing(1000),
         runtime=growing(5),
+    params:
+        results=lambda wildcards, output: os.path.dirname(output[0]),
     shell:
-        "python -m rarefeat.provenance {input.products:q} --output {output:q} 2>&1 | tee {log:q}"
+        "python -m rarefeat.provenance record {params.results:q} 2>&1 | tee {log:q}"
 
 
 # The measured summary, for people.
@@ -132,11 +132,7 @@ rule summarise:
         ],
         code=code("summarise"),
     output:
-        report(
-            f"{RESULTS}/summary.md",
-            caption="../report/summary.rst",
-            category="Summary",
-        ),
+        f"{RESULTS}/summary.md",
     log:
         f"{RESULTS}/logs/summarise.log",
     threads: 1

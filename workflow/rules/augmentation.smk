@@ -103,7 +103,11 @@ rule plot_augmentation:
         report(
             f"{RESULTS}/figures/{{augmentation_figure}}.png",
             caption="../report/augmentation.rst",
-            category="Augmentation",
+            category="Figures",
+            labels=lambda wildcards: {
+                "study": "augmentation",
+                "figure": wildcards.augmentation_figure.removeprefix("augmentation_"),
+            },
         ),
         f"{RESULTS}/figures/{{augmentation_figure}}.pdf",
     log:
@@ -194,8 +198,9 @@ rule plot_image_views:
     output:
         report(
             f"{RESULTS}/figures/augmentation_images.png",
-            caption="../report/augmentation.rst",
-            category="Augmentation",
+            caption="../report/image_views.rst",
+            category="Figures",
+            labels={"study": "augmentation", "figure": "images"},
         ),
         f"{RESULTS}/figures/augmentation_images.pdf",
     log:

@@ -76,15 +76,14 @@ rule one_step:
 # Every claim with its verdict.
 rule claims:
     input:
-        tables=CLAIMS_TABLES,
+        tables=[
+            f"{RESULTS}/tables/{name}.parquet"
+            for name in KNOWN["tables/claims.parquet"].tables
+        ],
         code=code("claims.table"),
     output:
         f"{RESULTS}/tables/claims.parquet",
-        report(
-            f"{RESULTS}/claims.md",
-            caption="../report/claims.rst",
-            category="Claims",
-        ),
+        f"{RESULTS}/claims.md",
     log:
         f"{RESULTS}/logs/claims/claims.log",
     benchmark:
@@ -109,7 +108,15 @@ rule plot_claims:
         table=f"{RESULTS}/tables/claims.parquet",
         code=code("claims.figure"),
     output:
-        f"{RESULTS}/figures/claims_{{group}}.png",
+        report(
+            f"{RESULTS}/figures/claims_{{group}}.png",
+            caption="../report/claims_figure.rst",
+            category="Claims",
+            labels=lambda wildcards: {
+                "part": wildcards.group.replace("_", " "),
+                "kind": "figure",
+            },
+        ),
         f"{RESULTS}/figures/claims_{{group}}.pdf",
     log:
         f"{RESULTS}/logs/plot/claims_{{group}}.log",
@@ -132,7 +139,12 @@ rule map_claims:
         ],
         code=code("claims.maps"),
     output:
-        f"{RESULTS}/figures/claims_map_{{map}}.png",
+        report(
+            f"{RESULTS}/figures/claims_map_{{map}}.png",
+            caption="../report/claims_map.rst",
+            category="Claims",
+            labels={"part": "{map}", "kind": "map"},
+        ),
         f"{RESULTS}/figures/claims_map_{{map}}.pdf",
     log:
         f"{RESULTS}/logs/plot/claims_map_{{map}}.log",
@@ -151,9 +163,5 @@ rule map_claims:
 
 rule all_claims:
     input:
-        f"{RESULTS}/tables/claims.parquet",
-        expand(
-            f"{RESULTS}/figures/claims_{{group}}.png",
-            group=CLAIMS_GROUPS,
-        ),
-        expand(f"{RESULTS}/figures/claims_map_{{map}}.png", map=CLAIMS_MAPS),
+        [f"{RESULTS}/{path}" for path, product in KNOWN.items() if product.claims],
+        f"{RESULTS}/pages/claims.html",

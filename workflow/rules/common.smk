@@ -6,9 +6,10 @@ import re
 import sys
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
 
-from rarefeat import figures
+from rarefeat.browse import PAGES
 from rarefeat.config import parse as typed
 from rarefeat.figures import (
     AUGMENTATION_FIGURES,
@@ -19,9 +20,10 @@ from rarefeat.figures import (
     IMAGE_VIEWS_TABLES,
 )
 from rarefeat.files import RarefeatError, read_table
-from rarefeat.provenance import sources
+from rarefeat.provenance import products
 from rarefeat.results_folder import take
 from rarefeat.sizes import trained_points
+from rarefeat.sources import sources
 
 min_version("9.19")
 
@@ -35,29 +37,15 @@ container: "docker://python:3.11-slim"
 
 
 def checked_config():
-    """The typed config; one line for what is wrong with it."""
+    """The typed config and its products; one line for what is wrong with it."""
     try:
         checked = typed(config)
+        return checked, products(checked)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
-    if missing := set(figures.STUDIES) - set(checked.studies):
-        raise WorkflowError(
-            f"config: studies.{min(missing)} is missing; the figures need it"
-        )
-    needed = {item.block for item in FIGURES.values() if item.block}
-    if missing := needed - set(checked.studies["paper"].grid):
-        raise WorkflowError(
-            f"config: studies.paper.grid.{min(missing)} is missing; the figures show it"
-        )
-    mapped = {name for _, studies in CLAIMS_MAPS.values() for name in studies}
-    if missing := mapped - set(checked.claims.studies):
-        raise WorkflowError(
-            f"config: claims.studies.{min(missing)} is missing; a map of the claims shows it"
-        )
-    return checked
 
 
-CONFIG = checked_config()
+CONFIG, KNOWN = checked_config()
 RESULTS = CONFIG.results
 # A job knows its run (results_folder.py), so that it writes nothing once another one is in charge.
 shell.prefix(
@@ -94,53 +82,13 @@ POINTS = {
     for point in study.points()
 }
 
-TABLES = [
-    *expand(
-        f"{RESULTS}/tables/{{study}}_{{table}}.parquet",
-        study=CONFIG.studies,
-        table=["grid", "summary", "trends", "trajectories"],
-    ),
-    *expand(
-        f"{RESULTS}/tables/{{table}}.parquet",
-        table=[*AUGMENTATION_TABLES, *IMAGE_VIEWS_TABLES],
-    ),
-    *expand(
-        f"{RESULTS}/tables/longtail{{table}}.parquet",
-        table=["", "_classes", "_summary", "_trajectories"],
-    ),
-    f"{RESULTS}/tables/alignment_heatmap.parquet",
-    f"{RESULTS}/tables/cross_check.parquet",
-    *expand(
-        f"{RESULTS}/tables/{{table}}.parquet",
-        table=["lucky_sets", "scaling", "scaling_exponents"],
-    ),
-]
-CLAIMS_TABLES = [
-    f"{RESULTS}/tables/paper_grid.parquet",
-    f"{RESULTS}/tables/scaling_exponents.parquet",
-    f"{RESULTS}/tables/longtail.parquet",
-    f"{RESULTS}/tables/augmentation.parquet",
-    *[
-        f"{RESULTS}/tables/{name}_{kind}.parquet"
-        for kind, names in CONFIG.claims.tables().items()
-        for name in names
-    ],
-]
 PRODUCTS = [
-    *TABLES,
-    *expand(
-        f"{RESULTS}/figures/{{figure}}.{{suffix}}",
-        figure=[
-            *FIGURES,
-            *AUGMENTATION_FIGURES,
-            "augmentation_images",
-            *(f"longtail_{study}" for study in CONFIG.images),
-        ],
-        suffix=["pdf", "png"],
-    ),
+    *[f"{RESULTS}/{path}" for path, product in KNOWN.items() if not product.claims],
     f"{RESULTS}/table2.md",
     f"{RESULTS}/summary.md",
 ]
+# Markdown that the report shows.
+TEXTS = {"summary": "trends of the figures", "table2": "Table 2"}
 
 
 wildcard_constraints:
@@ -149,6 +97,8 @@ wildcard_constraints:
     augmentation_figure="|".join(AUGMENTATION_FIGURES),
     group="|".join(CLAIMS_GROUPS),
     map="|".join(CLAIMS_MAPS),
+    page="|".join(PAGES),
+    text="|".join(TEXTS),
     eps_min=r"[0-9.e-]+",
     sigma=r"[0-9.e-]+",
     block=r"\d+-\d+",
@@ -261,3 +211,14 @@ def image_cells(kind, studies, suffix="parquet"):
         for rho, split, arm in study.cells()
         for block in study.blocks()
     ]
+
+
+def benchmarks(wildcards):
+    """The benchmarks of each rule as a regular expression, as JSON; only when a job is made are all rules known."""
+    return json.dumps(
+        {
+            made.name: regex_from_filepattern(made.benchmark)
+            for made in workflow.rules
+            if made.benchmark
+        }
+    )

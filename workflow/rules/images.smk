@@ -121,11 +121,7 @@ rule aggregate_images:
         f"{RESULTS}/tables/longtail_classes.parquet",
         f"{RESULTS}/tables/longtail_summary.parquet",
         f"{RESULTS}/tables/longtail_trajectories.parquet",
-        report(
-            f"{RESULTS}/table2.md",
-            caption="../report/table2.rst",
-            category="Long-tailed images",
-        ),
+        f"{RESULTS}/table2.md",
     log:
         f"{RESULTS}/logs/images/table.log",
     benchmark:
@@ -157,7 +153,8 @@ rule plot_images:
         report(
             f"{RESULTS}/figures/longtail_{{image_study}}.png",
             caption="../report/longtail.rst",
-            category="Long-tailed images",
+            category="Figures",
+            labels={"study": "long-tailed images", "figure": "{image_study}"},
         ),
         f"{RESULTS}/figures/longtail_{{image_study}}.pdf",
     log:

@@ -11,6 +11,10 @@ rule plot:
             f"{RESULTS}/figures/{{figure}}.png",
             caption="../report/figure.rst",
             category="Figures",
+            labels=lambda wildcards: {
+                "study": "imbalance and pruning",
+                "figure": wildcards.figure.replace("_", " "),
+            },
         ),
         f"{RESULTS}/figures/{{figure}}.pdf",
     log:

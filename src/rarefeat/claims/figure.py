@@ -76,7 +76,7 @@ def main() -> None:
     args = parser.parse_args()
     figure = draw(read_table(args.table).to_pandas(), args.group)
     figure.tight_layout()
-    save(figure, args.output)
+    save(figure, args.output, "claims_figure", [args.table])
 
 
 if __name__ == "__main__":

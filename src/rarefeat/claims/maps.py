@@ -129,7 +129,7 @@ def main() -> None:
     kind = CLAIMS_MAPS[args.map][0]
     tables = {path.name.removesuffix(f"_{kind}.parquet"): read_table(path).to_pandas() for path in args.tables}
     figure = {"phase": phase, "pruning": pruning, "overlap": overlap}[args.map](args.claims, tables)
-    save(figure, args.output)
+    save(figure, args.output, "claims_map", args.tables)
 
 
 if __name__ == "__main__":

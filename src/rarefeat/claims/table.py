@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
 from rarefeat.claims import (
     convergence,
@@ -21,9 +20,9 @@ from rarefeat.claims.claim import LEVEL, Measured, claims_table, overall
 from rarefeat.claims.evidence import Evidence
 from rarefeat.command import run, section
 from rarefeat.config import Augmentation, Claims, Study
-from rarefeat.files import read_table, replacing, write_table
+from rarefeat.files import read_table, replacing
+from rarefeat.metadata import made_from, write_product
 from rarefeat.pages import row
-from rarefeat.provenance import table_metadata
 from rarefeat.tables import VERDICTS
 
 # Maps of claims.maps, by the group that they stand with.
@@ -139,22 +138,22 @@ def main() -> None:
     parser.add_argument("--output", required=True, nargs=2, help="Parquet file and Markdown page to write")
     args = parser.parse_args()
 
-    def named(kind: str) -> dict[str, pd.DataFrame]:
-        found = {name: args.tables / f"{name}_{kind}.parquet" for name in args.claims.tables()[kind]}
-        return {name: read_table(path).to_pandas() for name, path in found.items()}
+    tables: list[Path] = []
+
+    def named(name: str) -> pd.DataFrame:
+        tables.append(args.tables / f"{name}.parquet")
+        return read_table(tables[-1]).to_pandas()
 
     evidence = Evidence(
-        milestones=named("milestones"),
-        trajectories=named("trajectories"),
-        one_step=named("one_step"),
-        grid=read_table(args.tables / "paper_grid.parquet").to_pandas(),
-        exponents=read_table(args.tables / "scaling_exponents.parquet").to_pandas(),
-        longtail=read_table(args.tables / "longtail.parquet").to_pandas(),
-        augmentation=read_table(args.tables / "augmentation.parquet").to_pandas(),
+        **{kind: {name: named(f"{name}_{kind}") for name in names} for kind, names in args.claims.tables().items()},
+        grid=named("paper_grid"),
+        exponents=named("scaling_exponents"),
+        longtail=named("longtail"),
+        augmentation=named("augmentation"),
     )
     table = claims_table(measure(evidence, args.claims, args.paper, args.augmentation))
-    metadata = table_metadata(args.claims, "synthesise", "pretrain", "milestones", "one_step", "aggregate", "claims.table")
-    write_table(args.output[0], pa.Table.from_pandas(table, preserve_index=False), metadata)
+    parts = {"claims": args.claims, "paper": args.paper, "augmentation": args.augmentation}
+    write_product(args.output[0], table, made_from("claims", parts, tables))
     with replacing(args.output[1]) as temporary:
         temporary.write_text(page(table, args.claims))
 

@@ -84,8 +84,9 @@ def main() -> None:
     parser.add_argument("--trajectories", type=Path, required=True, help="the table longtail_trajectories")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
     args = parser.parse_args()
-    tables = [read_table(path).to_pandas() for path in (args.summary, args.trajectories)]
-    save(draw(*(table[table["dataset"] == args.study] for table in tables)), args.output)
+    paths = [args.summary, args.trajectories]
+    tables = [read_table(path).to_pandas() for path in paths]
+    save(draw(*(table[table["dataset"] == args.study] for table in tables)), args.output, "images_figure", paths)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from rarefeat.images.contrast import Weights, arm_loss, masks_of
 from rarefeat.images.evaluation import alignment, knn_predict, uniformity
 from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
 from rarefeat.images.sections import Augmentation, ImageArm, ImageTraining, Network
-from rarefeat.provenance import digest, sources
 from rarefeat.sections import Section
+from rarefeat.sources import digest, sources
 from rarefeat.tensors import read_tensors, write_tensors
 
 RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy")

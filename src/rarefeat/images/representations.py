@@ -22,8 +22,7 @@ from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
 from rarefeat.images.network import Encoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.images.sections import Augmentation, ImageStudy
-from rarefeat.provenance import table_metadata
-from rarefeat.sections import Section
+from rarefeat.metadata import made_from, write_product
 from rarefeat.tables import SCHEMAS, checked
 from rarefeat.tensors import read_tensors
 
@@ -125,12 +124,6 @@ def tables(studies: dict[str, ImageStudy], folder: Path) -> dict[str, pd.DataFra
     return gathered
 
 
-class ImageStudies(Section):
-    """What the tables are made from."""
-
-    studies: dict[str, ImageStudy]
-
-
 def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -148,7 +141,6 @@ def main() -> None:
         part.add_argument("--output", type=Path, required=True, help="folder for the tables")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    metadata = {}
     if args.command == "measure":
         study: ImageStudy = args.study
         names = ("train", "train_labels", "test", "test_labels")
@@ -162,12 +154,12 @@ def main() -> None:
                 encoder.load_state_dict(
                     dict(zip(state, read_tensors(path, *(f"{seed}/{name}" for name in state)), strict=True))
                 )
-        found = measure(study, args.draws, images, pools, encoders)
+        for name, table in measure(study, args.draws, images, pools, encoders).items():
+            write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False))
     else:
-        found = tables(args.studies, args.folder)
-        metadata = table_metadata(ImageStudies(studies=args.studies), "images.pretrain", "images.representations")
-    for name, table in found.items():
-        write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False), metadata)
+        found = made_from("image_views", args.studies)
+        for name, table in tables(args.studies, args.folder).items():
+            write_product(args.output / f"{name}.parquet", table, found)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,8 @@ def main() -> None:
     parser.add_argument("--tables", nargs=3, type=Path, required=True, help="augmentation_images, _units and _embedding")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write, the format from their suffix")
     args = parser.parse_args()
-    save(draw(args.kinds, *(read_table(path).to_pandas() for path in args.tables)), args.output)
+    figure = draw(args.kinds, *(read_table(path).to_pandas() for path in args.tables))
+    save(figure, args.output, "image_views_figure", args.tables)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
 
 from rarefeat.aggregate import PAIRED, paired_interval
 from rarefeat.command import run, section
 from rarefeat.core.statistics import student_interval
-from rarefeat.files import read_table, replacing, write_table
+from rarefeat.files import read_table, replacing
 from rarefeat.images.evaluation import group_metrics
 from rarefeat.images.published import TABLE_2
 from rarefeat.images.sections import ImageArm, ImageStudy
+from rarefeat.metadata import made_from, write_product
 from rarefeat.pages import row
-from rarefeat.provenance import digest, sources
 from rarefeat.tables import GROUPS, IMAGE_KEYS, PROBES, SCHEMAS, checked
 
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
@@ -129,14 +128,9 @@ def main() -> None:
     longtail = longtail_table(classes, studies)
     summary = summary_table(longtail)
     trajectories = ordered("longtail_trajectories", gathered(studies, args.folder, "trajectories"))
-    stages = "images.datasets", "images.splits", "images.pretrain", "images.probe", "images.table"
-    config = "".join(f"{name}{study.model_dump_json(exclude={'seeds_per_block'})}" for name, study in studies.items())
-    metadata = {
-        "rarefeat.config_sha256": digest(config.encode()),
-        "rarefeat.code_sha256": digest(*(path.read_bytes() for path in sources(*stages))),
-    }
+    found = made_from("images", studies)
     for output, table in zip(args.output, (longtail, classes, summary, trajectories), strict=False):
-        write_table(output, pa.Table.from_pandas(table, preserve_index=False), metadata)
+        write_product(output, table, found)
     with replacing(args.output[-1]) as temporary:
         temporary.write_text(page(longtail, summary, studies))
 
