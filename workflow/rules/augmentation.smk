@@ -1,13 +1,6 @@
 # What the two views of a pair make an encoder learn: one study at a time, then all of them in one table.
 
 
-def supervised_of(wildcards):
-    """The supervised encoders, for a study that has their draws."""
-    if CONFIG.augmentation.like_supervised(wildcards.study):
-        return [f"{RESULTS}/augmentation/supervised.safetensors"]
-    return []
-
-
 rule supervise:
     input:
         code=code("supervise"),

@@ -167,6 +167,13 @@ def encoders_of(wildcards):
     return f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.safetensors"
 
 
+def supervised_of(wildcards):
+    """The supervised encoders, for a study that has their draws."""
+    if CONFIG.augmentation.like_supervised(wildcards.study):
+        return [f"{RESULTS}/augmentation/supervised.safetensors"]
+    return []
+
+
 def study_of(wildcards):
     return STUDIES[wildcards.study].model_dump_json(by_alias=True)
 
