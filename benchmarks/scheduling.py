@@ -53,7 +53,7 @@ def throughput(name: str, jobs: int, command: str, options: list[str]) -> None:
         folder = Path(scratch)
         (folder / "Snakefile").write_text(SNAKEFILE.format(jobs=jobs, command=command))
         clock, core, _ = timed([*SNAKEMAKE, *options], folder)
-    print(f"| {name} | {jobs} | {clock:.1f} | {jobs / clock:.1f} | {core / jobs:.3f} |", flush=True)
+    print(f"| {name} | {jobs} | {clock:.1f} | {jobs / clock:.2g} | {core / jobs:.3f} |", flush=True)
 
 
 def plan(name: str, seeds_per_block: int) -> None:
