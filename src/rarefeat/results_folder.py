@@ -67,7 +67,7 @@ def locked(descriptor: int) -> bool:
 def redate(folder: Path) -> None:
     """Date files from the future, of a clock that was set back, just before now, in their order.
 
-    Such a file would look newer than what is made of other parameters from now on, and what is made of it always out of date.
+    Such a file would look newer than what is made of other parameters from now on, and Snakemake refuses what is made of it.
     """
     now, dates = time.time_ns(), {}
     for path in within(folder):
