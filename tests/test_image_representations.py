@@ -1,12 +1,14 @@
 """What units and features of an image network are made to do by the kind of augmentation."""
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from conftest import seeded
 
 from rarefeat.config import load
 from rarefeat.figures import IMAGE_VIEWS_TABLES
+from rarefeat.files import write_table
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.representations import PLAIN, firing_rates, invariance, measure, tables
@@ -56,7 +58,7 @@ def test_every_kind_is_measured_gathered_and_drawn(digits, tmp_path):
         found = measure(study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders)
         (tmp_path / name).mkdir()
         for table, part in found.items():
-            part.to_parquet(tmp_path / name / f"{table}.parquet")
+            write_table(tmp_path / name / f"{table}.parquet", pa.Table.from_pandas(part, preserve_index=False))
     gathered = tables(kinds, tmp_path)
     assert tuple(gathered) == IMAGE_VIEWS_TABLES
     metrics = gathered["augmentation_images"]
