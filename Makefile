@@ -42,10 +42,11 @@ test-cluster: venv
 test-faults: venv
 	$(BIN)/pytest -m faults
 
-# The report of the quick grid in Chromium, which is installed where that is allowed.
+# The report of the quick grid in Chromium, which is installed where that is allowed. With another MARK, other tests beside it.
+MARK ?= browser
 test-browser: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,browser]'
-	$(BIN)/pytest -m browser
+	$(BIN)/pytest -m "$(MARK)"
 
 # A fresh run of the small grid against the committed reference.
 check: venv

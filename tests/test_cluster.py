@@ -19,7 +19,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 from one_node import CONFIG, NoSlurm, one_node
-from test_workflow import RESULTS, ROOT, copy_of_the_project, environment, snakemake
+from whole_project import RESULTS, ROOT, copy_of_the_project, environment, snakemake
 
 pytestmark = pytest.mark.cluster
 

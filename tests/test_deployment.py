@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import yaml
-from test_workflow import ROOT, planned
+from whole_project import ROOT, planned
 
 DEPLOYED = f"""
 configfile: "config/config.yaml"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from conftest import tiny_data, tiny_training
-from test_workflow import copy_of_the_project, environment, planned, run, snakemake
+from whole_project import copy_of_the_project, environment, planned, run, snakemake
 
 from rarefeat.command import run as run_stage
 from rarefeat.files import RarefeatError, read_table, verify, write_table

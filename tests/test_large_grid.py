@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 import yaml
-from test_workflow import ROOT, snakemake
+from whole_project import ROOT, snakemake
 
 pytestmark = pytest.mark.cluster
 

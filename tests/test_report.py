@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_browse import some_claims
-from test_workflow import RESULTS, finished, run  # noqa: F401
+from whole_project import RESULTS, run
 
 from rarefeat.browse import PAGES, ROWS, claims_page
 from rarefeat.files import read_table
@@ -30,7 +30,7 @@ FLAGS = [
 
 
 @pytest.fixture(scope="module")
-def report(finished, tmp_path_factory) -> Path:  # noqa: F811
+def report(finished, tmp_path_factory) -> Path:
     """The report of the quick grid, with planted claims, in a copy of the finished folder."""
     folder = Path(shutil.copytree(finished, tmp_path_factory.mktemp("report") / "project"))
     table = folder / RESULTS / "tables/claims.parquet"
