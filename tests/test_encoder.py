@@ -132,3 +132,8 @@ def test_pre_activations_see_the_coordinates_of_the_weights_and_no_others():
     bias = torch.full((2, 5), 0.3, dtype=torch.float64)
     torch.testing.assert_close(embed(x, weights, bias), embed(x, padded, bias))
     assert (embed(x, weights, bias) - embed(x[..., :4], weights, bias)).abs().max() > 0.01
+
+
+def test_one_token_attends_to_itself_alone():
+    tokens = torch.randn(2, 3, 1, 7, generator=seeded(1))
+    assert torch.equal(attend(tokens), attention(tokens) @ tokens)

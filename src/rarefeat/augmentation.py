@@ -136,10 +136,12 @@ def measure(
                                 {**own, "step": step, "metric": metric, "value": value}
                                 for step, value in zip(log_spaced(training.T), values_of.tolist(), strict=True)
                             ]
-                        if arm == DENSE and not data.views.colour:
+                        # At equal frequencies, as the paper has it.
+                        if arm == DENSE and point.eps_min == 1 and not data.views.colour:
                             found |= gradient_metrics(study, pairs, probability, point.sigma, seed, gradients)
                     final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in found.items()]
-                    for n in labels:
+                    # What masks do to a rare feature is seen in the neurons.
+                    for n in labels if arm == DENSE else []:
                         heads = head_metrics(embedded[:n], values[:n], embedded[-tests:], values[-tests:])
                         final += [{**keys, "labels": n, "metric": metric, "value": value} for metric, value in heads.items()]
     return dict(zip(AUGMENTATION_TABLES, map(pd.DataFrame, (final, course, neurons, embedding)), strict=True))
