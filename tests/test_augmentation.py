@@ -186,6 +186,8 @@ def test_labels_teach_features_that_a_head_reads_better_than_the_input():
     f = respond(pre_activations(x[None, :, None], weights[None]), bias[None])[0]
     errors = [head_metrics(part[:1000], values[:1000], part[1000:], values[1000:])["regression_error"] for part in (x, f)]
     assert errors[1] < 0.9 * errors[0]
+    with pytest.raises(RarefeatError, match=r"lower augmentation\.supervised\.lr"):
+        supervise(study, learning.model_copy(update={"steps": 20, "lr": 1e30}), 1.0, sigma, 1)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from rarefeat.figures import IMAGE_VIEWS_TABLES
 from rarefeat.files import write_table
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
-from rarefeat.images.representations import PLAIN, firing_rates, invariance, measure, tables
+from rarefeat.images.representations import PLAIN, firing_rates, invariance, measure
 from rarefeat.images.representations_figure import draw
 from rarefeat.images.sections import Augmentation, Network
+from rarefeat.tables import of_studies
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=4)
 
@@ -59,8 +60,7 @@ def test_every_kind_is_measured_gathered_and_drawn(digits, tmp_path):
         (tmp_path / name).mkdir()
         for table, part in found.items():
             write_table(tmp_path / name / f"{table}.parquet", pa.Table.from_pandas(part, preserve_index=False))
-    gathered = tables(kinds, tmp_path)
-    assert tuple(gathered) == IMAGE_VIEWS_TABLES
+    gathered = {name: of_studies(name, kinds, tmp_path) for name in IMAGE_VIEWS_TABLES}
     metrics = gathered["augmentation_images"]
     initial = metrics[metrics["network"] == "initial"].pivot_table(index=["seed", "metric"], columns="study", values="value")
     # Before training the kinds are the same network.

@@ -34,12 +34,12 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.views import Pairs
 from rarefeat.figures import AUGMENTATION_TABLES
-from rarefeat.files import read_table, write_table
+from rarefeat.files import write_table
 from rarefeat.metadata import made_from, write_product
 from rarefeat.pretrain import log_spaced
 from rarefeat.probe import target
 from rarefeat.sections import Arm
-from rarefeat.tables import SCHEMAS, checked
+from rarefeat.tables import of_studies
 from rarefeat.tensors import read_tensors
 
 DENSE = Arm(arm="dense")
@@ -163,17 +163,6 @@ def gradient_metrics(
     return found
 
 
-def tables(wanted: Augmentation, folder: Path) -> dict[str, pd.DataFrame]:
-    """Every study's rows in one table each, checked."""
-    gathered = {}
-    for name in AUGMENTATION_TABLES:
-        parts = [read_table(folder / study / f"{name}.parquet").to_pandas().assign(study=study) for study in wanted.studies]
-        schema = SCHEMAS[name]
-        table = pd.concat(parts, ignore_index=True)[list(schema.columns)]
-        gathered[name] = checked(name, table.sort_values(list(schema.unique), ignore_index=True))
-    return gathered
-
-
 def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -198,8 +187,8 @@ def main() -> None:
             write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False))
     else:
         found = made_from("augmentation", {"augmentation": args.augmentation})
-        for name, table in tables(args.augmentation, args.folder).items():
-            write_product(args.output / f"{name}.parquet", table, found)
+        for name in AUGMENTATION_TABLES:
+            write_product(args.output / f"{name}.parquet", of_studies(name, args.augmentation.studies, args.folder), found)
 
 
 if __name__ == "__main__":

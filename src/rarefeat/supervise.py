@@ -14,6 +14,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.views import Pairs
+from rarefeat.files import RarefeatError
 from rarefeat.probe import target
 from rarefeat.tensors import write_tensors
 
@@ -22,6 +23,9 @@ def supervise(study: Study, training: Supervised, eps_min: float, sigma: float, 
     """Weights (m, d1) and bias (m,) of one replica, trained with its linear head on fresh samples by Adam, the bias with them.
 
     The start W(0) is that of the contrastive training of the same seed.
+
+    Raises:
+        RarefeatError: for weights that are no longer finite.
     """
     data, m = study.data, study.training.m
     space = make_simulator("direct", study.draws, data.d, data.d1, m, [seed])
@@ -40,6 +44,10 @@ def supervise(study: Study, training: Supervised, eps_min: float, sigma: float, 
         optimiser.zero_grad()
         mse_loss(f @ head, z[:, 0] @ w_star).backward()
         optimiser.step()
+    if not weights.isfinite().all():
+        raise RarefeatError(
+            "the supervised training diverged: the weights are no longer finite; lower augmentation.supervised.lr"
+        )
     return weights.detach()[0], bias.detach()[0]
 
 

@@ -2,11 +2,14 @@
 
 # ruff: noqa: E501 - a definition reads best on its own line
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaErrors
 
-from rarefeat.files import RarefeatError
+from rarefeat.files import RarefeatError, read_table
 
 ARMS = ["dense", "pruned_neuron", "pruned_weight", "oracle", "initial", "ideal"]
 CORE = "imbalance_and_pruning"
@@ -719,3 +722,15 @@ def checked(name: str, table: pd.DataFrame) -> pd.DataFrame:
         ) from error
     except KeyError as error:
         raise RarefeatError(f"table {name}: {error.args[0]}") from error
+
+
+def ordered(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """A checked table in the order of its schema, sorted by its key."""
+    schema = SCHEMAS[name]
+    return checked(name, table[list(schema.columns)].sort_values(list(schema.unique), ignore_index=True))
+
+
+def of_studies(name: str, studies: Iterable[str], folder: Path) -> pd.DataFrame:
+    """The rows of every study in one table, from the file of that name in each study's folder."""
+    parts = [read_table(folder / study / f"{name}.parquet").to_pandas().assign(study=study) for study in studies]
+    return ordered(name, pd.concat(parts, ignore_index=True))

@@ -17,13 +17,13 @@ from rarefeat.augmentation_metrics import separation
 from rarefeat.command import run, section
 from rarefeat.core.randomness import generator
 from rarefeat.figures import IMAGE_VIEWS_TABLES
-from rarefeat.files import read_table, write_table
+from rarefeat.files import write_table
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
 from rarefeat.images.network import Encoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.images.sections import Augmentation, ImageStudy
 from rarefeat.metadata import made_from, write_product
-from rarefeat.tables import SCHEMAS, checked
+from rarefeat.tables import of_studies
 from rarefeat.tensors import read_tensors
 
 PLAIN = {"crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_probability": 0.0, "grey": 0.0, "blur": 0.0}
@@ -113,17 +113,6 @@ def measure(
     return dict(zip(IMAGE_VIEWS_TABLES, map(pd.DataFrame, (found, units, places)), strict=True))
 
 
-def tables(studies: dict[str, ImageStudy], folder: Path) -> dict[str, pd.DataFrame]:
-    """Every kind's rows in one table each, checked."""
-    gathered = {}
-    for name in IMAGE_VIEWS_TABLES:
-        parts = [read_table(folder / study / f"{name}.parquet").to_pandas().assign(study=study) for study in studies]
-        schema = SCHEMAS[name]
-        table = pd.concat(parts, ignore_index=True)[list(schema.columns)]
-        gathered[name] = checked(name, table.sort_values(list(schema.unique), ignore_index=True))
-    return gathered
-
-
 def main() -> None:
     """Command line of the stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -158,8 +147,8 @@ def main() -> None:
             write_table(args.output / f"{name}.parquet", pa.Table.from_pandas(table, preserve_index=False))
     else:
         found = made_from("image_views", args.studies)
-        for name, table in tables(args.studies, args.folder).items():
-            write_product(args.output / f"{name}.parquet", table, found)
+        for name in IMAGE_VIEWS_TABLES:
+            write_product(args.output / f"{name}.parquet", of_studies(name, args.studies, args.folder), found)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from rarefeat.images.published import TABLE_2
 from rarefeat.images.sections import ImageArm, ImageStudy
 from rarefeat.metadata import made_from, write_product
 from rarefeat.pages import row
-from rarefeat.tables import GROUPS, IMAGE_KEYS, PROBES, SCHEMAS, checked
+from rarefeat.tables import GROUPS, IMAGE_KEYS, PROBES, ordered
 
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 
@@ -32,12 +32,6 @@ def gathered(studies: dict[str, ImageStudy], folder: Path, kind: str) -> pd.Data
         for block in study.blocks()
     ]
     return pd.concat(parts, ignore_index=True)
-
-
-def ordered(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """A checked table in the order of its schema, sorted by its key."""
-    schema = SCHEMAS[name]
-    return checked(name, table[list(schema.columns)].sort_values(list(schema.unique), ignore_index=True))
 
 
 def longtail_table(classes: pd.DataFrame, studies: dict[str, ImageStudy]) -> pd.DataFrame:
