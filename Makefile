@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims report fetch quick test test-cluster test-faults test-browser check docs publish lint venv clean
+.PHONY: paper claims report fetch quick test test-cluster test-faults test-browser test-all check docs publish lint venv clean
 
 paper: venv
 	$(SNAKEMAKE)
@@ -42,11 +42,15 @@ test-cluster: venv
 test-faults: venv
 	$(BIN)/pytest -m faults
 
-# The report of the quick grid in Chromium, which is installed where that is allowed. With another MARK, other tests beside it.
-MARK ?= browser
+# The report of the quick grid in Chromium, which is installed where that is allowed.
 test-browser: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,browser]'
-	$(BIN)/pytest -m "$(MARK)"
+	$(BIN)/pytest -m browser
+
+# All of these at once, so that they share one run of the small grid.
+test-all: venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster,browser]'
+	$(BIN)/pytest -m ""
 
 # A fresh run of the small grid against the committed reference.
 check: venv

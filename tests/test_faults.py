@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from base64 import urlsafe_b64decode
 from collections import Counter
@@ -22,7 +23,7 @@ from whole_project import copy_of_the_project, environment, planned, run, snakem
 
 from rarefeat.command import run as run_stage
 from rarefeat.files import RarefeatError, read_table, verify, write_table
-from rarefeat.results_folder import take
+from rarefeat.results_folder import handle_in_a_thread, take
 
 # One point, two blocks of seeds: two jobs of each of three stages, and two that gather them.
 TINY = {
@@ -49,8 +50,11 @@ def make(folder: Path, *arguments: str, configs=CONFIGS) -> subprocess.Completed
     return run(folder, *arguments, "--rerun-incomplete", "--", *TABLES, configs=configs)
 
 
-def start(folder: Path, *arguments: str, configs=CONFIGS, **options) -> subprocess.Popen:
+def start(folder: Path, *arguments: str, configs=CONFIGS, script: str | None = None, **options) -> subprocess.Popen:
+    """Snakemake in a session of its own, or a script that takes its arguments."""
     command = snakemake(folder, *arguments, "--rerun-incomplete", "--", *TABLES, configs=configs)
+    if script:
+        command[1:3] = ["-c", script]
     log = open(folder / "snakemake.log", "a")  # noqa: SIM115
     return subprocess.Popen(
         command, cwd=folder, env=environment(folder), stdout=log, stderr=log, start_new_session=True, **options
@@ -345,18 +349,34 @@ def test_a_clock_that_jumps_loses_nothing_and_hides_nothing(project, reference, 
     assert planned(project, *TABLES, configs=CONFIGS) == {}
 
 
+# Snakemake, which gets a SIGTERM while it holds the lock of its scheduler.
+SELECTING = """
+import os, signal, sys
+from snakemake.cli import main
+from snakemake.scheduling.job_scheduler import JobScheduler
+update = JobScheduler.update_available_resources
+def interrupted(scheduler, jobs):
+    assert scheduler._lock.locked()
+    os.kill(os.getpid(), signal.SIGTERM)
+    update(scheduler, jobs)
+JobScheduler.update_available_resources = interrupted
+main(sys.argv[1:])
+"""
+
+
 @pytest.mark.faults
-@pytest.mark.parametrize("whom", ["snakemake", "all"])
+@pytest.mark.parametrize("whom", ["snakemake", "snakemake as it selects jobs", "all"])
 def test_sigterm_ends_a_run_in_order(reference, tmp_path, whom):
     folder = tiny(tmp_path)
-    process = start(folder)
-    running(process, "pretrain")
+    process = start(folder, script=SELECTING if "selects" in whom else None)
+    if "selects" not in whom:
+        running(process, "pretrain")
     begun = time.monotonic()
     if whom == "all":
         os.killpg(process.pid, signal.SIGTERM)
-    else:
+    elif whom == "snakemake":
         process.terminate()
-    assert process.wait(WAIT) != 0
+    assert process.wait(60) != 0
     print(f"SIGTERM to {whom}: {time.monotonic() - begun:.1f} s")
     for path in outputs(folder):
         verify(path)
@@ -367,6 +387,24 @@ def test_sigterm_ends_a_run_in_order(reference, tmp_path, whom):
     assert done.returncode == 0, done.stdout + done.stderr
     assert before == {path: path.stat().st_ino for path in before}
     assert finished_tables(folder) == finished_tables(reference)
+
+
+def test_a_handler_that_needs_what_the_interrupted_thread_holds_gets_it_in_the_end():
+    lock, handled = threading.Lock(), threading.Event()
+
+    def handler(number, frame):
+        with lock:
+            handled.set()
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        handle_in_a_thread(signal.SIGTERM)
+        with lock:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert not handled.wait(0.1)
+        assert handled.wait(10)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def synthesise_command(output: Path, **data) -> list[str]:

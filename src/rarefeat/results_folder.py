@@ -1,11 +1,13 @@
-"""What a run of the workflow does in its folder of results before the first job: one run at a time, no traces of lost ones."""
+"""What a run of the workflow does before the first job: take its folder of results, clear it of lost runs, see to its end."""
 
+import _thread
 import contextlib
 import datetime
 import errno
 import fcntl
 import os
 import platform
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,3 +81,15 @@ def redate(folder: Path) -> None:
         if date in mended:
             with contextlib.suppress(OSError):  # it is another user's, or gone
                 os.utime(path, ns=(mended[date], mended[date]))
+
+
+def handle_in_a_thread(number: int) -> None:
+    """Let the handler that a signal has now run in a thread of its own.
+
+    Snakemake's handler of SIGTERM takes a lock; where the signal interrupts the thread that holds it, during the selection of
+    jobs, both would wait for ever.
+    """
+    handler = signal.getsignal(number)
+    if callable(handler):
+        # Not threading.Thread, whose start takes locks as well.
+        signal.signal(number, lambda *received: _thread.start_new_thread(handler, received))

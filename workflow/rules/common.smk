@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sys
 
 from snakemake.exceptions import WorkflowError
@@ -21,7 +22,7 @@ from rarefeat.figures import (
 )
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import products
-from rarefeat.results_folder import take
+from rarefeat.results_folder import handle_in_a_thread, take
 from rarefeat.sizes import trained_points
 from rarefeat.sources import sources
 
@@ -59,6 +60,7 @@ onstart:
         take(RESULTS)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
+    handle_in_a_thread(signal.SIGTERM)
 
 
 # Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
