@@ -356,6 +356,7 @@ def test_a_study_of_another_kind_is_refused():
     for change, words in (
         ({"supervised": {"study": "independent_nose"}}, "augmentation: supervised.study: 'independent_nose' is none of"),
         ({"images": {"study": "digit"}}, "augmentation.images.study: 'digit' is none of digits"),
+        ({"images": {"epochs": 9}}, "augmentation.images.epochs must be at least warmup_epochs = 10 of images.digits"),
     ):
         with pytest.raises(RarefeatError, match=words):
             parse(merged(RAW, {"augmentation": change}))
@@ -368,3 +369,4 @@ def test_kinds_of_views_of_images_differ_in_nothing_else():
     plain = config.images["digits"].augmentation
     assert len({kind.model_copy(update={"augmentation": plain}).model_dump_json() for kind in kinds.values()}) == 1
     assert [arm.label for arm in kinds["views_none"].arms] == ["dense"]
+    assert kinds["views_none"].training.epochs == config.augmentation.images.epochs

@@ -247,6 +247,7 @@ class ImageViews(Section):
     """An image study again, dense on balanced images, under several kinds of augmentation on the same draws."""
 
     study: str = Field(description="the image study")
+    epochs: int = Field(ge=1, description="instead of that study's")
     kinds: dict[str, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
 
 
@@ -296,17 +297,21 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _viewed(self) -> "Config":
-        if self.augmentation.images.study not in self.images:
-            raise ValueError(
-                f"augmentation.images.study: {self.augmentation.images.study!r} is none of {', '.join(self.images)}"
-            )
+        wanted = self.augmentation.images
+        if wanted.study not in self.images:
+            raise ValueError(f"augmentation.images.study: {wanted.study!r} is none of {', '.join(self.images)}")
+        warmup = self.images[wanted.study].training.warmup_epochs
+        if wanted.epochs < warmup:
+            raise ValueError(f"augmentation.images.epochs must be at least warmup_epochs = {warmup:g} of images.{wanted.study}")
         return self
 
     def image_views(self) -> dict[str, ImageStudy]:
         """The image studies of the study of augmentation, by the kind of their views."""
         wanted = self.augmentation.images
-        dense = {"arms": [ImageArm(arm="dense")], "balanced_arms": [], "rho": [1.0], "table2": ""}
-        base = self.images[wanted.study].model_copy(update=dense)
+        of = self.images[wanted.study]
+        training = of.training.model_copy(update={"epochs": wanted.epochs})
+        dense = {"arms": [ImageArm(arm="dense")], "balanced_arms": [], "rho": [1.0], "table2": "", "training": training}
+        base = of.model_copy(update=dense)
         return {f"views_{kind}": base.model_copy(update={"augmentation": views}) for kind, views in wanted.kinds.items()}
 
     @model_validator(mode="before")

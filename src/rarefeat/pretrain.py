@@ -129,10 +129,12 @@ def pretrain(
             pre = pre_activations(attended, weights)
             f = respond(pre, bias)
             mask = mask_of(arm, weights, space.dictionary, minority) if step >= arm.onset else None
+            straight_through = arm.pruned_update == "straight_through"
             if mask is None:
                 masked_pre, masked = pre, f
             elif mask.shape[-1] == 1:
-                masked_pre, masked = pre.masked_fill(mask.mT[:, None], 0.0), f.masked_fill(mask.mT, 0.0)
+                masked = f.masked_fill(mask.mT, 0.0)
+                masked_pre = pre.masked_fill(mask.mT[:, None], 0.0) if straight_through else pre
             else:
                 masked_pre = pre_activations(attended, weights.masked_fill(mask, 0.0))
                 masked = respond(masked_pre, bias)
@@ -164,7 +166,7 @@ def pretrain(
 
             # Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the dense one.
             p = logits(masked_x, masked_y, tau, masked_negatives)
-            if arm.pruned_update == "straight_through":
+            if straight_through:
                 pre, f_y, negatives = masked_pre, masked_y, masked_negatives
             descent = -eta * coefficients(pre[:, :K], bias, f_y, p, tau, negatives)
             decay = 1 - eta * training.lambda_
