@@ -27,7 +27,7 @@ from rarefeat.augmentation_metrics import (
     separation,
 )
 from rarefeat.command import progress, run, section
-from rarefeat.config import Augmentation, Study
+from rarefeat.config import Augmentation, Point, Study
 from rarefeat.core.encoder import pre_activations, respond
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
@@ -36,7 +36,7 @@ from rarefeat.core.views import Pairs
 from rarefeat.figures import AUGMENTATION_TABLES
 from rarefeat.files import write_table
 from rarefeat.metadata import made_from, write_product
-from rarefeat.pretrain import log_spaced
+from rarefeat.pretrain import Encoder, log_spaced
 from rarefeat.probe import target
 from rarefeat.sections import Arm
 from rarefeat.tables import of_studies
@@ -47,12 +47,26 @@ MASKS = 200
 """Masks that the cross-talk of features is looked at under."""
 
 
-class Measured(NamedTuple):
-    """An encoder to be measured: its keys, and its weights (1, m, d1) and bias (1, m); none for the raw input."""
+class Samples(NamedTuple):
+    """Of one replica, not augmented: those that heads learn from first, those for tests at the end."""
+
+    latents: Tensor
+    """z, (n, d)."""
+    signal: Tensor
+    """M z, (1, n, 1, d1)."""
+    x: Tensor
+    """M z + C u + xi, (1, n, 1, d1)."""
+    values: Tensor
+    """<w*, z>, (n,)."""
+
+
+class Network(NamedTuple):
+    """Something to be measured: its keys, and its weights (1, m, d1) and bias (1, m)."""
 
     encoder: str
     arm: Arm
-    network: tuple[Tensor, Tensor] | None
+    weights: Tensor
+    bias: Tensor
 
 
 def measure(
@@ -67,84 +81,127 @@ def measure(
         supervised: file of `supervise` on the same draws; None where there is none to compare with.
         tests: test samples. gradients: pairs of views that the pull on W(0) is averaged over.
     """
-    data, training = study.data, study.training
-    final, course, neurons, embedding = [], [], [], []
+    found = {name: [] for name in AUGMENTATION_TABLES}
     for point in progress(study.points(), len(study.points()), "augmentation"):
-        probability = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
-        reference = any(arm.arm == "ideal" for arm in point.arms)
         for path, seeds in zip(study.paths([point], "safetensors"), study.blocks().values(), strict=True):
-            parts = "weights", "bias", "T1", "history"
-            trained = {arm: read_tensors(encoders / path, *(f"{arm.label}/{part}" for part in parts)) for arm in point.trained}
+            blocks = {
+                arm: read_tensors(encoders / path, *(f"{arm.label}/{part}" for part in Encoder._fields))
+                for arm in point.trained
+            }
             for index, seed in enumerate(seeds):
-                space = make_simulator("direct", study.draws, data.d, data.d1, training.m, [seed])
-                pairs = Pairs(data.views, space, "direct", study.draws, [seed])
-                directions = torch.cat([space.dictionary, pairs.directions], -1)[0]
-                z = latent_pairs(max(labels) + tests, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
-                clean = z[None].float()
-                x = pairs.one_view(clean, point.sigma, [generator(study.draws, seed, "augmentation noise")])
-                signal = clean @ space.dictionary.mT[:, None]
-                values = z[:, 0].double() @ target(study.draws, seed, data.d).double()
-                active = (z[:, 0] != 0).any(-1)
-                # Samples with one feature say what that feature looks like to the encoder.
-                single = (z[-tests:, 0] != 0).sum(-1) == 1
-                feature = z[-tests:, 0][single].abs().argmax(-1)
-                # f is odd: a feature and its negative are two classes.
-                signed = feature + data.d * (z[-tests:, 0][single].sum(-1) < 0)
-                labelled = read_tensors(supervised, f"{seed}/weights", f"{seed}/bias") if supervised else None
+                trained = {arm: Encoder(*(part[index : index + 1] for part in block)) for arm, block in blocks.items()}
+                labelled = None
+                if supervised:
+                    weights, bias = read_tensors(supervised, f"{seed}/weights", f"{seed}/bias")
+                    labelled = Network("supervised", DENSE, weights[None], bias[None])
+                rows = measure_replica(study, point, seed, trained, labelled, labels, tests, gradients)
+                for name, of_replica in zip(AUGMENTATION_TABLES, rows, strict=True):
+                    found[name] += of_replica
+    return {name: pd.DataFrame(rows) for name, rows in found.items()}
 
-                networks = [
-                    Measured("trained", arm, tuple(part[index : index + 1] for part in trained[arm][:2])) for arm in trained
+
+def measure_replica(
+    study: Study,
+    point: Point,
+    seed: int,
+    trained: dict[Arm, Encoder],
+    labelled: Network | None,
+    labels: list[int],
+    tests: int,
+    gradients: int,
+) -> tuple[list[dict], ...]:
+    """Rows of one seed at one point, for each of the tables. trained: an encoder (S = 1) for each arm."""
+    data, draws = study.data, study.draws
+    space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
+    pairs = Pairs(data.views, space, "direct", draws, [seed])
+    directions = torch.cat([space.dictionary, pairs.directions], -1)[0]
+    probability = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
+    samples = draw(study, pairs, probability, point.sigma, seed, max(labels) + tests)
+    features = one_feature(samples.latents[-tests:])
+
+    networks = [Network("trained", arm, encoder.weights, encoder.bias) for arm, encoder in trained.items()]
+    reference = any(arm.arm == "ideal" for arm in point.arms)
+    if reference:
+        bias = math.sqrt(2 * math.log(data.d) / data.d)
+        networks.append(Network("oracle", DENSE, space.dictionary.mT.contiguous(), torch.full((1, data.d), bias)))
+        networks += [labelled] if labelled else []
+
+    of_point = {"eps_min": point.eps_min, "sigma": point.sigma}
+    final, course, neurons, embedding = [], [], [], []
+
+    def heads(keys: dict, inputs: Tensor) -> None:
+        for n in labels:
+            metrics = head_metrics(inputs[:n], samples.values[:n], inputs[-tests:], samples.values[-tests:])
+            final.extend({**keys, "labels": n, "metric": metric, "value": value} for metric, value in metrics.items())
+
+    for name, arm, weights, bias in networks:
+        own = of_point | {**arm.model_dump(), "seed": seed}
+        keys = own | {"encoder": name}
+        f, f_noise, f_signal = (
+            respond(pre_activations(part, weights), bias)[0] for part in (samples.x, samples.x - samples.signal, samples.signal)
+        )
+        answers = f[-tests:]
+        active = (samples.latents[-tests:] != 0).any(-1)
+        metrics = response_metrics(answers, f_noise[-tests:], f_signal[-tests:], active)
+        metrics["separation"] = separation(answers[features.samples], features.signed)
+        if name in ("trained", "supervised"):
+            recorded = torch.cat([weights @ directions, weights.norm(dim=-1, keepdim=True), bias[..., None]], -1)[0]
+            metrics |= end_metrics(recorded, data)
+            rates = (answers != 0).double().mean(0).tolist()
+            neurons += [{**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
+            if arm == DENSE and seed == study.first_seed:
+                places = principal_components(answers[features.samples]).tolist()
+                embedding += [
+                    {**of_point, "encoder": name, "sample": sample, "feature": feature, "x": x, "y": y}
+                    for sample, (feature, (x, y)) in enumerate(zip(features.feature.tolist(), places, strict=True))
                 ]
-                if reference:
-                    oracle_bias = math.sqrt(2 * math.log(data.d) / data.d)
-                    oracle = space.dictionary.mT.contiguous(), torch.full((1, data.d), oracle_bias)
-                    networks += [Measured("oracle", DENSE, oracle), Measured("raw", DENSE, None)]
-                    if labelled:
-                        networks.append(Measured("supervised", DENSE, tuple(part[None] for part in labelled)))
-                for name, arm, network in networks:
-                    own = {"eps_min": point.eps_min, "sigma": point.sigma, **arm.model_dump(), "seed": seed}
-                    keys = own | {"encoder": name}
-                    if network is None:
-                        embedded, found = x[0, :, 0], {}
-                    else:
-                        f, f_noise, f_signal = (
-                            respond(pre_activations(part, network[0]), network[1])[0] for part in (x, x - signal, signal)
-                        )
-                        embedded, found = f, response_metrics(f[-tests:], f_noise[-tests:], f_signal[-tests:], active[-tests:])
-                        found["separation"] = separation(f[-tests:][single], signed)
-                    if name in ("trained", "supervised"):
-                        weights, bias = (part[0] for part in network)
-                        now = torch.cat([weights @ directions, weights.norm(dim=-1, keepdim=True), bias[:, None]], -1)
-                        found |= end_metrics(now, data)
-                        rates = (f[-tests:] != 0).double().mean(0).tolist()
-                        neurons += [{**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
-                        if arm == DENSE and seed == study.first_seed:
-                            at = {"eps_min": point.eps_min, "sigma": point.sigma, "encoder": name}
-                            places = principal_components(f[-tests:][single]).tolist()
-                            embedding += [
-                                {**at, "sample": sample, "feature": j, "x": x_of, "y": y_of}
-                                for sample, (j, (x_of, y_of)) in enumerate(zip(feature.tolist(), places, strict=True))
-                            ]
-                    if name == "trained":
-                        T1, history = (part[index] for part in trained[arm][2:])
-                        if labelled:
-                            found["likeness_to_supervised"] = likeness(weights, labelled[0])
-                        if not data.views.colour:
-                            found |= course_metrics(history, int(T1), study, point.eps_min, point.sigma, seed)
-                        for metric, values_of in composition(history, data.d, data.views.colour).items():
-                            course += [
-                                {**own, "step": step, "metric": metric, "value": value}
-                                for step, value in zip(log_spaced(training.T), values_of.tolist(), strict=True)
-                            ]
-                        # At equal frequencies, as the paper has it.
-                        if arm == DENSE and point.eps_min == 1 and not data.views.colour:
-                            found |= gradient_metrics(study, pairs, probability, point.sigma, seed, gradients)
-                    final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in found.items()]
-                    # What masks do to a rare feature is seen in the neurons.
-                    for n in labels if arm == DENSE else []:
-                        heads = head_metrics(embedded[:n], values[:n], embedded[-tests:], values[-tests:])
-                        final += [{**keys, "labels": n, "metric": metric, "value": value} for metric, value in heads.items()]
-    return dict(zip(AUGMENTATION_TABLES, map(pd.DataFrame, (final, course, neurons, embedding)), strict=True))
+        if name == "trained":
+            T1, history = int(trained[arm].T1), trained[arm].history[0]
+            if labelled:
+                metrics["likeness_to_supervised"] = likeness(weights[0], labelled.weights[0])
+            if not data.views.colour:
+                metrics |= course_metrics(history, T1, study, point.eps_min, point.sigma, seed)
+            # At equal frequencies, as the paper has it.
+            if arm == DENSE and point.eps_min == 1 and not data.views.colour:
+                metrics |= gradient_metrics(study, pairs, probability, point.sigma, seed, gradients)
+            for metric, values in composition(history, data.d, data.views.colour).items():
+                steps = zip(log_spaced(study.training.T), values.tolist(), strict=True)
+                course += [{**own, "step": step, "metric": metric, "value": value} for step, value in steps]
+        final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in metrics.items()]
+        # What masks do to a rare feature is seen in the neurons.
+        if arm == DENSE:
+            heads(keys, f)
+    if reference:
+        heads(of_point | {**DENSE.model_dump(), "seed": seed, "encoder": "raw"}, samples.x[0, :, 0])
+    return final, course, neurons, embedding
+
+
+def draw(study: Study, pairs: Pairs, probability: Tensor, sigma: float, seed: int, n: int) -> Samples:
+    """n samples of one replica, the same for every study with these draws."""
+    z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
+    tokens = z[None].float()
+    signal = tokens @ pairs.space.dictionary.mT[:, None]
+    x = pairs.one_view(tokens, sigma, [generator(study.draws, seed, "augmentation noise")])
+    latents = z[:, 0]
+    return Samples(latents, signal, x, latents.double() @ target(study.draws, seed, study.data.d).double())
+
+
+class OneFeature(NamedTuple):
+    """The samples with one feature, which say what that feature looks like to an encoder."""
+
+    samples: Tensor
+    """(n,), whether it is one."""
+    feature: Tensor
+    """Of each of them, its feature."""
+    signed: Tensor
+    """Its class: f is odd, so that a feature and its negative are two."""
+
+
+def one_feature(latents: Tensor) -> OneFeature:
+    """Of latents (n, d), those with a single feature."""
+    single = (latents != 0).sum(-1) == 1
+    feature = latents[single].abs().argmax(-1)
+    return OneFeature(single, feature, feature + latents.shape[-1] * (latents[single].sum(-1) < 0))
 
 
 def gradient_metrics(
