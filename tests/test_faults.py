@@ -376,7 +376,7 @@ def test_sigterm_ends_a_run_in_order(reference, tmp_path, whom):
         os.killpg(process.pid, signal.SIGTERM)
     elif whom == "snakemake":
         process.terminate()
-    assert process.wait(60) != 0
+    assert process.wait(120) != 0
     print(f"SIGTERM to {whom}: {time.monotonic() - begun:.1f} s")
     for path in outputs(folder):
         verify(path)
