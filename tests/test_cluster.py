@@ -65,7 +65,8 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
         except NoSlurm as reason:
             warnings.warn(f"no Slurm, so that scripts stand for it: {reason}", stacklevel=1)
             submit = f"{HERE}/submit {{resources.mem_mb}} {{resources.gpu}}"
-            options = ["--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit,
+            # Nothing there waits for a free core: two at a time.
+            options = ["--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit, "--jobs", "2",
                        "--cluster-generic-status-cmd", f"{HERE}/status", "--default-resources", "gpu=0", *SOON]  # fmt: skip
             yield Cluster(options, requests_to_scripts)
             return

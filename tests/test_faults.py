@@ -265,6 +265,48 @@ def test_a_limit_on_the_size_of_files_stops_the_run_and_lifting_it_mends_it(refe
     assert finished_tables(project) == finished_tables(reference)
 
 
+UNRECORDED = "no record in .snakemake, so that a changed config would go unseen"
+
+
+@pytest.mark.faults
+def test_files_made_while_the_disk_of_snakemake_was_full_are_not_trusted(reference, tmp_path):
+    project = tiny(tmp_path)
+    with mounted(project / ".snakemake", "16k"):
+        assert start(project).wait(WAIT) != 0
+    (project / ".snakemake").rmdir()
+    left = outputs(project)
+    assert left, "something was to be finished"
+    (project / "n.yaml").write_text("data: {N: 300}\n")
+    for configs in (CONFIGS, (*CONFIGS, "n.yaml")):
+        done = make(project, configs=configs)
+        assert done.returncode != 0
+        assert UNRECORDED in done.stdout + done.stderr
+        assert outputs(project) == left
+    for path in left:
+        path.unlink()
+    done = make(project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert finished_tables(project) == finished_tables(reference)
+
+
+@pytest.mark.faults
+def test_without_its_records_a_run_builds_on_nothing_until_told_to(project, reference):
+    shutil.rmtree(project / ".snakemake")
+    (project / TABLES[0]).unlink()
+    encoders = {path: path.stat().st_ino for path in outputs(project) if path.suffix == ".safetensors"}
+    done = make(project)
+    assert done.returncode != 0
+    assert UNRECORDED in done.stdout + done.stderr
+    trusted = run(project, "--touch", "--forceall", "--", *TABLES, configs=CONFIGS)
+    assert trusted.returncode == 0, trusted.stdout + trusted.stderr
+    # A changed parameter is seen again.
+    (project / "eta.yaml").write_text("training: {eta: 0.2}\n")
+    assert planned(project, *TABLES, configs=(*CONFIGS, "eta.yaml"))["pretrain"] == 2
+    assert make(project).returncode == 0
+    assert finished_tables(project) == finished_tables(reference)
+    assert encoders == {path: path.stat().st_ino for path in encoders}
+
+
 def unprivileged(command: list[str]) -> list[str]:
     """The command as a user who may read everything, since the interpreter may lie in root's folder, and write nothing."""
     if os.geteuid():

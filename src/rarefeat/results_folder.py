@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rarefeat.files import TEMPORARIES, RarefeatError
 
@@ -81,6 +82,27 @@ def redate(folder: Path) -> None:
         if date in mended:
             with contextlib.suppress(OSError):  # it is another user's, or gone
                 os.utime(path, ns=(mended[date], mended[date]))
+
+
+def refuse_unrecorded(dag: Any) -> None:
+    """Refuse to build on files that Snakemake has no record of: it would not see that they were made of another config.
+
+    Records are lost with .snakemake, or where it lay on a full disk.
+
+    Args:
+        dag: Snakemake's jobs, with the reasons to run them.
+
+    Raises:
+        RarefeatError: naming one of the files, and how to go on.
+    """
+    kept = (job for job in dag.jobs if dag.reason(job).no_metadata and not dag.needrun(job))
+    files = sorted(str(path) for job in kept for path in job.output)
+    if files:
+        others = f" and {len(files) - 1} other files have" if len(files) > 1 else " has"
+        raise RarefeatError(
+            f"{files[0]}{others} no record in .snakemake, so that a changed config would go unseen; delete what is of another"
+            " config, or nothing, and run snakemake --touch --forceall to trust what is left"
+        )
 
 
 def handle_in_a_thread(number: int) -> None:

@@ -22,7 +22,7 @@ from rarefeat.figures import (
 )
 from rarefeat.files import RarefeatError, read_table
 from rarefeat.provenance import products
-from rarefeat.results_folder import handle_in_a_thread, take
+from rarefeat.results_folder import handle_in_a_thread, refuse_unrecorded, take
 from rarefeat.sizes import trained_points
 from rarefeat.sources import sources
 
@@ -58,6 +58,7 @@ shell.prefix(
 onstart:
     try:
         take(RESULTS)
+        refuse_unrecorded(workflow.dag)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
     handle_in_a_thread(signal.SIGTERM)
