@@ -125,7 +125,10 @@ def one_node(state: Path) -> Iterator[None]:
             start("slurmctld", "-D")
             start("slurmd", "-D")
             wait_for(lambda: answer("sinfo", "-h", "-o", "%T") == "idle", 60, "an idle node")
-        except (OSError, LookupError, TimeoutError) as error:
+            # The executor starts its jobs by srun inside of sbatch.
+            first = ["sbatch", "--wait", "--output", str(state / "first.out"), "--wrap", "srun true"]
+            subprocess.run(first, timeout=60, check=True, capture_output=True)
+        except (OSError, LookupError, TimeoutError, subprocess.SubprocessError) as error:
             raise NoSlurm(str(error)) from error
         yield
         subprocess.run(["scancel", "--user", "root"], timeout=30, check=False)
