@@ -18,10 +18,10 @@ import itertools
 import pandas as pd
 import torch
 
-from rarefeat.config import load
-from rarefeat.pretrain import pretrain
-from rarefeat.sections import Arm
-from rarefeat.synthesise import synthesise
+from rarefeat.chain.pretrain import pretrain
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.config.model import Arm
+from rarefeat.project import load
 
 STEPS = (125, 250, 500, 1000)
 

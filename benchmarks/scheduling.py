@@ -1,7 +1,7 @@
 """What Snakemake itself costs: jobs per second of each executor, the start of a job, and the plan of a large grid.
 
-Prints the rows of the tables in docs/cluster.md. Run it in the root of the project, alone on the machine. The executors of a
-cluster are measured where their options are given, as in
+Prints the rows of the tables in docs/operations/cluster.md. Run it in the root of the project, alone on the machine. The
+executors of a cluster are measured where their options are given, as in
 
     python benchmarks/scheduling.py --cluster "--executor slurm --default-resources mem_mb=500 runtime=5"
 """
@@ -41,7 +41,7 @@ def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory() as scratch:
         inner = f"cd {shlex.quote(str(folder))} && exec {shlex.join(command)} > /dev/null 2>&1"
         subprocess.run([sys.executable, "-c", measured, "bash", "-c", inner], cwd=scratch, check=True)
-        memory = float(Path(scratch, "memory").read_text())
+        memory = float(Path(scratch, "memory").read_text(encoding="utf-8"))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     core = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.monotonic() - start, core, memory
@@ -51,7 +51,7 @@ def throughput(name: str, jobs: int, command: str, options: list[str]) -> None:
     """Print a row: jobs that do nothing but `command`."""
     with tempfile.TemporaryDirectory(dir=os.getcwd()) as scratch:
         folder = Path(scratch)
-        (folder / "Snakefile").write_text(SNAKEFILE.format(jobs=jobs, command=command))
+        (folder / "Snakefile").write_text(SNAKEFILE.format(jobs=jobs, command=command), encoding="utf-8")
         clock, core, _ = timed([*SNAKEMAKE, *options], folder)
     print(f"| {name} | {jobs} | {clock:.1f} | {jobs / clock:.2g} | {core / jobs:.3f} |", flush=True)
 
@@ -61,7 +61,7 @@ def plan(name: str, seeds_per_block: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         config = Path(scratch, "large.yaml")
         study = {"seeds_per_block": seeds_per_block, "grid": {"large": LARGE}}
-        config.write_text(yaml.safe_dump({"results": scratch, "studies": {"paper": study}}))
+        config.write_text(yaml.safe_dump({"results": scratch, "imbalance": {"studies": {"paper": study}}}), encoding="utf-8")
         table = f"{scratch}/tables/paper_grid.parquet"
         command = [*SNAKEMAKE, "--dry-run", "--quiet", "all", "--cores", "2", "--configfile", str(config), "--", table]
         clock, core, memory = timed(command, Path.cwd())

@@ -14,12 +14,12 @@ import time
 
 import torch
 
-from rarefeat import pretrain as stage
-from rarefeat.config import load
+from rarefeat.chain import pretrain as stage
+from rarefeat.config.model import Arm
 from rarefeat.core import simulators
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
-from rarefeat.sections import Arm
+from rarefeat.project import load
 
 NSR = 1.25
 PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "pre_activations"), (stage, "respond"), (stage, "logits"),

@@ -11,13 +11,13 @@ import time
 
 import torch
 
-from rarefeat.config import load
+from rarefeat.chain.pretrain import pretrain
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.config.model import Arm
 from rarefeat.core.encoder import brelu
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.pretrain import pretrain
-from rarefeat.sections import Arm
-from rarefeat.synthesise import synthesise
+from rarefeat.project import load
 
 
 def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:

@@ -15,14 +15,14 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rarefeat.config.model import Arm
 from rarefeat.core.bias import follow
-from rarefeat.core.contrastive import coefficients, logits
+from rarefeat.core.contrastive import coefficients, probabilities
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.products import product
+from rarefeat.core.pruning import mask_of
 from rarefeat.core.simulators import Direct, Generators, Reduced, Simulator, bartlett, factor, lift
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
-from rarefeat.pretrain import mask_of
-from rarefeat.sections import Arm
 
 # Probability that a comparison of two samples of one law rejects, over all its means and second moments (Bonferroni).
 LEVEL = 1e-3
@@ -114,10 +114,10 @@ def one_step(
     """The step of `pretrain`, up to the bias: weights (S, m, p), bias (S, m), latents (S, 2 K, L, d)."""
     attended = attend(space.tokens(latents, case.sigma, noise))
     pre = pre_activations(attended, weights)
-    mask = mask_of(case.arm, weights, space.dictionary, 1)
+    mask = mask_of(case.arm.arm, case.arm.alpha, weights, space.dictionary, 1)
     masked = pre if mask is None else pre.masked_fill(mask.mT[:, None], 0.0)
     f_x, f_y = respond(masked, bias).split(case.K, dim=1)
-    p = logits(f_x, f_y, case.tau)
+    p = probabilities(f_x, f_y, case.tau)
     if case.arm.pruned_update == "unmasked":
         masked, f_y = pre, respond(pre, bias)[:, case.K :]
     descent = -case.eta * coefficients(masked[:, : case.K], bias, f_y, p, case.tau)

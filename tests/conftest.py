@@ -1,23 +1,37 @@
 """Small helpers of the unit tests: configs in one line, and the draws of a step through the public functions."""
 
 import itertools
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor
-from whole_project import copy_of_the_project, run
 
+from rarefeat.chain.pretrain import Encoder, batches, pretrain
+from rarefeat.chain.probe import probe
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.claims.claim import Claim, Measured, judged, measured_table
+from rarefeat.config.cells import Cell, path_of
+from rarefeat.config.model import Arm, Data, Training
+from rarefeat.config.study import Study
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.pretrain import Encoder, batches, pretrain
-from rarefeat.probe import probe
-from rarefeat.sections import Arm, Data, Training
-from rarefeat.synthesise import synthesise
+from rarefeat.run.job import Job, job
+from rarefeat.storage.tensors import write_tensors
 
 torch.set_num_threads(1)
+# Of a shell that runs the tests in the background, processes would inherit that SIGINT is ignored.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+# On a machine that is busy with other work an example may take any time.
+settings.register_profile("rarefeat", deadline=None)
+settings.load_profile("rarefeat")
 
 ARMS = {
     "dense": Arm(arm="dense"),
@@ -93,15 +107,56 @@ def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, enco
     return probe(study, simulator, data, training, [arm], sigma, seeds, latents, {arm.label: encoder})
 
 
+SEEDS = 12
+
+
+def around(value: float, seed: int = 0) -> np.ndarray:
+    """A value for each of some seeds, with little spread."""
+    return value + 1e-3 * np.random.default_rng(seed).normal(size=SEEDS)
+
+
+def right(claim: Claim) -> tuple[float, float]:
+    """A number that satisfies a claim, and one that contradicts it."""
+    low, high = claim.threshold[0], claim.threshold[-1]
+    match claim.side:
+        case "above" | "not below":
+            return low + 0.5, low - 0.5
+        case "below" | "not above":
+            return high - 0.5, high + 0.5
+    return (low + high) / 2, high + 0.5
+
+
+def verdicts_of(measured: list[Measured]) -> pd.DataFrame:
+    """The table of claims of some measured rows."""
+    return judged(measured_table(measured, []))
+
+
+def pretrain_job(name: str, study: Study, cell: Cell, block: str) -> Job:
+    """What the workflow tells the job that trains one cell and block of a study."""
+    return job("chain.pretrain", ("chain.synthesise",), study.pretrained(cell), name, cell, block)
+
+
+def write_encoders(results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]) -> Path:
+    """Encoders where the chain has them, which say of themselves what `pretrain` says."""
+    path = results / path_of("encoders", name, cell, block, "safetensors")
+    write_tensors(path, {part: x.contiguous() for part, x in tensors.items()}, pretrain_job(name, study, cell, block).text)
+    return path
+
+
+def train_study(results: Path, name: str, study: Study) -> list[dict]:
+    """Train every cell and block of a study and write the encoders: -> the rows of the trajectories."""
+    rows = []
+    for cell in study.cells():
+        for block, seeds in study.blocks().items():
+            latents = synthesise(study.draws, study.data, cell["eps_min"], seeds)["train"]
+            at = study.draws, study.simulator, study.data, study.training, cell.trained, cell["sigma"], seeds
+            encoders, trajectory = pretrain(*at, latents)
+            parts = {f"{label}/{part}": x for label, encoder in encoders.items() for part, x in encoder._asdict().items()}
+            write_encoders(results, name, study, cell, block, parts)
+            rows += [{**row, **cell.values} for row in trajectory]
+    return rows
+
+
 @pytest.fixture(params=list(ARMS), ids=[name.replace(" ", "_").replace(",", "") for name in ARMS])
 def arm(request) -> Arm:
     return ARMS[request.param]
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Path:
-    """A project folder with the quick grid computed. Tests may plan in it, and must not compute."""
-    folder = copy_of_the_project(tmp_path_factory.mktemp("finished"))
-    done = run(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder

@@ -1,1 +1,18 @@
 """rarefeat: what contrastive learning and pruning do to rare features, neuron by neuron."""
+
+import importlib
+from typing import Any
+
+__all__ = ["Encoder", "RarefeatError", "load_config", "load_encoder", "read_table", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """What `rarefeat.api` has, once it is asked for: `import rarefeat` alone stays fast."""
+    if name in __all__:
+        return getattr(importlib.import_module("rarefeat.api"), name)
+    raise AttributeError(f"module 'rarefeat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted([*globals(), *__all__])

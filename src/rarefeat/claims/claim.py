@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr, stdtrit
 
+from rarefeat.claims.tables import CLAIMS, MEASURED, VERDICTS
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import holm
-from rarefeat.tables import VERDICTS, checked
+from rarefeat.storage.schema import checked
 
 LEVEL = 0.05
 """Family-wise (Holm), over every tested row of a family; bounds with an open constant are apart."""
@@ -115,18 +117,21 @@ def required(claim: Claim) -> str:
     return f"between {' and '.join(numbers)}" if claim.side == "within" else f"{claim.side} {numbers[0]}"
 
 
-def claims_table(measured: list[Measured]) -> pd.DataFrame:
-    """A row per claim and regime, with the verdict.
+def measured_table(measured: list[Measured], claims: list[Claim]) -> pd.DataFrame:
+    """A row per claim and regime, with the p-value of its own test.
 
-    A row's test is one of its claim's family; a bound is held to its own interval. Where a claim holds in
-    some of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold
-    here` says whether the opposite was seen.
+    Raises:
+        RarefeatError: for a claim without a row: what it is read from has gone from the config, or from the code.
     """
+    if missing := [claim.id for claim in claims if claim.id not in {part.claim.id for part in measured}]:
+        raise RarefeatError(
+            f"claims: nothing was measured for {', '.join(missing)}: is a study left out that they are read from?"
+        )
     rows = []
     for part in measured:
-        value, error, freedom, n = part.estimate
+        value, _, freedom, n = part.estimate
         low, high = part.estimate.interval()
-        tested = not part.untestable and freedom >= LEAST and np.isfinite(error)
+        tested = not part.untestable and freedom >= LEAST and np.isfinite(part.estimate.error)
         reason = part.untestable or f"{n} replicas have a value, fewer than a test needs"
         rows.append(
             {
@@ -134,18 +139,26 @@ def claims_table(measured: list[Measured]) -> pd.DataFrame:
                 "statement": part.claim.statement, "regime": part.regime, "quantity": part.claim.quantity, "estimate": value,
                 "ci_low": low, "ci_high": high, "n": n,
                 "test": f"{required(part.claim)}, Student" if tested else "",
-                "p_value": p_value(part.estimate, part.claim.side, part.claim.threshold) if tested else np.nan,
-                "condition": "" if tested else reason,
                 "required_low": bounds(part.claim)[0], "required_high": bounds(part.claim)[1],
-                "bound": part.claim.side.startswith("not"),
+                "p_value": p_value(part.estimate, part.claim.side, part.claim.threshold) if tested else np.nan,
+                "bound": part.claim.side.startswith("not"), "family": part.claim.family, "reason": "" if tested else reason,
             }
         )  # fmt: skip
-    table = pd.DataFrame(rows)
+    return checked(MEASURED, pd.DataFrame(rows))
+
+
+def judged(measured: pd.DataFrame) -> pd.DataFrame:
+    """The measured rows of one paper with their verdicts.
+
+    A row's test is one of its claim's family; a bound is held to its own interval. Where a claim holds in
+    some of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold
+    here` says whether the opposite was seen.
+    """
+    table = measured.reset_index(drop=True).rename(columns={"reason": "condition"})
     tested = table["p_value"].notna()
     table["adjusted_p_value"] = np.nan
-    families = pd.Series([part.claim.family for part in measured])
-    for name in families.unique():
-        family = tested & ~table["bound"] & (families == name)
+    for name in table["family"].unique():
+        family = tested & ~table["bound"] & (table["family"] == name)
         table.loc[family, "adjusted_p_value"] = holm(table.loc[family, "p_value"].to_numpy())
     # A correction for many tests would protect a bound: what contradicts it is its own interval.
     contradicted = pd.Series([opposite(row) for row in table.itertuples()], index=table.index)
@@ -161,7 +174,7 @@ def claims_table(measured: list[Measured]) -> pd.DataFrame:
         "the interval lies on the other side" if opposite(row) else "not shown at this number of seeds"
         for row in table[failed].itertuples()
     ]
-    return checked("claims", table)
+    return checked(CLAIMS, table)
 
 
 def opposite(row) -> bool:

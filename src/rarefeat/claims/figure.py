@@ -1,32 +1,29 @@
 """Stage 5 of the claims: the rows of one part of the theory against what its claims require."""
 
-import argparse
 import textwrap
-from pathlib import Path
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from rarefeat.command import run
-from rarefeat.drawing import save
-from rarefeat.figures import CLAIMS_GROUPS
-from rarefeat.files import read_table
-from rarefeat.tables import VERDICTS
+from rarefeat.claims.tables import VERDICTS
+from rarefeat.run.job import Job
 
 MARKERS = dict(zip(VERDICTS, ["o", "D", "x", ""], strict=True))
 COLOURS = dict(zip(VERDICTS, ["#00224e", "#7d7c78", "#c8a200", ""], strict=True))
 COLUMNS = 3
 
 
-def draw(table: pd.DataFrame, group: str) -> Figure:
+def group(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """A panel for each claim: estimates with their intervals, one below the other by regime, and what is required, shaded."""
-    rows = table[(table["group"].str.replace(" ", "_") == group) & (table["verdict"] != VERDICTS[3])]
+    (table,), name = tables.values(), job.part("group", str)
+    rows = table[(table["group"] == name) & (table["verdict"] != VERDICTS[3])]
     claims = list(dict.fromkeys(rows["claim_id"]))
     if not claims:
         figure = plt.figure(figsize=(3.6, 1.0))
-        figure.text(0.5, 0.5, f"{group}: nothing could be tested", ha="center")
+        figure.text(0.5, 0.5, f"{name}: nothing could be tested", ha="center")
         return figure
     columns = min(COLUMNS, len(claims))
     lines = -(-len(claims) // columns)
@@ -54,6 +51,7 @@ def draw(table: pd.DataFrame, group: str) -> Figure:
         ax.invert_yaxis()
     handles = [Line2D([], [], marker=MARKERS[name], color=COLOURS[name], ls="") for name in VERDICTS[:3]]
     figure.legend(handles, VERDICTS[:3], loc="lower center", ncols=3, fontsize=6, bbox_to_anchor=(0.5, -0.03))
+    figure.tight_layout()
     return figure
 
 
@@ -65,19 +63,3 @@ def shade(ax: plt.Axes, low: float, high: float) -> None:
     left, right = min(left, *ends) - pad, max(right, *ends) + pad
     ax.axvspan(low if low == low else left, high if high == high else right, color="0.9", zorder=-1)
     ax.set_xlim(left, right)
-
-
-def main() -> None:
-    """Command line of the stage."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("group", choices=CLAIMS_GROUPS)
-    parser.add_argument("--table", type=Path, required=True, help="the claims table")
-    parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
-    args = parser.parse_args()
-    figure = draw(read_table(args.table).to_pandas(), args.group)
-    figure.tight_layout()
-    save(figure, args.output, "claims_figure", [args.table])
-
-
-if __name__ == "__main__":
-    run(main)

@@ -34,3 +34,15 @@ def oracle_mask(weights: Tensor, dictionary: Tensor, minority: int, threshold: f
     cosines = absolute_cosines(weights, dictionary)
     largest, feature = cosines.max(-1)
     return ((largest > threshold) & (feature >= cosines.shape[-1] - minority))[..., None]
+
+
+def mask_of(arm: str, alpha: float, weights: Tensor, dictionary: Tensor, minority: int) -> Tensor | None:
+    """What an arm prunes at these weights: True where pruned, (S, m, 1) or (S, m, p); None for an arm without a mask."""
+    match arm:
+        case "pruned_neuron":
+            return neuron_mask(weights, alpha)
+        case "pruned_weight":
+            return weight_mask(weights, alpha)
+        case "oracle":
+            return oracle_mask(weights, dictionary, minority)
+    return None

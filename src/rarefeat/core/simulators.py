@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import COLUMNS, aligned, aligned_empty, product
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import dictionary
-from rarefeat.files import RarefeatError
 
 Generators = list[torch.Generator]
 DIVERGED = "training diverged: the weights are no longer finite; lower eta or T"
@@ -82,7 +82,7 @@ class Reduced:
     of a Bartlett factor, which carries the inner products among the L tokens of its sample in the nu = d1 - d - q dimensions
     beyond.
     p = d + q and P = p + min(L, nu) with q = min(m, d1 - d). Where d1 - d <= m nothing lies beyond: this is then the direct
-    simulator in rotated coordinates. Derivation, and what is exact: docs/reduced.md.
+    simulator in rotated coordinates. Derivation, and what is exact: docs/method/reduced.md.
     """
 
     def __init__(self, d: int, d1: int, m: int, S: int):
@@ -117,7 +117,7 @@ class Reduced:
         return noise
 
     def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
-        """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/reduced.md)."""
+        """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/method/reduced.md)."""
         moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
         if not self.nu:
             return moved

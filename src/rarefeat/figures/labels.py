@@ -1,0 +1,135 @@
+"""What figures call things: symbols, units and ranges of metrics, names of arms."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
+STEP = "training step $t$"
+INTERVALS = "mean and 95 % interval"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A metric on an axis: its symbol, its unit where it has one, and the range that it cannot leave."""
+
+    symbol: str
+    low: float = -math.inf
+    high: float = math.inf
+    short: str = ""
+    """The symbol where there is little place; the symbol itself if not given."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Of the quantity."""
+        return self.low, self.high
+
+    @property
+    def difference(self) -> tuple[float, float]:
+        """Of the difference of two of it."""
+        return self.low - self.high, self.high - self.low
+
+
+ALIGNMENT = r"$\max_i\ |\cos(w_i, M_{j^*})|$"
+QUANTITIES = {
+    "aligned_neurons": Quantity(r"neurons with $|\cos(w_i, M_{j^*})| \geq 0.3$", 0, short="aligned neurons"),
+    "max_alignment": Quantity(ALIGNMENT, 0, 1),
+    "minority_alignment": Quantity(ALIGNMENT, 0, 1),
+    "majority_alignment": Quantity(r"mean over $j$ of $\max_i\ |\cos(w_i, M_j)|$", 0, 1, short=r"$\max_i\ |\cos(w_i, M_j)|$"),
+    "cosine_similarity": Quantity(r"mean $\cos(f(X_n), f(Y_n))$", -1, 1),
+    "regression_mse": Quantity("test MSE (label$^2$)", 0),
+    "excess_loss": Quantity("excess loss (nat)"),
+    "squared_cosine": Quantity(r"$\max_i\ \cos^2(w_i, M_j)$", 0, 1),
+    "share_features": Quantity(r"share of $\|w_i\|^2$ in span$(M)$", 0, 1),
+    "share_colour": Quantity("share of $\\|w_i\\|^2$ in the\nnuisance's span", 0, 1),
+    "bias_share": Quantity(r"mean $b_i/\|w_i\|$"),
+    "singletons": Quantity("singletons", 0),
+    "covered_features": Quantity("share of features\nwith a singleton", 0, 1),
+    "features_per_neuron": Quantity("features per neuron", 0),
+    "activity": Quantity(r"$\Pr(h_i(x) \neq 0)$", 0, 1),
+    "noise_cosine": Quantity(r"$\cos(f(x), f(\xi))$", -1, 1),
+    "noise_left": Quantity(r"$\|f(x) - f(Mz)\|\,/\,\|f(Mz)\|$", 0),
+    "regression_error": Quantity("test MSE / variance of the label", 0),
+    "pure_minority_share": Quantity("pure in the minority feature,\nof $m$, after training", 0, 1),
+    "learned_features": Quantity(r"mean $|\mathcal{N}_i|$ after training", 0),
+    "accuracy": Quantity("linear-probe accuracy", 0, 1),
+    "delta_20": Quantity(r"$\Delta_{20}$: head less tail accuracy", -1, 1),
+    "knn_accuracy": Quantity("nearest neighbours", 0, 1),
+    "linear_accuracy": Quantity("linear probe", 0, 1),
+    "separation": Quantity("variance between\nclasses", 0, 1),
+    "crop_invariance": Quantity("invariance\nto crops", -1, 1),
+    "intensity_invariance": Quantity("invariance\nto intensity", -1, 1),
+    "overlap": Quantity("share of the smallest neurons\naligned with the minority feature", 0, 1),
+}
+TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set at training frequencies"}
+ARMS = {
+    "dense": "dense",
+    "pruned_neuron": "pruned by neuron",
+    "pruned_weight": "pruned by weight",
+    "oracle": "oracle mask",
+    "initial": "at initialisation",
+    "ideal": "ideal encoder",
+    "pruned": "pruned",
+    "self_damaging": "self-damaging",
+}
+KEYS = {
+    "alpha": lambda value: rf"$\alpha$ = {value:g}",
+    "onset": lambda value: f"from step {value}",
+    "pruned_update": lambda value: {"unmasked": "plain update", "straight_through": "straight-through update"}[value],
+    "threshold": lambda value: f"threshold {words(value)}",
+    "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[value],
+}
+"""Keys of an arm, in words."""
+
+
+def words(name: str) -> str:
+    """A name of the config as words."""
+    return name.replace("_", " ")
+
+
+def quantity(metric: str) -> Quantity:
+    """A metric, on whichever test set; one that has no symbol yet under its own name."""
+    for suffix in TEST_SETS:
+        metric = metric.removesuffix(suffix)
+    return QUANTITIES.get(metric, Quantity(words(metric)))
+
+
+def test_set(metric: str) -> str:
+    """What a metric is measured on; empty where that does not matter."""
+    return next((title for suffix, title in TEST_SETS.items() if metric.endswith(suffix)), "")
+
+
+def with_series(table: pd.DataFrame, keys: tuple[str, ...] = tuple(KEYS)) -> pd.DataFrame:
+    """With a column `series`, the arm and those of its keys in which rows of the same arm differ; one name for one series."""
+    keys = tuple(key for key in keys if key in table)
+    series = pd.Series("", index=table.index, dtype=object)
+    for arm, part in table.groupby("arm"):
+        parts = [[arm] * len(part)]
+        parts += [[KEYS[key](value) for value in part[key]] for key in keys if part[key].nunique() > 1]
+        series[part.index] = [", ".join(named) for named in zip(*parts, strict=True)]
+    return table.assign(series=series)
+
+
+def name_of(series: str) -> str:
+    """A series for people: the arm's name, and its keys."""
+    arm, comma, rest = series.partition(", ")
+    return ARMS.get(arm, words(arm)) + comma + rest
+
+
+def n_of(*counts: int) -> str:
+    """How many seeds, or from how many to how many."""
+    low, high = int(min(counts, default=0)), int(max(counts, default=0))
+    return rf"$n$ = {high} seed{'s' * (high != 1)}" if low == high else rf"$n$ = {low} to {high} seeds"
+
+
+def seeds_of(*tables: pd.DataFrame) -> str:
+    """How many seeds there are in tables."""
+    return n_of(*(table["seed"].nunique() for table in tables))
+
+
+def nsr_of(table: pd.DataFrame) -> str:
+    """The noise of a grid table, as the numbers that its points have."""
+    levels = sorted(table["nsr"].unique())
+    text = f"{levels[0]:.3g}" if len(levels) == 1 else f"{levels[0]:.3g} to {levels[-1]:.3g}"
+    return rf"$\sigma^2 d_1$ = {text}"

@@ -1,0 +1,34 @@
+"""How every figure is written, apart from what it shows."""
+
+import json
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from
+from rarefeat.storage.files import BLANK, SEAL, replacing, seal
+from rarefeat.storage.origin import KEY
+
+mpl.use("agg")
+
+
+def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> None:
+    """Write a figure, drawn from tables, in the format of each suffix, with its origin in the file's own metadata.
+
+    At the size that it was drawn at, so that type is as large in print as the style says. No date in the file: the same tables
+    give the same bytes.
+    """
+    text = json.dumps(made_from(job, tables))
+    # Ticks are known once there is a layout, and the layout once the ticks are known: the first pass is not the last.
+    figure.draw_without_rendering()
+    for output in outputs:
+        metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
+        with replacing(output) as temporary:
+            # A layout that leaves place for all that is drawn keeps the printed size; any other is cut to what is there.
+            figure.savefig(temporary, bbox_inches=None if figure.get_layout_engine() else "tight", metadata=metadata)
+            # After the end of either format, where readers do not look.
+            with open(temporary, "ab") as file:
+                file.write(f"\n%{SEAL}: {BLANK}\n".encode())
+            seal(temporary)

@@ -1,0 +1,142 @@
+"""The small tables of docs/tables, from which every number in docs/ and README.md is filled in, each with where it is from.
+
+A kind of study says in the module `page` of its folder what it publishes: `TABLES`, by name the tables of a run that it reads and the
+function that makes a small one of them. `python -m rarefeat.report.published results` writes all that a run has tables for.
+"""
+
+import argparse
+import hashlib
+import importlib
+import importlib.util
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.registry import kinds
+from rarefeat.run.command import run
+from rarefeat.run.metadata import read_origin
+from rarefeat.storage.files import read_table, replacing
+
+FOLDER = Path("docs/tables")
+INDEX = "origin.json"
+LARGEST = 100_000
+"""Bytes of a table: what is larger belongs to results/, not to a page."""
+
+Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
+"""Names of tables of a run, and what makes one small table of them."""
+
+
+def reductions() -> dict[str, Reduction]:
+    """What every kind of study publishes, by the name of the small table."""
+    found: dict[str, Reduction] = {}
+    for kind in kinds().values():
+        name = f"rarefeat.{kind.module('page')}"
+        if importlib.util.find_spec(name):
+            found |= importlib.import_module(name).TABLES
+    return found
+
+
+class Published:
+    """The small tables of a folder, and where each is from; refused where one is not as it was written."""
+
+    def __init__(self, folder: Path = FOLDER):
+        self.folder = folder
+        path = folder / INDEX
+        try:
+            self.origins: dict[str, dict] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RarefeatError(f"cannot read {path}: {error}") from error
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.origins
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        path = self.folder / f"{name}.csv"
+        if name not in self.origins:
+            raise RarefeatError(f"{self.folder} has no table {name}; its tables: {', '.join(sorted(self.origins))}")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise RarefeatError(f"cannot read {path}: {error.strerror}") from error
+        # Times are measured with a clock and written down by hand: their table has no hash.
+        sealed = self.origins[name].get("sha256")
+        if sealed and sealed != hashlib.sha256(content).hexdigest():
+            raise RarefeatError(f"{path} is not as it was written; take it from a run with `make publish`, do not edit it")
+        return pd.read_csv(path)
+
+    def put(self, name: str, table: pd.DataFrame, origin: Mapping) -> None:
+        """Write a table and where it is from."""
+        content = table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
+        if len(content) > LARGEST:
+            raise RarefeatError(f"the table {name} has {len(content)} bytes, and a published one at most {LARGEST}; reduce it")
+        with replacing(self.folder / f"{name}.csv") as temporary:
+            temporary.write_bytes(content)
+        self.origins[name] = {"sha256": hashlib.sha256(content).hexdigest(), **origin}
+        with replacing(self.folder / INDEX) as temporary:
+            temporary.write_text(json.dumps(self.origins, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def head() -> str:
+    """The commit that is checked out."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, encoding="utf-8", check=False)
+    except OSError:  # there is no git
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def publish(results: Path, published: Published) -> list[str]:
+    """Reduce the tables of a run.
+
+    Args:
+        results: the folder of results of a run.
+
+    Returns:
+        The names of the tables that were written: those whose sources the run has.
+    """
+    record = results / "provenance.json"
+    recorded = json.loads(record.read_text(encoding="utf-8")).get("commit") if record.exists() else None
+    # An unfinished run has no record yet; what it was made by stands in `code`.
+    commit = (recorded or head())[:7]
+    written = []
+    for name, (sources, reduce) in reductions().items():
+        paths = {source: results / "tables" / f"{source}.parquet" for source in sources}
+        if not all(path.exists() for path in paths.values()):
+            continue
+        table = reduce(*(read_table(path).to_pandas() for path in paths.values()))
+        origins = {source: read_origin(path) for source, path in paths.items()}
+        published.put(
+            name,
+            table,
+            {
+                "run": "a run of this workflow",
+                "commit": commit,
+                "seeds": {study: seeds for origin in origins.values() for study, seeds in origin["seeds"].items()},
+                "tables": {source: hashlib.sha256(path.read_bytes()).hexdigest() for source, path in paths.items()},
+                "code": {stage: digest for origin in origins.values() for stage, digest in origin["code"].items()},
+                "packages": next(iter(origins.values()))["packages"],
+                "machine": next(iter(origins.values()))["machine"],
+            },
+        )
+        written.append(name)
+    return written
+
+
+def main() -> None:
+    """Publish what a run has measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="folder of results of a run")
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    args = parser.parse_args()
+    written = publish(args.results, Published(args.folder))
+    if not written:
+        raise RarefeatError(f"{args.results}/tables has none of the tables that the pages are filled in from")
+    print("\n".join(f"{args.folder}/{name}.csv" for name in written))
+
+
+if __name__ == "__main__":
+    run(main)

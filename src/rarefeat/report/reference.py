@@ -1,0 +1,204 @@
+"""The pages of docs/reference that are rendered from the code, so that they cannot drift from it."""
+
+import argparse
+import importlib
+import importlib.util
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+from pandera.pandas import DataFrameSchema
+
+from rarefeat.config.images import Augmentation as ImageAugmentation
+from rarefeat.config.images import ImageArm, ImageData, ImageProbe, ImageStudy, ImageTraining, IndexFiles, Network
+from rarefeat.config.model import Arm, Bias, Data, Training, Views
+from rarefeat.config.section import Section
+from rarefeat.config.study import Grid, Study
+from rarefeat.project import Top
+from rarefeat.registry import NAMES, kinds
+from rarefeat.run.command import run
+from rarefeat.storage.files import replacing
+from rarefeat.storage.markdown import row
+
+SECTIONS = {
+    "A study of the encoder": Study,
+    "`data`": Data,
+    "`data.views`": Views,
+    "`training`": Training,
+    "`training.bias`": Bias,
+    "An entry of `arms`": Arm,
+    "A block of `grid`": Grid,
+    "A study of images": ImageStudy,
+    "`data` of a study of images": ImageData,
+    "`data.index_files`": IndexFiles,
+    "`network`": Network,
+    "`augmentation` of a study of images": ImageAugmentation,
+    "`training` of a study of images": ImageTraining,
+    "An entry of `arms` of a study of images": ImageArm,
+    "`probe`": ImageProbe,
+}
+
+
+def sections() -> dict[str, type[Section]]:
+    """Every section of the config with its heading: the top level, those of each kind of study, and what these share."""
+    found: dict[str, type[Section]] = {"Top level": Top}
+    for name, kind in kinds().items():
+        found[f"`{name}`: {kind.title}"] = kind.section
+        module = importlib.import_module(f"rarefeat.{kind.module('config')}")
+        for item in vars(module).values():
+            own = isinstance(item, type) and issubclass(item, Section) and item.__module__ == module.__name__
+            if own and item is not kind.section:
+                found[f"`{name}`, `{item.__name__}`"] = item
+    return found | SECTIONS
+
+
+def schemas_of_parts() -> dict[str, dict[str, DataFrameSchema]]:
+    """Every schema by the part that makes its table, the chain, the claims or a kind of study, and by its file."""
+    modules = {"chain": "chain.tables", "claims": "claims.tables"} | {
+        name: kind.module("tables") for name, kind in kinds().items()
+    }
+    found: dict[str, dict[str, DataFrameSchema]] = {}
+    for part, module in modules.items():
+        own = (
+            item for item in vars(importlib.import_module(f"rarefeat.{module}")).values() if isinstance(item, DataFrameSchema)
+        )
+        known = {name for others in found.values() for name in others}
+        found[part] = {item.name: item for item in own if item.name not in known}
+    return found
+
+
+def schemas() -> dict[str, DataFrameSchema]:
+    """Every schema by its file."""
+    return {name: schema for of_part in schemas_of_parts().values() for name, schema in of_part.items()}
+
+
+def about(part: str) -> str:
+    """What makes the tables of a part."""
+    titles = {"chain": "Of every study of the encoder", "claims": "Claims"}
+    return titles.get(part) or kinds()[part].title
+
+
+def tables_index() -> str:
+    """docs/reference/tables/index.md: every table, and where its columns stand."""
+    lines = [
+        "# Tables",
+        "",
+        "Rendered from the schemas in the code by `make docs`; a test keeps them in step. All files lie in `results/tables/`, for the",
+        "small grid in `results/quick/tables/`. A file's own metadata says what made it ([report](../../operations/report.md)). `{study}`",
+        "is `paper`, or another study of the config; `STUDY.BLOCK`, as in `paper.figure_3_grid`, is one block of its grid. The unit 1",
+        "marks what is dimensionless.",
+    ]
+    for part, of_part in schemas_of_parts().items():
+        lines += ["", f"## [{about(part)}]({part}.md)", "", row("table", "rows"), row("---", "---")]
+        lines += [row(f"`{name}.parquet`", schema.description) for name, schema in of_part.items()]
+    return "\n".join(lines) + "\n"
+
+
+def tables_page(part: str) -> str:
+    """docs/reference/tables/PART.md: every column of the tables of one part."""
+    lines = [f"# Tables: {about(part)}", "", "Rendered from the schemas in the code by `make docs`. [All tables](index.md)."]
+    for name, schema in schemas_of_parts()[part].items():
+        rows = schema.description
+        lines += ["", f"## `{name}.parquet`", "", f"{rows[0].upper()}{rows[1:]}.", ""]
+        lines += [row("column", "type", "unit", "definition", "source"), row(*["---"] * 5)]
+        for key, item in schema.columns.items():
+            kind = "string" if "str" in str(item.dtype) else str(item.dtype)
+            null = ", nullable" if item.nullable else ""
+            lines.append(row(f"`{key}`", kind + null, item.metadata["unit"], item.description, item.metadata["source"]))
+    return "\n".join(lines) + "\n"
+
+
+def parts() -> list[ModuleType]:
+    """The modules that declare files: of the chain, of the images, and of each kind of study with stages of its own."""
+    modules = ("chain.files", "images.files", *(kind.module("files") for kind in kinds().values()))
+    names = [f"rarefeat.{module}" for module in modules]
+    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]
+
+
+def files_page() -> str:
+    """docs/reference/files.md: every file of tensors, and every table that is not in `tables/`."""
+    lines = [
+        "# Files of tensors and intermediate tables",
+        "",
+        "Rendered from the code by `make docs`; a test holds it against what the stages write. Files lie below `results/`, for the",
+        "small grid below `results/quick/`. `{study}` and the like stand for what varies; `{block}` is the first and the last seed of",
+        "a block, as in `100-119`, and `{arm}` the label of an arm. Tensors are safetensors files, tables Parquet; the metadata of",
+        "both hold a hash of the file, and under `rarefeat` the job that wrote it as JSON: study, cell, seeds, config and digests of",
+        "the code. From Python, `rarefeat.load_encoder` reads an encoder through these checks, and `rarefeat.read_table` a table of",
+        "the [tables](tables/index.md).",
+    ]
+    for module in parts():
+        lines += ["", f"## {module.TITLE}", "", row("axis", "meaning"), row("---", "---")]
+        lines += [row(f"`{axis}`", meaning) for axis, meaning in module.AXES.items()]
+        for contents in module.FILES:
+            tensors = contents.path.endswith(".safetensors")
+            lines += ["", f"### `{contents.path}`", "", f"{contents.about} Written by `rarefeat.{contents.stage}`.", ""]
+            heads = ("tensor", "type", "shape", "meaning") if tensors else ("column", "type", "meaning")
+            lines += [row(*heads), row(*["---"] * len(heads))]
+            for entry in contents.entries:
+                shape = [shown(entry.shape)] if tensors else []
+                lines.append(row(f"`{entry.name}`", entry.type, *shape, entry.meaning))
+    return "\n".join(lines) + "\n"
+
+
+def shown(shape: tuple[str, ...] | None) -> str:
+    """A shape as Python writes it; empty where the meaning says it."""
+    return "" if shape is None else f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
+
+
+def config_page() -> str:
+    """docs/reference/config.md: every key of the config with its type, bounds and meaning."""
+    lines = [
+        "# Config",
+        "",
+        "Rendered from the code by `make docs`; a test keeps them in step. The values, with their reasons, are in",
+        "`config/config.yaml` and `config/studies/`. What stands at the top level there holds for every study that does",
+        "not say otherwise.",
+        "Numbers are finite and, counts apart, dimensionless; an unknown key is an error.",
+    ]
+    for title, model in sections().items():
+        lines += ["", f"## {title}", "", row("key", "allowed", "meaning"), row(*["---"] * 3)]
+        for name, item in model.model_json_schema(by_alias=True)["properties"].items():
+            default = f"; default {item['default']}" if "default" in item else ""
+            lines.append(row(f"`{name}`", allowed(item) + default, item.get("description", "")))
+    return "\n".join(lines) + "\n"
+
+
+def allowed(schema: dict) -> str:
+    """Type and bounds of a key of a JSON schema, in words."""
+    if "$ref" in schema:
+        return "a section"
+    if "anyOf" in schema:
+        return " or ".join(allowed(option) for option in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema["type"] == "array":
+        return f"list, each {allowed(schema['items'])}"
+    if schema["type"] == "object":
+        return "mapping from names to sections"
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    bounds = " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema)
+    return f"{schema['type']} {bounds}".strip()
+
+
+PAGES = {
+    "reference/config.md": config_page,
+    "reference/files.md": files_page,
+    "reference/tables/index.md": tables_index,
+    **{f"reference/tables/{part}.md": partial(tables_page, part) for part in ("chain", "claims", *NAMES)},
+}
+"""What renders each page, by its path below docs/."""
+
+
+def main() -> None:
+    """Write the rendered pages into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("docs"))
+    folder = parser.parse_args().folder
+    for name, render in PAGES.items():
+        with replacing(folder / name) as temporary:
+            temporary.write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)

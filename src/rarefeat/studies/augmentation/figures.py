@@ -1,0 +1,194 @@
+"""What neurons become along the dial of augmentations, and under a rare feature."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from rarefeat.figures.labels import INTERVALS, STEP, name_of, quantity, seeds_of, with_series
+from rarefeat.figures.panels import band, beside, estimate, estimates, handle, key, letter, marks, paired, panels, within, zero
+from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, looks
+from rarefeat.run.job import Job
+
+Tables = Mapping[str, pd.DataFrame]
+WITHOUT_BIAS = "_without_bias"
+LEARNED_BIAS = "_learned_bias"
+# Pairs of every panel, by their kind: a study's name without what it is a study of.
+PAIRS = ("random_mask", "independent_noise", "identical", "mask_and_redrawn")
+OF_PAIR = dict(zip(PAIRS, LOOKS, strict=False)) | {
+    "identical" + WITHOUT_BIAS: LOOKS[2].but(filled=False, dash=(0, (2, 1))),
+    "raw": Look(GREY, "v", (0, (1, 1))),
+    "oracle": Look(GREY, "P", (0, (6, 2))),
+}
+NAMES = {
+    "random_mask": "random mask",
+    "independent_noise": "noise of its own",
+    "identical": "identical views",
+    "mask_and_redrawn": "random mask, nuisance redrawn",
+    "raw": "head on the input",
+    "oracle": "head on the oracle",
+    "supervised": "trained on labels",
+}
+DIAL = (
+    "random_mask",
+    "mask=0.25",
+    "mask=0.1",
+    "independent_noise",
+    "rho=0.5",
+    "rho=0.9",
+    "identical",
+    "identical" + WITHOUT_BIAS,
+)
+
+
+def pair_name(name: str) -> str:
+    """Of a kind of pair, for people: `mask=0.25` and `rho=0.5` by their symbol."""
+    kind = name.removesuffix(WITHOUT_BIAS)
+    symbol, equal, value = kind.partition("=")
+    if equal:
+        kind = {"mask": rf"random mask, $q$ = {value}", "rho": rf"shared noise, $\rho$ = {value}"}.get(symbol, kind)
+    return NAMES.get(kind, kind.replace("_", " ")) + (", no bias" if name != kind and name.endswith(WITHOUT_BIAS) else "")
+
+
+def known(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
+    """Those of the studies that a table has."""
+    return [name for name in names if name in set(table["study"])]
+
+
+def augmentation_stages(tables: Tables, job: Job) -> Figure:
+    """Over training: features and nuisance in the weights, a learned bias; then heads against the number of labels."""
+    final, course = tables.values()
+    course = course[course["step"] > 0]
+    figure, axes = panels(2, 2, 4.6, PAGE)
+    seen: list[str] = []
+    four = (*PAIRS[:3], "identical" + WITHOUT_BIAS)
+    for ax, studies, metric, title in (
+        (axes[0, 0], {name: name for name in four}, "share_features", "features in the weights"),
+        (
+            axes[0, 1],
+            {"identical": "colour_identical", "random_mask": "colour_mask", "mask_and_redrawn": "colour_mask_and_redrawn"},
+            "share_colour",
+            "a dense nuisance in the weights",
+        ),
+        (axes[1, 0], {name: name + LEARNED_BIAS for name in PAIRS[:3]}, "bias_share", "a bias that is learned"),
+    ):
+        for kind, study in studies.items():
+            part = course[(course["study"] == study) & (course["metric"] == metric)]
+            if len(part):
+                band(ax, estimates(part, "step", "value", quantity(metric).range), OF_PAIR[kind], every=4)
+                seen.append(kind)
+        ax.set(xscale="log", xlabel=STEP, ylabel=quantity(metric).symbol, title=title)
+        within(ax, quantity(metric))
+    zero(axes[1, 0])
+    ax, heads = axes[1, 1], final[final["metric"] == "regression_error"]
+    lines = {name: heads[(heads["study"] == name) & (heads["encoder"] == "trained")] for name in known(four, heads)}
+    lines |= {name: heads[heads["encoder"] == name] for name in ("raw", "oracle")}
+    for index, (name, part) in enumerate(lines.items()):
+        # A head with fewer labels than it needs errs by any factor: means of logarithms, and so a logarithmic axis.
+        rows = estimates(part.assign(value=np.log(part["value"])), "labels", "value")
+        rows[["mean", "low", "high"]] = np.exp(rows[["mean", "low", "high"]])
+        marks(ax, rows.index * 1.05 ** (index - len(lines) / 2), rows, OF_PAIR[name])
+        seen.append(name)
+    ax.axhline(1, color=GREY, lw=0.7, zorder=0.5)
+    labels = sorted(heads["labels"].unique())
+    ax.set(xscale="log", yscale="log", xlabel="labels $n$", title="heads", ylabel="test MSE / label variance,\ngeometric mean")
+    ax.set_xticks(labels, [f"{count:g}" for count in labels])
+    ax.minorticks_off()
+    if len(labels) == 1:
+        ax.set_xlim(labels[0] / 2, labels[0] * 2)
+    letter(axes.flat)
+    entries = {pair_name(name): handle(look) for name, look in OF_PAIR.items() if name in seen}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(final)}", columns=min(4, max(len(entries), 1)))
+    return figure
+
+
+def augmentation_dial(tables: Tables, job: Job) -> Figure:
+    """The end of training by kind of pair: neurons, coverage, activity, and what noise does."""
+    (final,) = tables.values()
+    shown = ("singletons", "covered_features", "features_per_neuron", "activity", "noise_cosine", "noise_left")
+    names = known(DIAL, final)
+    figure, axes = panels(2, 3, 1.5 + 0.3 * len(names), PAGE, sharey=True)
+    for ax, metric in zip(axes.flat, shown, strict=True):
+        what = quantity(metric)
+        oracle = final[(final["metric"] == metric) & (final["encoder"] == "oracle")]["value"].to_numpy()
+        if len(oracle):
+            mean, low, high, _ = estimate(oracle, what.range)
+            ax.axvspan(low, high, color="0.85", lw=0)
+            ax.axvline(mean, color=GREY, ls=(0, (6, 2)), lw=1)
+        part = final[(final["metric"] == metric) & (final["encoder"] == "trained") & (final["study"].isin(names))]
+        rows = estimates(part, "study", "value", what.range).reindex(names)
+        marks(ax, range(len(names)), rows, LOOKS[0], line=False, across=True)
+        ax.set_xlabel(what.symbol)
+        ax.margins(x=0.08)
+        ax.locator_params(axis="x", nbins=5)
+        ax.set_yticks(range(len(names)), [pair_name(name) for name in names])
+        ax.set_ylim(len(names) - 0.5, -0.5)
+    letter(axes.flat)
+    entries = {"trained encoder": handle(LOOKS[0], line=False)}
+    if "oracle" in set(final["encoder"]):
+        entries["oracle"] = handle(Look(GREY, dash=(0, (6, 2))))
+    key(figure, entries, f"{INTERVALS}, {seeds_of(final[final['study'].isin(names)])}")
+    return figure
+
+
+def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
+    """A rare feature under a random mask and under noise of its own, with and without a bias: dense, and what arms add."""
+    (final,) = tables.values()
+    start, metric = "imbalance_", "minority_alignment"
+    chosen = final[final["study"].str.startswith(start) & (final["encoder"] == "trained") & (final["metric"] == metric)]
+    chosen = with_series(chosen)
+    pairs = [pair + bias for bias in ("", WITHOUT_BIAS) for pair in PAIRS[:2]]
+    lines = [
+        (pair, eps_min) for pair in pairs for eps_min in sorted(chosen[chosen["study"] == start + pair]["eps_min"].unique())
+    ]
+    masks = looks(sorted(set(chosen["series"]) - {"dense"}))
+    figure, axes = panels(1, 2, 1.3 + 0.26 * len(lines), PAGE, sharey=True)
+    (left, right), what = axes[0], quantity(metric)
+    zero(right, across=True)
+
+    def estimated(of: pd.DataFrame, inside: tuple[float, float]) -> pd.DataFrame:
+        rows = {line: estimate(part["value"].to_numpy(), inside) for line, part in of.groupby(["study", "eps_min"])}
+        found = [rows.get((start + pair, eps_min), (np.nan,) * 4) for pair, eps_min in lines]
+        return pd.DataFrame(found, columns=["mean", "low", "high", "n"])
+
+    dense = estimated(chosen[chosen["series"] == "dense"], what.range)
+    marks(left, range(len(lines)), dense, looks(["dense"])["dense"], line=False, across=True)
+    for index, (series, look) in enumerate(masks.items()):
+        gains = estimated(paired(chosen, "value", series, at=("study", "eps_min")), what.difference)
+        marks(right, beside(range(len(lines)), index, len(masks), 0.45), gains, look, line=False, across=True)
+    names = [rf"{pair_name(pair)}, $\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}" for pair, eps_min in lines]
+    left.set_yticks(range(len(lines)), names)
+    left.set(xlabel=what.symbol + ", dense", xlim=(-0.03, 1.03), ylim=(len(lines) - 0.5, -0.5))
+    right.set_xlabel("change by a mask, same seed")
+    letter(axes[0])
+    entries = {name_of(series): handle(look, line=False) for series, look in (looks(["dense"]) | masks).items()}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(chosen)}")
+    return figure
+
+
+def augmentation_representations(tables: Tables, job: Job) -> Figure:
+    """How often neurons fire, by kind of pair and under labels: Wen & Li's Figure 3 on synthetic data."""
+    (neurons,) = tables.values()
+    wanted = ("identical" + WITHOUT_BIAS, "random_mask" + WITHOUT_BIAS, "identical", "independent_noise", "random_mask")
+    names = [(name, "trained") for name in known(wanted, neurons)]
+    names += [(name, "supervised") for name in neurons[neurons["encoder"] == "supervised"]["study"].unique()]
+    figure, axes = panels(1, len(names), 1.8, PAGE, sharey=True)
+    bins = np.linspace(0, 1, 21)
+    for ax, (name, encoder) in zip(axes[0], names, strict=True):
+        chosen = neurons[(neurons["study"] == name) & (neurons["encoder"] == encoder)]
+        counts = np.array([np.histogram(part["activity"], bins)[0] / len(part) for _, part in chosen.groupby("seed")])
+        rows = pd.DataFrame([estimate(column, (0, 1)) for column in counts.T], columns=["mean", "low", "high", "n"])
+        ax.stairs(rows["mean"], bins, color="0.75", fill=True)
+        marks(ax, (bins[1:] + bins[:-1]) / 2, rows, Look("0.15"), line=False)
+        ax.set_title(NAMES["supervised"] if encoder == "supervised" else pair_name(name).replace(", ", ",\n"))
+        ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
+        ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
+    key(
+        figure,
+        {"mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"), "95 % interval": handle(Look("0.15"))},
+        seeds_of(neurons),
+    )
+    return figure

@@ -1,0 +1,78 @@
+"""What the study of augmentation makes."""
+
+from rarefeat.kind import TRAINED, Browsed, Claimed, Figure, Kind, Made, Table, joined
+from rarefeat.studies.augmentation.config import Augmentation, inherit
+
+TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
+IMAGE_TABLES = ("augmentation_images", "augmentation_images_units", "augmentation_images_embedding")
+IMAGES = ("images.datasets", "images.splits", "images.pretrain")
+FIGURES = {
+    "augmentation_stages": Figure(
+        ("augmentation", "augmentation_course"),
+        "Over training: the share of the weights that lies in the features (a) and in a dense nuisance (b), by kind of"
+        " positive pair; a learned bias (c); and the error of linear heads on the final encoders against the number of labels"
+        " (d), beside a head on the input and the oracle, the grey line being a head that knows the mean alone. See which"
+        " pairs make the encoder keep features, and which the nuisance.",
+    ),
+    "augmentation_dial": Figure(
+        ("augmentation",),
+        "The end of training from pairs that share nothing but the features, above, to identical views, below: neurons with"
+        " one feature, coverage, activity, and what is left of the noise. The dashed line is the oracle. See whether the"
+        " order of the rows is that of the quantity, and what the bias alone does: rows that end in `no bias` differ from the"
+        " one above in nothing else.",
+    ),
+    "augmentation_representations": Figure(
+        ("augmentation_neurons",),
+        "How often neurons fire, by kind of positive pair, beside the same neurons trained on labels. See whether neurons"
+        " are sparse.",
+    ),
+    "augmentation_imbalance": Figure(
+        ("augmentation",),
+        "The best alignment of any neuron with a rare feature, dense (a), and what a mask changes at the same seed (b),"
+        " under a random mask and under noise of its own, with a bias and without. See whether a better augmentation saves"
+        " the rare feature, and whether pruning adds to it.",
+    ),
+}
+SEE_IMAGES = (
+    "Images under several kinds of views. Above: how often units fire, by layer. Middle: t-SNE of the features of the test"
+    " images. Below: what probes read, how far the classes lie apart, and how far a crop or a change of intensity moves the"
+    " features, beside the network before training."
+)
+
+
+def made(section: Augmentation) -> Made:
+    """Four tables of each study and three of each kind of views of images; then all of them in one."""
+    stage, through = "studies.augmentation.measure", (*TRAINED, "studies.augmentation.supervise")
+    images, views = "studies.augmentation.representations", section.images.studies()
+    sizes = {"labels": section.labels, "tests": section.tests, "gradients": section.gradients}
+    tables = {}
+    for table in TABLES:
+        for name, study in section.studies.items():
+            parts = {name: study, **sizes} | ({"supervised": section.supervised} if section.like_supervised(name) else {})
+            tables[f"{name}.{table}"] = Table(schema(table), stage, parts, through, study=name)
+        tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
+    for table in IMAGE_TABLES:
+        for name, study in views.items():
+            tables[f"{name}.{table}"] = Table(schema(table), images, {name: study}, IMAGES, study=name)
+        tables[table] = joined(schema(table), (f"{name}.{table}" for name in views))
+    images_figure = Figure(
+        IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", parts={"kinds": list(views)}
+    )
+    figures = FIGURES | {"augmentation_images": images_figure}
+    about = "Features of images by kind of augmentation, replica by replica"
+    return Made(tables, figures, browsed={"image_views_tables": Browsed(about, ("augmentation_images",))})
+
+
+def schema(table: str) -> str:
+    """Where its schema stands."""
+    return f"studies.augmentation.tables:{table.upper()}"
+
+
+def claimed(section: Augmentation) -> Claimed:
+    """What Wen & Li predict."""
+    return Claimed("wen_li_feature_decoupling", ("feature decoupling",), ("augmentation",), {"augmentation": section})
+
+
+KIND = Kind(
+    "augmentation", "Augmentation and feature decoupling", Augmentation, made, Augmentation.every_study, inherit, claimed
+)

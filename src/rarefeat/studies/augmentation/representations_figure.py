@@ -1,0 +1,71 @@
+"""The image part of the study of augmentation: Wen & Li's Figures 3 and 4 by kind of augmentation."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from rarefeat.figures.labels import INTERVALS, quantity, seeds_of, words
+from rarefeat.figures.panels import band, beside, estimate, handle, letter, marks, panels
+from rarefeat.figures.style import LOOKS, MANY, MARKERS, PAGE, Look, ordered
+from rarefeat.run.job import Job
+
+METRICS = ("linear_accuracy", "knn_accuracy", "separation", "crop_invariance", "intensity_invariance")
+
+
+def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """A column for each kind of views: firing rates by layer, t-SNE; below, what the features keep and forget."""
+    kinds = job.part("kinds", list[str])
+    metrics, units, embedding = tables.values()
+    names = {kind: words(kind.removeprefix("views_")) for kind in kinds}
+    layers = sorted(units["layer"].unique(), key=lambda layer: (layer != "stem", layer))
+    shades, bins = ordered(layers), np.linspace(0, 1, 21)
+    figure, _ = panels(1, 1, 6.2, PAGE)
+    figure.clear()
+    above, middle, below = figure.subfigures(3, 1, height_ratios=[1.15, 1.25, 1])
+    firing = above.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    for ax, kind in zip(firing, kinds, strict=True):
+        trained = units[(units["study"] == kind) & (units["network"] == "trained")]
+        for layer, look in shades.items():
+            part = trained[trained["layer"] == layer]
+            shares = np.array([np.histogram(seed["firing_rate"], bins)[0] / len(seed) for _, seed in part.groupby("seed")])
+            rows = pd.DataFrame([estimate(column, (0, 1)) for column in shares.T], columns=["mean", "low", "high", "n"])
+            band(ax, rows.set_index((bins[1:] + bins[:-1]) / 2), look, every=3)
+        ax.set(xlabel="firing rate of a unit", title=names[kind])
+    firing[0].set(ylim=(0, None), ylabel="share of units")
+    legend(above, {str(layer): handle(look) for layer, look in shades.items()}, "layer")
+
+    maps = middle.subplots(1, len(kinds), squeeze=False)[0]
+    labels = sorted(embedding["label"].unique())
+    classes = {label: Look(MANY[index % len(MANY)], MARKERS[index % len(MARKERS)]) for index, label in enumerate(labels)}
+    for ax, kind in zip(maps, kinds, strict=True):
+        points = embedding[(embedding["study"] == kind) & (embedding["network"] == "trained")]
+        for label, look in classes.items():
+            part = points[points["label"] == label]
+            ax.plot(part["x"], part["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True)
+        ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
+    maps[0].set_ylabel("t-SNE 2, first seed")
+    legend(middle, {str(label): handle(look, line=False) for label, look in classes.items()}, "class")
+
+    ax = below.subplots()
+    trained, initial = (metrics[metrics["network"] == network] for network in ("trained", "initial"))
+    series = {names[kind]: trained[trained["study"] == kind] for kind in kinds}
+    # Before training the kinds are one network.
+    series["before training"] = initial[initial["study"] == kinds[0]]
+    drawn = dict(zip(series, (*LOOKS[: len(kinds)], Look("0.55", "v")), strict=True))
+    shown = [metric for metric in METRICS if metric in set(metrics["metric"])]
+    for index, (name, part) in enumerate(series.items()):
+        rows = [estimate(part[part["metric"] == metric]["value"].to_numpy(), quantity(metric).range) for metric in shown]
+        rows = pd.DataFrame(rows, columns=["mean", "low", "high", "n"])
+        marks(ax, beside(range(len(shown)), index, len(series), 0.5), rows, drawn[name], line=False)
+    ax.set_xticks(range(len(shown)), [quantity(metric).symbol for metric in shown])
+    ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))
+    legend(below, {name: handle(look, line=False) for name, look in drawn.items()}, f"{INTERVALS},\n{seeds_of(metrics)}")
+    letter((*firing, *maps, ax))
+    return figure
+
+
+def legend(part: Figure, entries: dict[str, object], title: str) -> None:
+    """A key right of a row of panels."""
+    part.legend(list(entries.values()), list(entries), title=title, loc="outside right center", ncols=1)

@@ -1,0 +1,75 @@
+"""The gain by pruning against rho, accuracy and Delta_20 by arm, and how training went."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from rarefeat.figures.labels import INTERVALS, Quantity, n_of, name_of, quantity, with_series
+from rarefeat.figures.panels import band, estimates, handle, key, letter, marks, panels, zero
+from rarefeat.figures.style import PAGE, Look, looks
+from rarefeat.run.job import Job
+
+DENSE = "dense"
+BALANCED = ", balanced images"
+
+
+def named(table: pd.DataFrame) -> pd.DataFrame:
+    """With a column `series`: the arm in words, and whether it was pretrained on balanced images."""
+    table = with_series(table, ("alpha", "pruned_update", "threshold"))
+    balanced = table["split"] == "balanced"
+    return table.assign(series=table["series"].mask(balanced, table["series"] + BALANCED))
+
+
+def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Four panels of one data set: the paired gains, two metrics of the balanced probe, and kNN accuracy over training."""
+    summary, trajectories = tables.values()
+    summary, trajectories = named(summary[summary["probe"] == "balanced"]), named(trajectories)
+    drawn = series_looks(sorted({*summary["series"], *trajectories["series"]}))
+    ratios = sorted(summary["rho"].unique())
+    figure, axes = panels(2, 2, 4.6, PAGE)
+    for ax, metric, gain in ((axes[0, 0], "accuracy", True), (axes[0, 1], "delta_20", True), (axes[1, 0], "accuracy", False)):
+        what: Quantity = quantity(metric)
+        column, low, high = ("paired_difference", "paired_ci_low", "paired_ci_high") if gain else ("mean", "ci_low", "ci_high")
+        ends = what.difference if gain else what.range
+        part = summary[summary["metric"] == metric].dropna(subset=[column])
+        shown = [name for name in drawn if name in set(part["series"])]
+        for name in shown:
+            rows = part[part["series"] == name].set_index("rho").sort_index()
+            rows = pd.DataFrame(
+                {"mean": rows[column], "low": rows[low].clip(lower=ends[0]), "high": rows[high].clip(upper=ends[1])}
+            )
+            # Places by order, side by side: the values of rho are few and far apart.
+            places = [ratios.index(rho) + 0.6 * ((shown.index(name) + 0.5) / len(shown) - 0.5) for rho in rows.index]
+            marks(ax, places, rows, drawn[name], line=False)
+        if gain:
+            zero(ax)
+        ax.set_ylabel(("gain over dense, same seed:\n" if gain else "") + what.symbol)
+        ax.set_xlabel(r"imbalance ratio $\rho$")
+        ax.set_xticks(range(len(ratios)), [f"{rho:g}" for rho in ratios])
+        ax.set_xlim(-0.5, len(ratios) - 0.5)
+    ax, rho = axes[1, 1], trajectories["rho"].max()
+    part = trajectories[(trajectories["metric"] == "knn_accuracy") & (trajectories["rho"] == rho)]
+    for name, look in drawn.items():
+        rows = estimates(part[part["series"] == name], "epoch", "value", quantity("knn_accuracy").range)
+        if len(rows):
+            band(ax, rows, look, every=max(len(rows) // 5, 1))
+    ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
+    letter(axes.flat)
+    counts = n_of(*summary["n"].unique())
+    key(
+        figure,
+        {name_of(name): handle(look) for name, look in drawn.items()},
+        f"{INTERVALS}, {counts}",
+        columns=min(3, len(drawn)),
+    )
+    return figure
+
+
+def series_looks(names: list[str]) -> dict[str, Look]:
+    """Of every series, dense first; those of balanced images as on long-tailed ones, but hollow."""
+    found = looks([DENSE, *(name for name in names if not name.endswith(BALANCED) and name != DENSE)])
+    for name in names:
+        if name.endswith(BALANCED):
+            found[name] = found.get(name.removesuffix(BALANCED), Look("0.5", "o")).but(filled=False, dash=(0, (2, 1)))
+    return {name: look for name, look in found.items() if name in names}

@@ -1,0 +1,168 @@
+"""Minority alignment over training, and what magnitude pruning changes, as maps."""
+
+import math
+from collections.abc import Mapping
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from rarefeat.config.study import Study
+from rarefeat.core.theory import stage1_growth
+from rarefeat.figures.labels import ALIGNMENT, INTERVALS, STEP, n_of, quantity, seeds_of
+from rarefeat.figures.panels import band, estimate, estimates, handle, key, panels, within
+from rarefeat.figures.style import DIVERGING, PAGE, Look, ordered
+from rarefeat.run.job import Job
+from rarefeat.studies.theory.claims.pruning import gains
+from rarefeat.studies.theory.config import TheoryStudy
+
+Tables = Mapping[str, pd.DataFrame]
+UPDATES = {"unmasked": "plain", "straight_through": "straight-through"}
+
+
+def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:
+    """Each table with its study, in order."""
+    return list(zip(job.part("studies", dict[str, TheoryStudy]).values(), tables.values(), strict=True))
+
+
+def onset(study: Study, eps_min: float, sigma: float) -> float:
+    """Predicted step at which the minority feature takes off; infinite where it does not grow in stage 1.
+
+    The strongest of m Gaussian neurons starts at sigma_0 sqrt(2 log m) and grows by the closed form of stage 1 until its
+    projection is as large as the whole neuron was at first, sigma_0 sqrt(d1).
+    """
+    data, training = study.data, study.training
+    eps = torch.full((data.d,), eps_min, dtype=torch.float64)
+    rates = training.K, training.tau, training.eta, training.lambda_
+    growth = stage1_growth(eps, data.C, data.L, sigma**2 * data.d1, *rates)[-1].item()
+    if growth <= 1:
+        return math.inf
+    return math.log(math.sqrt(data.d1 / (2 * math.log(training.m)))) / math.log(growth)
+
+
+def bias_of(study: Study) -> str:
+    """What a study is, as far as maps differ in it."""
+    training = study.training
+    bias = f"bias share {training.bias.share:g}" if training.bias.share else "no bias"
+    return rf"$\lambda$ = {training.lambda_:g}, {bias}"
+
+
+def phase(tables: Tables, job: Job) -> Figure:
+    """Mean max_alignment over step and eps_min, a panel for each study, with the predicted onset drawn in; below, its spread.
+
+    A map has no place for intervals: the courses of a low, a middle and a high eps_min below it have them.
+    """
+    studies = of_studies(tables, job)
+    what = quantity("max_alignment")
+    figure, axes = panels(2, len(studies), 3.6, PAGE, sharex="col", sharey="row", height_ratios=[1.3, 1])
+    chosen = [table[(table["metric"] == "max_alignment") & (table["step"] > 0)] for _, table in studies]
+    every = pd.concat(chosen)
+    levels = sorted(every["eps_min"].unique())
+    shown = ordered(sorted({levels[0], levels[len(levels) // 2], levels[-1]}))
+    for (upper, lower), (study, _), table in zip(axes.T, studies, chosen, strict=True):
+        wide = table.pivot_table(index="eps_min", columns="step", values="value")
+        if len(wide) > 1:
+            mesh = upper.pcolormesh(wide.columns, wide.index, wide, vmin=0, vmax=1, shading="nearest", rasterized=True)
+            low, high = upper.get_ylim()
+            eps = np.linspace(wide.index.min(), wide.index.max(), 200)
+            predicted = [onset(study, value, table["sigma"].iloc[0]) for value in eps]
+            # White on black, so that it is seen on the dark and on the light part of the map.
+            upper.plot(predicted, eps, color="black", lw=2)
+            upper.plot(predicted, eps, color="white", ls=(0, (3, 1.5)), lw=1.2)
+            upper.set_ylim(low, high)
+        for eps_min, look in shown.items():
+            rows = estimates(table[table["eps_min"] == eps_min], "step", "value", what.range)
+            band(lower, rows, look, every=5)
+        upper.set(xscale="log", xlim=(1, table["step"].max()), title=bias_of(study).replace(", ", ",\n"))
+        lower.set(xscale="log", xlabel=STEP)
+    within(axes[1, 0], what)
+    axes[0, 0].set_ylabel(r"$\varepsilon_{\min}/\varepsilon_{\max}$")
+    axes[1, 0].set_ylabel(what.symbol)
+    if len(levels) > 1:
+        figure.colorbar(mesh, ax=list(axes[0]), label="mean " + what.symbol, aspect=14)
+    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": handle(look) for level, look in shown.items()}
+    entries |= {"predicted onset of stage 1": handle(Look("black", dash=(0, (3, 1.5))))}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(*chosen)}")
+    return figure
+
+
+def signed(value: float) -> str:
+    """With two digits after the point, or as many as the first that is not 0 needs."""
+    text = f"{value:+.2f}"
+    return (text if float(text) else f"{value:+.1g}").replace("-", "\N{MINUS SIGN}")
+
+
+def pruning(tables: Tables, job: Job) -> Figure:
+    """Paired gain in max_alignment against dense by ratio and onset; blank where its 95 % interval holds 0."""
+    (table,) = tables.values()
+    differences = gains(table).reset_index()
+    seeds = [column for column in differences.columns if isinstance(column, int)]
+    found = [estimate(values, quantity("max_alignment").difference) for values in differences[seeds].to_numpy()]
+    found = pd.DataFrame(found, columns=["mean", "low", "high", "n"], index=differences.index)
+    # An interval that cannot be had holds everything.
+    found["unsure"] = ~((found["low"] > 0) | (found["high"] < 0))
+    found["half"] = (found["high"] - found["low"]) / 2
+    differences = differences.join(found)
+    updates, levels = sorted(differences["pruned_update"].unique(), reverse=True), sorted(differences["eps_min"].unique())
+    reach = max(differences["mean"].abs().max(), 1e-9)
+    colours = mpl.colormaps[DIVERGING].with_extremes(bad="white")
+    figure, axes = panels(len(updates), len(levels), 0.8 + 1.55 * len(updates), PAGE, sharex=True, sharey=True)
+    for line, update in zip(axes, updates, strict=True):
+        for ax, eps_min in zip(line, levels, strict=True):
+            part = differences[(differences["pruned_update"] == update) & (differences["eps_min"] == eps_min)]
+            wide = part.pivot(index="onset", columns="alpha", values="mean")
+            unsure = part.pivot(index="onset", columns="alpha", values="unsure").to_numpy().astype(bool)
+            sure = np.ma.masked_array(wide.to_numpy(), mask=unsure | wide.isna().to_numpy())
+            mesh = ax.imshow(sure, cmap=colours, vmin=-reach, vmax=reach, aspect="auto", origin="lower")
+            for (row, column), value in np.ndenumerate(wide.to_numpy()):
+                if not sure.mask[row, column]:
+                    dark = abs(value) > 0.6 * reach
+                    ax.text(
+                        column, row, signed(value), ha="center", va="center", size="small", color="white" if dark else "black"
+                    )
+            ax.set_title(rf"{UPDATES[update]}, $\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
+            ax.set_xticks(range(wide.shape[1]), [f"{alpha:g}" for alpha in wide.columns])
+            ax.set_yticks(range(wide.shape[0]), wide.index)
+            ax.tick_params(length=0)
+    for ax in axes[-1]:
+        ax.set_xlabel(r"pruning ratio $\alpha$")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("onset (step)")
+    figure.colorbar(mesh, ax=axes, label=f"change of {ALIGNMENT},\nsame seed", aspect=30)
+    spread = differences["half"].median()
+    note = (
+        f"mean over {n_of(*found['n'])}; half a 95 % interval is {spread:.2g} in the median; blank where the interval holds 0"
+    )
+    figure.supxlabel(note, size="medium")
+    return figure
+
+
+def overlap(tables: Tables, job: Job) -> Figure:
+    """Share of the neurons of smallest norm that are aligned with the minority feature, over training step and pruning ratio.
+
+    A line of panels for each study, a panel for each eps_min; the scale ends at the largest share.
+    """
+    levels = sorted(next(iter(tables.values()))["eps_min"].unique())
+    studies = of_studies(tables, job)
+    every = pd.concat([table[table["step"] > 0] for _, table in studies])
+    highest = max(every["overlap"].max(), 1e-9)
+    figure, axes = panels(len(tables), len(levels), 1.0 + 1.3 * len(tables), PAGE, sharex=True, sharey=True)
+    for line, (study, table) in zip(axes, studies, strict=True):
+        for ax, eps_min in zip(line, levels, strict=True):
+            part = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]
+            wide = part.pivot(index="alpha", columns="step", values="overlap")
+            mesh = ax.pcolormesh(wide.columns, wide.index, wide, vmin=0, vmax=highest, rasterized=True)
+            ax.set(xscale="log")
+            if not part["overlap"].any():
+                ax.text(0.5, 0.5, "none", color="white", ha="center", va="center", transform=ax.transAxes)
+        line[0].set_ylabel(rf"$\lambda$ = {study.training.lambda_:g}" + "\n" + r"pruning ratio $\alpha$")
+    for ax, eps_min in zip(axes[0], levels, strict=True):
+        ax.set_title(rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
+    for ax in axes[-1]:
+        ax.set_xlabel("step $t$")
+    figure.colorbar(mesh, ax=axes, label=quantity("overlap").symbol, aspect=30)
+    half = ((every["ci_high"] - every["ci_low"]) / 2).max()
+    figure.supxlabel(f"mean over {n_of(*every['n'])}; no 95 % interval is wider than $\\pm${half:.2g}", size="medium")
+    return figure

@@ -1,0 +1,117 @@
+"""The probe on encoders whose worth is known."""
+
+import pytest
+import torch
+from conftest import dictionaries, embed, probe_arm, seeded
+
+from rarefeat.chain.probe import embed_pairs
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.config.model import Arm, Data, Training
+from rarefeat.core.simulators import Direct, make_simulator
+from rarefeat.core.sparse_coding import aggregated_sign
+
+SIZES = {"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700, "test_seed": 7}
+TRAINING = Training(
+    **{"m": 9, "K": 32, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.01, "T": 1, "history": False},
+    bias={"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"},
+)
+
+
+@pytest.fixture(params=["direct", "reduced"])
+def simulator(request):
+    return request.param
+
+
+def ideal(simulator: str, data: Data, sigma: float, bias: float | None = None) -> tuple[dict, dict]:
+    """The probe's row for the dictionary as encoder, and the latents it saw."""
+    latents = synthesise("probe", data, 0.3, [1])
+    weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT.contiguous()
+    arm = Arm(arm="ideal" if bias is None else "dense")
+    encoder = weights, torch.full((1, data.d), bias or 0.0)
+    (row,) = probe_arm("probe", simulator, data, TRAINING, arm, sigma, [1], latents, encoder)
+    return row, latents
+
+
+def test_one_noiseless_token_is_read_perfectly_by_the_dictionary(simulator):
+    row, latents = ideal(simulator, Data(**SIZES, L=1, minority=[1.0]), 0.0)
+    for name in ("balanced", "matched"):
+        full = (aggregated_sign(latents[f"test_{name}"][:, 0]) != 0).any(-1).double().mean().item()
+        assert row[f"cosine_similarity_{name}"] == pytest.approx(full, abs=1e-6)
+        assert row[f"regression_mse_{name}"] < 1e-10
+        assert row[f"regression_r2_{name}"] == pytest.approx(1.0)
+    assert row["aligned_neurons"] == 1
+    assert row["pure_neurons"] == 9
+    assert row["pure_minority_neurons"] == 1
+    assert row["mask_minority_overlap"] is None
+
+
+def test_an_encoder_that_is_silent_is_worth_nothing(simulator):
+    """A bias above every activation: all embeddings are zero, and the head can do no better than the mean."""
+    row, _ = ideal(simulator, Data(**SIZES, L=1, minority=[1.0]), 0.0, bias=2.0)
+    assert row["empty_share"] == 1.0
+    assert row["cosine_similarity_balanced"] == 0.0
+    assert abs(row["regression_r2_balanced"]) < 0.05
+    assert row["final_loss"] == pytest.approx(torch.tensor(32.0).log().item())
+
+
+def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
+    """Without the minority neuron the balanced MSE is the variance of that feature's part of the label, its activation rate."""
+    data = Data(**SIZES | {"test_pairs": 5000}, L=1, minority=[1.0])
+    latents = synthesise("probe", data, 0.3, [1])
+    weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT[:, :-1].contiguous()
+    encoder = weights, torch.zeros(1, 8)
+    (row,) = probe_arm("probe", simulator, data, TRAINING, Arm(arm="dense"), 0.0, [1], latents, encoder)
+    for name in ("balanced", "matched"):
+        rate = (aggregated_sign(latents[f"test_{name}"][:, 0])[:, -1] != 0).double().mean().item()
+        assert row[f"regression_mse_{name}"] == pytest.approx(rate, rel=0.05)
+    assert row["aligned_neurons"] == 0
+
+
+def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
+    data = Data(**SIZES, L=4, minority=[1.0, 0.5])
+    rows = [ideal(simulator, data, sigma)[0] for sigma in (0.0, 0.2, 0.5)]
+    assert all(row["final_loss"] > row["loss_floor"] > 0 for row in rows)
+    for name in ("balanced", "matched"):
+        assert rows[0][f"regression_mse_{name}"] < rows[1][f"regression_mse_{name}"] < rows[2][f"regression_mse_{name}"]
+        assert rows[0][f"cosine_similarity_{name}"] > rows[1][f"cosine_similarity_{name}"]
+
+
+def test_the_ideal_arm_is_the_dictionary_without_a_bias(simulator):
+    data = Data(**SIZES, L=3, minority=[1.0])
+    assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {"arm": "ideal"}
+
+
+def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulator):
+    data = Data(**SIZES, L=3, minority=[1.0, 0.5])
+    latents = synthesise("probe", data, 0.2, [1])
+    balanced, matched = latents["test_balanced"], latents["test_matched"]
+    changed = (balanced != matched).flatten(1).any(1)
+    assert 0 < changed.sum() < len(changed)
+    space = make_simulator(simulator, "probe", data.d, data.d1, 5, [1])
+    weights, bias = space.weights(1.0, [seeded(3)]), torch.full((1, 5), 0.1)
+    # A second network beside the first changes nothing of it.
+    both, other = embed_pairs(balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, seeded(4))
+    for name in both:
+        torch.testing.assert_close(other[name], both[name][..., :2])
+    for name, z in (("balanced", balanced), ("matched", matched)):
+        # The same noise, drawn by the same chunks, whatever the latents.
+        noise = seeded(4)
+        parts = [space.tokens(part.flatten(0, 1)[None].float(), 0.3, [noise]) for part in z.split(500)]
+        everything = embed(torch.cat(parts, 1), weights, bias)[0].unflatten(0, (-1, 2))
+        assert both[name].shape == (len(z), 2, 5)
+        torch.testing.assert_close(both[name], everything)
+    assert torch.equal(both["balanced"][~changed], both["matched"][~changed])
+    assert not torch.equal(both["balanced"][changed], both["matched"][changed])
+
+
+def test_embedding_pairs_of_the_direct_simulator_is_eq_4_on_tokens_written_out():
+    data = Data(**SIZES, L=3, minority=[1.0, 0.5])
+    latents = synthesise("probe", data, 0.2, [1])
+    M = dictionaries("probe", data, [1])
+    weights, bias = torch.randn(1, 5, 40, generator=seeded(3)), torch.full((1, 5), 0.1)
+    z = latents["test_balanced"]
+    value = embed_pairs(z, z, Direct(M, 5), [(weights, bias)], 0.3, seeded(4))[0]["balanced"]
+    generator = seeded(4)
+    noise = torch.cat([torch.randn(len(part), 2, 3, 40, generator=generator) for part in z.split(500)])
+    x = (z.float() @ M[0].T + 0.3 * noise).flatten(0, 1)[None]
+    torch.testing.assert_close(value, embed(x, weights, bias)[0].unflatten(0, (-1, 2)))

@@ -1,0 +1,306 @@
+"""Bad input gets one line that names the key and what is allowed."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rarefeat.config.images import ImageStudy
+from rarefeat.config.study import Study, merged
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import load, parse
+
+RAW = yaml.safe_load(Path("config/config.yaml").read_text())
+
+
+def changed(path, value):
+    """The shipped config with one key changed, by its dotted path."""
+    raw = copy.deepcopy(RAW)
+    *parents, last = path.split(".")
+    node = raw
+    for parent in parents:
+        node = node[int(parent)] if isinstance(node, list) else node.setdefault(parent, {})
+    node[int(last) if isinstance(node, list) else last] = value
+    return raw
+
+
+def test_the_shipped_config_is_the_papers_grid():
+    cells = load("config/config.yaml").studies["paper"].cells()
+    assert len(cells) == len({cell.path for cell in cells}) == 60
+    assert all({"dense", "pruned_neuron"} <= {arm.arm for arm in cell.arms} for cell in cells)
+
+
+def test_a_cell_has_the_arms_of_every_block_that_holds_it():
+    studies = [study for study in parse(RAW).studies.values() if isinstance(study, Study)]
+    assert len(studies) > 60
+    for study in studies:
+        for cell in study.cells():
+            named = {
+                name
+                for block in study.grid.values()
+                if cell["eps_min"] in block.eps_min and cell["sigma"] in block.sigma
+                for name in block.arms
+            }
+            assert [arm.label for arm in cell.arms] == [arm.label for arm in study.arms if arm.arm in named]
+            assert cell.trained == [arm for arm in cell.arms if arm.trained]
+
+
+def number(study) -> int:
+    """Of the seeds that a study has."""
+    return sum(len(seeds) for seeds in study.blocks().values())
+
+
+def test_the_quick_grid_is_smaller_and_has_studies_of_every_kind():
+    full, quick = load("config/config.yaml"), load("config/config.yaml", "config/quick.yaml")
+    assert set(full.sections["imbalance"].studies) == set(quick.sections["imbalance"].studies)
+    assert all(quick.made[kind].tables for kind in full.sections)
+    for name in set(full.studies) & set(quick.studies):
+        assert len(quick.studies[name].cells()) <= len(full.studies[name].cells())
+    replicas = [sum(len(study.cells()) * number(study) for study in config.studies.values()) for config in (full, quick)]
+    assert replicas[1] < replicas[0] / 3
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("trainig", {}, ["trainig"]),
+        ("data.dd", 3, ["data.dd"]),
+        ("training.m", 0, ["training.m", "greater than or equal to 1", "0"]),
+        ("training.lambda", -0.1, ["training.lambda", "greater than or equal to 0"]),
+        ("training.eta", float("nan"), ["training.eta", "finite"]),
+        ("training.T", 1.5, ["training.T", "integer"]),
+        ("training.bias.rule", "grwo", ["training.bias.rule", "follow", "grow"]),
+        ("training.bias.T1", 0, ["training.bias.T1", "greater than or equal to 1"]),
+        ("arms.1.alpha", 1.0, ["arms.1.alpha", "less than 1"]),
+        ("arms.1.alpha", -0.1, ["arms.1.alpha", "greater than or equal to 0"]),
+        ("arms.0.alpha", 0.5, ["arms.0", "alpha"]),
+        ("arms.1", {"arm": "dense"}, ["distinct"]),
+        ("arms.0.onset", 5, ["arms.0", "onset", "arms with a mask"]),
+        ("arms.0.pruned_update", "straight_through", ["arms.0", "pruned_update", "arms with a mask"]),
+        ("data.minority", [1.0] * 9, ["minority", "fewer than d = 9"]),
+        ("data.minority", [], ["minority", "at least 1"]),
+        ("data.C", 50, ["C must be at most", "11.4"]),
+        ("data.d1", 8, ["d1 must be at least d = 9"]),
+        ("data.N", 64, ["training.K", "data.N = 64"]),
+        ("imbalance.studies.paper.grid.figure_3.sigma", [-0.1], ["figure_3.sigma.0", "greater than or equal to 0"]),
+        ("imbalance.studies.paper.grid.figure_3.eps_min", [], ["figure_3.eps_min", "at least 1"]),
+        ("imbalance.studies.paper.grid.figure_3.eps_min", [0.1, 0.1], ["figure_3", "eps_min", "distinct"]),
+        ("imbalance.studies.paper.grid.figure_3.eps_min", [1.2], ["figure_3.eps_min.0", "less than or equal to 1"]),
+        ("imbalance.studies.paper.grid.figure_3.arms", ["dens"], ["figure_3.arms.0", "dense"]),
+        ("imbalance.studies.empty", {"grid": {}}, ["imbalance.studies.empty.grid", "at least 1"]),
+        ("imbalance.studies.paper", 3, ["imbalance.studies.paper", "3"]),
+        ("imbalance.studies", 3, ["imbalance.studies", "3"]),
+        ("imbalance", 3, ["imbalance", "3"]),
+        ("results", "", ["results", "at least 1"]),
+        ("most_seeds", -1, ["most_seeds", "greater than or equal to 0"]),
+        ("seeds", 0, ["seeds", "greater than or equal to 1"]),
+        ("simulator", "exact", ["simulator", "direct", "reduced"]),
+        ("imbalance.studies.paper.draws", "", ["imbalance.studies.paper.draws", "at least 1"]),
+        (
+            "imbalance.studies.paper.grid.arms.arms",
+            ["pruned_weight"],
+            ["arms.arms", "pruned_weight", "reduced", "simulator: direct"],
+        ),
+        ("imbalance.studies.direct.simulator", "reduced", ["grid.arms.arms", "pruned_weight", "simulator: direct"]),
+        ("scaling.d", [9], ["scaling.d", "at least 2"]),
+        ("scaling.ratio", [1.2], ["scaling.ratio.0", "less than or equal to 1"]),
+        ("scaling.training", {"eta": -1}, ["scaling.training.eta", "greater than 0"]),
+        ("scaling.data", {"C": 50}, ["C must be at most"]),
+        ("scaling.data", {"N": 100}, ["scaling: at d = 9", "training.K must not exceed data.N = 100"]),
+    ],
+)
+def test_a_bad_value_is_one_line_that_names_the_key_and_what_is_allowed(path, value, words):
+    with pytest.raises(RarefeatError) as caught:
+        parse(changed(path, value))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(word in message for word in words), message
+
+
+def test_an_arm_missing_from_the_study_is_named():
+    raw = changed("arms", [{"arm": "dense"}])
+    with pytest.raises(RarefeatError, match=r"grid.*pruned_neuron.*not among the study's arms"):
+        parse(raw)
+
+
+def test_unreadable_config_files_are_named(tmp_path):
+    broken = tmp_path / "broken.yaml"
+    for text in ("a: [1", "- 1", ""):
+        broken.write_text(text)
+        with pytest.raises(RarefeatError, match=r"broken.yaml"):
+            load(broken)
+    with pytest.raises(RarefeatError, match=r"absent.yaml"):
+        load(tmp_path / "absent.yaml")
+
+
+def test_a_study_overrides_key_by_key():
+    config = parse(RAW)
+    assert config.studies["neighbour"].training.lambda_ == 0.02
+    assert config.studies["neighbour"].training.model_copy(update={"lambda_": 0.05}) == config.studies["paper"].training
+    assert merged({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}}) == {"a": {"b": 1, "c": [2]}}
+
+
+def test_draws_are_keyed_by_the_name_of_the_study_where_no_other_is_given():
+    studies = parse(RAW).studies
+    assert studies["paper"].draws == "paper"
+    assert studies["neighbour"].draws == "neighbour"
+    # The cross-check shares the test set of the paper's study, and no seed with it.
+    assert studies["direct"].draws == "paper"
+    seeds = [{seed for block in studies[name].blocks().values() for seed in block} for name in ("paper", "direct")]
+    assert not seeds[0] & seeds[1]
+
+
+def test_single_weights_may_be_pruned_in_a_study_that_is_direct():
+    study = parse(RAW).studies["direct"]
+    assert study.simulator == "direct"
+    assert any(arm.arm == "pruned_weight" for cell in study.cells() for arm in cell.arms)
+
+
+def test_scaling_is_a_reduced_study_for_each_size_that_can_be_trained():
+    config = parse(RAW)
+    scaling = config.sections["scaling"]
+    studies = scaling.studies()
+    expected = set()
+    for d in scaling.trained_d:
+        for C_m in scaling.C_m:
+            for power in scaling.d1_power:
+                if (m := round(d**C_m)) <= scaling.most_neurons:
+                    expected.add((d, m, round(d**power)))
+    assert 0 < len(expected) < len(scaling.trained_d) * len(scaling.C_m) * len(scaling.d1_power)
+    assert {(study.data.d, study.training.m, study.data.d1) for study in studies.values()} == expected
+    assert len(studies) == len(expected)
+    for name, study in studies.items():
+        assert study.simulator == "reduced"
+        assert study.draws == name
+        assert {cell["eps_min"] for cell in study.cells()} == set(scaling.ratio)
+        assert all(cell["sigma"] ** 2 * study.data.d1 == pytest.approx(scaling.nsr) for cell in study.cells())
+    assert set(studies) <= set(config.studies)
+
+
+# Sizes, seeds and names
+
+
+def test_no_study_has_more_seeds_than_most_seeds():
+    full, capped = parse(RAW), parse(RAW | {"most_seeds": 7})
+    assert set(full.studies) == set(capped.studies)
+    for name, study in capped.studies.items():
+        assert number(study) == min(7, number(full.studies[name])), name
+        if isinstance(study, Study | ImageStudy):
+            # Nothing else is another, but for blocks of as many seeds as there are.
+            same = {key: getattr(full.studies[name], key) for key in ("seeds", "seeds_per_block")}
+            assert study.model_copy(update=same) == full.studies[name]
+    assert max(map(number, full.studies.values())) > 7
+    assert parse(RAW | {"most_seeds": 0}).studies == full.studies
+
+
+def test_a_size_is_laid_over_the_files_that_have_it():
+    project = parse(RAW | {"size": "full"})
+    # Of the shipped files only that of scaling has a full size.
+    assert project.sections["scaling"].d != parse(RAW).sections["scaling"].d
+    assert project.sections["imbalance"] == parse(RAW).sections["imbalance"]
+    # What a config says goes over the size.
+    own = parse(RAW | {"size": "full", "scaling": {"neurons": 123}}).sections["scaling"]
+    assert own == project.sections["scaling"].model_copy(update={"neurons": 123})
+
+
+def one_line(raw) -> str:
+    """What a config is refused with."""
+    with pytest.raises(RarefeatError) as caught:
+        parse(raw)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def a_study(kind: str, name: str) -> dict:
+    """One more study of a kind, like the first that it has."""
+    return {kind: {"studies": {name: yaml.safe_load(Path(f"config/studies/{kind}.yaml").read_text())["studies"][LIKE[kind]]}}}
+
+
+LIKE = {"imbalance": "neighbour", "augmentation": "rho=0.5", "long_tail": "digits", "theory": "phase"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (a_study("theory", "paper"), "imbalance and theory both have a study paper; each needs a name of its own"),
+        (a_study("long_tail", "random_mask"), "augmentation and long_tail both have a study random_mask"),
+        (a_study("imbalance", "digits"), "imbalance and long_tail both have a study digits"),
+        (a_study("imbalance", "scaling_d=9_m=140_d1=81"), "imbalance and scaling both have a study scaling_d=9_m=140_d1=81"),
+        (a_study("imbalance", "views_none"), "imbalance and augmentation both have a study views_none"),
+        (a_study("imbalance", "stages_K=64"), "imbalance and theory both have a study stages_K=64"),
+        (a_study("imbalance", "theory"), "the study theory has the name of a kind of study"),
+        (a_study("theory", "scaling"), "the study scaling has the name of a kind of study"),
+        ({"size": "huge"}, "size: 'huge' is an entry of `sizes` in no file"),
+        ({"studies": {}}, "studies: no such key; known are results, size, most_seeds, simulator"),
+        ({"trainig": {}}, "trainig: no such key"),
+        ({"draws": "x"}, "draws: no such key"),
+        ({"size": 3}, "size"),
+        ({"most_seeds": "many"}, "most_seeds"),
+    ],
+)
+def test_names_and_sizes_that_cannot_be_are_one_line_that_names_both(raw, words):
+    assert words in one_line(RAW | raw)
+
+
+@pytest.mark.parametrize("name", ["1", "_/x", "a/b", "a b", ".", "-x", "a\nb", "sträuße?", "a*"])
+def test_a_name_that_no_file_and_no_target_can_have_is_refused(name):
+    message = one_line(RAW | a_study("imbalance", name))
+    assert f"the study {name!r} must begin with a letter" in message
+
+
+@pytest.mark.parametrize("name", ["a", "mask=0.3", "T1_d1=77", "x-y.z"])
+def test_a_name_that_a_target_can_have_is_taken(name):
+    project = parse(RAW | a_study("imbalance", name))
+    assert name in project.studies
+    assert name in project.targets
+    assert f"{name}_grid" in project.tables
+
+
+def test_a_study_that_a_figure_needs_is_named_with_it():
+    message = one_line(RAW | {"imbalance": {"studies": {"without_bias": None}}})
+    assert "without_bias" in message
+    assert "which no study makes: is a study or a block of its grid left out?" in message
+
+
+# Studies of the theory and their roles
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"stages": {"role": "stage"}}, "theory.studies.stages.role"),
+        ({"phase": {"training": {"history": True}}}, "training.history must be false for the role phase"),
+        ({"stages": {"role": "phase"}}, "training.history must be false for the role phase"),
+        ({"stages": {"training": {"history": False}}}, "training.history must be true for the role stages"),
+        ({"extra": {"grid": {"one": {"eps_min": [1], "sigma": [0], "arms": ["dense"]}}}}, "theory.studies.extra.role"),
+    ],
+)
+def test_a_study_of_the_theory_has_a_role_and_keeps_what_that_needs(change, words):
+    assert words in one_line(RAW | {"theory": {"studies": change}})
+
+
+@pytest.mark.parametrize("key", ["maps.pruning", "sensitivity.study", "maps.overlap"])
+def test_a_study_that_the_theory_names_and_does_not_have_is_one_line(key):
+    part, _, name = key.partition(".")
+    value = ["nothing"] if name == "overlap" else "nothing"
+    message = one_line(RAW | {"theory": {part: {name: value}}})
+    assert f"theory: {key}: 'nothing' is none of studies: stages" in message
+
+
+def test_a_role_says_what_is_measured_of_a_study():
+    """A new study with a role gets its tables and its claims, whatever its name; the chain is not told of the role."""
+    project = parse(RAW | {"theory": {"studies": {"mine": {"role": "phase", "grid": GRID}, "my": MINE}}})
+    theory = project.claimed["theory"].tables
+    assert {"mine_trajectories", "my_milestones", "my_one_step"} <= set(theory)
+    assert "my_trajectories" not in project.tables
+    assert "mine_milestones" not in project.tables
+    assert "mine" in project.sections["theory"].of_role("phase")
+    (part,) = project.table_job("my_milestones").config.values()
+    assert "role" not in part
+    other = parse(RAW | {"theory": {"studies": {"my": MINE | {"role": "T1_C"}}}})
+    assert other.table_job("my_milestones") == project.table_job("my_milestones")
+
+
+GRID = {"one": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense"]}}
+MINE = {"role": "stages", "training": {"history": True}, "grid": GRID}

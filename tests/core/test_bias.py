@@ -1,0 +1,157 @@
+import math
+
+import pytest
+import torch
+from conftest import dictionaries, pretrain_arm, tiny_data, tiny_training
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.config.model import Arm
+from rarefeat.core.bias import follow, grow, stage_one_over
+from rarefeat.core.neurons import feature_share
+
+positive = st.floats(1e-3, 1e3)
+STUDY, SIGMA = "bias", 0.1
+
+
+def run(T, seeds=(5,), arm=Arm(arm="dense"), data=tiny_data(), **bias):  # noqa: B008
+    """Weights (S, m, d1), bias (S, m), T1 (S,), dictionary and trajectory after T steps."""
+    seeds = list(seeds)
+    # A training that ends before a fixed T1 is refused by the config.
+    longest = max(T, bias["T1"]) if isinstance(bias.get("T1"), int) else T
+    training = tiny_training(T=longest, K=12, eta=0.2, sigma_0=0.05, bias=bias).model_copy(update={"T": T})
+    latents = synthesise(STUDY, data, 0.5, seeds)
+    encoder, trajectory = pretrain_arm(STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"])
+    return encoder.weights, encoder.bias, encoder.T1, dictionaries(STUDY, data, seeds), trajectory
+
+
+# Rules
+
+
+def test_follow_is_the_share_of_the_threshold_of_definition_b_1():
+    norms = torch.tensor([[1.0, 2.0], [0.0, 3.0]])
+    torch.testing.assert_close(follow(norms, 9, 0.3), 0.3 * math.sqrt(2 * math.log(9) / 9) * norms)
+    assert not follow(norms, 9, 0.0).any()
+
+
+@pytest.mark.parametrize(
+    ("bias", "norm", "next_norm", "expected"),
+    [
+        (0.1, 1.0, 1.0, 0.1 * 1.02),  # the norm stands still: 1 + eta / d
+        (0.1, 1.0, 0.5, 0.1 * 1.02),  # it shrinks: the bias grows all the same
+        (0.1, 1.0, 1.5, 0.15),  # it grows faster than 1 + eta / d
+        (0.1, 2.0, 2.02, 0.1 * 1.02),  # it grows more slowly
+        (0.6, 1.0, 1.5, 0.7),  # up to the cap, 2.1 / sqrt(9)
+        (0.7, 1.0, 1.0, 0.7),
+        (0.0, 1.0, 1.5, 0.0),
+    ],
+)
+def test_grow_takes_the_larger_factor_up_to_the_cap(bias, norm, next_norm, expected):
+    bias, norm, next_norm = (torch.tensor([[value]]) for value in (bias, norm, next_norm))
+    assert grow(bias, norm, next_norm, eta=0.18, d=9, cap=2.1).item() == pytest.approx(expected, rel=1e-6)
+
+
+@given(st.floats(0, 0.7), positive, positive, st.floats(0.001, 1))
+def test_grow_never_shrinks_below_the_cap_nor_passes_it(bias, norm, next_norm, eta):
+    values = (torch.tensor([value], dtype=torch.float64) for value in (bias, norm, next_norm))
+    later = grow(*values, eta=eta, d=9, cap=2.1).item()
+    cap = 2.1 / 3
+    assert later <= cap + 1e-12
+    assert later >= min(bias * (1 + eta / 9), cap) - 1e-12
+
+
+def test_grow_survives_a_neuron_of_norm_zero():
+    later = grow(torch.tensor([[0.1, 0.0]]), torch.zeros(1, 2), torch.ones(1, 2), eta=0.1, d=9, cap=2.1)
+    assert torch.isfinite(later).all()
+
+
+def test_stage_one_is_over_when_every_neuron_has_half_of_its_norm_in_the_features():
+    share = torch.tensor([[0.5, 0.9, 1.0], [0.49, 0.9, 1.0], [0.1, 0.2, 0.3]])
+    assert stage_one_over(share).tolist() == [True, False, False]
+
+
+# The schedule in pretrain
+
+
+@pytest.mark.parametrize("rule", ["follow", "grow"])
+def test_bias_is_zero_until_a_fixed_t1_and_starts_there_from_the_share(rule):
+    T1 = 4
+    for T in (1, T1 - 1):
+        _, bias, reached, _, _ = run(T, rule=rule, share=0.3, T1=T1)
+        assert not bias.any()
+        assert reached.tolist() == [-1]
+    weights, bias, reached, _, _ = run(T1, rule=rule, share=0.3, T1=T1)
+    torch.testing.assert_close(bias, follow(weights.norm(dim=-1), 4, 0.3))
+    assert reached.tolist() == [T1]
+
+
+@pytest.mark.parametrize("T", [5, 9, 30])
+def test_follow_keeps_the_bias_proportional_to_the_norm(T):
+    weights, bias, reached, _, _ = run(T, rule="follow", share=0.3, T1=4)
+    torch.testing.assert_close(bias, follow(weights.norm(dim=-1), 4, 0.3))
+    assert reached.tolist() == [4]
+
+
+@pytest.mark.parametrize(("T", "cap"), [(4, 2.2), (9, 2.2), (9, 0.05), (30, 0.6)])
+def test_grow_takes_one_step_of_its_rule(T, cap):
+    changes = {"rule": "grow", "share": 0.3, "T1": 4, "cap": cap}
+    before, bias, *_ = run(T, **changes)
+    after, later, *_ = run(T + 1, **changes)
+    assert (bias > 0).all()
+    torch.testing.assert_close(later, grow(bias, before.norm(dim=-1), after.norm(dim=-1), 0.2, 4, cap))
+
+
+def test_grow_reaches_its_cap_and_stays_there():
+    for T in (60, 61):
+        _, bias, *_ = run(T, rule="grow", share=0.3, T1=4, cap=0.2)
+        torch.testing.assert_close(bias, torch.full_like(bias, 0.2 / 2))
+
+
+def test_share_zero_is_no_bias_at_all():
+    for rule in ("follow", "grow"):
+        assert not run(9, rule=rule, share=0.0, T1=4)[1].any()
+
+
+def test_bias_acts_on_the_step_after_t1_and_not_before():
+    without, with_bias = ({"rule": "follow", "share": share, "T1": 4} for share in (0.0, 0.5))
+    assert torch.equal(run(4, **without)[0], run(4, **with_bias)[0])
+    assert not torch.equal(run(5, **without)[0], run(5, **with_bias)[0])
+
+
+def test_t1_of_eq_34_is_the_first_step_at_which_it_holds_for_every_neuron():
+    seeds = (3, 4, 5, 6)
+    eq34 = {"rule": "follow", "share": 0.3, "T1": "eq34"}
+    _, _, T1, _, trajectory = run(120, seeds, **eq34)
+    T1 = T1.tolist()
+    assert all(1 < t < 120 for t in T1)
+    assert len(set(T1)) > 1
+    recorded = {row["seed"]: row["value"] for row in trajectory if row["metric"] == "T1"}
+    assert recorded == dict(zip(seeds, T1, strict=True))
+    for seed, last in zip(seeds, T1, strict=True):
+        for T in range(1, last + 1):
+            weights, bias, reached, M, _ = run(T, (seed,), **eq34)
+            assert bool(stage_one_over(feature_share(weights, M))) == (last == T)
+            assert reached.item() == (last if last == T else -1)
+            assert bool(bias.any()) == (last == T)
+
+
+def test_each_replica_of_a_block_has_a_t1_of_its_own():
+    seeds = (3, 4, 5, 6)
+    eq34 = {"rule": "grow", "share": 0.3, "T1": "eq34"}
+    alone = [run(120, (seed,), **eq34)[2].item() for seed in seeds]
+    assert run(120, seeds, **eq34)[2].tolist() == alone
+    first, last = min(alone), max(alone)
+    _, bias, _, _, _ = run((first + last) // 2, seeds, **eq34)
+    started = [t <= (first + last) // 2 for t in alone]
+    assert bias.any(-1).tolist() == started
+    assert len(set(started)) == 2
+
+
+def test_bias_share_of_the_trajectory_is_the_ratio_of_bias_to_norm():
+    *_, trajectory = run(10, rule="follow", share=0.3, T1=4)
+    share = {row["step"]: row["value"] for row in trajectory if row["metric"] == "bias_share"}
+    for step, value in share.items():
+        expected = 0.3 * math.sqrt(2 * math.log(4) / 4) if step >= 4 else 0.0
+        assert value == pytest.approx(expected, rel=1e-5)
+    assert {0, 3, 4, 10} <= set(share)

@@ -1,0 +1,200 @@
+import math
+
+import pytest
+import torch
+from conftest import embed, seeded
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy
+
+from rarefeat.core.contrastive import coefficients, infonce, infonce_floor, probabilities
+from rarefeat.core.encoder import attend, attention, pre_activations, respond
+
+TAUS = [0.3, 1.0, 2.5]
+
+
+@pytest.fixture
+def case():
+    """Two views of a batch and an encoder, float64: tokens (S, K, L, d1) twice, weights (S, m, d1), bias (S, m)."""
+    S, K, L, d1, m = 2, 5, 3, 7, 4
+    x, y = torch.randn(2, S, K, L, d1, generator=seeded(0), dtype=torch.float64)
+    weights = torch.randn(S, m, d1, generator=seeded(1), dtype=torch.float64) / 3
+    bias = 0.4 * torch.rand(S, m, generator=seeded(2), dtype=torch.float64)
+    return x, y, weights, bias
+
+
+def closed_form(x, y, weights, bias, tau, attend=attend):
+    """The gradient (S, m, d1): coefficients times attended tokens of the anchors."""
+    attended = attend(x)
+    pre = pre_activations(attended, weights)
+    f_y = respond(pre_activations(attend(y), weights), bias)
+    c = coefficients(pre, bias, f_y, probabilities(respond(pre, bias), f_y, tau), tau)
+    assert c.shape == pre.shape
+    return torch.einsum("sklm,sklp->smp", c, attended)
+
+
+def by_autograd(x, y, weights, bias, tau, stop=True):
+    w = weights.clone().requires_grad_()
+    f_y = embed(y, w, bias)
+    infonce(embed(x, w, bias), f_y.detach() if stop else f_y, tau).sum().backward()
+    return w.grad
+
+
+def relative_error(value, right):
+    return ((value - right).norm() / right.norm()).item()
+
+
+# InfoNCE
+
+
+@pytest.mark.parametrize("tau", TAUS)
+def test_infonce_is_cross_entropy_with_the_positives_as_targets(tau):
+    f_x, f_y = torch.randn(2, 3, 6, 4, generator=seeded(3), dtype=torch.float64)
+    loss = infonce(f_x, f_y, tau)
+    assert loss.shape == (3,)
+    for s in range(3):
+        similarity = torch.tensor([[float(f_x[s, k] @ f_y[s, n]) / tau for n in range(6)] for k in range(6)])
+        assert loss[s].item() == pytest.approx(cross_entropy(similarity, torch.arange(6)).item(), rel=1e-5)
+
+
+def test_infonce_of_hand_built_similarities():
+    f_x = torch.eye(2)[None]
+    f_y = torch.tensor([[[2.0, 0.0], [1.0, 3.0]]])  # similarities [[2, 1], [0, 3]]
+    expected = (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(-3))) / 2
+    assert infonce(f_x, f_y, 1.0).item() == pytest.approx(expected, rel=1e-6)
+    expected = (math.log(1 + math.exp(-2)) + math.log(1 + math.exp(-6))) / 2
+    assert infonce(f_x, f_y, 0.5).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_infonce_of_an_encoder_that_maps_all_to_zero_is_log_k():
+    assert infonce(torch.zeros(1, 8, 3), torch.zeros(1, 8, 3), 1.0).item() == pytest.approx(math.log(8))
+
+
+@pytest.mark.parametrize("tau", TAUS)
+def test_logits_are_those_of_eq_19_and_20(tau):
+    f_x, f_y = torch.randn(2, 1, 4, 3, generator=seeded(4), dtype=torch.float64)
+    p = probabilities(f_x, f_y, tau)[0]
+    for k in range(4):
+        exponentials = [math.exp(float(f_x[0, k] @ f_y[0, n]) / tau) for n in range(4)]
+        for n in range(4):
+            assert p[k, n].item() == pytest.approx(exponentials[n] / sum(exponentials))
+
+
+def test_logits_and_loss_stay_finite_for_large_similarities():
+    f = 100 * torch.eye(3)[None]
+    torch.testing.assert_close(probabilities(f, f, 0.1), torch.eye(3)[None])
+    assert infonce(f, f, 0.1).item() == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("tau", TAUS)
+def test_loss_is_minus_the_log_of_the_positive_logit(tau):
+    f_x, f_y = torch.randn(2, 2, 5, 3, generator=seeded(5), dtype=torch.float64)
+    positive = probabilities(f_x, f_y, tau).diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(infonce(f_x, f_y, tau), -positive.log().mean(1))
+
+
+# Gradient
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("tau", TAUS)
+def test_closed_form_gradient_is_the_derivative_of_the_loss(case, tau, with_bias):
+    x, y, weights, bias = case
+    bias = bias * with_bias
+    pre = pre_activations(attend(x), weights)
+    gated = (pre.abs() < bias[:, None, None, :]).double().mean().item()
+    assert (0.1 < gated < 0.9) == with_bias
+    right = by_autograd(x, y, weights, bias, tau)
+    assert relative_error(closed_form(x, y, weights, bias, tau), right) < 1e-12
+
+
+def test_closed_form_gradient_is_that_of_a_finite_difference(case):
+    """Against the loss alone, without autograd: the second views are frozen at the unperturbed weights."""
+    x, y, weights, bias = case
+    f_y, tau, step = embed(y, weights, bias), 0.7, 1e-6
+    slope = closed_form(x, y, weights, bias, tau)
+    for s, i, j in [(0, 0, 0), (0, 3, 6), (1, 2, 4)]:
+        loss = []
+        for sign in (1, -1):
+            moved = weights.clone()
+            moved[s, i, j] += sign * step
+            loss.append(infonce(embed(x, moved, bias), f_y, tau)[s].item())
+        assert slope[s, i, j].item() == pytest.approx((loss[0] - loss[1]) / (2 * step), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("tau", [0.3, 2.5])
+def test_planted_errors_in_the_gradient_are_told_apart(case, tau):
+    """The comparison of the tests above, tolerance 1e-12, would see each of the usual mistakes by far."""
+    x, y, weights, bias = case
+    right = by_autograd(x, y, weights, bias, tau)
+
+    def uniform(tokens):
+        return tokens.mean(-2, keepdim=True).expand_as(tokens)
+
+    def none(tokens):
+        return tokens
+
+    def one_sided(tokens):
+        """Attention by the columns in place of the rows."""
+        return attention(tokens).mT @ tokens
+
+    assert relative_error(tau * closed_form(x, y, weights, bias, tau), right) > 0.1
+    assert relative_error(by_autograd(x, y, weights, bias, tau, stop=False), right) > 0.1
+    assert relative_error(closed_form(x, y, weights, bias, tau, attend=uniform), right) > 0.1
+    assert relative_error(closed_form(x, y, weights, bias, tau, attend=none), right) > 0.1
+    assert relative_error(closed_form(x, y, weights, bias, tau, attend=one_sided), right) > 0.1
+    assert relative_error(closed_form(x, y, weights, 0 * bias, tau), right) > 0.1
+    assert relative_error(closed_form(y, x, weights, bias, tau), right) > 0.1
+
+
+def test_replicas_do_not_mix_in_the_gradient(case):
+    x, y, weights, bias = case
+    together = closed_form(x, y, weights, bias, 0.7)
+    for s in range(2):
+        one = slice(s, s + 1)
+        torch.testing.assert_close(together[one], closed_form(x[one], y[one], weights[one], bias[one], 0.7))
+
+
+# Floor
+
+
+@pytest.mark.parametrize(
+    ("signs", "floor"),
+    [
+        ([[1, 0], [0, 1], [-1, 0]], 0.0),
+        ([[1, 0], [1, 0], [0, 0]], 2 * math.log(2) / 3),
+        ([[0, 0], [0, 0], [0, 0]], math.log(3)),
+        ([[1, -1], [-1, 1], [1, 1], [1, -1]], 2 * math.log(2) / 4),
+    ],
+)
+def test_floor_of_hand_made_batches(signs, floor):
+    assert infonce_floor(torch.tensor([signs], dtype=torch.int8)).item() == pytest.approx(floor, abs=1e-12)
+
+
+def test_floor_is_taken_within_each_replica():
+    signs = torch.tensor([[[1, 0], [1, 0]], [[1, 0], [0, 1]]], dtype=torch.int8)
+    torch.testing.assert_close(infonce_floor(signs), torch.tensor([math.log(2), 0.0], dtype=torch.float64))
+
+
+sign_batches = st.integers(1, 4).flatmap(
+    lambda d: st.lists(st.lists(st.sampled_from([-1, 0, 1]), min_size=d, max_size=d), min_size=2, max_size=10)
+)
+
+
+@given(sign_batches, st.integers(0, 2**31), st.floats(0.01, 30), st.floats(0.1, 3))
+def test_loss_of_any_embedding_of_the_sign_pattern_is_at_least_the_floor(signs, seed, scale, tau):
+    signs = torch.tensor(signs)
+    powers = 3 ** torch.arange(signs.shape[1])
+    code = ((signs + 1) * powers).sum(-1)
+    table_x, table_y = scale * torch.randn(2, 3 ** signs.shape[1], 3, generator=seeded(seed), dtype=torch.float64)
+    loss = infonce(table_x[code][None], table_y[code][None], tau).item()
+    assert loss >= infonce_floor(signs[None]).item() - 1e-9
+
+
+@given(sign_batches)
+def test_floor_is_attained_by_a_perfect_encoder(signs):
+    """One coordinate for each sign pattern, far apart: the loss is the floor, so that no higher floor would be right."""
+    signs = torch.tensor(signs)
+    code = ((signs + 1) * 3 ** torch.arange(signs.shape[1])).sum(-1)
+    f = 10 * torch.eye(3 ** signs.shape[1], dtype=torch.float64)[code][None]
+    assert infonce(f, f, 1.0).item() == pytest.approx(infonce_floor(signs[None]).item(), abs=1e-9)

@@ -1,0 +1,568 @@
+"""The reduced simulator has the law of the direct one: of one step from one state, and of whole trainings."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import torch
+from agreement import (
+    CASES,
+    KINDS,
+    LEVEL,
+    MISTAKES,
+    REPLICAS,
+    STANDARD,
+    Case,
+    DecayOfFeaturesAlone,
+    Exact,
+    GivenTokens,
+    NothingBeyond,
+    Sample,
+    Step,
+    detections,
+    entries,
+    excess,
+    lifted,
+    one_step,
+    p_value,
+    sample,
+    sample_given_tokens,
+    state,
+)
+from conftest import ARMS, dictionaries, initial_weights, pretrain_arm, probe_arm, seeded, tiny_data, tiny_training
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, chi, kstest, norm, ttest_ind
+
+import rarefeat.core.simulators as simulators
+from rarefeat.chain.pretrain import batches
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.chain.tables import ARM
+from rarefeat.config.model import Arm, Data, Training
+from rarefeat.core.bias import follow
+from rarefeat.core.encoder import attend
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.randomness import generator
+from rarefeat.core.recording import log_spaced
+from rarefeat.core.simulators import Direct, Reduced, bartlett, factor, lift, make_simulator
+from rarefeat.core.statistics import holm
+
+# Single precision, relative to the size of what is compared.
+TOLERANCE = 1e-5
+# Per comparison in a family of as many as a test makes: family-wise, a false alarm has probability 1e-3.
+FAMILY = 1e-3
+
+
+def gram(weights, d):
+    """W (I - M M^T) W^T of the reduced simulator's weights, float64."""
+    complement = weights[..., d:].double()
+    return complement @ complement.mT
+
+
+# The step that is compared is that of pretrain
+
+
+@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+@pytest.mark.parametrize("name", [name for name in ARMS if "weight" not in name])
+def test_the_step_of_these_tests_is_that_of_pretrain_byte_for_byte(name, simulator):
+    """Two steps, the second with a bias, so that what is shown here for one step holds for the stage."""
+    arm, data, seed, study = ARMS[name], tiny_data(d1=40), 5, "one step"
+    training = tiny_training(T=2, bias={"share": 0.5, "T1": 1})
+    latents = synthesise(study, data, 0.5, [seed])["train"]
+    case = Case(data.d, training.m, data.L, training.K, data.d1, 0.2, arm, tau=0.7, eta=0.3, lambda_=0.05)
+    space = make_simulator(simulator, study, data.d, data.d1, training.m, [seed])
+    weights, bias = initial_weights(study, simulator, data, training, [seed]), torch.zeros(1, training.m)
+    streams = [[generator(study, seed, purpose)] for purpose in ("noise", "complement")]
+    draws = batches(study, [seed], data.N, training.K)
+    for _ in range(2):
+        batch = latents[:, next(draws)[0]].transpose(1, 2).flatten(1, 2).float()
+        weights = one_step(space, weights, bias, batch, case, *streams).weights
+        bias = follow(weights.norm(dim=-1), data.d, 0.5)
+    encoder, _ = pretrain_arm(study, simulator, data, training, arm, 0.2, [seed], latents)
+    assert torch.equal(encoder.weights, weights)
+    assert torch.equal(encoder.bias, bias)
+    assert (bias > 0).all()
+
+
+# Parts
+
+
+@pytest.mark.parametrize(("d", "m", "d1"), [(4, 6, 40), (9, 5, 500), (4, 6, 12), (4, 6, 9), (3, 2, 3), (1, 1, 30)])
+def test_lift_has_the_features_and_the_gram_matrix_of_the_reduced_weights(d, m, d1):
+    space = Reduced(d, d1, m, 2)
+    weights = space.weights(0.7, [seeded(0), seeded(1)])
+    in_full, M = lift(weights, d, d1, [seeded(2), seeded(3)])
+    assert in_full.shape == (2, m, d1)
+    assert M.shape == (2, d1, d)
+    torch.testing.assert_close(M.mT @ M, torch.eye(d).expand(2, d, d), atol=TOLERANCE, rtol=0)
+    scale = weights.norm(dim=-1).max().item() ** 2
+    torch.testing.assert_close(in_full @ M, weights[..., :d], atol=TOLERANCE * scale**0.5, rtol=0)
+    torch.testing.assert_close(in_full @ in_full.mT, weights @ weights.mT, atol=TOLERANCE * scale, rtol=0)
+    assert not torch.allclose(M[0], M[1])
+
+
+def test_direct_takes_any_dictionary_and_reduced_has_the_first_coordinates():
+    M = dictionaries("parts", tiny_data(), [3])
+    assert torch.equal(Direct(M, 7).dictionary, M)
+    assert torch.equal(make_simulator("reduced", "parts", 4, 40, 6, [3]).dictionary[0, :4], torch.eye(4))
+    assert not make_simulator("reduced", "parts", 4, 40, 6, [3]).dictionary[0, 4:].any()
+
+
+@pytest.mark.parametrize("m", [1, 4, 5, 12])
+@pytest.mark.parametrize("L", [1, 4])
+def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
+    sizes = set()
+    for d1 in (60, 10**3, 10**6):
+        space = Reduced(9, d1, m, 1)
+        weights = space.weights(1.0, [seeded(0)])
+        tokens = space.tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
+        moved = space.step(weights, torch.zeros(1, 3, L, m), attend(tokens), 0.9, [seeded(2)])
+        sizes.add((space.p, weights.shape, tokens.shape, moved.shape))
+        assert space.nu == d1 - 9 - space.q
+    assert len(sizes) == 1
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 12),
+    st.integers(0, 12),
+    st.lists(st.floats(-12, 6), min_size=12, max_size=12),
+    st.integers(0, 2**31),
+    st.sets(st.integers(0, 11)),
+)
+def test_factor_reproduces_any_positive_semi_definite_matrix(m, rank, exponents, seed, dead):
+    """Of any rank, with rows of any scale and some of them zero: to the jitter, relative to each entry's own rows."""
+    rows = torch.randn(m, rank, generator=seeded(seed), dtype=torch.float64)
+    rows *= 10.0 ** torch.tensor(exponents[:m], dtype=torch.float64)[:, None]
+    rows[[i for i in dead if i < m]] = 0
+    target = rows @ rows.T
+    F = factor(torch.stack([target, torch.eye(m, dtype=torch.float64)]))
+    assert torch.equal(F, F.tril())
+    scale = target.diagonal().sqrt()
+    assert ((F[0] @ F[0].T - target).abs() <= 1e-4 * scale[:, None] * scale).all()
+    assert not F[0, scale == 0].any()
+    torch.testing.assert_close(F[1], torch.eye(m, dtype=torch.float64))
+
+
+def test_factor_disturbs_a_singular_matrix_by_the_smallest_jitter_only():
+    rows = torch.randn(6, 3, generator=seeded(0), dtype=torch.float64)
+    target = rows @ rows.T
+    error = (factor(target[None])[0] @ factor(target[None])[0].T - target).abs().max() / target.diagonal().max()
+    assert error < 3e-7
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("place", [0, 2])
+def test_weights_that_are_no_longer_finite_are_an_error(bad, place):
+    space = Reduced(4, 40, 3, 1)
+    weights = space.weights(1.0, [seeded(0)])
+    weights[0, place, 5] = bad
+    with pytest.raises(RarefeatError, match="diverged"):
+        space.step(weights, torch.zeros(1, 4, 2, 3), torch.zeros(1, 4, 2, space.p + 2), 0.9, [seeded(1)])
+
+
+def test_a_training_that_diverges_is_an_error_of_one_line():
+    data, training = tiny_data(d1=60), tiny_training(eta=1e4, sigma_0=1.0, T=60, **{"lambda": 0})
+    latents = synthesise("diverge", data, 0.5, [1])["train"]
+    with pytest.raises(RarefeatError, match="diverged") as caught:
+        pretrain_arm("diverge", "reduced", data, training, ARMS["dense"], 0.1, [1], latents)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mask_of_single_weights_is_refused_by_name():
+    data = tiny_data(d1=60)
+    latents = synthesise("refused", data, 0.5, [1])["train"]
+    with pytest.raises(RarefeatError, match="pruned_weight"):
+        pretrain_arm("refused", "reduced", data, tiny_training(), ARMS["pruned_weight"], 0.1, [1], latents)
+
+
+@pytest.mark.parametrize("dof", [4, 12, 25, 60, 500, 100_000])
+def test_chi_variables_have_their_law_and_are_independent(dof):
+    """Degrees of freedom on both sides of the switch to the method on whole tensors."""
+    n, columns = 4000, 4
+    draws = simulators.chi(n, columns, dof, [seeded(1), seeded(2)]).double().numpy()
+    assert draws.shape == (2, n, columns)
+    tests = 6 * columns
+    for column in range(columns):
+        values = draws[:, :, column].ravel()
+        assert kstest(values, chi(dof - column).cdf).pvalue > FAMILY / tests
+        # The comparison would see degrees of freedom that are wrong by a fifth of a standard deviation of chi squared.
+        wrong = dof - column + 0.2 * math.sqrt(2 * (dof - column))
+        assert kstest(values, chi(wrong).cdf).pvalue < FAMILY / tests
+    # Columns and replicas are independent of each other.
+    correlation = np.corrcoef(np.concatenate(list(draws.transpose(0, 2, 1)))) - np.eye(2 * columns)
+    assert np.abs(correlation).max() < 5 / math.sqrt(n)
+
+
+@pytest.mark.parametrize(("rows", "dof"), [(3, 10), (3, 3), (5, 2), (2, 1), (4, 60), (1, 7)])
+def test_bartlett_factors_have_the_moments_of_the_wishart_law(rows, dof):
+    n = 20_000
+    T = bartlett(rows, dof, [seeded(3)] * n).double()
+    assert T.shape == (n, rows, min(rows, dof))
+    assert torch.equal(T, T.tril())
+    W = T @ T.mT
+    i, j = torch.tril_indices(rows, rows)
+    values, expected = W[:, i, j], dof * (i == j).double()
+    centred = values - expected
+    second = centred[:, :, None] * centred[:, None, :]
+    covariance = dof * torch.diag(1 + (i == j).double())
+    z = [
+        (part.mean(0) - right) / (part.std(0) / math.sqrt(n))
+        for part, right in ((values, expected), (second.flatten(1), covariance.flatten()))
+    ]
+    assert torch.cat(z).abs().max() < norm.isf(FAMILY / 2 / 6 / sum(map(len, z)))
+
+
+# Draws from the simulators themselves
+
+
+@pytest.mark.parametrize(("d", "m", "d1"), [(4, 3, 30), (4, 5, 12), (4, 5, 9), (4, 5, 7), (4, 3, 4)])
+def test_initial_weights_have_one_law(d, m, d1):
+    M = dictionaries("initial", tiny_data(d=d, d1=d1), [1])
+    samples = []
+    for offset, space in enumerate((Direct(M.expand(REPLICAS, -1, -1), m), Reduced(d, d1, m, REPLICAS))):
+        weights = space.weights(0.7, [seeded(offset)] * REPLICAS)
+        samples.append(Sample(entries(weights, space.dictionary), None))
+    assert p_value(*samples) > FAMILY / 5
+
+
+@pytest.mark.parametrize(("d", "m", "d1", "L"), [(3, 2, 40, 3), (3, 2, 10, 4), (3, 5, 8, 2), (3, 2, 3, 2), (3, 2, 40, 1)])
+def test_tokens_have_one_law_seen_by_weights_and_by_each_other(d, m, d1, L):
+    """Everything the encoder asks of a token: its products with the weights and with the other tokens of its sample."""
+    start = Reduced(d, d1, m, 1).weights(0.3, [seeded(0)])
+    latents = torch.randint(-1, 2, (1, 2, L, d), generator=seeded(1)).float()
+    lifted_weights, M = lift(start, d, d1, [seeded(2)])
+    samples = []
+    for offset, (space, weights) in enumerate(((Direct(M, m), lifted_weights), (Reduced(d, d1, m, 1), start))):
+        g, rows = [seeded(3 + offset)], []
+        for _ in range(REPLICAS // 100):
+            x = space.tokens(latents.repeat(1, 100, 1, 1), 0.3, g)[0].double()
+            i, j = torch.tril_indices(L, L)
+            seen = torch.cat([(x[..., : weights.shape[-1]] @ weights[0].T.double()).flatten(1), (x @ x.mT)[:, i, j]], 1)
+            rows.append(seen.unflatten(0, (100, 2)).flatten(1))
+        samples.append(Sample(torch.cat(rows), None))
+    assert p_value(*samples) > FAMILY / 5
+
+
+# One step
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_step_has_one_law(name):
+    """Means and second moments of A' and C'. Only C' has an excess, and a known one."""
+    case = CASES[name]
+    start = state(case)
+    direct = sample(Direct, case, start, REPLICAS, 1)
+    assert p_value(sample(Reduced, case, start, REPLICAS, 2), direct) > FAMILY / len(CASES)
+    assert p_value(sample(Exact, case, start, REPLICAS, 3), direct) > FAMILY / len(CASES)
+
+
+def test_the_states_of_the_comparison_are_far_from_the_trivial_ones():
+    """Logits are not uniform, the bias closes some gates and not all, and the step moves A and C by a good part of both."""
+    for name, case in CASES.items():
+        start, space = state(case), Reduced(case.d, case.d1, case.m, 1)
+        step = one_step(space, *start, case, [seeded(5)], [seeded(6)])
+        assert step.logits.max() > 2 / case.K, name
+        gated = (step.pre.abs() < start.bias[:, None, None, :]).float().mean()
+        assert (0.1 < gated < 0.9) == (case.share > 0), name
+        assert (step.weights - start.weights).norm() > 0.05 * start.weights.norm(), name
+    arms = {case.arm.arm for case in CASES.values()}
+    assert arms == {"dense", "pruned_neuron", "oracle"}
+
+
+# The direct side writes out R^d1 for every draw.
+GIVEN = [name for name, case in CASES.items() if case.d1 <= 100]
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_one_step_given_its_tokens_has_one_law_but_for_the_known_excess(name):
+    """The direct step on the same tokens in R^d1: the same A', and C' with the same mean and, less the excess, covariance."""
+    case = CASES[name]
+    start = state(case)
+    for kind in (Reduced, Exact):
+        assert p_value(*sample_given_tokens(kind, case, start, REPLICAS, 4)) > FAMILY / len(GIVEN)
+
+
+def test_the_excess_is_there_and_the_comparison_sees_it():
+    """Without the correction the comparison given the tokens rejects, which is what makes it evidence for the formula."""
+    case = CASES["half the neurons pruned, bias"]
+    reduced, direct = sample_given_tokens(Reduced, case, state(case), REPLICAS, 4)
+    assert p_value(reduced._replace(excess=None), direct) < LEVEL
+
+
+@pytest.mark.parametrize("name", ["dense, no bias", "dense, large bias", "one token"])
+def test_variance_of_what_lies_beyond_is_too_large_by_the_formula(name):
+    """2 Q^2 / nu under the reduced simulator, 2 (Q^2 - sum_k q_k^2) / nu under the direct one, Q = sum_k q_k."""
+    case, n = CASES[name], 4000
+    start, space = state(case), Reduced(case.d, case.d1, case.m, 1)
+    g = seeded(7)
+    tokens = space.tokens(start.latents, case.sigma, [g])
+    step = one_step(GivenTokens(space, tokens), *start, case, [g], [g])
+    own = (step.attended[..., space.p :].mT @ step.descent).double()
+    q = own.square().sum(2)[0]  # (K, m)
+    total, squares = q.sum(0), q.square().sum(0)
+    expected = {Reduced: 2 * total**2 / space.nu, Exact: 2 * (total**2 - squares) / space.nu}
+    torch.testing.assert_close(
+        torch.einsum("iiii->i", excess(step, space)[0]), expected[Reduced] - expected[Exact], rtol=1e-4, atol=1e-12
+    )
+    for kind, variance in expected.items():
+        moved = kind(case.d, case.d1, case.m, 1).step(
+            *(part.expand(n, *part.shape[1:]) for part in (start.weights, step.descent, step.attended)), 0.95, [g] * n
+        )
+        diagonal = gram(moved, case.d).diagonal(dim1=1, dim2=2)
+        squared = (diagonal - diagonal.mean(0)).square()
+        drives = variance > 1e-3 * variance.max()
+        z = (squared.mean(0) - variance) / (squared.std(0) / math.sqrt(n))
+        assert z[drives].abs().max() < norm.isf(FAMILY / 2 / 6 / case.m)
+    # The formula is told from no correction: somewhere the excess is a tenth or more.
+    assert (expected[Reduced] / expected[Exact])[drives].max() > 1.1
+
+
+@pytest.mark.parametrize("name", ["dense, bias", "one token", "two dimensions beyond the span"])
+def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(name):
+    """The slow version, with the frames of the tokens that the direct simulator sees: not in law, but number by number."""
+    case = CASES[name]
+    start, space = state(case), Exact(case.d, case.d1, case.m, 1)
+    tokens = space.tokens(start.latents, case.sigma, [seeded(1)])
+    slow = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
+    everywhere = lifted(tokens, case.d1, space.p, [seeded(4)])
+    # Frames are drawn sample by sample, so that those of the anchors are the first.
+    slow_weights = space.step(start.weights, slow.descent, slow.attended, 0.95, [seeded(4)])
+    full = Direct(torch.eye(case.d1, case.d)[None], case.m)
+    weights = torch.nn.functional.pad(start.weights, (0, case.d1 - space.p))
+    direct = one_step(GivenTokens(full, everywhere), weights, start.bias, start.latents, case, [seeded(5)], [seeded(6)])
+    seen = attend(everywhere)[:, : case.K, :, : space.p]
+    torch.testing.assert_close(seen, slow.attended[..., : space.p], atol=1e-5, rtol=1e-5)
+    values = entries(direct.weights, full.dictionary), entries(slow_weights, space.dictionary)
+    torch.testing.assert_close(*values, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["nothing beyond the span", "as many dimensions as features"])
+def test_where_nothing_lies_beyond_the_reduced_simulator_is_the_direct_one_in_rotated_coordinates(name):
+    """Number by number: tokens and weights turned into R^d1 and back."""
+    case = CASES[name]
+    start, space = state(case), Reduced(case.d, case.d1, case.m, 1)
+    assert (space.nu, space.p) == (0, case.d1)
+    turn = torch.linalg.qr(torch.randn(case.d1, case.d1, generator=seeded(0), dtype=torch.float64))[0].float()
+    tokens = space.tokens(start.latents, case.sigma, [seeded(1)])
+    reduced = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
+    full = Direct(turn[:, : case.d][None].contiguous(), case.m)
+    rest = start.bias, start.latents, case, [seeded(4)], [seeded(5)]
+    direct = one_step(GivenTokens(full, tokens @ turn.T), start.weights @ turn.T, *rest)
+    torch.testing.assert_close(direct.weights @ turn, reduced.weights, atol=1e-4, rtol=1e-4)
+
+
+# Planted mistakes
+
+REPETITIONS = 10
+FEWER_REPLICAS = 1000
+# A mistake must be seen in nine repetitions of ten; the right simulator may be rejected as often as LEVEL lets it.
+POWER = 0.9
+
+
+def test_planted_mistakes_are_caught_and_the_right_simulators_are_not():
+    counts = detections(REPETITIONS, FEWER_REPLICAS)
+    allowed = binom.isf(FAMILY, REPETITIONS, LEVEL)
+    for name in KINDS:
+        if name in MISTAKES:
+            assert counts[name] >= POWER * REPETITIONS, (name, counts)
+        else:
+            assert counts[name] <= allowed, (name, counts)
+
+
+# Degenerate states
+
+
+def stepped(case: Case, weights, seed=1, share=None) -> Step:
+    space = Reduced(case.d, case.d1, case.m, 1)
+    start = state(case)
+    bias = follow(weights.norm(dim=-1), case.d, case.share if share is None else share)
+    return one_step(space, weights, bias, start.latents, case, [seeded(seed)], [seeded(seed + 1)])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("d1", [7, 15, 40, 500])
+def test_a_dead_neuron_stays_dead_and_disturbs_no_other(share, d1):
+    case = STANDARD._replace(d1=d1)
+    weights = state(case).weights.clone()
+    weights[0, 2] = 0
+    for seed in range(5):
+        weights = stepped(case, weights, seed, share).weights
+        assert not weights[0, 2].any()
+        assert (weights[0, [0, 1, 3]].norm(dim=-1) > 0.1).all()
+        assert weights.isfinite().all()
+
+
+def test_neurons_that_are_all_dead_stay_dead():
+    assert not stepped(STANDARD, torch.zeros_like(state(STANDARD).weights)).weights.any()
+
+
+def test_two_identical_neurons_stay_identical_to_the_jitter():
+    """C is singular at every step. Under the direct simulator they stay equal; here up to the root of the jitter, a step."""
+    weights = state(STANDARD).weights.clone()
+    weights[0, 2] = weights[0, 1]
+    for seed in range(20):
+        weights = stepped(STANDARD, weights, seed, share=0.1).weights
+    difference = (weights[0, 2] - weights[0, 1]).norm() / weights[0, 1].norm()
+    assert difference < math.sqrt(20 * 1e-5)
+    assert (weights[0, 3] - weights[0, 1]).norm() > 0.1
+
+
+@pytest.mark.parametrize("d1", [7, 15, 40, 500])
+def test_without_noise_both_simulators_take_the_same_step(d1):
+    """Nothing is random but the frame of the lift: C' is decay^2 C."""
+    case = STANDARD._replace(sigma=0.0, d1=d1)
+    start = state(case)
+    reduced = stepped(case, start.weights).weights
+    weights, M = lift(start.weights, case.d, d1, [seeded(3)])
+    direct = one_step(Direct(M, case.m), weights, start.bias, start.latents, case, [seeded(4)], [seeded(5)]).weights
+    assert (reduced - start.weights).norm() > 0.01
+    torch.testing.assert_close(direct @ M, reduced[..., : case.d], atol=1e-5, rtol=1e-4)
+    decay = 1 - case.eta * case.lambda_
+    torch.testing.assert_close(gram(reduced, case.d), decay**2 * gram(start.weights, case.d), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("d", "m", "d1", "L"),
+    [
+        (4, 20, 40, 3),
+        (4, 20, 29, 3),
+        (4, 20, 25, 4),
+        (4, 20, 24, 3),
+        (4, 20, 10, 3),
+        (4, 5, 4, 2),
+        (9, 8, 26, 4),
+        (4, 1, 40, 1),
+    ],
+)
+def test_few_dimensions_beyond_the_span_or_none_are_trained_through(d, m, d1, L):
+    """d1 - d - q below m, below L, zero and, with fewer dimensions than neurons, less than none; d1 = d; one neuron."""
+    data = tiny_data(d=d, d1=d1, L=L, C=2.0)
+    training = tiny_training(m=m, T=15, bias={"T1": 5})
+    latents = synthesise("few", data, 0.5, [1, 2])["train"]
+    for name in ("dense", "pruned_neuron", "oracle"):
+        encoder, _ = pretrain_arm("few", "reduced", data, training, ARMS[name], 0.2, [1, 2], latents)
+        assert encoder.weights.shape == (2, m, Reduced(d, d1, m, 1).p)
+        assert encoder.weights.isfinite().all()
+        assert encoder.weights.norm() > 0
+
+
+def test_a_token_alone_in_its_sample_attends_to_itself():
+    case = CASES["one token"]
+    space = Reduced(case.d, case.d1, case.m, 1)
+    tokens = space.tokens(state(case).latents, case.sigma, [seeded(1)])
+    assert tokens.shape[-1] == space.p + 1
+    torch.testing.assert_close(attend(tokens), tokens)
+
+
+# Whole trainings
+
+SEEDS = 24
+METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "feature_share", "weight_norm", "bias_share", "loss", "T1"]
+
+
+def training_of(m, K, T, **changes):
+    bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"} | changes.pop("bias", {})
+    base = {"m": m, "K": K, "tau": 1.0, "eta": 0.2, "lambda": 0.05, "sigma_0": 0.02, "T": T, "history": False}
+    return Training(**base | changes, bias=bias)
+
+
+def data_of(d, d1, L, **changes):
+    base = {"d": d, "d1": d1, "L": L, "C": 1.5, "minority": [1.0], "N": 512, "probe_pairs": 2, "test_pairs": 2, "test_seed": 7}
+    return Data(**base | changes)
+
+
+PRUNED = Arm(arm="pruned_neuron", alpha=0.25)
+TRAININGS = {
+    "dense": (data_of(6, 40, 3), training_of(12, 48, 80), Arm(arm="dense"), 0.1, 0.5),
+    "dense, no bias, one token": (data_of(9, 60, 1), training_of(10, 32, 120, bias={"share": 0}), Arm(arm="dense"), 0.15, 0.2),
+    "dense, little noise, d1 = 100": (data_of(6, 100, 4), training_of(16, 32, 60), Arm(arm="dense"), 0.02, 1.0),
+    "pruned, much noise": (data_of(5, 30, 2, C=2.0), training_of(8, 64, 80, bias={"T1": 30}), PRUNED, 0.3, 0.5),
+    "pruned, few dimensions beyond": (data_of(4, 30, 4, C=2.0), training_of(20, 32, 80), PRUNED, 0.15, 0.3),
+    "oracle": (data_of(6, 50, 3), training_of(12, 32, 150, eta=0.4, bias={"T1": 40}), Arm(arm="oracle"), 0.1, 0.8),
+}
+
+
+def trained(name, simulator, first):
+    """{(metric, step): values over seeds}, at some steps of the trajectory."""
+    data, training, arm, sigma, eps_min = TRAININGS[name]
+    steps, values = log_spaced(training.T), {}
+    kept = {0, steps[len(steps) // 2], steps[-4], steps[-2], training.T}
+    for start in range(first, first + SEEDS, 8):
+        seeds = list(range(start, start + 8))
+        latents = synthesise("trainings", data, eps_min, seeds)["train"]
+        _, rows = pretrain_arm("trainings", simulator, data, training, arm, sigma, seeds, latents)
+        for row in rows:
+            if row["metric"] in METRICS and row["step"] in kept:
+                values.setdefault((row["metric"], row["step"]), []).append(row["value"])
+    return {key: np.array(part) for key, part in values.items()}
+
+
+@functools.cache
+def measured(name, simulator):
+    """The two simulators have no seed in common."""
+    return trained(name, simulator, {"direct": 0, "reduced": 1000}[simulator])
+
+
+def p_values(direct, reduced):
+    """Of Welch's t and of Kolmogorov and Smirnov, for everything that varies by more than rounding."""
+    assert direct.keys() == reduced.keys()
+    tests = {}
+    for key in direct:
+        pair = direct[key], reduced[key]
+        everything = np.concatenate(pair)
+        if np.ptp(everything) > TOLERANCE * np.abs(everything).max():
+            tests[*key, "Kolmogorov-Smirnov"] = kstest(*pair).pvalue
+            if min(map(np.ptp, pair)) > 0:
+                tests[*key, "Welch"] = ttest_ind(*pair, equal_var=False).pvalue
+    return tests
+
+
+def rejected(tests):
+    """What Holm's rule rejects at the family-wise level."""
+    adjusted = holm(np.array(list(tests.values())))
+    return [key for key, p in zip(tests, adjusted, strict=True) if p < FAMILY]
+
+
+def test_whole_trainings_have_one_law():
+    tests = {}
+    for name in TRAININGS:
+        found = p_values(measured(name, "direct"), measured(name, "reduced"))
+        tests |= {(name, *key): p for key, p in found.items()}
+        learned = measured(name, "direct")
+        T = TRAININGS[name][1].T
+        # The trainings do something: features take over.
+        assert learned["feature_share", T].mean() > learned["feature_share", 0].mean() + 0.1, name
+    assert len(tests) > 200
+    assert rejected(tests) == []
+
+
+@pytest.mark.parametrize("arm", [Arm(arm="initial"), Arm(arm="ideal"), Arm(arm="dense")], ids=lambda arm: arm.arm)
+def test_what_the_probe_measures_has_one_law(arm):
+    """Every column of it, for encoders before, after and without training; noise is large enough to matter."""
+    data, training = data_of(6, 40, 3, N=256, probe_pairs=80, test_pairs=160), training_of(10, 32, 60, eta=0.3, sigma_0=0.1)
+    both = {}
+    for simulator, first in (("direct", 0), ("reduced", 1000)):
+        seeds = list(range(first, first + SEEDS))
+        latents = synthesise("probed", data, 0.5, seeds)
+        encoder = None
+        if arm.trained:
+            trained_cell, _ = pretrain_arm("probed", simulator, data, training, arm, 0.2, seeds, latents["train"])
+            encoder = trained_cell.weights, trained_cell.bias
+        rows = probe_arm("probed", simulator, data, training, arm, 0.2, seeds, latents, encoder)
+        columns = [name for name, value in rows[0].items() if value is not None and name not in ("seed", *ARM)]
+        both[simulator] = {(name,): np.array([row[name] for row in rows]) for name in columns}
+    tests = p_values(both["direct"], both["reduced"])
+    assert len(tests) > 12
+    assert rejected(tests) == []
+
+
+@pytest.mark.parametrize("kind", [DecayOfFeaturesAlone, NothingBeyond])
+def test_a_planted_mistake_is_seen_in_whole_trainings(monkeypatch, kind):
+    """Where noise is large: with little of it what lies beyond the span hardly matters, nor would the mistake."""
+    name = "pruned, much noise"
+    monkeypatch.setattr("rarefeat.chain.pretrain.make_simulator", lambda _, __, d, d1, m, seeds: kind(d, d1, m, len(seeds)))
+    mistaken = trained(name, "reduced", 2000)
+    monkeypatch.undo()
+    assert rejected(p_values(measured(name, "direct"), mistaken))

@@ -1,0 +1,40 @@
+"""Intervals against scipy and by coverage; Holm's correction."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rarefeat.core.statistics import holm, student_interval
+
+
+def test_student_interval_is_scipys():
+    values = np.random.default_rng(1).normal(size=7)
+    mean, sd, low, high, n = student_interval(np.append(values, np.nan))
+    expected = scipy.stats.t.interval(0.95, 6, values.mean(), scipy.stats.sem(values))
+    assert (mean, sd, n) == (values.mean(), values.std(ddof=1), 7)
+    np.testing.assert_allclose((low, high), expected)
+    assert np.isnan(student_interval(np.array([1.0]))[2])
+    assert student_interval(np.array([np.nan]))[4] == 0
+
+
+def test_student_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(2).normal(size=(4000, 5))
+    covered = np.mean([low <= 0 <= high for _, _, low, high, _ in map(student_interval, draws)])
+    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_holm_of_a_worked_example():
+    # Sorted 0.01, 0.02, 0.03, 0.04 times 4, 3, 2, 1 and never falling: Holm 1979.
+    assert holm(np.array([0.01, 0.04, 0.03, 0.02])) == pytest.approx([0.04, 0.06, 0.06, 0.06])
+    assert holm(np.array([0.5, 0.9])) == pytest.approx([1.0, 1.0])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_lies_between_the_p_value_and_bonferroni_and_keeps_the_order(values):
+    p_values = np.array(values)
+    adjusted = holm(p_values)
+    assert (adjusted >= p_values - 1e-12).all()
+    assert (adjusted <= np.minimum(len(p_values) * p_values, 1) + 1e-12).all()
+    assert (np.diff(adjusted[np.argsort(p_values, kind="stable")]) >= 0).all()

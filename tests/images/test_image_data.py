@@ -1,0 +1,688 @@
+"""Image data sets in the forms they are distributed in, the lists of long-tailed images, and the download."""
+
+import functools
+import hashlib
+import http.server
+import io
+import os
+import pickle
+import pickletools
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from conftest import some_damage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from rarefeat.config.cells import cell
+from rarefeat.config.images import ImageData
+from rarefeat.core.errors import RarefeatError
+from rarefeat.images.datasets import content_hash, read_images
+from rarefeat.images.fetch import fetch
+from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
+from rarefeat.run.job import job
+from rarefeat.storage.tensors import read_tensors, write_tensors
+
+CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
+needs_cifar10 = pytest.mark.skipif(not CIFAR10.is_dir(), reason=f"CIFAR-10 is not at {CIFAR10}")
+
+
+def refused(function, *args) -> str:
+    """The message of the RarefeatError that a call ends in, one line."""
+    with pytest.raises(RarefeatError) as caught:
+        function(*args)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+# Counts and lists.
+
+
+@pytest.mark.parametrize(
+    ("classes", "n_max", "totals", "smallest"),
+    [
+        (10, 5000, [20431, 13996, 12406, 10844], [500, 100, 50, 19]),
+        (10, 4500, [18388, 12596, 11165, 9758], [450, 90, 45, 17]),
+        (100, 500, [19573, 12608, 10847, 9098], [50, 10, 5, 1]),
+        (100, 450, [17614, 11349, 9754, 8180], [45, 9, 4, 1]),
+        (200, 500, [39072, 25082, 21549, 18030], [50, 10, 5, 1]),
+    ],
+)
+def test_the_counts_are_the_published_ones(classes, n_max, totals, smallest):
+    counts = [long_tailed_counts(n_max, rho, classes) for rho in (10, 50, 100, 256)]
+    assert [sum(each) for each in counts] == totals
+    assert [each[-1] for each in counts] == smallest
+
+
+def test_the_counts_of_the_sdclr_benchmark():
+    assert long_tailed_counts(4500, 100, 10) == [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
+
+
+@given(st.integers(1, 10000), st.integers(1, 300), st.integers(2, 300))
+def test_counts_fall_from_n_max_to_n_max_over_rho(n_max, rho, classes):
+    if rho > n_max:
+        assert refused(long_tailed_counts, n_max, rho, classes).endswith(f"at most {n_max} is allowed")
+        return
+    counts = long_tailed_counts(n_max, rho, classes)
+    assert len(counts) == classes
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (n_max, n_max // rho)
+
+
+@st.composite
+def labelled(draw) -> torch.Tensor:
+    """Labels of 2 to 5 classes of unequal size in a mixed order."""
+    sizes = draw(st.lists(st.integers(8, 30), min_size=2, max_size=5))
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    return labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(draw(st.integers(0, 99))))]
+
+
+def distinct_and_sorted(indices: torch.Tensor) -> bool:
+    return indices.dtype == torch.int64 and bool((indices.diff() > 0).all())
+
+
+@settings(deadline=None)
+@given(labelled(), st.floats(1, 8), st.floats(1, 8), st.integers(0, 1000))
+def test_long_tailed_lists(labels, rho, other_rho, seed):
+    rho, larger = sorted((rho, other_rho))
+    indices = long_tailed(labels, rho, "study", seed)
+    available = labels.bincount()
+    counts = labels[indices].bincount()
+    assert distinct_and_sorted(indices)
+    order = class_order("study", seed, len(available))
+    assert sorted(order) == list(range(len(available)))
+    assert counts[order].tolist() == long_tailed_counts(int(available.min()), rho, len(available))
+    assert set(long_tailed(labels, larger, "study", seed).tolist()) <= set(indices.tolist())
+
+    even = balanced(labels, len(indices), "study", seed)
+    assert distinct_and_sorted(even)
+    assert labels[even].bincount().tolist() == [len(indices) // len(available)] * len(available)
+    for label in range(len(available)):
+        tail_images, even_images = (set(chosen[labels[chosen] == label].tolist()) for chosen in (indices, even))
+        assert tail_images <= even_images or even_images <= tail_images
+
+
+def test_a_draw_depends_on_its_own_study_and_seed_alone():
+    labels = torch.arange(4).repeat(50)
+    first = long_tailed(labels, 5, "study", 1)
+    lists = [long_tailed(labels, 5, *key) for key in (("study", 2), ("other", 1))]
+    assert torch.equal(long_tailed(labels, 5, "study", 1), first)
+    assert not any(torch.equal(first, other) for other in lists)
+    assert len({tuple(class_order("study", seed, 6)) for seed in range(20)}) > 10
+
+
+def test_few_shot_lists():
+    labels = torch.tensor([0, 1, 0, 1, 1, 0, 0])
+    indices = few_shot(labels, 3, "study", 1)
+    assert distinct_and_sorted(indices)
+    assert labels[indices].bincount().tolist() == [3, 3]
+    message = refused(few_shot, labels, 4, "study", 1)
+    assert message == "probe.few_shot: 4 images per class, but class 1 has 3; at most 3"
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.array([0, 5]), r"index 5 is not of the 5 training images; 0 to 4 are allowed"),
+        (np.array([-1, 2]), r"index -1 is not of the 5"),
+        (np.array([3, 1, 3]), r"index 3 is there twice"),
+        (np.array([0.0]), r"got float64 of shape (1,)"),
+        (np.array([[0, 1]]), r"got int64 of shape (1, 2)"),
+        (np.array([], dtype=np.int64), r"got int64 of shape (0,)"),
+        (np.array([{}]), r"it is no whole .npy file"),
+    ],
+)
+def test_index_files_that_are_refused(tmp_path, array, said):
+    np.save(tmp_path / "list.npy", array)
+    message = refused(read_indices, tmp_path / "list.npy", 5)
+    assert str(tmp_path / "list.npy") in message
+    assert said in message
+
+
+def test_index_files_that_are_missing_or_damaged(tmp_path):
+    path = tmp_path / "list.npy"
+    assert "No such file" in refused(read_indices, path, 5)
+    np.save(path, np.arange(5))
+    assert read_indices(path, 5).tolist() == [0, 1, 2, 3, 4]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "it is no whole .npy file" in refused(read_indices, path, 5)
+    np.save(path, np.array([4, 0, 2]))
+    assert read_indices(path, 5).tolist() == [0, 2, 4]
+
+
+DIGITS = ImageData(format="digits")
+LABELS = torch.arange(3).repeat(20)
+
+
+def test_drawn_splits():
+    tail = split_indices(DIGITS, LABELS, 4.0, "long_tailed", "study", 7, 2)
+    even = split_indices(DIGITS, LABELS, 4.0, "balanced", "study", 7, 2)
+    assert tail["pool"].tolist() == list(range(60))
+    assert torch.equal(tail["pretrain"], long_tailed(LABELS, 4.0, "study", 7))
+    assert torch.equal(even["pretrain"], balanced(LABELS, 35, "study", 7))
+    assert torch.equal(tail["few_shot"], few_shot(LABELS, 2, "study", 7))
+    assert tail["class_order"].tolist() == even["class_order"].tolist() == class_order("study", 7, 3)
+    assert tail["counts"][tail["class_order"]].tolist() == [20, 10, 5]
+    assert even["counts"].tolist() == [11, 11, 11]
+    assert all(tensor.dtype == torch.int64 for tensor in tail.values())
+    assert split_indices(DIGITS, LABELS, 1.0, "long_tailed", "study", 7, 2)["class_order"].tolist() == [0, 1, 2]
+
+
+def with_index_files(folder: Path, **changes) -> ImageData:
+    return ImageData(format="cifar_batches", folder=str(folder), **{"index_files": {"pretrain": "{seed}.npy"}} | changes)
+
+
+def test_splits_from_index_files(tmp_path):
+    pool = np.flatnonzero(np.arange(60) % 4 != 3)  # 15 images of each class
+    classes = [pool[pool % 3 == k] for k in range(3)]
+    np.save(tmp_path / "pool.npy", pool)
+    np.save(tmp_path / "7.npy", np.concatenate([classes[0][:7], classes[1][:15], classes[2][:3]]))
+    np.save(tmp_path / "few7.npy", np.concatenate([each[:1] for each in classes]))
+    data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy"})
+    split = split_indices(data, LABELS, 5.0, "long_tailed", "study", 7, 2)
+    assert split["pool"].tolist() == pool.tolist()
+    assert split["counts"].tolist() == [7, 15, 3]
+    assert split["class_order"].tolist() == [1, 0, 2]
+    assert set(split["few_shot"].tolist()) <= set(pool.tolist())
+    assert LABELS[split["few_shot"]].bincount().tolist() == [2, 2, 2]
+    for rho in (4.97, 5.0, 4.9):
+        split_indices(data, LABELS, rho, "long_tailed", "study", 7, 2)
+    message = refused(split_indices, data, LABELS, 10.0, "long_tailed", "study", 7, 2)
+    assert message == "rho: 10, but the classes of 7.npy have 15 / 3 = 5; set rho to that"
+
+    data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy", "few_shot": "few{seed}.npy"})
+    split = split_indices(data, LABELS, 5.0, "long_tailed", "study", 7, 2)
+    assert LABELS[split["few_shot"]].bincount().tolist() == [1, 1, 1]
+    np.save(tmp_path / "few7.npy", np.array([0, 1]))
+    assert "class 2 has no image" in refused(split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2)
+    np.save(tmp_path / "7.npy", np.array([0, 1, 2, 3]))
+    assert "7.npy: index 3 is not in data.index_files.pool, pool.npy" in refused(
+        split_indices, data, LABELS, 1.0, "long_tailed", "study", 7, 2
+    )
+
+    with pytest.raises(ValueError, match="leave classes empty"):
+        with_index_files(tmp_path, classes=[0, 1])
+
+
+def test_a_list_with_rounded_counts_has_the_rho_it_was_made_with(tmp_path):
+    labels = torch.arange(2).repeat(450)
+    np.save(tmp_path / "1.npy", long_tailed(labels, 100, "study", 1).numpy())
+    data = with_index_files(tmp_path)
+    for rho in (100, 112.5):
+        assert sorted(split_indices(data, labels, rho, "long_tailed", "s", 1, 1)["counts"].tolist()) == [4, 450]
+    assert "450 / 4 = 112.5" in refused(split_indices, data, labels, 50, "long_tailed", "s", 1, 1)
+
+
+# Data sets.
+
+
+def random_pixels(n: int, side: int = 32) -> np.ndarray:
+    return np.random.default_rng(n).integers(0, 256, (n, 3, side, side), dtype=np.uint8)
+
+
+def python2_pickle(batch: dict[bytes, object]) -> bytes:
+    """Pickle as Python 2 did: protocol 2, every string one of bytes, numpy under its old names."""
+    as_python2 = {"PROTO": b"\x80\x02", "SHORT_BINBYTES": b"U", "BINBYTES": b"T", "BINUNICODE": b"T"}
+    content = bytearray(pickle.dumps(batch, protocol=3))
+    for code, _, position in pickletools.genops(bytes(content)):
+        if replacement := as_python2.get(code.name):
+            content[position : position + len(replacement)] = replacement
+    return bytes(content).replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+
+
+def cifar10_batches(images: np.ndarray, labels: list[int]) -> dict[str, bytes]:
+    """Two images a batch: five training batches and the test batch."""
+    names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
+    return {
+        name: python2_pickle(
+            {b"batch_label": name.encode(), b"labels": labels[i : i + 2], b"data": images[i : i + 2].reshape(2, -1)}
+        )
+        for name, i in zip(names, range(0, 12, 2), strict=True)
+    }
+
+
+def write_archive(path: Path, folder: str, batches: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in batches.items():
+            member = tarfile.TarInfo(f"{folder}/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+IMAGES, TWELVE = random_pixels(12), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+
+
+def test_digits():
+    tensors = read_images(DIGITS)
+    assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == {
+        "train": (1201, 3, 8, 8), "train_labels": (1201,), "test": (596, 3, 8, 8), "test_labels": (596,), "listed": (),
+    }  # fmt: skip
+    assert tensors["train"].dtype == torch.uint8
+    assert tensors["train"].max() == 255
+    assert torch.equal(tensors["train"][:, 0], tensors["train"][:, 2])
+    assert torch.equal(tensors["train"], read_images(DIGITS)["train"])
+    every = tensors["train_labels"].bincount() + tensors["test_labels"].bincount()
+    assert torch.equal(tensors["test_labels"].bincount(), every // 3)
+
+
+def test_classes_are_selected_and_renumbered():
+    every, some = read_images(DIGITS), read_images(ImageData(format="digits", classes=[7, 2]))
+    assert torch.equal(some["test"], every["test"][(every["test_labels"] == 7) | (every["test_labels"] == 2)])
+    assert torch.equal(some["train"][some["train_labels"] == 0], every["train"][every["train_labels"] == 7])
+    message = refused(read_images, ImageData(format="digits", classes=[7, 12]))
+    assert message == "digits: no training image has label 12; data.classes may name 0 to 9"
+
+
+@pytest.mark.parametrize("form", ["archive", "unpacked", "itself"])
+def test_cifar10_batches(tmp_path, form):
+    batches = cifar10_batches(IMAGES, TWELVE)
+    if form == "archive":
+        write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", batches)
+    else:
+        place = tmp_path / "cifar-10-batches-py" if form == "unpacked" else tmp_path
+        place.mkdir(exist_ok=True)
+        for name, content in batches.items():
+            (place / name).write_bytes(content)
+    tensors = read_images(ImageData(format="cifar_batches", folder=str(tmp_path)))
+    assert np.array_equal(tensors["train"], IMAGES[:10])
+    assert np.array_equal(tensors["test"], IMAGES[10:])
+    assert tensors["train_labels"].tolist() + tensors["test_labels"].tolist() == TWELVE
+
+
+def test_cifar100_batches(tmp_path):
+    parts = {"train": slice(0, 8), "test": slice(8, 12)}
+    batches = {
+        name: python2_pickle({b"data": IMAGES[part].reshape(-1, 3072), b"fine_labels": TWELVE[part], b"coarse_labels": [0] * 9})
+        for name, part in parts.items()
+    }
+    write_archive(tmp_path / "cifar-100-python.tar.gz", "cifar-100-python", batches)
+    data = ImageData(format="cifar_batches", folder=str(tmp_path))
+    tensors = read_images(data)
+    assert np.array_equal(tensors["train"], IMAGES[:8])
+    assert tensors["test_labels"].tolist() == TWELVE[8:]
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE))
+    assert "holds both CIFAR-10 and CIFAR-100" in refused(read_images, data)
+
+
+class Malicious:
+    def __init__(self, victim: Path):
+        self.victim = victim
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.victim),)
+
+
+def test_a_batch_that_would_run_code_is_refused(tmp_path):
+    victim = tmp_path / "made_by_the_pickle"
+    batches = cifar10_batches(IMAGES, TWELVE) | {"data_batch_3": pickle.dumps({b"data": Malicious(victim), b"labels": []})}
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", batches)
+    message = refused(read_images, ImageData(format="cifar_batches", folder=str(tmp_path)))
+    assert "data_batch_3: it asks for posix.mkdir, which is refused" in message
+    assert not victim.exists()
+
+
+def test_damaged_batches(tmp_path):
+    archive = tmp_path / "cifar-10-python.tar.gz"
+    data = ImageData(format="cifar_batches", folder=str(tmp_path))
+
+    def message(**changes) -> str:
+        write_archive(archive, "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE) | changes)
+        return refused(read_images, data)
+
+    pixels = IMAGES[:2].reshape(2, -1)
+    said = message(data_batch_2=python2_pickle({b"data": pixels[:, 1:], b"labels": [0, 1]}))
+    assert "data_batch_2: data must be uint8 of shape (n, 3072), got uint8 of shape (2, 3071)" in said
+    said = message(data_batch_2=python2_pickle({b"data": pixels, b"labels": [0]}))
+    assert "data_batch_2: labels must be 2 integers, got shape (1,)" in said
+    assert "cannot read" in message(data_batch_2=python2_pickle({b"data": pixels}))
+    assert "test_batch: pickle data was truncated" in message(test_batch=cifar10_batches(IMAGES, TWELVE)["test_batch"][:-50])
+    write_archive(archive, "cifar-10-batches-py", {"test_batch": b""})
+    assert f"{archive} lacks data_batch_1" in refused(read_images, data)
+    archive.write_bytes(b"no archive")
+    assert f"cannot read {archive}" in refused(read_images, data)
+    archive.unlink()
+    said = refused(read_images, data)
+    assert "holds no CIFAR" in said
+    assert "cifar-100-python.tar.gz" in said
+    assert "make fetch" in said
+    absent = refused(read_images, ImageData(format="cifar_batches", folder=str(tmp_path / "absent")))
+    assert "absent is no folder" in absent
+    (tmp_path / "test_batch").write_bytes(b"")
+    assert f"{tmp_path} lacks data_batch_1" in refused(read_images, data)
+
+
+def with_sha256(data: ImageData) -> ImageData:
+    return data.model_copy(update={"sha256": content_hash(read_images(data))})
+
+
+def test_other_images_than_those_of_the_hash_are_refused(tmp_path):
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE))
+    data = with_sha256(ImageData(format="cifar_batches", folder=str(tmp_path)))
+    read_images(data)
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE[::-1]))
+    assert f"data.sha256: the images and labels in {tmp_path} have " in refused(read_images, data)
+
+
+@pytest.mark.parametrize("form", ["archive", "folder", "parquet"])
+def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, form):
+    """gzip keeps a checksum of its own; what has none needs data.sha256."""
+    data = ImageData(format="cifar_parquet" if form == "parquet" else "cifar_batches", folder=str(tmp_path))
+    batches = cifar10_batches(IMAGES, TWELVE)
+    match form:
+        case "archive":
+            path = tmp_path / "cifar-10-python.tar.gz"
+            write_archive(path, "cifar-10-batches-py", batches)
+        case "folder":
+            path = tmp_path / "data_batch_2"
+            for name, content in batches.items():
+                (tmp_path / name).write_bytes(content)
+        case "parquet":
+            path = tmp_path / "train-0.parquet"
+            for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
+                write_parquet(tmp_path / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
+    whole = read_images(data)
+    if form != "archive":
+        data = with_sha256(data)
+    content = path.read_bytes()
+    refusals = []
+    for damaged in some_damage(content, 150):
+        path.write_bytes(damaged)
+        try:
+            found = read_images(data)
+        except RarefeatError as error:
+            refusals.append(str(error))
+        else:
+            assert all(torch.equal(found[name], tensor) for name, tensor in whole.items())
+    assert len(refusals) > 50
+    assert all(str(tmp_path) in said and "\n" not in said for said in refusals)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([0, 1, 3, 0, 1, 3, 0, 1, 3, 0, 1, 0], "no training image has label 2; labels must be 0 to K - 1 without a gap"),
+        ([0] * 12, "two classes at least are needed among the training images, got 1"),
+        ([0, 1] * 5 + [0, 2], "test label 2 is none of the training labels 0, 1"),
+    ],
+)
+def test_labels_that_are_refused(tmp_path, labels, said):
+    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, labels))
+    assert said in refused(read_images, ImageData(format="cifar_batches", folder=str(tmp_path)))
+
+
+def encoded(pixels: np.ndarray) -> bytes:
+    """One image (3, H, W), or (H, W) in grey, as PNG."""
+    file = io.BytesIO()
+    Image.fromarray(pixels if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(file, "png")
+    return file.getvalue()
+
+
+def write_parquet(path: Path, contents: list[bytes], labels: list[int], image: str = "img", label: str = "label") -> None:
+    path.parent.mkdir(exist_ok=True)
+    images = [{"bytes": content, "path": None} for content in contents]
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    pq.write_table(pa.table({image: pa.array(images, kind), label: pa.array(labels, pa.int64())}), path)
+
+
+@pytest.mark.parametrize(("place", "image", "label"), [(".", "img", "label"), ("data", "image", "fine_label")])
+def test_cifar_parquet(tmp_path, place, image, label):
+    contents = [encoded(pixels) for pixels in IMAGES]
+    for name, part in {"train-0-of-2": slice(5), "train-1-of-2": slice(5, 10), "test-0-of-1": slice(10, 12)}.items():
+        write_parquet(tmp_path / place / f"{name}.parquet", contents[part], TWELVE[part], image, label)
+    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
+    tensors = read_images(data)
+    assert np.array_equal(tensors["train"], IMAGES[:10])
+    assert np.array_equal(tensors["test"], IMAGES[10:])
+    assert tensors["train_labels"].tolist() == TWELVE[:10]
+
+
+def test_grey_images_get_three_channels(tmp_path):
+    for name in ("train-0.parquet", "test-0.parquet"):
+        write_parquet(tmp_path / name, [encoded(IMAGES[0, 0]), encoded(IMAGES[1])], [0, 1])
+    train = read_images(ImageData(format="cifar_parquet", folder=str(tmp_path)))["train"]
+    assert np.array_equal(train[0], IMAGES[0, :1].repeat(3, axis=0))
+    assert np.array_equal(train[1], IMAGES[1])
+
+
+def test_damaged_parquet(tmp_path):
+    contents = [encoded(pixels) for pixels in IMAGES[:4]]
+    train, test = tmp_path / "train-0.parquet", tmp_path / "test-0.parquet"
+    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
+    assert "holds no train-*.parquet" in refused(read_images, data)
+    write_parquet(train, contents, [0, 1, 0, 1])
+    assert "holds no test-*.parquet" in refused(read_images, data)
+    write_parquet(test, contents[:2], [0, 1])
+    write_parquet(train, [*contents[:2], contents[2][:60], contents[3]], [0, 1, 0, 1])
+    assert f"{train}, row 2: cannot be decoded as an image" in refused(read_images, data)
+    write_parquet(train, [*contents[:3], encoded(random_pixels(1, 30)[0])], [0, 1, 0, 1])
+    assert f"{train}, row 3: 30 x 30 pixels, but the first image has 32 x 32 pixels" in refused(read_images, data)
+    write_parquet(train, [encoded(pixels) for pixels in random_pixels(2, 16)], [0, 1])
+    assert "32 x 32 pixels, but the training images have 16 x 16 pixels" in refused(read_images, data)
+    write_parquet(train, contents, [0, 1, 0, None])
+    assert "column label must hold an integer in every row" in refused(read_images, data)
+    write_parquet(train, contents, [0, 1, 0, 1], image="picture")
+    assert "the columns are picture, label; img or image" in refused(read_images, data)
+    pq.write_table(pa.table({"img": contents, "label": [0, 1, 0, 1]}), train)
+    assert "column img must be a struct of bytes and path, got binary" in refused(read_images, data)
+    train.write_bytes(train.read_bytes()[:-9])
+    assert f"cannot read {train}" in refused(read_images, data)
+
+
+def image_folder(folder: Path, **changes) -> ImageData:
+    keys = {"format": "image_folder", "folder": str(folder), "size": 8, "train_list": "train.txt", "test_list": "test.txt"}
+    return ImageData(**keys | changes)
+
+
+def write_image_folder(folder: Path) -> np.ndarray:
+    """Four training images, one of them wide and one tall, and two test images, two classes."""
+    pixels = random_pixels(4, 8)
+    (folder / "some images").mkdir()
+    for i in range(4):
+        (folder / f"some images/{i}.png").write_bytes(encoded(pixels[i]))
+    left, right = np.zeros((3, 8, 2), np.uint8), np.full((3, 8, 6), 255, np.uint8)
+    (folder / "some images/2.png").write_bytes(encoded(np.concatenate([left, pixels[2], left], axis=2)))
+    (folder / "some images/3.png").write_bytes(encoded(np.concatenate([right, pixels[3], right], axis=2).transpose(0, 2, 1)))
+    pixels[3] = pixels[3].transpose(0, 2, 1)
+    (folder / "train.txt").write_text("".join(f"some images/{i}.png {i % 2}\n" for i in range(4)))
+    (folder / "test.txt").write_text(f"some images/0.png 0\n{folder}/some images/1.png\t1\n")
+    return pixels
+
+
+def test_an_image_folder(tmp_path):
+    pixels = write_image_folder(tmp_path)
+    tensors = read_images(image_folder(tmp_path))
+    assert np.array_equal(tensors["train"], pixels)
+    assert np.array_equal(tensors["test"], pixels[:2])
+    assert tensors["train_labels"].tolist() == [0, 1, 0, 1]
+    small = read_images(image_folder(tmp_path, size=4))
+    assert small["train"].shape == (4, 3, 4, 4)
+    expected = Image.open(tmp_path / "some images/1.png").resize((4, 4), Image.Resampling.BICUBIC)
+    assert np.array_equal(small["train"][1], np.asarray(expected).transpose(2, 0, 1))
+
+
+def test_a_list_that_is_long_tailed_already_is_pretrained_on_as_a_whole_and_apart_from_the_probe_s_images(tmp_path):
+    pixels = write_image_folder(tmp_path)
+    (tmp_path / "long.txt").write_text("some images/3.png 1\nsome images/0.png 0\nsome images/2.png 0\n")
+    data = image_folder(tmp_path, pretrain_list="long.txt")
+    tensors = read_images(data)
+    assert np.array_equal(tensors["train"], pixels[[0, 1, 2, 3, 3, 0, 2]])
+    assert tensors["train_labels"].tolist() == [0, 1, 0, 1, 1, 0, 0]
+    split = split_indices(data, tensors["train_labels"], 2, "long_tailed", "study", 1, 1, listed=int(tensors["listed"]))
+    assert split["pool"].tolist() == [0, 1, 2, 3]
+    assert split["pretrain"].tolist() == [4, 5, 6]
+    assert split["class_order"].tolist() == [0, 1]
+    assert set(split["few_shot"].tolist()) < {0, 1, 2, 3}
+    words = refused(split_indices, data, tensors["train_labels"], 9, "long_tailed", "study", 1, 1, 3)
+    assert words == "rho: 9, but the classes of long.txt have 2 / 1 = 2; set rho to that"
+    words = refused(split_indices, data, tensors["train_labels"][:-2], 2, "long_tailed", "study", 1, 1, 1)
+    assert words == "long.txt: class 0 has no image; every class needs one at least"
+
+
+def test_the_command_line_of_the_splits_writes_every_seed(tmp_path):
+    labels, data = torch.arange(60) % 3, ImageData(format="digits")
+    made = job("images.datasets", (), {"data": data}, "s")
+    write_tensors(tmp_path / "data.safetensors", {"train_labels": labels, "listed": torch.tensor(0)}, made.text)
+
+    def splits(rho):
+        config = {"draws": "s", "data": data, "few_shot": 2}
+        told = job("images.splits", ("images.datasets",), config, "s", cell(rho=rho, split="long_tailed"), "4-5")
+        files = "--images", str(tmp_path / "data.safetensors"), "--output", str(tmp_path / "out.safetensors")
+        return stage("rarefeat.images.splits", "--job", told.text, *files)
+
+    assert splits(4.0).returncode == 0
+    expected = split_indices(data, labels, 4.0, "long_tailed", "s", 5, 2)
+    for name, indices in zip(
+        expected, read_tensors(tmp_path / "out.safetensors", *(f"5/{key}" for key in expected)), strict=True
+    ):
+        assert torch.equal(indices, expected[name])
+    done = splits(21.0)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "error: rho: 21 leaves the smallest class without an image; at most 20 is allowed"
+
+
+def test_image_folders_that_are_refused(tmp_path):
+    write_image_folder(tmp_path)
+    data = image_folder(tmp_path)
+    (tmp_path / "some images/1.png").write_bytes(b"no image")
+    assert "some images/1.png (train.txt, line 2): cannot be decoded as an image" in refused(read_images, data)
+
+    # What is missing is said before anything is decoded, the damaged image among it, and for both lists.
+    (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nc.png 2\n")
+    message = refused(read_images, data)
+    assert message == f"data.folder: 3 of 7 listed images are missing, {tmp_path}/a.png the first; put them there"
+    # Images of classes that are not kept need not be there.
+    assert "2 of 6 listed images are missing" in refused(read_images, image_folder(tmp_path, classes=[1, 0]))
+
+    for line in ("0.png", "0.png one", "0.png -1", "0.png 1.5", ""):
+        (tmp_path / "test.txt").write_text(f"some images/0.png 0\n{line}\n")
+        assert f"test.txt, line 2: {line!r} is not `path label`" in refused(read_images, data)
+    (tmp_path / "test.txt").write_text("")
+    assert "test.txt: no test image; put images of the labels 0, 1 there" in refused(read_images, data)
+    (tmp_path / "train.txt").write_text("")
+    assert "two classes at least are needed among the training images, got 0" in refused(read_images, data)
+    (tmp_path / "test.txt").unlink()
+    assert f"cannot read {tmp_path}/test.txt: No such file or directory" in refused(read_images, data)
+
+
+def stage(*args: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", *args], capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_line(tmp_path):
+    write_image_folder(tmp_path)
+    told = job("images.datasets", (), {"data": image_folder(tmp_path)}, "s").text
+    output = tmp_path / "images.safetensors"
+    done = stage("rarefeat.images.datasets", "--job", told, "--output", str(output))
+    assert done.returncode == 0, done.stderr
+    train, labels = read_tensors(output, "train", "train_labels")
+    assert train.shape == (4, 3, 8, 8)
+    assert labels.tolist() == [0, 1, 0, 1]
+    output.unlink()
+    (tmp_path / "some images/0.png").unlink()
+    done = stage("rarefeat.images.datasets", "--job", told, "--output", str(output))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: data.folder: 2 of 6 listed images are missing")
+    assert not output.exists()
+
+
+# The download.
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """The address of a server of tmp_path/served, and the MD5 of its file."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    served = tmp_path / "served"
+    served.mkdir()
+    content = bytes(range(256)) * 5000
+    (served / "archive.tar.gz").write_bytes(content)
+    handler = functools.partial(Silent, directory=str(served))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}/archive.tar.gz", hashlib.md5(content).hexdigest()
+        running.shutdown()
+        thread.join()
+
+
+def test_a_download(tmp_path, server):
+    address, checksum = server
+    path = fetch(address, checksum, tmp_path / "data")
+    assert path == tmp_path / "data/archive.tar.gz"
+    content = path.read_bytes()
+    assert hashlib.md5(content).hexdigest() == checksum
+    (tmp_path / "served/archive.tar.gz").unlink()
+    assert fetch(address, checksum, tmp_path / "data").read_bytes() == content  # with no need of the server
+    path.write_bytes(content[:-1])
+    assert f"cannot download {address}" in refused(fetch, address, checksum, tmp_path / "data")
+
+
+def test_a_download_replaces_a_damaged_file(tmp_path, server):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/archive.tar.gz").write_bytes(b"half")
+    fetch(*server, tmp_path / "data")
+    assert [path.stat().st_size for path in (tmp_path / "data").iterdir()] == [256 * 5000]
+
+
+def test_a_failed_download_leaves_nothing(tmp_path, server):
+    address, checksum = server
+    assert f"has MD5 {checksum} instead of 0" in refused(fetch, address, "0", tmp_path / "data")
+    closed = http.server.HTTPServer(("127.0.0.1", 0), Silent)
+    closed.server_close()
+    address = f"http://127.0.0.1:{closed.server_port}/archive.tar.gz"
+    message = refused(fetch, address, checksum, tmp_path / "data")
+    assert f"cannot download {address}" in message
+    assert "Connection refused" in message
+    assert not list((tmp_path / "data").iterdir())
+
+
+def test_the_command_line_of_the_download(tmp_path):
+    done = stage("rarefeat.images.fetch", "mnist", str(tmp_path))
+    assert done.returncode == 2
+    assert "invalid choice: 'mnist'" in done.stderr
+
+
+# The real CIFAR-10.
+
+
+@pytest.fixture(scope="module")
+def cifar10() -> dict[str, torch.Tensor]:
+    return read_images(ImageData(format="cifar_parquet", folder=str(CIFAR10)))
+
+
+@needs_cifar10
+def test_cifar10_is_what_it_should_be(cifar10):
+    assert cifar10["train"].shape == (50000, 3, 32, 32)
+    assert cifar10["test"].shape == (10000, 3, 32, 32)
+    assert cifar10["train_labels"].bincount().tolist() == [5000] * 10
+    assert cifar10["test_labels"].bincount().tolist() == [1000] * 10
+    mean = cifar10["train"][::10].float().mean(dim=(0, 2, 3)) / 255
+    assert torch.allclose(mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.005)  # as published everywhere
+
+
+@needs_cifar10
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_the_lists_of_the_sdclr_benchmark(cifar10, seed):
+    files = {"pretrain": "split{seed}_D_i.npy", "few_shot": "split{seed}_S_b.npy", "pool": "trainIdxList.npy"}
+    index_files = {key: f"sdclr_splits/{name}" for key, name in files.items()}
+    data = ImageData(format="cifar_parquet", folder=str(CIFAR10), index_files=index_files)
+    split = split_indices(data, cifar10["train_labels"], 100.0, "long_tailed", "study", seed, 45)
+    assert len(split["pretrain"]) == 11165
+    assert split["counts"][split["class_order"]].tolist() == [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
+    assert cifar10["train_labels"][split["few_shot"]].bincount().tolist() == [45] * 10
+    assert len(split["pool"]) == 45000

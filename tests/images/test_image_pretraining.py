@@ -1,0 +1,409 @@
+"""Contrastive pretraining of images: the loss and its pruned gradients, masks, the network, and checkpoints."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from conftest import seeded
+from torch.func import functional_call
+
+from rarefeat.config.cells import cell
+from rarefeat.config.images import Augmentation, ImageArm, ImageData, ImageTraining, Network
+from rarefeat.core.errors import RarefeatError
+from rarefeat.images.augmentation import make_augment, two_views
+from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, pruned, similarities, softmax_weights
+from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
+from rarefeat.images.pretrain import Lars, epoch_batches, learning_rate, pretrain_images
+from rarefeat.run.job import job
+from rarefeat.storage.tensors import read_tensors, write_tensors
+
+NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
+AUGMENTATION = Augmentation(
+    crop_scale=[0.5, 1.0], flip=0.5, jitter=[0.4, 0.4, 0.2, 0.1], jitter_probability=0.8, grey=0.2, blur=0.5
+)
+ARMS = {
+    "dense": ImageArm(arm="dense"),
+    "unmasked": ImageArm(arm="pruned", alpha=0.5),
+    "straight_through": ImageArm(arm="pruned", alpha=0.5, pruned_update="straight_through"),
+    "self_damaging": ImageArm(arm="self_damaging", alpha=0.5),
+}
+
+
+def training(**changes) -> ImageTraining:
+    base = {
+        "tau": 0.5, "epochs": 3, "warmup_epochs": 1, "batch": 8, "optimiser": "sgd", "lr": 0.1, "final_lr": 0.0,
+        "momentum": 0.9, "weight_decay": 1e-4, "log_epochs": 1, "checkpoint_minutes": 10, "device": "cpu", "threads": 1,
+    }  # fmt: skip
+    return ImageTraining(**base | changes)
+
+
+def some_images(count=20, size=8):
+    return torch.randint(0, 256, (count, 3, size, size), generator=seeded(0)).byte()
+
+
+# The loss
+
+
+def test_nt_xent_is_the_mean_over_views_of_minus_log_softmax():
+    x, y = torch.randn(3, 5, generator=seeded(1)), torch.randn(3, 5, generator=seeded(2))
+    z, tau = np.concatenate([x, y]), 0.3
+    z = z / np.linalg.norm(z, axis=1, keepdims=True)
+    terms = []
+    for i in range(6):
+        others = [np.exp(z[i] @ z[j] / tau) for j in range(6) if j != i]
+        terms.append(-np.log(np.exp(z[i] @ z[(i + 3) % 6] / tau) / sum(others)))
+    assert nt_xent(similarities(x, y, tau)).item() == pytest.approx(np.mean(terms), rel=1e-5)
+
+
+def test_the_weights_of_a_network_s_own_softmax_give_the_gradient_of_the_loss():
+    x = torch.randn(4, 5, generator=seeded(1), requires_grad=True)
+    logits = similarities(x, torch.randn(4, 5, generator=seeded(2)), 0.4)
+    (expected,) = torch.autograd.grad(nt_xent(logits), x, retain_graph=True)
+    (found,) = torch.autograd.grad(nt_xent(logits, softmax_weights(logits)), x)
+    torch.testing.assert_close(found, expected)
+
+
+class Linear:
+    """A stand-in for the network: one convolution over the whole image, so that finite differences are exact to rounding."""
+
+    def __init__(self):
+        self.weights = {"w": torch.randn(4, 3, 2, 2, generator=seeded(3), dtype=torch.float64)}
+
+    def project(self, weights, replaced, views, branch):
+        return torch.tanh(views.flatten(1) @ (weights | replaced)["w"].flatten(1).T)
+
+
+def numerical(function, at, step=1e-4):
+    """Central differences of a scalar function of one tensor."""
+    gradient = torch.zeros_like(at)
+    for index in np.ndindex(*at.shape):
+        values = []
+        for sign in (1, -1):
+            moved = at.clone()
+            moved[index] += sign * step
+            values.append(function(moved).item())
+        gradient[index] = (values[0] - values[1]) / (2 * step)
+    return gradient
+
+
+def double_similarities(x, y, tau):
+    z = torch.nn.functional.normalize(torch.cat([x, y]), dim=-1)
+    return z @ z.T / tau
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, monkeypatch):
+    """Finite differences: of the loss; of the logits with the masked network's weights held fixed; of the masked network at its
+    own weights; of the two branches."""
+    monkeypatch.setattr("rarefeat.images.contrast.similarities", double_similarities)
+    arm, tau, network = ARMS[name], 0.5, Linear()
+    x, y = (torch.randn(5, 3, 2, 2, generator=seeded(seed), dtype=torch.float64) for seed in (4, 5))
+    w = network.weights["w"].clone().requires_grad_()
+    masks = masks_of({"w": w}, arm)
+
+    def project_with(weight):
+        return lambda replaced, views, branch: network.project({"w": weight}, replaced, views, branch)
+
+    arm_loss(project_with(w), {"w": w}, masks, arm, x, y, tau).backward()
+    keep = 1.0 - masks["w"].double() if masks else torch.ones_like(w)
+
+    def embedded(weight, view):
+        return network.project({"w": weight}, {}, view, 0)
+
+    def loss(first, second):
+        return nt_xent(double_similarities(embedded(first, x), embedded(second, y), tau))
+
+    at = w.detach()
+    if name == "dense":
+        expected = numerical(lambda v: loss(v, v), at)
+    elif name == "straight_through":
+        expected = numerical(lambda v: loss(v, v), at * keep)
+    elif name == "self_damaging":
+        expected = numerical(lambda v: loss(v, v * keep), at)
+    else:
+        fixed = softmax_weights(double_similarities(embedded(at * keep, x), embedded(at * keep, y), tau))
+        expected = numerical(lambda v: nt_xent(double_similarities(embedded(v, x), embedded(v, y), tau), fixed), at)
+    torch.testing.assert_close(w.grad, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_a_straight_through_mask_lets_pruned_weights_learn_and_a_plain_one_does_not():
+    weights = {"w": torch.randn(4, 3, 2, 2, generator=seeded(3), requires_grad=True)}
+    masks = masks_of(weights, ARMS["unmasked"])
+    for straight_through, learns in ((True, True), (False, False)):
+        weights["w"].grad = None
+        (2 * pruned(weights, masks, straight_through)["w"]).sum().backward()
+        assert bool((weights["w"].grad[masks["w"]] != 0).any()) == learns
+
+
+@pytest.mark.parametrize("threshold", ["global", "per_layer"])
+def test_masks_take_the_share_alpha_of_smallest_magnitude_of_the_convolutions(threshold):
+    encoder = make_encoder(NETWORK, 1, "masks", 1)
+    weights = dict(encoder.named_parameters())
+    masks = masks_of(weights, ImageArm(arm="pruned", alpha=0.3, threshold=threshold))
+    assert set(masks) == {name for name, weight in weights.items() if weight.ndim == 4}
+    assert not any("head" in name or "norm" in name for name in masks)
+    taken = torch.cat([weights[name].detach().abs()[mask] for name, mask in masks.items()])
+    left = torch.cat([weights[name].detach().abs()[~mask] for name, mask in masks.items()])
+    if threshold == "global":
+        assert len(taken) == int(0.3 * (len(taken) + len(left)))
+        assert taken.max() <= left.min()
+    else:
+        for name, mask in masks.items():
+            assert mask.sum() == int(0.3 * mask.numel())
+            assert weights[name].detach().abs()[mask].max() <= weights[name].detach().abs()[~mask].min()
+    assert masks_of(weights, ARMS["dense"]) == {}
+
+
+# The network
+
+
+@pytest.mark.parametrize(
+    ("block", "depths", "width", "stem", "size", "parameters", "dimension"),
+    [
+        ("basic", [2, 2, 2, 2], 64, "cifar", 32, 11_168_832, 512),
+        ("bottleneck", [3, 4, 6, 3], 64, "imagenet", 64, 23_508_032, 2048),
+    ],
+)
+def test_the_published_networks_have_their_published_sizes(block, depths, width, stem, size, parameters, dimension):
+    """ResNet-18 with the CIFAR stem and ResNet-50, without the classifier."""
+    encoder = Encoder(Network(block=block, depths=depths, width=width, stem=stem, head=128))
+    assert sum(weight.numel() for name, weight in encoder.named_parameters() if not name.startswith("head")) == parameters
+    features, projections = extract(encoder, some_images(2, size))
+    assert features.shape == (2, dimension)
+    assert projections.shape == (2, 128)
+
+
+def test_branches_have_norms_of_their_own_and_share_every_other_weight():
+    encoder = make_encoder(NETWORK, 2, "branches", 1)
+    names = [name for name, _ in encoder.named_parameters()]
+    assert {name.replace("branches.0", "branches.1") for name in names if "branches.0" in name} == {
+        name for name in names if "branches.1" in name
+    }
+    with torch.no_grad():
+        encoder.norm.branches[1].weight.fill_(3.0)
+    images = some_images().float() / 255
+    assert not torch.equal(encoder(images, 0), encoder(images, 1))
+
+
+def test_calibration_gives_the_statistics_of_the_images_whatever_was_seen_before():
+    images = some_images(40)
+    fresh, used = make_encoder(NETWORK, 1, "calibration", 1), make_encoder(NETWORK, 1, "calibration", 1)
+    used(torch.rand(9, 3, 8, 8))
+    for encoder in (fresh, used):
+        calibrate(encoder, images)
+    torch.testing.assert_close(fresh.norm.branches[0].running_mean, used.norm.branches[0].running_mean)
+    seen = fresh.stem((images.float() / 255 - 0.5) / 0.25)
+    torch.testing.assert_close(fresh.norm.branches[0].running_mean, seen.mean((0, 2, 3)))
+
+
+def test_replaced_weights_leave_the_network_as_it_is():
+    encoder = make_encoder(NETWORK, 1, "replaced", 1)
+    before = {name: weight.detach().clone() for name, weight in encoder.named_parameters()}
+    images = some_images().float() / 255
+    functional_call(encoder, {"stem.weight": torch.zeros_like(before["stem.weight"])}, (images, 0))
+    assert all(torch.equal(weight, before[name]) for name, weight in encoder.named_parameters())
+
+
+# Views, batches and rates
+
+
+def test_views_depend_on_study_seed_and_step_alone_and_differ_from_one_another():
+    augment, images = make_augment(AUGMENTATION, 8), some_images()
+    x, y = two_views(augment, images, "views", 1, 5)
+    torch.manual_seed(99)
+    again = two_views(augment, images, "views", 1, 5)
+    assert torch.equal(x, again[0])
+    assert torch.equal(y, again[1])
+    assert not torch.equal(x, y)
+    assert not torch.equal(x, two_views(augment, images, "views", 1, 6)[0])
+    assert x.shape == images.shape
+    assert x.min() >= 0
+    assert x.max() <= 1
+
+
+def test_without_transforms_a_view_is_its_image():
+    nothing = Augmentation(crop_scale=[1, 1], flip=0, jitter=[0, 0, 0, 0], jitter_probability=0, grey=0, blur=0)
+    augment = torch.nn.Sequential(*list(make_augment(nothing, 8))[1:])
+    images = some_images()
+    assert torch.equal(two_views(augment, images, "none", 1, 0)[0], images.float() / 255)
+
+
+def test_an_epoch_is_whole_batches_of_distinct_images_in_an_order_of_its_own():
+    first, second = epoch_batches("order", 1, 0, 21, 8), epoch_batches("order", 1, 1, 21, 8)
+    assert [len(part) for part in first] == [8, 8]
+    assert len(set(torch.cat(first).tolist())) == 16
+    assert torch.cat(first).tolist() != torch.cat(second).tolist()
+    assert [len(part) for part in epoch_batches("order", 1, 0, 5, 8)] == [5]
+
+
+def test_the_learning_rate_rises_linearly_then_falls_as_a_cosine():
+    config = training(epochs=10, warmup_epochs=2, lr=1.0, final_lr=0.1)
+    rates = [learning_rate(config, step, 5) for step in range(50)]
+    assert rates[:10] == pytest.approx([0.1 * (k + 1) for k in range(10)])
+    assert rates[10] == pytest.approx(1.0)
+    assert rates[30] == pytest.approx(0.55)
+    assert rates[-1] == pytest.approx(0.1, abs=0.01)
+    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
+
+
+def test_a_lars_step_of_a_matrix_has_a_length_that_does_not_know_the_gradient_s():
+    for scale in (1.0, 1000.0):
+        weight = torch.nn.Parameter(torch.ones(2, 2))
+        bias = torch.nn.Parameter(torch.ones(2))
+        optimiser = Lars([weight, bias], lr=1.0, momentum=0.9, weight_decay=0.0)
+        weight.grad, bias.grad = scale * torch.tensor([[3.0, 0.0], [0.0, 4.0]]), scale * torch.ones(2)
+        optimiser.step()
+        torch.testing.assert_close(weight.detach(), 1 - 0.001 * 2 * torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
+        torch.testing.assert_close(bias.detach(), 1 - scale * torch.ones(2))
+
+
+# Training and checkpoints
+
+
+def trained(tmp_path, arm, images=None, name="checkpoint", identity=0, **changes):
+    images = some_images() if images is None else images
+    labels = torch.arange(len(images)) % 4
+    bank = images, labels, images[:8], labels[:8]
+    sections = arm, NETWORK, AUGMENTATION, training(**changes)
+    tag = torch.full((32,), identity, dtype=torch.uint8)
+    return pretrain_images("training", 1, images, bank, *sections, tmp_path / f"{name}.safetensors", tag)
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("optimiser", ["sgd", "lars"])
+def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name, optimiser, monkeypatch):
+    """Stopped by SIGTERM in the middle of an epoch, where the mask is no longer that of the weights."""
+    whole, records = trained(tmp_path, ARMS[name], name="whole", optimiser=optimiser)
+    from rarefeat.images import pretrain
+
+    taken = []
+
+    def interrupted(*arguments):
+        taken.append(0)
+        if len(taken) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return two_views(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain, "two_views", interrupted)
+        with pytest.raises(RarefeatError, match=r"SIGTERM at step 4 of 6; run again"):
+            trained(tmp_path, ARMS[name], optimiser=optimiser)
+    again, resumed = trained(tmp_path, ARMS[name], optimiser=optimiser)
+    for key, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[key]), key
+    assert resumed == records
+    assert {row["epoch"] for row in records} == {1, 2, 3}
+
+
+def test_a_finished_replica_is_not_trained_again(tmp_path, monkeypatch):
+    first, _ = trained(tmp_path, ARMS["dense"])
+    monkeypatch.setattr("rarefeat.images.pretrain.two_views", None)
+    again, _ = trained(tmp_path, ARMS["dense"])
+    assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
+
+
+def test_a_checkpoint_of_another_config_is_refused(tmp_path):
+    trained(tmp_path, ARMS["dense"])
+    with pytest.raises(RarefeatError, match="checkpoint of another config, other images or other code; delete it"):
+        trained(tmp_path, ARMS["dense"], identity=1)
+
+
+def test_a_damaged_checkpoint_neither_stops_a_training_nor_changes_it(tmp_path, capsys):
+    first, records = trained(tmp_path, ARMS["unmasked"])
+    path = tmp_path / "checkpoint.safetensors"
+    whole = path.read_bytes()
+    for damaged in (whole[:-100], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        path.write_bytes(damaged)
+        again, same = trained(tmp_path, ARMS["unmasked"])
+        assert same == records
+        assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
+        assert f"{path} is damaged; starting at the first step" in capsys.readouterr().err
+
+
+def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_path):
+    """Two kinds of images that every view keeps apart: the neighbours of a test image are of its kind."""
+    bright = torch.arange(64) % 2
+    noise = torch.randint(0, 100, (64, 3, 8, 8), generator=seeded(1))
+    stripes = torch.zeros(64, 3, 8, 8, dtype=torch.long)
+    stripes[bright == 1, :, ::2] = 150
+    stripes[bright == 0, :, :, ::2] = 150
+    images = (noise + stripes).byte()
+    bank = images[:48], bright[:48], images[48:], bright[48:]
+    mild = AUGMENTATION.model_copy(update={"crop_scale": [0.8, 1.0], "blur": 0.0})
+    config = training(epochs=15, batch=16, lr=0.2)
+    tag = torch.zeros(32, dtype=torch.uint8)
+    for name, arm in ARMS.items():
+        _, rows = pretrain_images(
+            "learns", 1, images[:48], bank, arm, NETWORK, mild, config, tmp_path / f"{name}.safetensors", tag
+        )
+        by_epoch = {row["epoch"]: row["value"] for row in rows if row["metric"] == "knn_accuracy"}
+        assert by_epoch[15] > 0.9, name
+        if name == "dense":
+            losses = [row["value"] for row in rows if row["metric"] == "loss"]
+            assert np.mean(losses[-3:]) < losses[0]
+
+
+def stage(tmp_path, **changes):
+    """The command of the stage on a tiny data set."""
+    images, data = some_images(), {"data": ImageData(format="digits")}
+    at = cell(rho=1.0, split="balanced", arm=ARMS["unmasked"].label)
+    tensors = {"train": images, "train_labels": torch.arange(20) % 4, "test": images[:8].clone()}
+    tensors["test_labels"] = torch.arange(8) % 4
+    write_tensors(tmp_path / "data.safetensors", tensors, job("images.datasets", (), data, "stage").text)
+    config = {"draws": "stage", **data}
+    made = job("images.splits", ("images.datasets",), config, "stage", at.to("rho", "split"), "1-2")
+    write_tensors(tmp_path / "splits.safetensors", {f"{seed}/pretrain": torch.arange(16) for seed in (1, 2)}, made.text)
+    config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION, "training": training(**changes)}
+    told = job("images.pretrain", ("images.datasets", "images.splits"), config, "stage", at, "1-2")
+    return [
+        sys.executable, "-m", "rarefeat.images.pretrain", "--job", told.text, "--images", str(tmp_path / "data.safetensors"),
+        "--splits", str(tmp_path / "splits.safetensors"), "--checkpoints", str(tmp_path / "kept"),
+        "--encoders", str(tmp_path / "out/encoders.safetensors"), "--trajectories", str(tmp_path / "out/log.parquet"),
+    ]  # fmt: skip
+
+
+def test_the_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
+    command = stage(tmp_path, epochs=40, log_epochs=5)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "kept").glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "SIGTERM at step" in errors.splitlines()[-1]
+    assert list((tmp_path / "kept").glob("*.safetensors"))
+    assert not (tmp_path / "out").exists()
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    resumed = (tmp_path / "out/encoders.safetensors").read_bytes()
+    assert not list((tmp_path / "kept").iterdir())
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    assert (tmp_path / "out/encoders.safetensors").read_bytes() == resumed
+
+
+def test_a_gpu_that_is_not_there_is_one_line(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    done = subprocess.run(stage(tmp_path, device="cuda"), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines() == [
+        "error: training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one"
+    ]
+
+
+def test_the_checkpoint_holds_nothing_that_is_derived_from_the_seed(tmp_path):
+    trained(tmp_path, ARMS["unmasked"])
+    (step,) = read_tensors(tmp_path / "checkpoint.safetensors", "step")
+    assert int(step) == 6
+    header = (tmp_path / "checkpoint.safetensors").read_bytes()
+    names = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])
+    assert {name.split("/")[0] for name in names if name != "__metadata__"} == {
+        "identity", "step", "records", "weight", "momentum", "mask"
+    }  # fmt: skip

@@ -1,0 +1,190 @@
+"""A file says what it is, and whoever reads it takes no other: not one of another cell, block, study, config or code."""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from conftest import pretrain_job, tiny_data, tiny_training
+from safetensors.torch import load as tensors_of
+
+from rarefeat.config.cells import path_of
+from rarefeat.config.model import Arm
+from rarefeat.config.study import Grid, Study
+from rarefeat.core.errors import RarefeatError
+from rarefeat.kind import PROBED, TRAINED
+from rarefeat.run.job import job
+from rarefeat.storage.files import read_table, write_table
+from rarefeat.storage.origin import KEY, refuse_another
+from rarefeat.storage.tensors import write_tensors
+
+FOUND = {
+    "study": "paper", "cell": {"eps_min": 0.5, "sigma": 0.1}, "seeds": "1-2",
+    "config": {"data": {"d": 9}, "training": {"T": 5}}, "code": {"chain.pretrain": "0a", "chain.synthesise": "1b"},
+}  # fmt: skip
+
+
+def one_line(function, *arguments) -> str:
+    """The message of the RarefeatError that a call ends in."""
+    with pytest.raises(RarefeatError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_that_is_what_is_expected_is_read():
+    refuse_another("f", json.dumps(FOUND), FOUND)
+    # What is not named is not asked for.
+    refuse_another("f", json.dumps(FOUND), {"study": "paper", "config": {"data": {"d": 9}}, "code": {"chain.synthesise": "1b"}})
+    refuse_another("f", json.dumps(FOUND), {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"study": "direct"}, 'another study "paper" instead of "direct"'),
+        ({"cell": {"eps_min": 0.5, "sigma": 0.2}}, "another cell"),
+        ({"seeds": "3-4"}, 'another seeds "1-2" instead of "3-4"'),
+        ({"config": {"training": {"T": 6}}}, 'another config.training {"T": 5} instead of {"T": 6}'),
+        ({"config": {"probe": {"l2": 1}}}, "another config.probe null"),
+        ({"code": {"chain.pretrain": "0b"}}, 'another code.chain.pretrain "0a" instead of "0b"'),
+        ({"code": {"chain.probe": None, "chain.pretrain": None}}, "another code.chain.pretrain"),
+    ],
+)
+def test_another_file_is_one_line_that_names_it_and_what_differs(changes, words):
+    message = one_line(refuse_another, "results/f.parquet", json.dumps(FOUND), FOUND | changes)
+    assert message.startswith("results/f.parquet is not the file that its name says: it has")
+    assert words in message
+    assert message.endswith("; delete it and run snakemake again")
+
+
+@pytest.mark.parametrize("text", [None, "", "no JSON", "[1]", "3"])
+def test_a_file_that_says_nothing_is_refused(text):
+    assert "f does not say what it is" in one_line(refuse_another, "f", text, {"study": "paper"})
+
+
+# The chain, stage by stage
+
+
+STUDY = Study(
+    simulator="reduced", draws="tiny", seeds=2, first_seed=1, seeds_per_block=1, data=tiny_data(d1=20),
+    training=tiny_training(T=3, history=True), arms=[Arm(arm="dense"), Arm(arm="ideal")],
+    grid={"points": Grid(eps_min=[0.5, 1.0], sigma=[0.1], arms=["dense", "ideal"])},
+)  # fmt: skip
+READERS = {
+    "encoders": ["chain.probe", "studies.theory.milestones", "studies.theory.one_step", "studies.theory.overlap",
+                 "studies.imbalance.alignment_map"],
+    "latents": ["chain.pretrain", "chain.probe"],
+    "probes": ["chain.aggregate"],
+    "trajectories": ["chain.aggregate"],
+}  # fmt: skip
+
+
+def stage(monkeypatch, told, *files):
+    """Run the command line of a stage in this process."""
+    monkeypatch.setattr(sys, "argv", ["stage", "--job", told.text, *map(str, files)])
+    import_module(f"rarefeat.{told.stage}").main()
+
+
+class Chain:
+    """The folder of results of a tiny study, and the command lines of the stages that make and read it."""
+
+    def __init__(self, results: Path, monkeypatch):
+        self.results, self.monkeypatch = results, monkeypatch
+        self.cell, self.block = STUDY.cells()[0], next(iter(STUDY.blocks()))
+
+    def path(self, kind, cell=None, block=None):
+        at = (cell or self.cell).to("eps_min") if kind == "latents" else cell or self.cell
+        suffix = "safetensors" if kind in ("latents", "encoders") else "parquet"
+        return self.results / path_of(kind, "tiny", at, block or self.block, suffix)
+
+    def make(self):
+        for cell in STUDY.cells():
+            for block in STUDY.blocks():
+                config = {"draws": STUDY.draws, "data": STUDY.data}
+                told = job("chain.synthesise", (), config, "tiny", cell.to("eps_min"), block)
+                stage(self.monkeypatch, told, "--output", self.path("latents", cell, block))
+                self.run("chain.pretrain", cell, block)
+                self.run("chain.probe", cell, block)
+        return self
+
+    def run(self, name, cell=None, block=None):
+        """Run one stage on what is there."""
+        cell, block = cell or self.cell, block or self.block
+        paths = {kind: self.path(kind, cell, block) for kind in ("latents", "encoders", "trajectories", "probes")}
+        match name:
+            case "chain.pretrain":
+                told = pretrain_job("tiny", STUDY, cell, block)
+                files = [word for kind in ("latents", "encoders", "trajectories") for word in (f"--{kind}", paths[kind])]
+            case "chain.probe":
+                told = job("chain.probe", TRAINED, STUDY.probed(cell), "tiny", cell, block)
+                files = ["--latents", paths["latents"], "--encoders", paths["encoders"], "--output", paths["probes"]]
+            case "chain.aggregate":
+                told = job(name, PROBED, {"tiny": STUDY}, "tiny")
+                written = [
+                    word for kind in ("grid", "trajectories") for word in (f"--{kind}", self.results / f"{kind}.parquet")
+                ]
+                files = ["--results", self.results, *written]
+            case _:
+                told = job(name, TRAINED, {"tiny": STUDY}, "tiny")
+                files = ["--results", self.results, "--output", self.results / "out.parquet"]
+        stage(self.monkeypatch, told, *files)
+
+
+@pytest.fixture
+def chain(tmp_path, monkeypatch):
+    return Chain(tmp_path, monkeypatch).make()
+
+
+def reworded(path: Path, **changes) -> None:
+    """Write a file again, the same but for what it says that it is."""
+    if path.suffix == ".parquet":
+        table = read_table(path)
+        said = json.loads(table.schema.metadata[KEY.encode()])
+        write_table(path, table, {KEY: json.dumps(said | changes)})
+    else:
+        content = path.read_bytes()
+        said = json.loads(json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][KEY])
+        write_tensors(path, tensors_of(content), json.dumps(said | changes))
+
+
+def test_every_reader_takes_the_file_that_is_meant_and_no_other(chain):
+    """Every stage on the right files; then with one that is sound, and of another cell, seeds, study, config or code."""
+    other_cell, other_block = STUDY.cells()[1], list(STUDY.blocks())[1]
+    told = pretrain_job("tiny", STUDY, chain.cell, chain.block)
+    training = told.config["training"] | {"eta": 0.31}
+    for kind, readers in READERS.items():
+        for reader in readers:
+            chain.run(reader)
+        path = chain.path(kind)
+        right = path.read_bytes()
+        of_kind = "chain.synthesise" if kind == "latents" else "chain.probe" if kind == "probes" else "chain.pretrain"
+        wrong = {
+            "cell": lambda path, kind=kind: path.write_bytes(chain.path(kind, other_cell).read_bytes()),
+            "seeds": lambda path, kind=kind: path.write_bytes(chain.path(kind, None, other_block).read_bytes()),
+            "study": lambda path: reworded(path, study="direct"),
+            "config.draws": lambda path: reworded(path, config=told.config | {"draws": "other"}),
+            f"code.{of_kind}": lambda path, stage=of_kind: reworded(path, code=told.code | {stage: "0" * 16}),
+        }
+        if kind != "latents":
+            wrong["config.training"] = lambda path: reworded(path, config=told.config | {"training": training})
+        for key, put in wrong.items():
+            put(path)
+            for reader in readers:
+                message = one_line(chain.run, reader)
+                assert message.startswith(f"{path} is not the file that its name says: it has another {key}"), (kind, reader)
+            path.write_bytes(right)
+
+
+def test_a_file_without_an_origin_is_refused_by_every_reader(chain):
+    for kind, readers in READERS.items():
+        path = chain.path(kind)
+        right = path.read_bytes()
+        if path.suffix == ".parquet":
+            write_table(path, read_table(path).replace_schema_metadata({}))
+        else:
+            write_tensors(path, tensors_of(right))
+        for reader in readers:
+            assert one_line(chain.run, reader) == f"{path} does not say what it is; delete it and run snakemake again"
+        path.write_bytes(right)

@@ -1,0 +1,384 @@
+"""The study of augmentation: what neurons are made of, what they answer, what heads make of them, and its claims."""
+
+import itertools
+import math
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from conftest import seeded, train_study, verdicts_of
+
+from rarefeat.claims.claim import FAILS, HOLDS, UNTESTABLE, overall
+from rarefeat.config.study import merged
+from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.recording import log_spaced
+from rarefeat.core.simulators import make_simulator
+from rarefeat.core.sparse_coding import target
+from rarefeat.project import load, parse
+from rarefeat.run.job import job
+from rarefeat.storage.schema import ordered
+from rarefeat.storage.tensors import write_tensors
+from rarefeat.studies.augmentation import claims as decoupling
+from rarefeat.studies.augmentation import figures
+from rarefeat.studies.augmentation.config import Supervised
+from rarefeat.studies.augmentation.kind import TABLES
+from rarefeat.studies.augmentation.measure import SCHEMAS, measure
+from rarefeat.studies.augmentation.metrics import (
+    composition,
+    course_metrics,
+    cross_talk,
+    end_metrics,
+    head_metrics,
+    initial_sets,
+    likeness,
+    principal_components,
+    pull_shares,
+    response_metrics,
+    separation,
+)
+from rarefeat.studies.augmentation.supervise import supervise
+from rarefeat.studies.augmentation.tables import AUGMENTED
+
+PROJECT = load("config/config.yaml")
+AUGMENTATION = PROJECT.sections["augmentation"]
+STUDIES = AUGMENTATION.studies
+RAW = yaml.safe_load(Path("config/config.yaml").read_text())
+SMALL = {"seeds": 2, "seeds_per_block": 2, "data": {"d": 6, "d1": 30, "N": 128}, "training": {"m": 8, "K": 16, "T": 20}}
+
+
+def test_composition_is_the_shares_of_the_squared_norm():
+    """One neuron with 3 of its 5 in features and 4 in the colour; one half in features and half elsewhere."""
+    recorded = torch.tensor([[3.0, 0.0, 4.0, 5.0, 1.0], [0.0, 1.0, 0.0, math.sqrt(2), -math.sqrt(2)]])
+    found = composition(recorded, 2, 1)
+    assert found["share_features"].item() == pytest.approx((9 / 25 + 1 / 2) / 2)
+    assert found["share_colour"].item() == pytest.approx(16 / 25 / 2)
+    assert found["share_rest"].item() == pytest.approx(1 / 4)
+    assert found["bias_share"].item() == pytest.approx((0.2 - 1.0) / 2)
+
+
+def test_neurons_on_one_feature_are_singletons_and_cover_theirs():
+    study = STUDIES["random_mask"]
+    d, m = study.data.d, study.training.m
+    end = torch.zeros(m, d + 2)
+    end[torch.arange(m), torch.arange(m) % 8] = 2.0
+    end[0, 20], end[:, d] = 2.0, 2.0
+    end[0, d] = math.sqrt(8)
+    found = end_metrics(end, study.data)
+    assert found["singletons"] == m - 1
+    assert found["covered_features"] == 8 / d
+    assert found["features_per_neuron"] == pytest.approx(1 + 1 / m)
+    assert found["minority_alignment"] == 0
+    assert set(found) <= set(AUGMENTED)
+
+
+def test_the_sets_at_the_start_are_those_of_planted_neurons():
+    """Two lucky neurons of feature 0, one that has two features, and the rest spread over all."""
+    projections = torch.full((6, 16), 0.1)
+    projections[0, 0] = projections[1, 0] = projections[2, 1] = projections[2, 2] = 3.0
+    found = initial_sets(projections, 1.0)
+    assert found == {
+        "lucky_neurons": pytest.approx(2 / 16), "ordinary_features": pytest.approx(4 / 6),
+        "shared_ordinary": pytest.approx(1 / math.log(16)),
+    }  # fmt: skip
+
+
+def test_the_pull_on_features_and_off_them_is_that_of_the_covariance_of_two_views():
+    """Shared noise pulls off the features with sigma^2, noise of its own not at all; a mask takes p d / d1 from features."""
+    d, d1, n, p, sigma = 8, 64, 60_000, 0.3, 0.5
+    M = torch.linalg.qr(torch.randn(d1, d, generator=seeded(1)))[0]
+    weights = torch.randn(30, d1, generator=seeded(2))
+    signal = (torch.rand(n, d, generator=seeded(3)) < p) * torch.randn(n, d, generator=seeded(4)).sign() @ M.T
+    x = signal + sigma * torch.randn(n, d1, generator=seeded(5))
+    same = pull_shares(weights, M, x, x, p, sigma)
+    assert same["pull_features"] == pytest.approx((p + sigma**2) / p, rel=0.03)
+    assert same["pull_rest"] == pytest.approx(1.0, rel=0.03)
+    own = pull_shares(weights, M, x, signal + sigma * torch.randn(n, d1, generator=seeded(6)), p, sigma)
+    assert own["pull_features"] == pytest.approx(1.0, rel=0.03)
+    assert own["pull_rest"] == pytest.approx(0.0, abs=0.03)
+    D = torch.rand(n, d1, generator=seeded(7)) < 0.5
+    masked = pull_shares(weights, M, 2 * x * D, 2 * x * ~D, p, sigma)
+    assert masked["pull_features"] == pytest.approx(1 - (M**4).sum(0).mean().item() - (d - 1) / d1, abs=0.06)
+    assert masked["pull_rest"] == pytest.approx(-p * d / d1 / sigma**2, abs=0.06)
+
+
+def test_a_mask_parts_spread_features_and_not_concentrated_ones():
+    spread = torch.linalg.qr(torch.randn(400, 5, generator=seeded(1)))[0]
+    assert cross_talk(spread, 0.5, 50, seeded(2)) < 1.0
+    assert cross_talk(torch.eye(400)[:, :5], 0.5, 50, seeded(2)) == pytest.approx(20 / math.log(400))
+
+
+def test_likeness_is_one_for_the_same_neurons_whatever_their_sign_and_size():
+    w = torch.randn(12, 40, generator=seeded(1))
+    assert likeness(w, -3 * w.flip(0)) == pytest.approx(1.0)
+    assert likeness(w, torch.randn(12, 40, generator=seeded(2))) < 0.6
+    # A neuron of no size does not count.
+    assert likeness(w[:1], torch.cat([w[:1], 1e-9 * w[1:2]])) == pytest.approx(1.0)
+
+
+def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
+    for name in ("random_mask", "rho=0.5", "identical"):
+        study, sigma = STUDIES[name], 0.2413
+        data, training = study.data, study.training
+        p = data.C * math.log(math.log(data.d)) / data.d
+        rate = 1 - training.eta * training.lambda_
+        rate += training.eta / training.tau * (1 - 1 / training.K) * (p + data.views.rho * sigma**2)
+        steps = torch.tensor(log_spaced(training.T), dtype=torch.float64)
+        course = torch.zeros(len(steps), training.m, data.d + 2, dtype=torch.float64)
+        course[..., : data.d] = 1e-3 * (rate ** steps.clamp_max(60))[:, None, None]
+        course[..., data.d] = 1.0
+        found = course_metrics(course, 50, study, 1.0, sigma, 1)
+        assert found["growth_over_closed_form"] == pytest.approx(1.0, abs=1e-6)
+        assert set(found) <= set(AUGMENTED)
+        assert math.isnan(course_metrics(course, -1, study, 1.0, sigma, 1)["growth_over_closed_form"])
+
+
+def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
+    signal, noise = torch.zeros(50, 8), torch.randn(50, 8, generator=seeded(1))
+    signal[:, 0] = 5.0
+    active = torch.ones(50, dtype=torch.bool)
+    clean = response_metrics(signal, torch.zeros(50, 8), signal, active)
+    assert (clean["noise_left"], clean["noise_cosine"], clean["activity"]) == (0.0, 0.0, 1 / 8)
+    dirty = response_metrics(0.01 * signal + noise, noise, 0.01 * signal, active)
+    assert dirty["noise_left"] > 10
+    assert dirty["noise_cosine"] > 0.95
+    assert dirty["silent_signals"] == 0.0
+    assert response_metrics(noise, noise, torch.zeros(50, 8), active)["silent_signals"] == 1.0
+
+
+def test_representations_by_feature_are_apart_and_random_ones_are_not():
+    feature = torch.arange(60) % 3
+    apart = torch.nn.functional.one_hot(feature, 5).double()
+    assert separation(apart, feature) == pytest.approx(1.0)
+    assert separation(torch.randn(60, 5, generator=seeded(1)), feature) < 0.2
+    assert math.isnan(separation(torch.zeros(60, 5), feature))
+    places = principal_components(apart + 1e-3 * torch.randn(60, 5, generator=seeded(2)))
+    assert places.shape == (60, 2)
+    assert places.square().mean(0).tolist() == pytest.approx([1.0, 1.0])
+    assert separation(places, feature) > 0.999
+
+
+def test_heads_are_right_on_features_that_hold_the_label_and_no_better_than_chance_on_noise():
+    z = torch.randint(-1, 2, (600, 4), generator=seeded(2)).double()
+    values = z @ torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
+    good = head_metrics(z[:300], values[:300], z[300:], values[300:])
+    assert good["regression_error"] < 1e-3
+    assert good["classification_accuracy"] == 1.0
+    noise = torch.randn(600, 4, generator=seeded(3))
+    bad = head_metrics(noise[:300], values[:300], noise[300:], values[300:])
+    assert 0.9 < bad["regression_error"] < 1.2
+    assert 0.3 < bad["classification_accuracy"] < 0.7
+
+
+def test_labels_teach_features_that_a_head_reads_better_than_the_input():
+    study = parse(merged(RAW, {"augmentation": {"studies": {"independent_noise": SMALL}}})).studies
+    study, sigma = study["independent_noise"], 0.4
+    learning = Supervised(study="independent_noise", steps=600, batch=64, lr=0.01)
+    weights, bias = supervise(study, learning, 1.0, sigma, 1)
+    again = supervise(study, learning, 1.0, sigma, 1)
+    assert torch.equal(weights, again[0])
+    assert torch.equal(bias, again[1])
+    M = make_simulator("direct", study.draws, 6, 30, 8, [1]).dictionary[0]
+    z = torch.randint(-1, 2, (2000, 6), generator=seeded(3)) * (torch.rand(2000, 6, generator=seeded(4)) < 0.2)
+    x = z.float() @ M.T + sigma * torch.randn(2000, 30, generator=seeded(5))
+    values = z.double() @ target(study.draws, 1, 6).double()
+    f = respond(pre_activations(x[None, :, None], weights[None]), bias[None])[0]
+    errors = [head_metrics(part[:1000], values[:1000], part[1000:], values[1000:])["regression_error"] for part in (x, f)]
+    assert errors[1] < 0.9 * errors[0]
+    with pytest.raises(RarefeatError, match=r"lower augmentation\.supervised\.lr"):
+        supervise(study, learning.model_copy(update={"steps": 20, "lr": 1e30}), 1.0, sigma, 1)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Small studies of three kinds, trained and measured."""
+    kept = ("independent_noise", "colour_mask", "imbalance_random_mask")
+    dropped = {name: None for name in STUDIES if name not in kept}
+    sizes = {"studies": dropped, "labels": [16, 64], "tests": 60, "gradients": 200}
+    sizes["supervised"] = {"steps": 20, "batch": 16, "lr": 0.01}
+    project = parse(merged(RAW, {"augmentation": SMALL | sizes}))
+    augmentation = project.sections["augmentation"]
+    assert tuple(augmentation.studies) == kept
+    folder, parts = tmp_path_factory.mktemp("encoders"), {}
+    learning = augmentation.supervised
+    base, labelled = augmentation.studies["independent_noise"], folder / "supervised.safetensors"
+    pairs = {seed: supervise(base, learning, 1.0, 0.24, seed) for seed in (base.first_seed, base.first_seed + 1)}
+    named = {f"{seed}/{part}": x for seed, pair in pairs.items() for part, x in zip(("weights", "bias"), pair, strict=True)}
+    told = job("studies.augmentation.supervise", (), {"study": base, "supervised": learning})
+    write_tensors(labelled, named, told.text)
+    for name, study in augmentation.studies.items():
+        train_study(folder, name, study)
+        reference = labelled if augmentation.like_supervised(name) else None
+        sizes = augmentation.labels, augmentation.tests, augmentation.gradients
+        found = measure(project.table_job(f"{name}.{TABLES[0]}"), study, folder, reference, *sizes)
+        for schema, table in found.items():
+            assert set(table["study"]) == {name}
+            parts.setdefault(schema, []).append(table)
+    tables = {name: ordered(SCHEMAS[name], pd.concat(of_studies, ignore_index=True)) for name, of_studies in parts.items()}
+    return project, tables
+
+
+def test_studies_of_every_kind_are_measured(small):
+    _, tables = small
+    assert tuple(tables) == TABLES
+    final, course = tables["augmentation"], tables["augmentation_course"]
+    neurons = tables["augmentation_neurons"]
+    rates = neurons[neurons["encoder"] == "trained"].groupby(["study", "eps_min", "arm", "seed"])["activity"].mean()
+    trained = final[(final["metric"] == "activity") & (final["encoder"] == "trained")]
+    expected = trained.set_index(["study", "eps_min", "arm", "seed"])["value"]
+    assert rates.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
+    assert set(final["metric"]) <= set(AUGMENTED)
+    assert set(final["encoder"]) == {"trained", "raw", "oracle", "supervised"}
+    assert set(final[final["encoder"] != "trained"]["study"]) == {"independent_noise"}
+    colour = course[(course["study"] == "colour_mask") & (course["metric"] == "share_colour")]
+    assert (colour["value"] > 0).all()
+    assert set(final[final["study"] == "imbalance_random_mask"]["arm"]) == {"dense", "pruned_neuron", "oracle"}
+    shares = course.pivot_table(index=["study", "eps_min", "arm", "seed", "step"], columns="metric", values="value")
+    total = shares["share_features"] + shares["share_colour"] + shares["share_rest"]
+    assert total.to_numpy() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
+    project, tables = small
+    drawn = {name: figure for name, figure in project.made["augmentation"].figures.items() if set(figure.tables) <= set(TABLES)}
+    assert len(drawn) == 4
+    for name, figure in drawn.items():
+        plt.close(getattr(figures, name)({table: tables[table] for table in figure.tables}, project.figure_job(name)))
+
+
+def test_the_claims_of_what_is_there_are_measured(small):
+    project, tables = small
+    table = verdicts_of(decoupling.measure(tables, project.table_job("augmentation_measured")))
+    assert set(table["claim_id"]) == {claim.id for claim in decoupling.CLAIMS}
+    rows = table.set_index("claim_id")
+    for name in ("WL-P4", "WL-P12", "WL-colour-stays", "crossing-pruning"):
+        assert (rows.loc[[name], "regime"] != "none").all()
+    # What is read from a study that is not there says so.
+    assert rows.loc["WL-P11", "verdict"] == UNTESTABLE
+    assert "no study that this is read from" in rows.loc["WL-P11", "condition"]
+
+
+def planted(**changes):
+    """Every metric of every study as the paper has it, but for `changes`, with little spread."""
+    rows = []
+    for (name, study), seed in itertools.product(STUDIES.items(), range(8)):
+        augmented = name in decoupling.WITH
+        values = {
+            "growth_over_closed_form": 1.0, "share_features": 0.97 if augmented else 0.03, "covered_features": 1.0,
+            "features_per_neuron": 1.2, "noise_left": 0.1, "noise_cosine": 0.2 if augmented else 0.99, "activity": 0.05,
+            "bias_share": -0.5 if name == "identical_learned_bias" else 0.3,
+            "share_colour": 0.001 if name == "colour_mask_and_redrawn" else 0.6,
+            "initial_norm_deviation": 0.5, "initial_feature_norm_deviation": 0.5, "lucky_neurons": 2.0,
+            "ordinary_features": 1.0, "shared_ordinary": 0.5, "cross_talk": 0.5,
+            "pull_features": 1.0 if augmented else 2.5, "pull_rest": 0.0 if augmented else 1.0,
+            "lucky_above_threshold_at_T1": 1.0, "others_below_threshold_at_T1": 1.0, "few_strong_features_at_T1": 1.0,
+            "outside_largest_at_T1": 1.0, "lucky_focus_at_T2": 0.8, "ordinary_over_lucky_at_T2": 1.0,
+            "likeness_to_supervised": 0.95 if augmented else 0.5,
+        } | changes  # fmt: skip
+        for cell in study.cells():
+            for arm in cell.trained:
+                noise = 1e-4 * np.random.default_rng([seed, len(name), len(arm.label)]).normal()
+                keys = {"study": name, **cell.values, **arm.model_dump(), "seed": seed}
+                fate = changes.get("fate", 0.3 * (arm.arm != "dense") + 0.2 * name.startswith("imbalance_random_mask"))
+                for metric, value in (values | {"minority_alignment": fate}).items():
+                    if metric in AUGMENTED:
+                        rows.append(keys | {"encoder": "trained", "labels": 0, "metric": metric, "value": value + noise})
+                error = changes.get("error", 0.2 if augmented else 0.8)
+                heads = keys | {"labels": 1024, "metric": "regression_error"}
+                rows.append(heads | {"encoder": "trained", "value": error + noise})
+                if name == "independent_noise":
+                    rows.append(heads | {"encoder": "raw", "value": 0.6 + noise})
+    return pd.DataFrame(rows)
+
+
+JOB = PROJECT.table_job("augmentation_measured")
+
+
+def verdicts(**changes):
+    table = verdicts_of(decoupling.measure({"augmentation": planted(**changes)}, JOB))
+    return {name: overall(part) for name, part in table.groupby("claim_id")}
+
+
+def test_every_claim_holds_where_all_is_as_the_paper_has_it():
+    assert set(verdicts().values()) == {HOLDS}
+
+
+@pytest.mark.parametrize(
+    ("claim", "change"),
+    [
+        ("WL-P1-norm", {"initial_norm_deviation": 2.0}),
+        ("WL-P1-features", {"initial_feature_norm_deviation": 2.0}),
+        ("WL-P1-lucky", {"lucky_neurons": 0.5}),
+        ("WL-P1-ordinary", {"ordinary_features": 3.0}),
+        ("WL-P1-shared", {"shared_ordinary": 2.0}),
+        ("WL-P2", {"cross_talk": 2.0}),
+        ("WL-P3-features", {"pull_features": 0.8}),
+        ("WL-P3-rest", {"pull_rest": 1.0}),
+        ("WL-P3-without", {"pull_features": 1.0}),
+        ("WL-P3-noise", {"pull_rest": 0.0}),
+        ("WL-P5-lucky", {"lucky_above_threshold_at_T1": 0.5}),
+        ("WL-P5-others", {"others_below_threshold_at_T1": 0.5}),
+        ("WL-P5-few", {"few_strong_features_at_T1": 0.5}),
+        ("WL-P5-outside", {"outside_largest_at_T1": 3.0}),
+        ("WL-P6-focus", {"lucky_focus_at_T2": 0.3}),
+        ("WL-P6-leads", {"ordinary_over_lucky_at_T2": 4.0}),
+        ("WL-P14", {"likeness_to_supervised": 0.5}),
+        ("WL-P14-without", {"likeness_to_supervised": 0.95}),
+        ("WL-P4", {"growth_over_closed_form": 1.5}),
+        ("WL-P7-share", {"share_features": 0.5}),
+        ("WL-P7-singletons", {"covered_features": 0.4}),
+        ("WL-P7-few", {"features_per_neuron": 4.0}),
+        ("WL-P8", {"activity": 0.9}),
+        ("WL-P9", {"noise_left": 2.0}),
+        ("WL-P10-cosine", {"noise_cosine": 0.1}),
+        ("WL-P10-share", {"share_features": 0.97}),
+        ("WL-P11", {"error": 0.1}),
+        ("WL-P12", {"error": 0.9}),
+        ("WL-P12-raw", {"error": 0.9}),
+        ("WL-P13-up", {"bias_share": -0.2}),
+        ("WL-P13-down", {"bias_share": 0.2}),
+        ("WL-colour-stays", {"share_colour": 0.001}),
+        ("WL-colour-goes", {"share_colour": 0.6}),
+        ("crossing-mask", {"fate": 0.5}),
+        ("crossing-pruning", {"fate": 0.5}),
+    ],
+)
+def test_each_claim_fails_where_its_quantity_is_wrong(claim, change):
+    assert verdicts(**change)[claim] == FAILS
+
+
+def test_a_study_of_another_kind_is_refused():
+    for change, words in (
+        ({"simulator": "reduced"}, "data.views needs every coordinate of a token|simulator: direct"),
+        ({"training": {"history": False}}, "training.history: true"),
+        ({"data": {"views": {"mask": 0.5}, "L": 2}}, "views.mask needs L = 1"),
+        ({"data": {"views": {"mask": 0}}}, "clean_negatives needs a mask"),
+    ):
+        with pytest.raises(RarefeatError, match=words):
+            parse(merged(RAW, {"augmentation": {"studies": {"random_mask": change}}}))
+    for change, words in (
+        ({"supervised": {"study": "independent_nose"}}, "augmentation: supervised.study: 'independent_nose' is none of"),
+        ({"images": {"study": "digit"}}, "augmentation.images.study"),
+        ({"images": {"study": {"training": {"epochs": 9}}}}, "warmup_epochs must be at most epochs = 9"),
+        ({"images": {"study": {"data": 3}}}, "augmentation.images.study.data"),
+        ({"images": {"kinds": 3}}, "augmentation.images.kinds|augmentation.images.study.augmentation"),
+        ({"images": 3}, "augmentation.images"),
+    ):
+        with pytest.raises(RarefeatError, match=words):
+            parse(merged(RAW, {"augmentation": change}))
+
+
+def test_kinds_of_views_of_images_differ_in_nothing_else():
+    views = parse(RAW).sections["augmentation"].images
+    kinds = views.studies()
+    assert list(kinds) == ["views_none", "views_crops", "views_crops_and_intensity"]
+    plain = views.study.augmentation
+    assert len({kind.model_copy(update={"augmentation": plain}).model_dump_json() for kind in kinds.values()}) == 1
+    assert len({kind.augmentation.model_dump_json() for kind in kinds.values()}) == 3
+    assert [arm.label for arm in kinds["views_none"].arms] == ["dense"]
+    assert [cell["split"] for cell in kinds["views_none"].cells()] == ["long_tailed"]
+    assert kinds["views_none"].rho == [1.0]

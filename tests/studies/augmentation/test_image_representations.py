@@ -1,0 +1,69 @@
+"""What units and features of an image network are made to do by the kind of augmentation."""
+
+import pandas as pd
+import pytest
+import torch
+from conftest import seeded
+
+from rarefeat.config.images import Augmentation, Network
+from rarefeat.images.augmentation import make_augment
+from rarefeat.images.network import calibrate, make_encoder
+from rarefeat.project import load
+from rarefeat.storage.schema import ordered
+from rarefeat.studies.augmentation import tables
+from rarefeat.studies.augmentation.kind import IMAGE_TABLES
+from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
+from rarefeat.studies.augmentation.representations_figure import augmentation_images as draw
+
+NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=4)
+
+
+@pytest.fixture
+def digits():
+    images = torch.randint(256, (40, 3, 8, 8), generator=seeded(1), dtype=torch.uint8)
+    return images, torch.arange(40) % 4
+
+
+def test_a_unit_that_is_shifted_up_always_fires_and_one_that_is_shifted_down_never(digits):
+    encoder = make_encoder(NETWORK, 1, "test", 1)
+    calibrate(encoder, digits[0])
+    with torch.no_grad():
+        encoder.norm.branches[0].bias[0] += 100.0
+        encoder.norm.branches[0].bias[1] -= 100.0
+    rates = firing_rates(encoder, digits[0])
+    assert list(rates) == ["stem", "block 1", "block 2"]
+    assert rates["stem"].tolist()[:2] == [1.0, 0.0]
+    assert 0 < rates["stem"][2] < 1
+    assert len(rates["block 2"]) == 8
+
+
+def test_no_augmentation_changes_nothing_and_a_crop_does(digits):
+    encoder = make_encoder(NETWORK, 1, "test", 1)
+    calibrate(encoder, digits[0])
+    same = make_augment(Augmentation(**PLAIN), 8)
+    assert len(same) == 0
+    assert invariance(encoder, digits[0], same, "test", 1) == pytest.approx(1.0)
+    crops = make_augment(Augmentation(**PLAIN | {"crop_scale": [0.2, 0.3]}), 8)
+    assert invariance(encoder, digits[0], crops, "test", 1) < 0.8
+
+
+def test_every_kind_is_measured_gathered_and_drawn(digits):
+    images = dict(zip(("train", "train_labels", "test", "test_labels"), digits * 2, strict=True))
+    project = load("config/config.yaml")
+    study = project.studies["digits"].model_copy(update={"network": NETWORK, "seeds": 2, "first_seed": 3})
+    kinds = {name: study for name in ("views_none", "views_crops")}
+    parts = {table: [] for table in IMAGE_TABLES}
+    for name in kinds:
+        encoders = {seed: make_encoder(NETWORK, 1, name, seed) for seed in (3, 4)}
+        for encoder in encoders.values():
+            calibrate(encoder, images["train"])
+        found = measure(study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders)
+        for table, part in found.items():
+            parts[table].append(part.assign(study=name))
+    gathered = {name: ordered(getattr(tables, name.upper()), pd.concat(part)) for name, part in parts.items()}
+    metrics = gathered["augmentation_images"]
+    initial = metrics[metrics["network"] == "initial"].pivot_table(index=["seed", "metric"], columns="study", values="value")
+    # Before training the kinds are the same network.
+    pd.testing.assert_series_equal(initial["views_none"], initial["views_crops"], check_names=False)
+    job = project.figure_job("augmentation_images")
+    assert draw(gathered, job.model_copy(update={"config": job.config | {"kinds": list(kinds)}})).axes

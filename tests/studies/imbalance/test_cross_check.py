@@ -1,0 +1,55 @@
+"""The table that holds the two simulators against each other."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rarefeat.chain.tables import METRICS
+from rarefeat.config.model import Arm
+from rarefeat.studies.imbalance.cross_check import LEVEL, compare, cross_check_table
+
+
+def grid(n: int, seed: int, shift: dict[str, float] | None = None, arms=("dense", "pruned_neuron")) -> pd.DataFrame:
+    """A grid table of random metrics, one eps_min and two arms; `shift` moves a metric of the pruned arm."""
+    draws = np.random.default_rng(seed)
+    rows = []
+    for arm in arms:
+        alpha = 0.1 if arm == "pruned_neuron" else 0.0
+        for replica in range(n):
+            values = {name: draws.normal(0.5, 0.1) for name in METRICS}
+            values["mask_minority_overlap"] = values["mask_minority_overlap"] if alpha else np.nan
+            if alpha:
+                values = {name: value + (shift or {}).get(name, 0.0) for name, value in values.items()}
+            keys = {"eps_min": 0.5, "sigma": 0.05, **Arm(arm=arm, alpha=alpha).model_dump(), "seed": replica}
+            rows.append(keys | values)
+    return pd.DataFrame(rows)
+
+
+def test_equal_constants_agree_and_different_ones_do_not():
+    assert compare(np.zeros(50), np.zeros(10)) == (0.0, 0.0, 0.0, 1.0)
+    *interval, p_value = compare(np.ones(50), np.zeros(10))
+    assert interval == [1.0, 1.0, 1.0]
+    assert p_value < 1e-10
+
+
+def test_the_interval_is_of_reduced_minus_direct():
+    difference, low, high, _ = compare(np.array([3.0, 4.0, 5.0, 4.0]), np.array([1.0, 2.0, 3.0]))
+    assert difference == pytest.approx(2.0)
+    assert low < difference < high
+
+
+def test_samples_of_one_law_agree_and_a_shifted_metric_is_found():
+    table = cross_check_table(grid(50, 0), grid(10, 1))
+    assert table["agrees"].all()
+    shifted = cross_check_table(grid(50, 0), grid(10, 1, {"max_alignment": 0.4}))
+    found = shifted[~shifted["agrees"]]
+    assert list(zip(found["arm"], found["metric"], strict=True)) == [("pruned_neuron", "max_alignment")]
+    assert found["adjusted_p_value"].item() < LEVEL
+    assert found["difference"].item() == pytest.approx(-0.4, abs=0.15)
+
+
+def test_only_common_cells_and_what_both_have_are_compared():
+    table = cross_check_table(grid(50, 0), grid(10, 1, arms=("dense",)))
+    assert set(table["arm"]) == {"dense"}
+    # The floor of the loss is the test set's alone, and nothing is pruned in the dense arm.
+    assert set(METRICS) - set(table["metric"]) == {"loss_floor", "mask_minority_overlap"}

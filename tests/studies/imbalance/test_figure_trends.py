@@ -1,0 +1,40 @@
+"""The trends of Figures 1 to 4 as claims."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import SEEDS, verdicts_of
+
+from rarefeat.chain.tables import METRICS
+from rarefeat.claims.claim import FAILS, HOLDS
+from rarefeat.project import load
+from rarefeat.studies.imbalance.claims import CLAIMS, FIGURES, measure, page_statistic
+
+PROJECT = load("config/config.yaml")
+JOB = PROJECT.table_job("imbalance_measured")
+
+
+def test_the_trend_of_a_figure_is_seen_in_its_direction_alone():
+    rng = np.random.default_rng(5)
+    rising = np.arange(6)[:, None] + rng.normal(size=(6, SEEDS))
+    assert page_statistic(rising).mean() > 0.5
+    assert page_statistic(-rising).mean() < -0.5
+    assert abs(page_statistic(rng.normal(size=(6, 2000))).mean()) < 0.05
+    assert (page_statistic(np.ones((6, 3))) == 0).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_every_trend_holds_where_it_is_planted_and_fails_where_it_is_turned_round(sign):
+    """Metrics that follow eps_min in the papers' direction, and the noise in the other; then both the other way round."""
+    rng = np.random.default_rng(6)
+    direction = {metric: towards for _, metric, _, towards in FIGURES}
+    rows = []
+    for cell in PROJECT.studies["paper"].cells():
+        for arm in ("dense", "pruned_neuron"):
+            for seed in range(8):
+                of_cell = cell["eps_min"] - 5 * cell["sigma"]
+                values = {name: sign * direction.get(name, 1) * of_cell + 1e-3 * rng.normal() for name in METRICS}
+                rows.append({**cell.values, "arm": arm, "seed": seed} | values)
+    measured = measure({"paper_grid": pd.DataFrame(rows)}, JOB)
+    assert {row.claim.id for row in measured} == {claim.id for claim in CLAIMS}
+    assert set(verdicts_of(measured)["verdict"]) == {HOLDS if sign > 0 else FAILS}

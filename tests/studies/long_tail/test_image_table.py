@@ -1,0 +1,157 @@
+"""Table 2: group metrics by replica, paired summaries, the rendered page, the figure, and the claims read from them."""
+
+import itertools
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import verdicts_of
+
+from rarefeat.claims.claim import CONDITION, FAILS, HOLDS, overall
+from rarefeat.config.images import ImageArm, ImageProbe, ImageStudy, Network
+from rarefeat.images.network import calibrate, make_encoder
+from rarefeat.images.probe import probe_images
+from rarefeat.project import load
+from rarefeat.storage.schema import ordered
+from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
+from rarefeat.studies.long_tail.claims import CLAIMS, measure
+from rarefeat.studies.long_tail.figures import longtail as draw
+from rarefeat.studies.long_tail.table2 import page
+from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
+
+PROJECT = load("config/config.yaml")
+STUDY = PROJECT.studies["digits"]
+SEEDS = range(6)
+
+
+def classes_table(gain, study=STUDY, name="digits"):
+    """Accuracy 0.9 falling by 0.04 a rank, and `gain(arm, rho)` more on every class; the order of the classes turns with the
+    seed."""
+    rows = []
+    for cell, seed in itertools.product(study.cells(), SEEDS):
+        rho, split, (arm,) = cell["rho"], cell["split"], cell.arms
+        noise = 1e-4 * np.random.default_rng([seed, int(rho), len(arm.label)]).normal()
+        for probe, rank in itertools.product(set(PROBES) - {"balanced_sgd"}, range(10)):
+            accuracy = 0.8 - 0.04 * rank + gain(arm, rho) + noise
+            rows.append(
+                {"dataset": name, "rho": float(rho), "split": split, **arm.model_dump(), "seed": seed, "probe": probe,
+                 "class": (rank + seed) % 10, "rank": rank, "count": 100 - 10 * rank, "accuracy": accuracy}
+            )  # fmt: skip
+    return ordered(LONGTAIL_CLASSES, pd.DataFrame(rows))
+
+
+def test_a_replica_s_groups_follow_its_own_order_of_the_classes():
+    table = longtail_table(classes_table(lambda arm, rho: 0.0), STUDY)
+    assert table["balanced_accuracy"].to_numpy() == pytest.approx(0.62, abs=1e-3)
+    assert table["knn_delta_20"].to_numpy() == pytest.approx(0.32, abs=1e-9)
+    assert table["few_shot_few"].to_numpy() == pytest.approx(0.8 - 0.04 * 8, abs=1e-3)
+    assert table["balanced_sgd_accuracy"].isna().all()
+    assert set(table["images"]) == {550}
+
+
+def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
+    gain = {"dense": 0.0, "pruned": 0.05, "self_damaging": -0.02}
+    longtail = longtail_table(classes_table(lambda arm, rho: gain[arm.arm]), STUDY)
+    summary = summary_table(longtail)
+    chosen = summary[(summary["probe"] == "balanced") & (summary["metric"] == "accuracy")]
+    for _, row in chosen[chosen["arm"] != "dense"].iterrows():
+        assert row["paired_difference"] == pytest.approx(gain[row["arm"]], abs=1e-3)
+        assert row["paired_ci_low"] <= row["paired_difference"] <= row["paired_ci_high"]
+    assert chosen[chosen["arm"] == "dense"]["paired_difference"].isna().all()
+    assert not summary.duplicated([*IMAGE_KEYS, "probe", "metric"]).any()
+
+
+def test_the_page_has_a_row_for_each_cell_and_the_paper_s_beside_them():
+    study = STUDY.model_copy(update={"table2": "CIFAR10-LT", "rho": [10.0, 50.0]})
+    longtail = longtail_table(classes_table(lambda arm, rho: 0.0, study), study)
+    text = page(longtail, summary_table(longtail), {"digits": study})
+    assert sum(line.startswith("| digits") for line in text.splitlines()) == len(study.cells())
+    assert "| CIFAR10-LT | 50 | long-tailed | paper, with pruning | 83.60 ± 1.02 |" in text
+    assert "62.0 [" in text
+    assert "nan" not in text
+
+
+def test_the_figure_draws_every_arm():
+    longtail = longtail_table(classes_table(lambda arm, rho: 0.01), STUDY)
+    keys = longtail[[*IMAGE_KEYS, "seed"]]
+    trajectories = pd.concat(
+        [keys.assign(epoch=epoch, metric="knn_accuracy", value=0.1 * epoch) for epoch in (1, 2)], ignore_index=True
+    )
+    tables = {"summary": summary_table(longtail), "trajectories": trajectories}
+    figure = draw(tables, PROJECT.figure_job("longtail_digits"))
+    assert len(figure.legends[0].get_texts()) == len(STUDY.arms) + 1
+    plt.close(figure)
+
+
+def verdicts(gain):
+    longtail = longtail_table(classes_table(gain), STUDY)
+    table = verdicts_of(measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured")))
+    assert set(table["claim_id"]) == {claim.id for claim in CLAIMS}
+    return {name: overall(part) for name, part in table.groupby("claim_id")}
+
+
+def test_table_2_holds_where_it_is_planted_and_fails_where_it_is_not():
+    growing = {5: 0.02, 10: 0.05, 50: 0.12}
+    found = verdicts(lambda arm, rho: growing[rho] if arm.arm != "dense" else 0.0)
+    assert (found["T2-accuracy"], found["T2-rho"]) == (HOLDS, HOLDS)
+    # The same gain on every class leaves Delta_20 as it was.
+    assert found["T2-delta"] == FAILS
+    assert verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)["T2-accuracy"] == FAILS
+    assert verdicts(lambda arm, rho: 0.05 * (arm.arm == "pruned"))["T2-accuracy"] == CONDITION
+
+
+# Sections
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arms": [{"arm": "dense"}, {"arm": "pruned"}]}, "alpha must be above 0 for the arms with a mask"),
+        ({"arms": [{"arm": "pruned", "alpha": 0.5}], "balanced_arms": []}, "arms must be distinct and hold dense"),
+        ({"balanced_arms": ["sparse"]}, "balanced_arms: sparse is none of"),
+        ({"rho": [0.5]}, "greater than or equal to 1"),
+        ({"data": {"format": "cifar_parquet"}}, "folder is required"),
+        ({"data": {"format": "image_folder", "folder": "x"}}, "size, train_list and test_list are required"),
+        ({"data": {"format": "digits", "classes": [1]}}, "classes must be distinct, and two at least"),
+    ],
+)
+def test_a_bad_image_study_is_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        ImageStudy.model_validate(STUDY.model_dump() | change)
+
+
+def test_labels_of_arms_are_distinct_in_what_makes_them_differ():
+    arms = [
+        ImageArm(arm="pruned", alpha=0.5),
+        ImageArm(arm="pruned", alpha=0.9),
+        ImageArm(arm="pruned", alpha=0.5, threshold="per_layer"),
+        ImageArm(arm="pruned", alpha=0.5, pruned_update="straight_through"),
+        ImageArm(arm="self_damaging", alpha=0.5),
+    ]
+    assert len({arm.label for arm in arms}) == len(arms)
+
+
+# Probes
+
+
+def test_every_probe_of_separable_images_is_right_and_of_random_labels_is_not():
+    network = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
+    labels = torch.arange(60) % 3
+    images = torch.zeros(60, 3, 8, 8)
+    for label in range(3):
+        images[labels == label, label] = 200
+    images = (images + torch.randint(0, 40, images.shape, generator=torch.Generator().manual_seed(0))).byte()
+    encoder = make_encoder(network, 1, "probe", 1)
+    calibrate(encoder, images)
+    split = {"pool": torch.arange(60), "pretrain": torch.arange(0, 60, 2), "few_shot": torch.arange(6)}
+    config = ImageProbe(l2=1e-3, few_shot=2, neighbours=3, sgd=True)
+    data = {"train": images, "train_labels": labels, "test": images[:30], "test_labels": labels[:30]}
+    found = probe_images("probe", 1, data, split, encoder, config)
+    assert set(found) == set(PROBES)
+    for name, accuracy in found.items():
+        assert (accuracy == 1).all(), name
+    random = labels[torch.randperm(60, generator=torch.Generator().manual_seed(1))]
+    data |= {"train_labels": random}
+    assert probe_images("probe", 1, data, split, encoder, config)["knn"].mean() < 0.8

@@ -1,0 +1,207 @@
+"""The scaling study: counted sets against definition and closed forms, exponents against planted ones, what is trained."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import write_encoders
+from scipy.stats import beta, binomtest
+
+from rarefeat.core.definitions import GAMMA
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import make_simulator
+from rarefeat.kind import TRAINED
+from rarefeat.project import load
+from rarefeat.run.job import Job, job
+from rarefeat.storage.schema import checked
+from rarefeat.studies.scaling.aggregate import exponent_rows, exponents_table, power_law, scaling_table
+from rarefeat.studies.scaling.bounds import bounds, trained_cells
+from rarefeat.studies.scaling.config import Scaling
+from rarefeat.studies.scaling.figures import scaling as draw
+from rarefeat.studies.scaling.lucky_sets import CHUNK, count, lucky_sets_table, sets_of
+from rarefeat.studies.scaling.tables import LUCKY_SETS
+
+RATIOS = [0.7, 0.9, 1.0]
+
+
+def scaling(**changes):
+    return load("config/config.yaml", "config/quick.yaml").sections["scaling"].model_copy(update=changes)
+
+
+def told(config: Scaling) -> Job:
+    """What the job of its tables is told."""
+    return job("studies.scaling.aggregate", TRAINED, {"scaling": config})
+
+
+def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
+    """A table of lucky_sets with a given probability."""
+    parts = [lucky_sets_table(each, RATIOS, 1000) for each in d]
+    planted = {"lucky_probability": probability, "lucky_ci_low": 0.9 * probability, "lucky_ci_high": 1.1 * probability}
+    return pd.concat(parts, ignore_index=True).assign(**planted)
+
+
+@pytest.mark.parametrize("d", [4, 9, 33])
+@pytest.mark.parametrize("ratio", [0.5, 0.8, 1.0])
+def test_sets_are_those_of_definition_b1(d, ratio):
+    weights = torch.randn(1, 20_000, d, generator=torch.Generator().manual_seed(d))
+    lucky, ordinary = (sets(weights, torch.eye(d)[None], ratio, GAMMA)[0] for sets in (lucky_neurons, ordinary_neurons))
+    squared = weights[0].T.square()
+    any_lucky, sizes = sets_of(squared / squared.sum(0), ratio)
+    assert lucky.sum(-1).max() <= 1
+    assert torch.equal(any_lucky, lucky.any(-1))
+    assert torch.equal(sizes.long(), ordinary.sum(-1))
+
+
+def test_chunks_cover_every_neuron_once():
+    d, neurons = 64, 3 * CHUNK // 64 + 7
+    totals = count(d, [1e-12, 1.0], neurons)
+    # At a vanishing ratio every neuron is ordinary for every feature.
+    assert totals[0].tolist() == [0, neurons * d, neurons * d**2]
+    assert torch.equal(totals, count(d, [1e-12, 1.0], neurons))
+
+
+@pytest.mark.parametrize("d", [9, 40])
+def test_ordinary_features_have_the_expectation_of_a_beta_share(d):
+    """The share of a feature is Beta(1/2, (d - 1) / 2)."""
+    for row in lucky_sets_table(d, RATIOS, 200_000).itertuples():
+        threshold = 2 * row.ratio**2 * (1 - GAMMA) * math.log(d) / d
+        expected = d * beta.sf(threshold, 0.5, (d - 1) / 2)
+        error = (row.ordinary_ci_high - row.ordinary_ci_low) / 2 / 1.96
+        assert abs(row.ordinary_features - expected) < 4 * error
+        assert error < 0.01
+
+
+@pytest.mark.parametrize(("d", "ratio"), [(4, 0.9), (5, 0.85), (9, 0.8)])
+def test_lucky_probability_in_closed_form_where_one_condition_implies_the_other(d, ratio):
+    above, below = (2 * c * math.log(d) / d for c in ((1 + GAMMA) / ratio**2, (1 - GAMMA) * ratio**2))
+    assert 1 - above < below
+    (row,) = lucky_sets_table(d, [ratio], 400_000).itertuples()
+    expected = beta.sf(above, 0.5, (d - 1) / 2)
+    assert abs(row.lucky_probability - expected) < 2 * (row.lucky_ci_high - row.lucky_ci_low) / 2
+    exact = binomtest(row.lucky_neurons, row.neurons).proportion_ci(0.95, method="exact")
+    assert (row.lucky_ci_low * d, row.lucky_ci_high * d) == pytest.approx((exact.low, exact.high), rel=1e-9)
+
+
+def test_a_set_that_cannot_be_has_an_interval_from_zero():
+    (row,) = lucky_sets_table(9, [0.7], 10_000).itertuples()
+    assert row.lucky_neurons == row.lucky_probability == row.lucky_ci_low == 0
+    assert row.lucky_ci_high * 9 == pytest.approx(1 - 0.025 ** (1 / 10_000))
+
+
+D = np.array([9, 12, 16, 23, 32, 45, 64, 91, 128])
+
+
+def planted(exponent: float, misfit: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A power law with 2 % sampling errors and a lognormal misfit: estimates and standard errors."""
+    mean = D**exponent
+    return mean * np.exp(misfit * rng.standard_normal(len(D)) + 0.02 * rng.standard_normal(len(D))), 0.02 * mean
+
+
+@pytest.mark.parametrize("misfit", [0.0, 0.1])
+def test_the_interval_covers_a_planted_exponent(misfit):
+    rng = np.random.default_rng(0)
+    fits = [power_law(D, *planted(-1.3, misfit, rng)) for _ in range(400)]
+    assert np.mean([fit[0] for fit in fits]) == pytest.approx(-1.3, abs=0.01)
+    # 95 % within three standard errors of 400 trials; more is allowed, as sampling errors are taken as known.
+    assert np.mean([low <= -1.3 <= high for _, low, high in fits]) > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
+
+
+def test_what_is_no_power_law_gets_a_wide_interval_however_precise():
+    bent = D**-1.0 * np.exp(-0.2 * (np.log(D) - 3) ** 2)
+    slope, low, high = power_law(D, bent, 1e-6 * bent)
+    assert slope == pytest.approx(np.polyfit(np.log(D), np.log(bent), 1)[0])
+    assert high - low > 0.2
+    straight = power_law(D, D**-1.0, 1e-6 * D**-1.0)
+    assert straight[0] == pytest.approx(-1)
+    assert straight[2] - straight[1] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("quantity", "beyond"),
+    [("lucky_probability", -0.3), ("pure_minority_share", -0.3), ("ordinary_features", 0.3), ("learned_features", 0.3)],
+)
+def test_only_an_exponent_on_the_forbidden_side_contradicts(quantity, beyond):
+    bound = bounds(0.9)[quantity].exponent
+    rng = np.random.default_rng(1)
+    for shift, consistent in ((beyond, False), (0, True), (-beyond, True)):
+        estimate, error = planted(bound + shift, 0.02, rng)
+        row = exponent_rows(quantity, 0.9, None, pd.DataFrame({"d": D, "estimate": estimate, "error": error}))[0]
+        assert (row["consistent"], row["n"], row["d_low"], row["d_high"]) == (consistent, 9, 9, 128)
+
+
+def test_the_logarithm_of_the_proof_is_divided_out():
+    estimate = D**-1.2 / np.sqrt(np.log(D))
+    points = pd.DataFrame({"d": D, "estimate": estimate, "error": 1e-3 * estimate})
+    stated, derived = exponent_rows("lucky_probability", 1.0, None, points)
+    assert (stated["log_power"], derived["log_power"]) == (0, -0.5)
+    assert stated["exponent"] < derived["exponent"] == pytest.approx(-1.2)
+    assert len(exponent_rows("ordinary_features", 1.0, None, points)) == 1
+
+
+def test_points_without_a_logarithm_are_left_out_and_counted_and_two_d_make_no_exponent():
+    points = pd.DataFrame({"d": D, "estimate": D**-1.0, "error": 0.01 * D**-1.0})
+    points.loc[0, "estimate"] = 0
+    row = exponent_rows("lucky_probability", 1.0, None, points)[0]
+    assert (row["left_out"], row["n"], row["d_low"]) == (1, 8, 12)
+    assert exponent_rows("lucky_probability", 1.0, None, points.head(3)) == []
+
+
+def test_only_sizes_with_enough_lucky_neurons_are_trained():
+    config = scaling(trained_d=[4, 5], C_m=[2.0, 2.5], d1_power=[2.0], ratio=[0.9, 1.0], least_lucky=1.0, most_neurons=40)
+    table = counted([4, 5])
+    table.loc[table["ratio"] == 0.9, "lucky_probability"] = 1 / 30
+    chosen = {name: [cell["eps_min"] for cell in cells] for name, cells in trained_cells(config, table).items()}
+    # m = 16, 32 and 25; 5^2.5 = 56 is too large. Expected lucky neurons at ratio 1: 0.8, 1.6, 1.25; at 0.9 only m = 32 has one.
+    assert chosen == {"scaling_d=4_m=32_d1=16": [0.9, 1.0], "scaling_d=5_m=25_d1=25": [1.0]}
+
+
+def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
+    config = scaling(trained_d=[4, 5, 6], C_m=[2.25], d1_power=[1.0, 1.5], ratio=[0.9, 1.0], least_lucky=0.1, seeds=3)
+    lucky_sets = checked(LUCKY_SETS, counted([4, 5, 6]))
+    studies, cells = config.studies(), trained_cells(config, lucky_sets)
+    initial = {}
+    for name, chosen in cells.items():
+        data, training, draws = studies[name].data, studies[name].training, studies[name].draws
+        for block, seeds in studies[name].blocks().items():
+            space = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
+            weights = space.weights(training.sigma_0, [generator(draws, seed, "weights") for seed in seeds])
+            initial |= {(data.d, data.d1, seed): (w, space.dictionary[0]) for seed, w in zip(seeds, weights, strict=True)}
+            for cell in chosen:
+                write_encoders(tmp_path, name, studies[name], cell, block, {"dense/weights": weights})
+
+    trained = scaling_table(told(config), config, lucky_sets, tmp_path)
+    assert len(trained) == 3 * 2 * 2 * 3
+    assert (trained["d1"] == (trained["d"] ** trained["d1_power"]).round()).all()
+    for row in trained.itertuples():
+        weights, dictionary = initial[row.d, row.d1, row.seed]
+        cosines = (weights @ dictionary).abs() / weights.norm(dim=-1, keepdim=True)
+        lucky = lucky_neurons(weights[None], dictionary[None], row.ratio)[0, :, -1]
+        pure = cosines[:, -1] > 0.9
+        near = cosines >= 1 / math.sqrt(row.d)
+        assert row.lucky_minority_neurons == lucky.sum()
+        assert row.pure_minority_neurons == pure.sum()
+        assert row.single_minority_neurons == sum(bool(n[-1]) and not n[:-1].any() for n in near)
+        assert row.learned_features == pytest.approx(near.sum() / row.m)
+        assert row.ordinary_features == pytest.approx(
+            ordinary_neurons(weights[None], dictionary[None], row.ratio).sum() / row.m
+        )
+        if lucky.any():
+            assert row.lucky_pure_share == pytest.approx((lucky & pure).sum() / lucky.sum())
+        else:
+            assert math.isnan(row.lucky_pure_share)
+
+    exponents = exponents_table(lucky_sets, trained)
+    fitted = exponents[exponents["quantity"] == "learned_features"]
+    assert set(zip(fitted["ratio"], fitted["d1_power"], strict=True)) == {(r, p) for r in (0.9, 1.0) for p in (1.0, 1.5)}
+    assert exponents.loc[exponents["quantity"] == "lucky_probability", "d1_power"].isna().all()
+    assert len(draw({"lucky_sets": lucky_sets, "scaling": trained}, told(config)).axes) == 4
+
+
+def test_nothing_to_train_is_one_line(tmp_path):
+    config = scaling(least_lucky=1e9)
+    with pytest.raises(RarefeatError, match="least_lucky"):
+        scaling_table(told(config), config, counted([4, 5]), tmp_path)

@@ -1,0 +1,202 @@
+"""What the docs say of files of tensors and intermediate tables is what the stages write."""
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors import safe_open
+
+from rarefeat.chain import files as chain
+from rarefeat.config.cells import path_of
+from rarefeat.core.recording import log_spaced
+from rarefeat.images import files as images
+from rarefeat.images import pretrain as image_training
+from rarefeat.project import load
+from rarefeat.report.reference import files_page, parts
+from rarefeat.run.job import job
+from rarefeat.storage.contents import Contents
+from rarefeat.storage.tensors import write_tensors
+from rarefeat.studies.augmentation import files as augmentation
+
+CONFIG = Path(__file__).parents[1] / "config"
+TYPES = {"double": "float64", "large_string": "string"}
+
+
+def run_stage(told, *arguments) -> None:
+    """A stage's command line, in this process."""
+    before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
+    try:
+        importlib.import_module(f"rarefeat.{told.stage}").main()
+    finally:
+        sys.argv = before
+
+
+def pattern(text: str) -> str:
+    """A regular expression for what a name with wildcards stands for."""
+    return re.sub(r"\\{(\w+)\\}", lambda found: r"\d+" if found[1] == "seed" else ".+", re.escape(text))
+
+
+def differences(path: Path, results: Path, contents: Contents, sizes: Mapping[str, int]) -> list[str]:
+    """What of a file is not as it was declared. sizes: of known axes; each of the others has one size in the file."""
+    found = [] if re.fullmatch(pattern(contents.path), str(path.relative_to(results))) else [f"path {path}"]
+    seen, sizes = set(), dict(sizes)
+    if path.suffix == ".parquet":
+        written = {field.name: (TYPES.get(str(field.type), str(field.type)), ()) for field in pq.read_schema(path)}
+    else:
+        with safe_open(path, framework="pt") as handle:
+            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
+        written = {name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for name, tensor in tensors.items()}
+    for name, (kind, shape) in written.items():
+        entry = next((item for item in contents.entries if re.fullmatch(pattern(item.name), name)), None)
+        if entry is None:
+            found.append(f"{name} is not declared")
+            continue
+        seen.add(entry)
+        if kind not in (entry.type, str(pa.null())):
+            found.append(f"{name} has type {kind}")
+        if entry.shape is not None:
+            if len(shape) == len(entry.shape):
+                # `n` is the length of a list, of each its own.
+                sizes |= {axis: size for axis, size in zip(entry.shape, shape, strict=True) if axis not in sizes or axis == "n"}
+            if shape != tuple(eval(axis, {}, sizes) if axis not in sizes else sizes[axis] for axis in entry.shape):
+                found.append(f"{name} has shape {shape}")
+    return found + [f"{entry.name} is not there" for entry in contents.entries if entry not in seen]
+
+
+@pytest.fixture(scope="module")
+def project():
+    return load(CONFIG / "config.yaml", CONFIG / "quick.yaml")
+
+
+@pytest.fixture(scope="module", params=["paper", "colour_mask_and_redrawn"])
+def encoded(request, project, tmp_path_factory):
+    """A study and the files of its first cell: latents, encoders, trajectories and probes."""
+    results, study = tmp_path_factory.mktemp("results"), project.studies[request.param]
+    cell, block = study.cells()[0], next(iter(study.blocks()))
+    at = {"latents": cell.to("eps_min")}
+    suffixes = {"latents": "safetensors", "encoders": "safetensors", "trajectories": "parquet", "probes": "parquet"}
+    paths = {
+        kind: results / path_of(kind, request.param, at.get(kind, cell), block, suffix) for kind, suffix in suffixes.items()
+    }
+    drawn = {"draws": study.draws, "data": study.data}
+    run_stage(job("chain.synthesise", (), drawn, request.param, at["latents"], block), "--output", paths["latents"])
+    told = job("chain.pretrain", ("chain.synthesise",), study.pretrained(cell), request.param, cell, block)
+    outputs = "--encoders", paths["encoders"], "--trajectories", paths["trajectories"]
+    run_stage(told, "--latents", paths["latents"], *outputs)
+    told = job("chain.probe", ("chain.synthesise", "chain.pretrain"), study.probed(cell), request.param, cell, block)
+    run_stage(told, "--latents", paths["latents"], "--encoders", paths["encoders"], "--output", paths["probes"])
+    return results, study, paths, len(study.blocks()[block])
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [("latents", chain.LATENTS), ("encoders", chain.ENCODERS), ("trajectories", chain.COURSES), ("probes", chain.PROBES)],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_the_chain_writes_what_is_declared(encoded, kind, contents):
+    results, study, paths, S = encoded
+    data, training = study.data, study.training
+    sizes = {name: getattr(data, name) for name in ("N", "L", "d", "probe_pairs", "test_pairs")}
+    sizes |= {"S": S, "2": 2, "m": training.m, "colour": data.views.colour}
+    sizes["R"] = len(log_spaced(training.T)) if training.history else 0
+    if study.simulator == "direct":
+        sizes["p"] = data.d1
+    assert differences(paths[kind], results, contents, sizes) == []
+
+
+@pytest.fixture(scope="module")
+def pictured(project, tmp_path_factory):
+    """The digits: images, splits, an encoder with a mask, its course, probes, and a checkpoint with its records."""
+    results, study = tmp_path_factory.mktemp("results"), project.studies["digits"]
+    training = study.training.model_copy(update={"epochs": 1, "log_epochs": 1})
+    study = study.model_copy(update={"training": training})
+    cell = next(item for item in study.cells() if item["arm"] != "dense")
+    block, through = next(iter(study.blocks())), ("images.datasets", "images.splits", "images.pretrain")
+    split, paths = cell.to("rho", "split"), {"images": results / "images/digits.safetensors"}
+    run_stage(job("images.datasets", (), {"data": study.data}, "digits"), "--output", paths["images"])
+    paths["splits"] = results / path_of("splits", "digits", split, block, "safetensors")
+    drawn = {"draws": study.draws, "data": study.data, "few_shot": study.probe.few_shot}
+    run_stage(
+        job("images.splits", through[:1], drawn, "digits", split, block),
+        "--images",
+        paths["images"],
+        "--output",
+        paths["splits"],
+    )
+    read = "--images", paths["images"], "--splits", paths["splits"]
+    for kind, suffix in (("encoders", "safetensors"), ("trajectories", "parquet"), ("probes", "parquet")):
+        paths[kind] = results / path_of(kind, "digits", cell, block, suffix)
+    checkpoints = results / "checkpoints/digits" / cell.path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # keep them, as an interruption does
+        told = job(through[2], through[:2], study.pretrained(cell), "digits", cell, block)
+        outputs = "--encoders", paths["encoders"], "--trajectories", paths["trajectories"]
+        run_stage(told, *read, "--checkpoints", checkpoints, *outputs)
+    told = job("images.probe", through, study.probed(cell), "digits", cell, block)
+    run_stage(told, *read, "--encoders", paths["encoders"], "--output", paths["probes"])
+    paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
+    paths["records"] = paths["checkpoints"].with_suffix(".parquet")
+    return results, paths
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        ("images", images.IMAGES),
+        ("splits", images.SPLITS),
+        ("encoders", images.ENCODERS),
+        ("trajectories", images.COURSES),
+        ("probes", images.PROBES),
+        ("checkpoints", images.CHECKPOINTS),
+        ("records", images.RECORDS),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_the_stages_of_images_write_what_is_declared(pictured, kind, contents):
+    results, paths = pictured
+    sizes = {"3": 3, "H": 8, "W": 8, "C": 10, "32": 32, "6": 1 + len(image_training.RECORDED)}
+    assert differences(paths[kind], results, contents, sizes) == []
+
+
+def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
+    section = project.sections["augmentation"]
+    study = section.studies[section.supervised.study]
+    told = {"study": study, "supervised": section.supervised.model_copy(update={"steps": 2})}
+    path = tmp_path / "supervised.safetensors"
+    run_stage(job("studies.augmentation.supervise", (), told), "--output", path)
+    sizes = {"m": study.training.m, "d1": study.data.d1}
+    assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []
+
+
+def test_another_file_is_seen(tmp_path):
+    path = tmp_path / "supervised.safetensors"
+    write_tensors(path, {"100/weights": torch.zeros(4, 3), "100/bias": torch.zeros(3).double(), "extra": torch.zeros(1)})
+    assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
+        "100/bias has type float64", "100/bias has shape (3,)", "extra is not declared"
+    ]  # fmt: skip
+    write_tensors(path, {"100/weights": torch.zeros(4, 2)})
+    assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
+        "100/weights has shape (4, 2)", "{seed}/bias is not there"
+    ]  # fmt: skip
+
+
+def test_the_page_shows_every_file_and_names_every_axis():
+    page = files_page()
+    for module in parts():
+        known = {letter for axis in module.AXES for letter in axis.replace(" ", "").split(",")}
+        for contents in module.FILES:
+            assert f"### `{contents.path}`" in page
+            axes = {
+                axis
+                for entry in contents.entries
+                for shape in entry.shape or ()
+                for axis in re.findall(r"[A-Za-z_]\w*'?", shape)
+            }
+            assert axes - known <= {"probe_pairs", "test_pairs"}
+            assert importlib.util.find_spec(f"rarefeat.{contents.stage}")

@@ -1,0 +1,105 @@
+"""The pages of the report apart from a browser: what is counted, and a caption for every figure."""
+
+import jinja2
+import pandas as pd
+import pytest
+from whole_project import ROOT
+
+from rarefeat.claims.tables import CLAIMS, VERDICTS
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import load
+from rarefeat.report.browse import claims_page, run_times, tables_page, text_page, verdicts
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.schema import checked
+
+CONFIG = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
+
+
+def some_claims() -> pd.DataFrame:
+    """Claims that nobody has measured: the first holds everywhere, the second in half of its regimes, the third nowhere."""
+    names = "estimate", "ci_low", "ci_high", "required_low", "required_high", "p_value", "adjusted_p_value"
+    numbers = dict.fromkeys(names, 0.5)
+    words = {"group": "pruning", "source": "nowhere", "quantity": "q <b>", "test": "Student", "condition": ""}
+    holds, condition, fails, untestable = VERDICTS
+    of = {"0": [holds, holds], "1": [condition, fails], "2": [fails, untestable]}
+    rows = [
+        {"claim_id": name, "statement": f"statement {name}", "regime": f"regime {i}", "n": i, "verdict": verdict}
+        for name, found in of.items()
+        for i, verdict in enumerate(found * 10)
+    ]
+    return checked(CLAIMS, pd.DataFrame([row | numbers | words for row in rows]))
+
+
+def test_a_claim_has_one_verdict_and_the_counts_of_its_regimes():
+    found = verdicts(some_claims()).set_index("claim_id")
+    assert list(found["verdict"]) == [VERDICTS[0], VERDICTS[1], VERDICTS[2]]
+    assert list(found["holds in"]) == [20, 10, 0]
+    assert list(found["tested in"]) == [20, 20, 10]
+
+
+def test_pages_hold_every_row_as_text_and_ask_for_nothing_outside(tmp_path):
+    table = tmp_path / "claims.parquet"
+    write_product(table, some_claims(), made_from(CONFIG.table_job("claims_imbalance_and_pruning")))
+    page = claims_page(table)
+    assert "60 rows" in page
+    assert "q &lt;b&gt;" in page
+    assert "q <b>" not in page
+    exponents = tmp_path / "lucky_sets.parquet"
+    write_product(exponents, pd.DataFrame({"d": [9], "ratio": [0.123456789]}), made_from(CONFIG.table_job("lucky_sets")))
+    other = tables_page("About <that>", [exponents], [CONFIG.tables["lucky_sets"].schema])
+    assert "0.1235" in other
+    assert "About &lt;that&gt;" in other
+    for content in (page, other):
+        assert not any(f'{attribute}="http' in content for attribute in ("src", "href"))
+
+
+def test_markdown_becomes_a_page(tmp_path):
+    (tmp_path / "page.md").write_text("# Title\n\n| a | b |\n| --- | --- |\n| 1 | <script> |\n")
+    page = text_page(tmp_path / "page.md")
+    assert "<h1>Title</h1>" in page
+    assert "<td>1</td>" in page
+
+
+def test_run_times_are_counted_by_rule(tmp_path):
+    jobs = ("train/a", "2.0", "100"), ("train/b", "4.0", "300"), ("probe", "1.0", "NA"), ("other", "9", "9")
+    for name, seconds, memory in jobs:
+        path = tmp_path / f"{name}.tsv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"s\tmax_rss\tcpu_time\n{seconds}\t{memory}\t1.5\n")
+    found = run_times(tmp_path, {"train": f"{tmp_path}/train/.*", "probe": f"{tmp_path}/probe.tsv"}).set_index("rule")
+    assert list(found.index) == ["train", "probe"]
+    assert found.loc["train"].to_dict() == {
+        "jobs": 2, "median_s": 3.0, "total_s": 6.0, "total_cpu_s": 3.0, "max_memory_mb": 300.0,
+    }  # fmt: skip
+    with pytest.raises(RarefeatError, match="no times of a rule"):
+        run_times(tmp_path, {})
+
+
+def test_a_page_shows_tables_that_there_are():
+    assert CONFIG.browsed
+    for page in CONFIG.browsed.values():
+        assert page.about
+        assert set(page.tables) <= set(CONFIG.tables)
+
+
+def test_every_figure_has_a_caption_of_its_own():
+    """But for those of several studies, or of several parts of the theory, in one form."""
+    template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(
+        (ROOT / "workflow/report/figure.rst").read_text()
+    )
+    captions = {name: figure.caption for name, figure in CONFIG.figures.items()}
+    rendered = {
+        name: template.render(
+            snakemake={
+                "wildcards": {"figure": name},
+                "input": ["r/tables/a.parquet"],
+                "config": {"results": "r", "captions": captions},
+            }
+        )
+        for name in captions
+    }
+    for name, caption in rendered.items():
+        assert caption.strip().endswith("Drawn from tables/a.parquet."), name
+        assert len(captions[name]) > 100, name
+    forms = {(figure.module, figure.function or name) for name, figure in CONFIG.figures.items()}
+    assert len(set(captions.values())) == len(forms)

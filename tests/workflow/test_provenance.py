@@ -1,0 +1,321 @@
+"""What a result depends on: the metadata of tables and figures, and what verification makes of them and of intermediates."""
+
+import json
+import shutil
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from conftest import some_damage
+from PIL import Image
+from whole_project import ROOT, python
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.figures.save import save
+from rarefeat.project import Project, load
+from rarefeat.run import metadata, provenance
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, read_origin, write_product
+from rarefeat.run.provenance import Line, record, verify
+from rarefeat.storage.files import read_table, write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.storage.tensors import write_tensors
+
+CONFIG = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
+DEFAULT = set(CONFIG.default)
+TABLE = pd.DataFrame({"seed": [100, 101], "value": [0.25, float("nan")], "name": ["a", "\u03b5 (b)"]})
+
+
+def with_study(name: str, **changes) -> Project:
+    """The quick config with other values of one study of imbalance."""
+    section = CONFIG.sections["imbalance"]
+    study = section.studies[name]
+    changed = type(study).model_validate(study.model_dump(by_alias=True) | changes)
+    other = section.model_copy(update={"studies": section.studies | {name: changed}})
+    return Project(CONFIG.results, {**CONFIG.sections, "imbalance": other})
+
+
+def test_the_origin_changes_with_config_code_and_seeds_and_not_with_blocks():
+    def of(project: Project) -> dict:
+        return made_from(project.table_job("paper_grid"))
+
+    base = of(CONFIG)
+    assert base == of(with_study("paper", seeds_per_block=3))
+    assert base["seeds"] == {"paper": "100-103"}
+    assert set(base["code"]) == {"chain.synthesise", "chain.pretrain", "chain.probe", "chain.aggregate"}
+    more = of(with_study("paper", seeds=11))
+    assert more["seeds"] == {"paper": "100-110"}
+    assert more["config"] != base["config"]
+    job = CONFIG.table_job("paper_grid")
+    other = made_from(job.model_copy(update={"code": job.code | {"chain.pretrain": "another"}}))
+    assert provenance.stale(base, other) == ["code of chain.pretrain"]
+
+
+def test_blocks_of_seeds_are_left_out_at_every_depth():
+    job = CONFIG.table_job("theory_measured")
+    assert "seeds_per_block" in job.text
+    assert "seeds_per_block" not in json.dumps(made_from(job))
+
+
+def test_a_table_and_a_figure_carry_their_origin_and_show_damage(tmp_path):
+    """And are read as ever: the metadata is in the format's own place."""
+    table, job = tmp_path / "heatmap_grid.parquet", CONFIG.table_job("heatmap_grid")
+    write_product(table, TABLE, made_from(job))
+    figure, ax = plt.subplots(figsize=(1, 1))
+    ax.plot([1, 2], label="(x)")
+    outputs = [tmp_path / f"figure.{suffix}" for suffix in ("png", "pdf")]
+    drawn = CONFIG.figure_job("arms")
+    save(figure, outputs, drawn, [table])
+    pd.testing.assert_frame_equal(read_table(table).to_pandas(), TABLE)
+    texts = [pq.read_schema(table).metadata[b"rarefeat"], Image.open(outputs[0]).text["rarefeat"]]
+    for path, text in zip([table, outputs[0]], texts, strict=True):
+        assert json.loads(text) == read_origin(path)
+    assert b"/Keywords (" in outputs[1].read_bytes()
+    assert read_origin(outputs[0]) == read_origin(outputs[1])
+    found = read_origin(outputs[1])
+    assert found["config"] == read_origin(table)["config"] == {"heatmap": metadata.values(job.config["heatmap"])}
+    assert found["tables"] == {"heatmap_grid": metadata.file_hash(table)}
+    assert set(found["code"]) == {*drawn.code, *job.code}
+    assert {"studies.imbalance.figures", "chain.probe"} <= set(found["code"])
+    assert {"torch", "rarefeat"} <= set(found["packages"])
+    assert set(found["machine"]) == {"system", "processor", "python"}
+    for path in (table, *outputs):
+        content = path.read_bytes()
+        for damaged in some_damage(content, 200):
+            path.write_bytes(damaged)
+            with pytest.raises(RarefeatError, match="it is damaged"):
+                read_origin(path)
+        path.write_bytes(content)
+
+
+def test_written_twice_they_have_the_same_bytes(tmp_path):
+    contents = []
+    for name in ("a", "b"):
+        table = tmp_path / name / "paper_grid.parquet"
+        write_product(table, TABLE, made_from(CONFIG.table_job("paper_grid")))
+        figure, _ = plt.subplots(figsize=(1, 1))
+        outputs = [tmp_path / name / f"figure.{suffix}" for suffix in ("png", "pdf")]
+        save(figure, outputs, CONFIG.figure_job("arms"), [table])
+        contents.append([path.read_bytes() for path in (table, *outputs)])
+    assert contents[0] == contents[1]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory) -> Path:
+    """What the quick config makes by default, tables of two rows and figures of nothing."""
+    results = tmp_path_factory.mktemp("planted")
+    figure, _ = plt.subplots(figsize=(0.3, 0.3))
+
+    def paths(tables) -> list[Path]:
+        return [results / f"tables/{name}.parquet" for name in tables]
+
+    for name, table in CONFIG.tables.items():
+        if f"tables/{name}.parquet" in DEFAULT:
+            write_product(*paths([name]), TABLE, made_from(CONFIG.table_job(name), paths(table.tables)))
+    for name, item in CONFIG.figures.items():
+        outputs = [results / f"figures/{name}.{suffix}" for suffix in ("png", "pdf")]
+        if f"figures/{name}.png" in DEFAULT:
+            save(figure, outputs, CONFIG.figure_job(name), paths(item.tables))
+    for page in DEFAULT:
+        if page.endswith(".md"):
+            (results / page).write_text("# A page\n")
+    (results / "provenance.json").write_text(json.dumps(record(results)))
+    return results
+
+
+@pytest.fixture
+def results(planted, tmp_path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(planted, tmp_path / "results"))
+
+
+def not_current(results: Path, config=CONFIG) -> dict[str, Line]:
+    return {line.path: line for line in verify(results, config) if line.state != "current"}
+
+
+def test_what_the_config_and_code_would_make_is_current(planted):
+    lines = verify(planted, CONFIG)
+    assert {line.state for line in lines} == {"current"}
+    assert {line.path for line in lines} == {path for path in DEFAULT if not path.startswith("pages/")} | {"provenance.json"}
+    assert not any(line.why for line in lines)
+
+
+def test_a_changed_config_key_is_named_for_the_tables_and_figures_of_its_study_alone(results):
+    training = CONFIG.studies["neighbour"].training
+    found = not_current(results, with_study("neighbour", training=training.model_dump(by_alias=True) | {"eta": 0.2}))
+    kinds = ("grid", "summary", "trends", "trajectories")
+    assert set(found) == {
+        *(f"tables/{name}_{kind}.parquet" for kind in kinds for name in ("neighbour", "neighbour.arms")),
+        "figures/neighbour_regime.pdf",
+        "figures/neighbour_regime.png",
+    }
+    names = ("neighbour", "neighbour.arms")
+    assert {line.why for line in found.values()} == {f"config: {name}.training.eta {training.eta}, now 0.2" for name in names}
+
+
+def test_an_edited_stage_is_named(results, monkeypatch):
+    """What has gone through the stage is stale, and what is drawn from that."""
+    before = provenance.origin
+    monkeypatch.setattr(
+        provenance, "origin",
+        lambda job, tables: before(
+            job.model_copy(update={"code": job.code | ({"chain.probe": "edited"} if "chain.probe" in job.code else {})}), tables
+        ),
+    )  # fmt: skip
+    found = not_current(results)
+    assert {line.why for line in found.values()} == {"code of chain.probe"}
+    assert {"tables/paper_grid.parquet", "figures/arms.png", "tables/cross_check.parquet"} <= set(found)
+    assert not {"tables/paper_trajectories.parquet", "tables/scaling.parquet", "tables/augmentation.parquet"} & set(found)
+
+
+def test_a_table_edited_with_its_metadata_left_in_place_is_damaged_and_its_figures_are_stale(results):
+    path = results / "tables/lucky_sets.parquet"
+    table = read_table(path)
+    pq.write_table(table.set_column(0, "seed", pa.array([1, 2])), path)
+    found = not_current(results)
+    assert found["tables/lucky_sets.parquet"].state == "damaged"
+    for other in ("tables/scaling.parquet", "figures/scaling.png"):
+        assert found[other] == Line("stale", other, "made from another lucky_sets")
+    assert found["provenance.json"] == Line("stale", "provenance.json", "it has other bytes of tables/lucky_sets.parquet")
+    with pytest.raises(RarefeatError, match="it is damaged"):
+        made_from(CONFIG.figure_job("scaling"), [path])
+
+
+def test_a_table_without_metadata_is_damaged(results):
+    write_table(results / "tables/scaling.parquet", pa.Table.from_pandas(TABLE))
+    (results / "tables/scaling_exponents.parquet").write_bytes(b"")
+    found = not_current(results)
+    assert (found["tables/scaling.parquet"].state, found["tables/scaling_exponents.parquet"].state) == ("damaged", "damaged")
+    assert found["tables/scaling.parquet"].why.endswith("has no metadata of this workflow")
+
+
+def test_a_figure_of_older_tables_is_stale(results):
+    """The table is what would be made now; the figure is of what it was."""
+    path = results / "tables/alignment_heatmap.parquet"
+    write_product(path, TABLE.assign(value=1.0), made_from(CONFIG.table_job("alignment_heatmap")))
+    found = not_current(results)
+    assert set(found) == {"figures/alignment_heatmap.pdf", "figures/alignment_heatmap.png", "provenance.json"}
+    assert found["figures/alignment_heatmap.png"].why == "made from another alignment_heatmap"
+
+
+def test_missing_and_unknown_files_and_a_changed_page_are_reported(results):
+    (results / "figures/scaling.pdf").unlink()
+    (results / "tables/notes.csv").write_text("mine\n")
+    (results / "summary.md").write_text("# Another page\n")
+    found = not_current(results)
+    assert {path: line.state for path, line in found.items()} == {
+        "figures/scaling.pdf": "missing", "tables/notes.csv": "unknown", "summary.md": "damaged", "provenance.json": "stale",
+    }  # fmt: skip
+
+
+def test_claims_are_missing_only_where_some_were_made(results):
+    assert not any("claims" in path for path in not_current(results))
+    claims = "claims_imbalance_and_pruning"
+    shutil.copy(results / "tables/scaling.parquet", results / f"tables/{claims}.parquet")
+    found = not_current(results)
+    assert found[f"tables/{claims}.parquet"].state == "stale"
+    assert found["figures/claims_pruning.png"].state == found[f"{claims}.md"].state == "missing"
+    assert not any("wen_li" in path for path in found)
+
+
+def test_other_packages_and_machines_are_told_and_not_stale(planted, monkeypatch):
+    monkeypatch.setattr(metadata, "packages", lambda: {"rarefeat": "9.9"})
+    lines = {line.path: line for line in verify(planted, CONFIG)}
+    line = lines["tables/paper_grid.parquet"]
+    assert (line.state, line.why.endswith(", now 9.9")) == ("current", True)
+
+
+def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_path):
+    def command(*arguments):
+        return python(ROOT, "-m", "rarefeat.run.provenance", *arguments)
+
+    quick = "--configfile", "config/quick.yaml"
+    done = command("verify", results, *quick)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert "current  tables/paper_grid.parquet" in lines
+    assert lines[-1] == f"{len(lines) - 1} current"
+    (results / "figures/arms.png").unlink()
+    done = command("verify", results, *quick)
+    assert done.returncode == 1
+    assert "missing  figures/arms.png" in done.stdout.splitlines()
+    shown = command("show", results / "figures/arms.pdf")
+    assert set(json.loads(shown.stdout)["tables"]) == set(CONFIG.figures["arms"].tables)
+    (results / "provenance.json").write_text("[1]")
+    assert "damaged  provenance.json: TypeError" in command("verify", results, *quick).stdout
+    for bad, words in (
+        (("verify", tmp_path / "nothing"), f"error: {tmp_path / 'nothing'} is no folder"),
+        (("verify", results, "--configfile", "no.yaml"), "error: cannot read config no.yaml"),
+        (("show", ROOT / "README.md"), "README.md is neither a table, .parquet, nor a figure, .png or .pdf"),
+    ):
+        done = command(*bad)
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_record_holds_commit_machine_packages_values_and_products(planted):
+    found = json.loads((planted / "provenance.json").read_text())
+    assert {"commit", "date", "machine", "packages", "config", "products"} <= set(found)
+    entry = found["products"]["tables/cross_check.parquet"]
+    assert entry["sha256"] == metadata.file_hash(planted / "tables/cross_check.parquet")
+    values = {name: found["config"][key] for name, key in entry["config"].items()}
+    assert values == read_origin(planted / "tables/cross_check.parquet")["config"]
+    assert set(values) == {"paper", "direct"}
+
+
+def test_a_file_that_lies_in_the_place_of_another_is_damaged(tmp_path):
+    """Axes may come in any order; folders of results below this one, and checkpoints, are not of it."""
+    job = Job(stage="chain.pretrain", study="s", cell={"eps_min": 0.5, "sigma": 0.1}, seeds="1-2")
+    right = ("s/eps_min=0.5/sigma=0.1/seeds=1-2", "s/sigma=0.1/eps_min=0.5/seeds=1-2")
+    wrong = (
+        "s/eps_min=0.5/sigma=0.2/seeds=1-2", "s/eps_min=0.5/seeds=1-2", "t/eps_min=0.5/sigma=0.1/seeds=1-2",
+        "s/eps_min=0.5/sigma=0.1/seeds=3-4",
+    )  # fmt: skip
+    for name in (*right, *wrong):
+        write_tensors(tmp_path / f"encoders/{name}.safetensors", {"w": torch.ones(1)}, job.text)
+        write_table(tmp_path / f"probes/{name}.parquet", pa.table({"a": [1]}), {KEY: job.text})
+    assert {line.path for line in provenance.verify_intermediates(tmp_path)} == {
+        f"{kind}/{name}.{suffix}" for name in wrong for kind, suffix in (("encoders", "safetensors"), ("probes", "parquet"))
+    }
+    assert all(
+        line == Line("damaged", line.path, "it is s/eps_min=0.5/sigma=0.1/seeds=1-2")
+        for line in provenance.verify_intermediates(tmp_path)
+    )
+    shutil.rmtree(tmp_path / "probes")
+    other = tmp_path / "quick"
+    shutil.move(tmp_path / "encoders", other / "encoders")
+    assert provenance.verify_intermediates(tmp_path)
+    (other / ".lock").touch()
+    write_tensors(tmp_path / "checkpoints/s/rho=5/seeds=1-2.seed=1.safetensors", {"step": torch.ones(1)})
+    assert provenance.verify_intermediates(tmp_path) == []
+    write_tensors(tmp_path / "encoders/s/seeds=1-2.safetensors", {"w": torch.ones(1)})
+    (line,) = provenance.verify_intermediates(tmp_path)
+    assert line == Line("damaged", "encoders/s/seeds=1-2.safetensors", "it does not say what it is")
+
+
+STAGES = sorted({table.stage for table in CONFIG.tables.values() if ".claims" not in table.stage} | {
+    "chain.synthesise", "chain.pretrain", "chain.probe", "images.datasets", "images.splits", "images.pretrain", "images.probe",
+    "studies.augmentation.supervise", "figures.draw", "claims.measure", *(page.stage for page in CONFIG.pages.values()),
+    "run.provenance", "run.check", "report.browse",
+})  # fmt: skip
+
+
+def test_every_stage_has_a_command_line():
+    """In one process: what takes time is to import them."""
+    script = (
+        "import runpy, sys\n"
+        f"for name in {STAGES}:\n"
+        "    sys.argv = [name, '--help']\n"
+        "    try:\n"
+        "        runpy.run_module(f'rarefeat.{name}', run_name='__main__', alter_sys=True)\n"
+        "    except SystemExit as ending:\n"
+        "        assert not ending.code, name\n"
+    )
+    done = python(ROOT, "-W", "ignore", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: ") == len(STAGES) > 15

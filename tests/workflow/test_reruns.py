@@ -1,0 +1,116 @@
+"""What reruns is what matters: the jobs that a dry run plans after an edit of the code or of the config."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from whole_project import planned
+
+from rarefeat.project import load
+
+CHAIN = ["synthesise", "pretrain", "probe", "aggregate_grid", "plot"]
+LAST = {"run_times": 1, "provenance": 1}
+"""Follow whatever is made again."""
+
+
+def edit(project: Path, path: str, pattern: str, replacement: str) -> None:
+    """Replace every match, of which there must be one."""
+    file = project / path
+    text, found = re.subn(pattern, replacement, file.read_text(), flags=re.MULTILINE)
+    assert found, f"{pattern} is nowhere in {path}"
+    file.write_text(text)
+
+
+def laid_over(project: Path, **changes) -> tuple[str, ...]:
+    """The quick config with these changes over it."""
+    (project / "more.yaml").write_text(yaml.safe_dump(changes))
+    return ("config/quick.yaml", "more.yaml")
+
+
+def test_what_is_for_people_and_what_is_new_rerun_nothing(project):
+    """A comment and another docstring in every module; other meanings of columns, captions and pages; new keys."""
+    source = project / "src/rarefeat"
+    for file in source.rglob("*.py"):
+        text = file.read_text()
+        file.write_text(text.replace('"""', '"""In other words: ', 1) + "\n# A comment.\n" if '"""' in text else text)
+    meanings = [file for file in source.rglob("*.py") if 'description="' in file.read_text()]
+    assert len(meanings) > 5
+    for file in meanings:
+        file.write_text(file.read_text().replace('description="', 'description="In other words: '))
+    edit(project, "src/rarefeat/studies/augmentation/tables.py", 'covered_features="', 'covered_features="reworded: ')
+    edit(project, "src/rarefeat/studies/imbalance/kind.py", '"Neurons whose weights point', '"Reworded: neurons that point')
+    edit(project, "src/rarefeat/studies/imbalance/kind.py", "trends of the figures", "the trends")
+    key = r'\1    new: bool = Field(default=False, description="")\n'
+    edit(project, "src/rarefeat/config/model.py", r"^(class \w+\(Section\):\n    \"\"\".*\"\"\"\n\n)", key)
+    edit(project, "src/rarefeat/config/images.py", r"^(class \w+\(Section\):\n    \"\"\".*\"\"\"\n\n)", key)
+    assert planned(project) == {}
+
+
+def test_a_new_study_runs_its_own_jobs_alone(project):
+    """In the shares of a kind that are one table: those of its kind with all studies in one are made again."""
+    quick = load(project / "config/config.yaml", project / "config/quick.yaml")
+    neighbour = quick.studies["neighbour"].model_dump(by_alias=True, mode="json", exclude={"draws"})
+    jobs = planned(project, configs=laid_over(project, imbalance={"studies": {"fresh": neighbour}}))
+    cells, blocks = len(quick.studies["neighbour"].cells()), len(quick.studies["neighbour"].grid)
+    assert jobs == {
+        "synthesise": len({cell["eps_min"] for cell in quick.studies["neighbour"].cells()}), "pretrain": cells, "probe": cells,
+        "aggregate_grid": 1 + blocks, "aggregate_trajectories": 1 + blocks, **LAST,
+    }  # fmt: skip
+
+
+def test_one_more_eps_min_runs_its_own_cell_and_what_aggregates_it(project):
+    quick = load(project / "config/config.yaml", project / "config/quick.yaml")
+    more = [*quick.studies["neighbour"].grid["arms"].eps_min, 0.6]
+    jobs = planned(
+        project, configs=laid_over(project, imbalance={"studies": {"neighbour": {"grid": {"arms": {"eps_min": more}}}}})
+    )
+    # The neighbour's tables and those of its block, the one figure that shows them, the summary, and their pages.
+    assert jobs == {
+        "synthesise": 1, "pretrain": 1, "probe": 1, "aggregate_grid": 2, "aggregate_trajectories": 2, "plot": 1,
+        "page": 1, "tables_page": 1, "text_page": 1, **LAST,
+    }  # fmt: skip
+
+
+def test_a_changed_hyper_parameter_reruns_only_what_depends_on_it(project):
+    jobs = planned(project, configs=laid_over(project, imbalance={"studies": {"heatmap": {"training": {"eta": 0.2}}}}))
+    assert "synthesise" not in jobs
+    assert (jobs["pretrain"], jobs["probe"], jobs["alignment_map"], jobs["plot"]) == (1, 1, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def everything(finished) -> dict[str, int]:
+    """All jobs that there are before the checkpoint."""
+    return planned(finished, "--forceall")
+
+
+def test_a_changed_default_reruns_what_reads_it(project, everything):
+    """It is in no digest of code: the trainings of images, under their names of before, are told another value."""
+    edit(project, "src/rarefeat/config/images.py", 'default="global"', 'default="per_layer"')
+    edit(project, "src/rarefeat/config/images.py", 'threshold != "global"', 'threshold != "per_layer"')
+    jobs = planned(project)
+    assert not {"synthesise", "pretrain", "image_data", "image_splits"} & set(jobs)
+    assert jobs["pretrain_images"] == everything["pretrain_images"] > 3
+    assert jobs["probe_images"] == everything["probe_images"]
+
+
+@pytest.mark.parametrize(
+    ("module", "first"),
+    [("core/sparse_coding.py", "synthesise"), ("core/contrastive.py", "pretrain"), ("core/linear_probe.py", "probe"),
+     ("chain/aggregate.py", "aggregate_grid")],
+)  # fmt: skip
+def test_a_changed_line_reruns_its_stage_and_what_follows(project, everything, module, first):
+    with open(project / "src/rarefeat" / module, "a") as source:
+        source.write("\nCHANGED = True\n")
+    jobs = planned(project)
+    assert [rule for rule in CHAIN if rule in jobs] == CHAIN[CHAIN.index(first) :]
+    # Every cell of the stage, not just some; those behind the checkpoint are planned only once it has run.
+    assert jobs[first] >= everything[first]
+    # What is not of the chain stays as it is.
+    assert not {"image_data", "image_splits", "pretrain_images"} & set(jobs)
+
+
+def test_a_changed_line_of_a_figure_draws_the_figures_of_its_module_again(project):
+    path = "src/rarefeat/studies/scaling/figures.py"
+    edit(project, path, "^def scaling", "CHANGED = True\n\n\ndef scaling")
+    assert planned(project) == {"plot": 1, **LAST}

@@ -1,0 +1,240 @@
+"""The workflow end to end on the quick grid: products, incrementality, interruption, bad input."""
+
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pandas as pd
+import pytest
+import yaml
+from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake
+
+from rarefeat.figures.save import save
+from rarefeat.figures.style import styled
+from rarefeat.project import load
+from rarefeat.run import check
+from rarefeat.storage.files import read_table
+from rarefeat.storage.schema import checked
+
+QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
+DEFAULT = set(QUICK.default)
+
+
+def schema_of(table: str):
+    module, _, name = QUICK.tables[table].schema.partition(":")
+    return getattr(importlib.import_module(f"rarefeat.{module}"), name)
+
+
+def test_every_product_is_there_and_keeps_to_its_schema(finished):
+    tables = [name for name in QUICK.tables if f"tables/{name}.parquet" in DEFAULT]
+    assert {"paper_grid", "alignment_heatmap", "scaling", "augmentation", "digits.longtail"} <= set(tables)
+    for name in tables:
+        table = read_table(finished / RESULTS / f"tables/{name}.parquet")
+        assert table.num_rows
+        assert list(table.column_names) == list(schema_of(name).columns)
+        checked(schema_of(name), table.to_pandas())
+    heatmap = read_table(finished / RESULTS / "tables/alignment_heatmap.parquet")
+    assert heatmap.num_rows == 2 * 4 * 30 * 9
+    # Three arms at two eps_min, both simulators: four seeds against three.
+    both = read_table(finished / RESULTS / "tables/cross_check.parquet").to_pandas()
+    assert len(both.drop_duplicates(["eps_min", "arm"])) == 6
+    assert (both["n_reduced"] == 4).all()
+    assert (both["n_direct"] == 3).all()
+    figures = [path for path in DEFAULT if path.startswith("figures/")]
+    assert len(figures) > 30
+    for path in figures:
+        content = (finished / RESULTS / path).read_bytes()
+        assert content.startswith(b"%PDF" if path.endswith(".pdf") else b"\x89PNG")
+        assert len(content) > 5000
+    record = json.loads((finished / RESULTS / "provenance.json").read_text())
+    assert set(record["products"]) == {path for path in DEFAULT if not path.startswith("pages/")}
+    for page in (path for path in DEFAULT if path.endswith(".md")):
+        assert "nan" not in (finished / RESULTS / page).read_text()
+
+
+def test_the_tables_agree_with_the_committed_references(finished):
+    """What `make check` compares, so that continuous integration computes one quick grid; and the comparison sees a change."""
+    done = python(finished, "-m", "rarefeat.run.check", ROOT / "tests/reference", "--configfile", "config/quick.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    references = sorted((ROOT / "tests/reference").glob("*.csv"))
+    assert len(done.stdout.splitlines()) == len(references) >= 4
+    for path in references:
+        reference = pd.read_csv(path)
+        *_, value, n = reference.columns
+        row = reference[value].abs().idxmax()
+        for other in (
+            reference.assign(**{value: reference[value].where(reference.index != row, 1.05 * reference[value] + 1)}),
+            reference.assign(**{n: reference[n] + 1}),
+            reference.drop(index=row),
+        ):
+            assert check.differences(reference, other)
+        assert not check.differences(reference, reference)
+
+
+def test_what_the_workflow_wrote_is_what_verification_expects(finished):
+    done = python(finished, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_progress_with_time_left_and_times_are_beside_the_logs(finished):
+    logs = list((finished / RESULTS / "logs/pretrain/paper").rglob("*.log"))
+    assert logs
+    assert all(re.search(r"61/61 \[\d+:\d+<", log.read_text()) for log in logs)
+    for log in (finished / RESULTS / "logs").rglob("*.log"):
+        if log.name not in ("run_times.log", "provenance.log"):
+            assert (log.parent / f"{log.name}.tsv").read_text().startswith("s\tmax_rss\tcpu_time\n"), log
+
+
+def test_the_table_agrees_with_the_stages_called_by_hand(finished):
+    """What the workflow stored is what the functions return: no stage sees other arguments than the table's keys say."""
+    import torch
+
+    from rarefeat.chain.pretrain import pretrain
+    from rarefeat.chain.probe import probe
+    from rarefeat.chain.synthesise import synthesise
+
+    torch.set_num_threads(1)
+    study = QUICK.studies["paper"]
+    cell = next(cell for cell in study.cells() if cell["eps_min"] == 0.2)
+    (arm,) = (arm for arm in cell.arms if arm.arm == "pruned_neuron")
+    latents = synthesise(study.draws, study.data, 0.2, [101])
+    parts = study.draws, study.simulator, study.data, study.training, [arm], cell["sigma"], [101]
+    encoders, _ = pretrain(*parts, latents["train"])
+    (expected,) = probe(*parts, latents, {name: (encoder.weights, encoder.bias) for name, encoder in encoders.items()})
+    grid = read_table(finished / RESULTS / "tables/paper_grid.parquet").to_pandas()
+    at = (grid["eps_min"] == 0.2) & (grid["sigma"] == cell["sigma"])
+    row = grid[at & (grid["arm"] == "pruned_neuron") & (grid["seed"] == 101)].iloc[0]
+    keys = arm.model_dump()
+    assert dict(row[list(keys)]) == keys == {name: expected.pop(name) for name in keys}
+    for name, value in expected.items():
+        assert row[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
+
+
+def test_a_second_run_does_nothing(finished):
+    assert planned(finished) == {}
+
+
+def test_a_run_killed_half_way_resumes_to_the_same_tables(finished, tmp_path):
+    """In other blocks of seeds, too: neither leaves a trace in the bytes."""
+    folder = copy_of_the_project(tmp_path)
+    (folder / "blocks.yaml").write_text("seeds_per_block: 2\n")
+    configs = ("config/quick.yaml", "blocks.yaml")
+    target = str(RESULTS / "tables" / "neighbour_grid.parquet")
+    process = subprocess.Popen(
+        snakemake(folder, target, configs=configs), cwd=folder, env=environment(folder), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 300
+    encoders = folder / RESULTS / "encoders"
+    while len(list(encoders.rglob("seeds=*.safetensors"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in encoders.rglob("seeds=*.safetensors")}
+    assert len(before) >= 2
+    assert not (folder / target).exists()
+
+    assert run(folder, "--unlock", configs=configs).returncode == 0
+    resumed = run(folder, "--rerun-incomplete", target, configs=configs)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    # What was finished is kept; the two jobs in flight may have written their files and not been recorded.
+    kept = [path for path, mtime in before.items() if path.stat().st_mtime_ns == mtime]
+    assert len(kept) >= len(before) - 2
+    assert (folder / target).read_bytes() == (finished / target).read_bytes()
+
+
+def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
+    for name, figure in QUICK.figures.items():
+        if f"figures/{name}.png" not in DEFAULT:
+            continue
+        job = QUICK.figure_job(name)
+        draw = getattr(importlib.import_module(f"rarefeat.{job.stage}"), figure.function or name)
+        paths = [finished / RESULTS / f"tables/{table}.parquet" for table in figure.tables]
+        outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
+        with styled():
+            save(draw({path.stem: read_table(path).to_pandas() for path in paths}, job), outputs, job, paths)
+        for output in outputs:
+            assert output.read_bytes() == (finished / RESULTS / "figures" / output.name).read_bytes(), output.name
+
+
+def test_a_damaged_upstream_file_stops_the_run_with_one_line_and_no_output(project):
+    (damaged,) = (project / RESULTS / "latents" / "heatmap").rglob("*.safetensors")
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: len(content) // 2])
+    done = run(project, "--forcerun", "pretrain", "--", str(RESULTS / "tables" / "heatmap_grid.parquet"))
+    assert done.returncode != 0
+    assert f"error: cannot read {damaged.relative_to(project)}" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not list((project / RESULTS / "encoders" / "heatmap").rglob("seeds=*.safetensors"))
+
+
+def test_the_encoder_of_another_cell_in_its_place_is_refused(project):
+    """The probe says so in one line, and so does verification, which reads no tensor."""
+    folder = project / RESULTS / "encoders/neighbour"
+    place, other, *_ = sorted(folder.rglob("seeds=*.safetensors"))
+    place.write_bytes(other.read_bytes())
+    name = place.relative_to(project / RESULTS)
+    probed = str(RESULTS / "probes" / name.relative_to("encoders").with_suffix(".parquet"))
+    done = run(project, "--", probed)
+    assert done.returncode != 0
+    (line,) = {line for line in (done.stdout + done.stderr).splitlines() if "error:" in line}
+    assert f"error: {RESULTS / name} is not the file that its name says: it has another cell" in line
+    assert not (project / probed).exists()
+    done = python(project, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    assert done.returncode == 1
+    is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
+    assert f"damaged  {name}: it is {is_}" in done.stdout.splitlines()
+
+
+BAD = {
+    "an unknown key": ({"data": {"dd": 3}}, "config: imbalance.studies.paper.data.dd"),
+    "a value out of bounds": (
+        {"imbalance": {"studies": {"paper": {"grid": {"figure_3": {"sigma": [-0.1]}}}}}}, "figure_3.sigma.0"
+    ),
+    "no folder": ({"results": ""}, "config: results"),
+    "an unknown size": ({"size": "huge"}, "config: size: 'huge'"),
+    "a study that a table is made from left out": (
+        {"imbalance": {"studies": {"direct": None}}}, "needs the table direct"
+    ),
+    "a study that a map shows left out": ({"theory": {"maps": {"pruning": "nothing"}}}, "maps.pruning: 'nothing'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_config_is_one_line_and_a_failure(tmp_path, case):
+    change, words = BAD[case]
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(yaml.safe_dump(change))
+    done = run(ROOT, "--dry-run", configs=("config/quick.yaml", str(bad)))
+    assert done.returncode != 0
+    said = (done.stdout + done.stderr).splitlines()
+    (line,) = [line for line in said if "error" in line.lower() or "config:" in line]
+    assert words in line
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def with_config(**changes) -> str:
+    job = {"stage": "chain.pretrain", "study": "s", "cell": {"eps_min": 1.0, "sigma": 0.1}, "seeds": "1-2", "config": {}}
+    return json.dumps(job | changes)
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ("{", "--job: Invalid JSON"),
+        (with_config(seed="1-2"), "--job: seed: Extra inputs are not permitted"),
+        (with_config(config={}), "error: --job: config.draws is missing, which chain.pretrain reads"),
+        (with_config(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}), "error: --job: config.data"),
+    ],
+)
+def test_a_stage_says_what_is_wrong_with_its_job(tmp_path, job, words):
+    files = ["--latents", "l.safetensors", "--encoders", tmp_path / "e.safetensors", "--trajectories", tmp_path / "t.parquet"]
+    done = python(ROOT, "-m", "rarefeat.chain.pretrain", "--job", job, *files)
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
