@@ -1,0 +1,109 @@
+"""What is printed beside what is measured and what closed forms give."""
+
+import math
+
+import pandas as pd
+from scipy.special import stdtrit
+
+from rarefeat.studies.two_layer import theory
+from rarefeat.studies.two_layer.config import Emergence
+from rarefeat.studies.two_layer.published import PRINTED, Printed
+
+KEYS = ["setting", "arm", "step", "quantity"]
+
+
+def over_seeds(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Mean of `value` over seeds by some columns, with its 95 % interval (Student): mean, low, high, n.
+
+    One seed has no interval.
+    """
+    groups = rows.groupby(by)["value"]
+    found = pd.DataFrame({"mean": groups.mean(), "n": groups.count()})
+    half = groups.sem() * stdtrit((found["n"] - 1).clip(lower=1), 0.975)
+    return found.assign(low=found["mean"] - half, high=found["mean"] + half).reset_index()
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Over seeds, everything but the curves, beside what is printed of it; accuracies are shares, the printed ones too."""
+    found = over_seeds(rows[rows["quantity"] != "curve"], KEYS)
+    last = rows[rows["quantity"] == "test_accuracy"].groupby("setting")["step"].max()
+    printed = pd.DataFrame(
+        [(p.setting, p.arm, last[p.setting], p.quantity, p.share) for p in PRINTED if p.setting in last],
+        columns=[*KEYS, "printed"],
+    )
+    return found.merge(printed, on=KEYS, how="left").rename(columns={"low": "ci_low", "high": "ci_high"})
+
+
+def compared(found: pd.DataFrame) -> pd.DataFrame:
+    """Tables A.1-A.5, of the settings that there are, beside the summary: one row per printed number, accuracies as shares."""
+    printed = pd.DataFrame([{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED])
+    # What a table prints it prints of the end.
+    at_end = found[found["step"] == found.groupby("setting")["step"].transform("max")].drop(columns=["printed"])
+    keys = ["setting", "arm", "quantity"]
+    return printed[printed["setting"].isin(found["setting"])].drop(columns="value").merge(at_end, on=keys, how="left")
+
+
+def _printed_cosines(column: str, section: Emergence) -> list[Printed]:
+    """Those of the settings that there are."""
+    return [
+        number
+        for number in PRINTED
+        if (number.column, number.quantity) == (column, "cosine") and number.setting in section.settings
+    ]
+
+
+def initial_cosines(section: Emergence) -> pd.DataFrame:
+    """The printed cosines of random features beside the closed form at the row's d and at d = 100 (theory.initial_cosine)."""
+    rows = []
+    for number in _printed_cosines("RF", section):
+        setting = section.settings[number.setting]
+        rows.append(
+            {"table": number.table, "row": number.row, "d": setting.problem.d, "m": setting.m, "printed": number.value}
+            | {"closed_form": theory.initial_cosine(setting.problem.d, setting.m)}
+            | {"closed_form_at_100": theory.initial_cosine(100, setting.m)}
+        )
+    return pd.DataFrame(rows)
+
+
+def residues(section: Emergence) -> pd.DataFrame:
+    """The printed One Step cosines, the residue of initial weight that explains each, and what Table A.1's would give.
+
+    For parities; see theory.one_step_residue_cosine. `residue_at_100` is the residue if the row had d = 100, and `erased` the
+    cosine of weights that step 1 erases, as Theorem A.20 has it, with balanced classes.
+    """
+    numbers = [
+        number
+        for number in _printed_cosines("One Step", section)
+        if section.settings[number.setting].problem.labels == "parity"
+    ]
+    rows, residue = [], math.nan
+    for number in (number for number in numbers if number.table == "A.1"):
+        setting = section.settings[number.setting]
+        residue = theory.residue_of(number.value, setting.problem.d, setting.m)
+    for number in numbers:
+        setting = section.settings[number.setting]
+        d, problem = setting.problem.d, setting.problem
+        gamma = (1 - problem.p_o) / 2
+        rows.append(
+            {"table": number.table, "row": number.row, "d": d, "m": setting.m, "printed": number.value}
+            | {"residue": theory.residue_of(number.value, d, setting.m)}
+            | {"residue_at_100": theory.residue_of(number.value, 100, setting.m)}
+            | {"with_residue_of_parity": theory.one_step_residue_cosine(d, setting.m, residue)}
+            | {"erased": theory.step_one_cosine(setting.n, problem.D, problem.k, gamma, 0.5, problem.p_o)}
+            | ({"erased": math.nan} if problem.negatives != 0.5 else {})
+        )
+    return pd.DataFrame(rows)
+
+
+def closed_forms(section: Emergence) -> pd.DataFrame:
+    """`initial_cosines` and `residues`, a row for each number: columns table, row, column, printed, quantity, value."""
+    parts = [
+        found.assign(column=column).melt(["table", "row", "column", "printed"], names, "quantity", "value")
+        for column, names, found in (
+            ("RF", ["closed_form", "closed_form_at_100"], initial_cosines(section)),
+            ("One Step", ["residue", "residue_at_100", "with_residue_of_parity", "erased"], residues(section)),
+        )
+        if len(found)
+    ]
+    columns = ["table", "row", "column", "printed", "quantity", "value"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)

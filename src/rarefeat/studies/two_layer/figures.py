@@ -1,0 +1,281 @@
+"""Figures of the two-layer study: of the settings that the job has, by name."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
+from rarefeat.figures.panels import ANYWHERE, band, estimates, handle, key, letter, marks, panels
+from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.run.job import Job
+from rarefeat.studies.two_layer import theory
+from rarefeat.studies.two_layer.compare import compared
+from rarefeat.studies.two_layer.config import Problem, Setting
+from rarefeat.studies.two_layer.published import COLUMNS
+
+# An arm has one look in all figures of the study; fixed features are grey.
+OF_ARM = {
+    "network": LOOKS[0],
+    "network-printed": LOOKS[6],
+    "network-weighted": LOOKS[4],
+    "ntk": LOOKS[1],
+    "random_features": Look(GREY, "v", (0, (1, 1))),
+    "two_step": LOOKS[2],
+    "two_step-weighted": LOOKS[5],
+}
+NAMES = {
+    "network": "network",
+    "network-printed": "network, printed steps",
+    "network-weighted": "network, class weights",
+    "ntk": "NTK",
+    "random_features": "random features",
+    "two_step": "Two Step",
+    "two_step-weighted": "Two Step, class weights",
+}
+OVER_STEPS = ("network", "network-printed", "network-weighted", "ntk", "random_features")
+SHARE = (0.0, 1.0)
+
+
+def settings_of(job: Job) -> dict[str, Setting]:
+    """The settings that a figure shows."""
+    return job.part("settings", dict[str, Setting])
+
+
+def stairs_of(problem: Problem) -> dict[int, float]:
+    """The accuracies that a parity's score reaches with 1, 3, ... sign changes, below 1; none for other labels."""
+    if problem.labels != "parity":
+        return {}
+    law = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
+    return {changes: theory.staircase(*law, changes) for changes in range(1, problem.k, 2)}
+
+
+def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Figures 2.1, A.1, A.3, A.5, A.7, A.9: test accuracy over steps, with structure above and without below."""
+    settings = settings_of(job)
+    rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
+    figure, axes = panels(2, len(settings), 4.2, PAGE if len(settings) > 1 else PAGE / 2, sharey=True, sharex="col")
+    for column, (setting, declared) in enumerate(settings.items()):
+        for line, suffix in enumerate(("", "-no_structure")):
+            ax = axes[line, column]
+            for arm in OVER_STEPS:
+                part = rows[(rows["setting"] == setting) & (rows["arm"] == arm + suffix)]
+                if len(part):
+                    band(ax, estimates(part, "step", "value", SHARE), OF_ARM[arm], every=8)
+            mark_stairs(ax, stairs_of(declared.problem) if not suffix else {})
+            ax.set_title(f"{words(setting)}, {'no structure' if suffix else 'structured'}")
+        axes[1, column].set_xlabel(STEP)
+    for ax in axes[:, 0]:
+        ax.set(ylabel="test accuracy", ylim=(0, 1.03))
+    letter(axes.flat)
+    shown = {arm: NAMES[arm] for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any()}
+    key(figure, {name: handle(OF_ARM[arm]) for arm, name in shown.items()}, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
+    return figure
+
+
+def mark_stairs(ax: Axes, stairs: dict[int, float], named: bool = False) -> None:
+    """The best accuracies of scores with few sign changes."""
+    for changes, height in stairs.items():
+        ax.axhline(height, color=GREY, lw=0.7, zorder=0)
+        if named:
+            ax.annotate(
+                f"{changes} sign change{'s' if changes > 1 else ''}", (1, height), (-1, 1),
+                xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=6, color="0.4", ha="right",
+            )  # fmt: skip
+
+
+def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Every seed's test accuracy over steps on a logarithmic axis, with the stairs where runs can pause (theory.staircase)."""
+    settings, arms = settings_of(job), ("network", "network-printed", "two_step", "ntk")
+    rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings and arm in @arms and step > 0")
+    figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else PAGE / 2, sharey=True)
+    for ax, (setting, declared) in zip(axes[0], settings.items(), strict=True):
+        for arm in arms:
+            part = rows[(rows["setting"] == setting) & (rows["arm"] == arm)].sort_values("step")
+            for _, curve in part.groupby("seed"):
+                ax.plot(curve["step"], curve["value"], color=OF_ARM[arm].colour, ls=OF_ARM[arm].dash, lw=0.8, alpha=0.75)
+        mark_stairs(ax, stairs_of(declared.problem), named=True)
+        ax.set(xscale="log", xlabel=STEP, title=words(setting))
+    axes[0, 0].set_ylabel("test accuracy")
+    if len(settings) > 1:
+        letter(axes.flat)
+    key(figure, {NAMES[arm]: handle(OF_ARM[arm].but(marker="")) for arm in arms}, f"each of {seeds_of(rows)}", columns=2)
+    return figure
+
+
+def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Each number of Tables A.1-A.5 as printed (open diamond) and as measured (dot, 95 % interval)."""
+    both = compared(tables["two_layer_summary"])
+    both = both[both["mean"].notna()].rename(columns={"ci_low": "low", "ci_high": "high"})
+    names = list(dict.fromkeys(zip(both["table"], both["row"], strict=True)))
+    quantities = {"test_accuracy": ("test accuracy", SHARE), "cosine": (r"$\max_i\ \cos(w_i, \sum_{j\in A} M_j)$", (-1.0, 1.0))}
+    measured, printed = LOOKS[2].but(marker="o"), LOOKS[1].but(marker="D", filled=False)
+    columns = min(4, len(names))
+    lines = -(-len(names) // columns)
+    figure, axes = panels(2 * lines, columns, 3.1 * lines + 0.6, PAGE, sharey=True)
+    places = {column: -i for i, column in enumerate(COLUMNS)}
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for index, (table, which) in enumerate(names):
+        for row, (quantity, (label, (low, high))) in enumerate(quantities.items()):
+            ax = axes[2 * (index // columns) + row, index % columns]
+            ax.set_axis_on()
+            part = both[(both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)]
+            # What of an interval lies outside of the quantity's range is left out.
+            part = part.assign(low=part["low"].clip(lower=low), high=part["high"].clip(upper=high))
+            y = part["column"].map(places)
+            marks(ax, y - 0.12, part, measured, line=False, across=True)
+            ax.plot(part["printed"], y + 0.12, **(printed.line | {"ls": "none"}))
+            ax.set(xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04), xlabel=label, ylim=(-len(places) + 0.5, 0.5))
+            ax.set_yticks(list(places.values()), list(places))
+            ax.grid(axis="y", lw=0.3)
+            ax.set_title(f"Table {table}{': ' + which if which else ''}" if not row else "")
+    n = int(both["n"].max()) if len(both) else 0
+    entries = {"printed": handle(printed, line=False), "measured": handle(measured, line=False)}
+    key(figure, entries, f"{INTERVALS} of {n} seeds")
+    return figure
+
+
+MARKS = {
+    ("neuron", 0): {"marker": ".", "color": "#56B4E9", "s": 10, "label": "neuron"},
+    ("neuron", 1): {"marker": "o", "color": "#D55E00", "s": 12, "label": "near a target at the last step"},
+    ("target", 0): {
+        "marker": "*", "color": "#000000", "s": 90, "edgecolors": "white", "label": "direction of the labels, $E[y\\phi]$",
+    },
+    ("opposite", 0): {"marker": "*", "color": "white", "s": 90, "edgecolors": "black", "label": "its opposite"},
+    ("positive", 0): {"marker": "^", "color": "#000000", "s": 30, "edgecolors": "white", "label": "centre of class $+1$"},
+    ("negative", 0): {"marker": "v", "color": "white", "s": 30, "edgecolors": "black", "label": "centre of class $-1$"},
+}  # fmt: skip
+
+
+def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12: embeddings of the neurons' cosines by step, one seed.
+
+    With structure above, and without below where there is such an arm.
+    """
+    (setting,) = settings_of(job)
+    pictures = tables["two_layer_pictures"]
+    pictures = pictures[pictures["setting"] == setting]
+    arms = [arm for arm in ("network", "network-plain", "network-no_structure") if arm in set(pictures["arm"])]
+    steps = sorted(pictures["step"].unique())
+    figure, axes = panels(len(arms), len(steps), 2.4 * len(arms) + 0.3, PAGE)
+    entries = {}
+    for line, arm in zip(axes, arms, strict=True):
+        for ax, step in zip(line, steps, strict=True):
+            at = pictures[(pictures["arm"] == arm) & (pictures["step"] == step)]
+            for kind, look in MARKS.items():
+                points = at[(at["kind"] == kind[0]) & (at["near"] == kind[1])]
+                if len(points):
+                    entries[look["label"]] = ax.scatter(points["x"], points["y"], linewidths=0.5, **look)
+            reach = 1.1 * at[["x", "y"]].abs().to_numpy().max()
+            ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+            ax.set_title(f"step {step}, {int((at['kind'] == 'neuron').sum())} neurons")
+        line[0].set_ylabel("no structure" if "no_structure" in arm else "structured")
+    letter(axes.flat)
+    key(figure, entries, "one seed")
+    return figure
+
+
+def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Test accuracy of sub-networks of step 2, trained alone, over the number of neurons kept (Proposition B.1)."""
+    names = {
+        "random": "random",
+        "kink": "random with a kink inside the counts",
+        "norm": "largest norm",
+        "effective_rate": r"largest $(E h^2)^2 / E h^4$",
+    }
+    looks = {"random": Look(GREY, "v", (0, (1, 1)))} | dict(zip(("kink", "norm", "effective_rate"), LOOKS, strict=False))
+    settings, rows = settings_of(job), tables["two_layer"]
+    part = rows[rows["arm"].str.match(r"ticket-\w+-\d+$") & (rows["quantity"] == "test_accuracy")]
+    part = part.assign(score=part["arm"].str.split("-").str[1], size=part["arm"].str.split("-").str[2].astype(int))
+    figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else PAGE / 2, sharey=True)
+    for ax, setting in zip(axes[0], settings, strict=True):
+        for i, score in enumerate(names):
+            at = estimates(part[(part["setting"] == setting) & (part["score"] == score)], "size", "value", SHARE)
+            marks(ax, at.index * (1 + 0.02 * (i - 1.5)), at, looks[score])
+        ax.set(xlabel="neurons kept", title=words(setting), ylim=(0.4, 1.03))
+    axes[0, 0].set_ylabel("test accuracy")
+    if len(settings) > 1:
+        letter(axes.flat)
+    entries = {name: handle(looks[score]) for score, name in names.items()}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
+    return figure
+
+
+def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Hinge losses beside the lower bounds of Theorem 2.2, for heads on random features, and of Corollary 2.3, for kernels."""
+    ((name, setting),) = settings_of(job).items()
+    problem, rows = setting.problem, tables["two_layer"]
+    rows = rows[(rows["setting"] == name) & (rows["step"] == setting.T)]
+    part = rows[rows["arm"].str.match(r"random_features(-\d+)?$")]
+    wide = part.pivot_table(index=["arm", "seed"], columns="quantity", values="value")[["hinge_loss", "head_norm"]].dropna()
+    count = wide.index.get_level_values("arm").str.extract(r"(\d+)$")[0].astype(float).fillna(setting.m).to_numpy()
+    x, loss = np.sqrt(count) * wide["head_norm"].to_numpy(), wide["hinge_loss"].to_numpy()
+    figure, axes = panels(1, 2, 3.0, PAGE)
+    left, right = axes[0]
+    looks = ordered(sorted(set(count)))
+    for N, look in looks.items():
+        left.plot(x[count == N], loss[count == N], **(look.line | {"ls": "none"}))
+    line = np.geomspace(1, 10 * x.max(initial=1), 200)
+    mean = theory.fixed_feature_bound_mean(1, line, problem.D, problem.k, problem.p_o)
+    stated = theory.fixed_feature_bound(1, line, problem.k, problem.p_o)
+    of_mean, of_theorem, of_corollary = Look("0"), Look("0", dash=(0, (4, 1.5))), Look("0", dash=(0, (1, 1)))
+    for bound, look in ((mean, of_mean), (stated, of_theorem)):
+        left.plot(line[bound > 0], bound[bound > 0], **look.line)
+    left.set(xscale="log", ylim=(0, None), xlabel=r"$\sqrt{N}\,B$: features $N$, norm $B$ of the head", ylabel="hinge loss")
+
+    scale = np.geomspace(1, 10 * 2**problem.k, 200)
+    bound = theory.kernel_bound(scale, problem.k, problem.p_o)
+    right.plot(scale, np.where(bound > 0, bound, np.nan), **of_corollary.line)
+    for value in rows[(rows["arm"] == "ntk") & (rows["quantity"] == "hinge_loss")]["value"]:
+        right.axhline(value, color=OF_ARM["ntk"].colour, ls=OF_ARM["ntk"].dash, lw=0.8, alpha=0.75)
+    # Where k = 3 there is no such bound, and nothing that would give the axis its limits.
+    right.set(xlim=(scale[0], scale[-1]), xscale="log", ylim=(0, None))
+    right.set(xlabel="$P$, the value of the polynomial in $d$ and $L$", ylabel="hinge loss")
+    letter(axes.flat)
+    entries = {f"$N$ = {N:g} random features": handle(look, line=False) for N, look in looks.items()}
+    entries |= {"lower bound, mean over $A$": handle(of_mean), "Theorem 2.2, some $A$": handle(of_theorem)}
+    entries |= {"Corollary 2.3, some $A$": handle(of_corollary), "NTK": handle(OF_ARM["ntk"].but(marker=""))}
+    key(figure, entries, f"each of {seeds_of(part)}", columns=3)
+    return figure
+
+
+def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Accuracy on the samples that a rare relevant pattern decides, and its relative weight, over its frequency."""
+    rows, settings = tables["two_layer"], settings_of(job)
+    frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
+    part = rows[rows["setting"].isin(settings)].assign(frequency=lambda table: table["setting"].map(frequency))
+    last = part[part["step"] == part["setting"].map({name: setting.T for name, setting in settings.items()})]
+    figure, axes = panels(1, 3, 2.9, PAGE)
+    arms = ("network", "network-weighted", "two_step", "two_step-weighted", "ntk", "random_features")
+    for ax, quantity, label in (
+        (axes[0, 0], "decisive_accuracy", "accuracy where the\nrare pattern decides"),
+        (axes[0, 1], "test_accuracy", "test accuracy"),
+    ):
+        of_quantity = last[last["quantity"] == quantity]
+        for i, arm in enumerate(arms):
+            at = estimates(of_quantity[of_quantity["arm"] == arm], "frequency", "value", SHARE)
+            marks(ax, at.index * (1 + 0.02 * (i - 2.5)), at, OF_ARM[arm])
+        ax.set(ylabel=label, xscale="log")
+    right = axes[0, 2]
+    weights = part[(part["quantity"] == "rare_ratio") & (part["arm"] == "network")]
+    early, late = LOOKS[3].but(marker="s"), LOOKS[0].but(marker="o", filled=False)
+    for look, at in ((early, weights[weights["step"] == 2]), (late, weights[weights["step"] > 2])):
+        found = estimates(at, "frequency", "value", ANYWHERE)
+        marks(right, found.index, found, look, line=False)
+    law = next(iter(settings.values())).problem
+    grid = np.geomspace(min(frequency.values()), 1, 40)
+    right.plot(grid, [theory.rare_pattern_ratio(law.k, law.p_o, share) for share in grid], color="0", ls=(0, (4, 1.5)))
+    right.set(ylabel="weight of the rare pattern\nover that of the others", xscale="log")
+    for ax in axes[0]:
+        ax.set_xlabel("frequency of the rare pattern\nover that of the others")
+        ax.set_xticks(sorted({*frequency.values(), 1.0}), labels=[f"{share:g}" for share in sorted({*frequency.values(), 1.0})])
+        ax.minorticks_off()
+    letter(axes.flat)
+    entries = {NAMES[arm]: handle(OF_ARM[arm]) for arm in arms if (last["arm"] == arm).any()}
+    entries |= {"c: network, step 2": handle(early, line=False), "c: at the end": handle(late, line=False)}
+    entries["c: closed form, step 2"] = handle(Look("0", dash=(0, (4, 1.5))))
+    key(figure, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)
+    return figure

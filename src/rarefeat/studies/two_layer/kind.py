@@ -1,0 +1,126 @@
+"""What the study of two-layer networks makes."""
+
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table
+from rarefeat.studies.two_layer.config import Emergence, Setting, TwoLayer, inherit
+
+PAPER = "shi_feature_learning"
+MEASURED = ("two_layer", "two_layer_pictures", "two_layer_summary", "two_layer_closed_forms")
+SEARCHED = ("two_layer_search", "two_layer_rates")
+GROUPS = ("emergence of features", "fixed features", "unbalanced classes", "rare patterns", "winning tickets")
+OVER_STEPS = {
+    "labels": ("parity", "interval"),
+    "dimension": ("dimension_100", "dimension_2000"),
+    "class_ratio": ("class_ratio_0.8", "class_ratio_0.9"),
+    "samples": ("samples_25000", "samples_10000"),
+}
+"""Settings that a figure shows beside each other, as the dissertation's do; any other has one of its own."""
+STAIRS = ("parity", "class_ratio_0.9", "samples_10000")
+SEE_OVER_STEPS = (
+    "Test accuracy over training steps with structured patterns, above, and with uniform ones, below; mean over"
+    " seeds with its 95 % interval, and for parities the best that a score with 1 and 3 sign changes reaches as"
+    " grey lines. See which methods leave the first of these lines, and whether any rises without structure."
+)
+SEE = {
+    "two_layer_staircase": (
+        "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are the best accuracies"
+        " of scores that change sign once or three times over the number of relevant patterns. See where runs"
+        " pause."
+    ),
+    "two_layer_printed": (
+        "Tables A.1 to A.5: each number as printed, an open diamond, and as measured, a dot with its 95 %"
+        " interval over seeds. See which diamonds lie outside."
+    ),
+    "two_layer_tickets": (
+        "Test accuracy of small parts of the network after step 2, trained alone, over the number of neurons"
+        " kept, by the score that chose them; 95 % intervals over seeds. See whether the norm, by which"
+        " magnitude pruning chooses, is a good score."
+    ),
+    "two_layer_rare_patterns": (
+        "One relevant pattern is rarer than the others: accuracy on the samples that it decides, on all"
+        " samples, and its weight in the network, over its frequency. See at which frequency it is no longer"
+        " learned, and whether class weights help."
+    ),
+}
+SEE_BOUNDS = (
+    "Left: hinge loss of heads on random features, a point for each seed, over what Theorem 2.2 bounds it by."
+    " Right: Corollary 2.3 over the value of its unnamed polynomial, beside the linearised network, whose kernel"
+    " is not shift-invariant: the corollary does not speak of it. See that no point on the left lies below the"
+    " line of the mean."
+)
+SEE_NEURONS = (
+    "The neurons of one seed, {setting}, before training and after the steps above the panels: a plane picture"
+    " of their cosines, with the direction of the labels as a star. See whether neurons gather at the star."
+)
+
+
+def made(section: TwoLayer) -> Made:
+    """Tables of all settings and of the search; figures by part of the appendix, and a picture of each setting's neurons."""
+    study = section.emergence
+    searched = {name: section.searched(name) for name in section.rate_search.settings}
+    rates = {name: section.settings[name].rates for name in section.rate_search.settings}
+    search = {"rate_search": section.rate_search, "searched": searched, "rates": rates}
+    tables = {
+        **{name: of("aggregate", "measure", name, "emergence", {"emergence": study}) for name in MEASURED},
+        **{name: of("rates", "search", name, "rate_search", search) for name in SEARCHED},
+    }
+    beside = ("two_layer_summary", "two_layer_closed_forms", "two_layer_rates")
+    pages = {"two_layer": Page("two-layer networks, printed beside measured", "studies.two_layer.summarise", beside)}
+    browsed = Browsed(
+        "Two-layer networks: every setting and arm over seeds, and the search for the rates", (beside[0], *SEARCHED)
+    )
+    return Made(tables, drawn(study), pages, {"two_layer_tables": browsed})
+
+
+def of(stage: str, through: str, name: str, study: str, parts: dict) -> Table:
+    """A table of one of the studies."""
+    package = "studies.two_layer"
+    return Table(f"{package}.tables:{name.upper()}", f"{package}.{stage}", parts, (f"{package}.{through}",), study=study)
+
+
+def drawn(study: Emergence) -> dict[str, Figure]:
+    """The figures of the settings that there are."""
+    found = {}
+
+    def add(name: str, function: str, see: str, settings: dict[str, Setting], table: str = "two_layer") -> None:
+        if settings:
+            found[name] = Figure((table,), see, function=function, parts={"settings": settings})
+
+    for name, settings in over_steps(study).items():
+        add(f"two_layer_accuracy_{name}", "accuracy_over_steps", SEE_OVER_STEPS, settings)
+    add("two_layer_staircase", "staircase", SEE["two_layer_staircase"], some(study, STAIRS))
+    found["two_layer_printed"] = Figure(("two_layer_summary",), SEE["two_layer_printed"], function="printed_beside_measured")
+    add("two_layer_tickets", "tickets", SEE["two_layer_tickets"], study.having("tickets", frequency=[]))
+    rare = {name: setting for name, setting in study.settings.items() if setting.problem.frequency}
+    add("two_layer_rare_patterns", "rare_patterns", SEE["two_layer_rare_patterns"], rare)
+    for name, setting in study.having("fixed_features").items():
+        add(f"two_layer_lower_bounds_{name}", "lower_bounds", SEE_BOUNDS, {name: setting})
+    for name, setting in study.having("neurons").items():
+        see = SEE_NEURONS.format(setting=name.replace("_", " "))
+        add(f"two_layer_neurons_{name}", "neurons", see, {name: setting}, "two_layer_pictures")
+    return found
+
+
+def some(study: Emergence, names: tuple[str, ...]) -> dict[str, Setting]:
+    """Those of some settings that there are."""
+    return {name: study.settings[name] for name in names if name in study.settings}
+
+
+def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
+    """Settings whose accuracy over steps is shown, figure by figure: all but those of the rare patterns and the pictures."""
+    grouped = {name for names in OVER_STEPS.values() for name in names}
+    shown = {
+        name: setting
+        for name, setting in study.settings.items()
+        if not setting.problem.frequency and setting.problem.labels not in ("codes", "hypercube")
+    }
+    groups = {group: {name: shown[name] for name in names if name in shown} for group, names in OVER_STEPS.items()}
+    return groups | {name: {name: setting} for name, setting in shown.items() if name not in grouped}
+
+
+def claimed(section: TwoLayer) -> Claimed:
+    """What chapters 2 and 3 state."""
+    return Claimed(PAPER, GROUPS, ("two_layer",), {"emergence": section.emergence})
+
+
+# By default once its full run has been made.
+KIND = Kind("two_layer", "Two-layer networks", TwoLayer, made, TwoLayer.studies, inherit, claimed, by_default=False)

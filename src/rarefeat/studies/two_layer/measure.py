@@ -1,0 +1,88 @@
+"""One setting and block of seeds: every arm trained and measured, and the picture of the first seed's neurons."""
+
+from typing import NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.studies.two_layer import metrics, replica
+from rarefeat.studies.two_layer.config import Setting
+from rarefeat.studies.two_layer.data import Law
+
+NUMBERS = ["setting", "seed", "arm", "step", "quantity", "value"]
+PICTURES = ["setting", "arm", "step", "point", "kind", "near", "x", "y"]
+
+
+def draws(name: str) -> str:
+    """The first part of the key of a setting's draws."""
+    return f"two_layer/{name}"
+
+
+class Block(NamedTuple):
+    """The tables of some seeds of a setting."""
+
+    numbers: pd.DataFrame
+    """Columns NUMBERS: curves (`curve`, test accuracy at a step) and what is measured at steps 0, 1, 2 and T."""
+    pictures: pd.DataFrame
+    """Columns PICTURES, of the seed that is pictured if it is among them."""
+
+
+def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> Block:
+    """Every arm of a setting for some seeds, one after the other: a seed's numbers do not depend on the others."""
+    numbers, pictures = [], []
+    for seed in progress(seeds, len(seeds), name):
+        outcome = replica.run(setting, draws(name), seed)
+        numbers.append(pd.DataFrame(outcome.rows).assign(setting=name, seed=seed))
+        if seed == pictured:
+            pictures += _pictures(setting, name, seed, outcome)
+    found = pd.concat(pictures, ignore_index=True) if pictures else NO_PICTURE
+    return Block(pd.concat(numbers, ignore_index=True)[NUMBERS], found[PICTURES])
+
+
+NO_PICTURE = pd.DataFrame(
+    {
+        name: pd.Series(dtype=kind)
+        for name, kind in zip(PICTURES, ["str", "str", *["int64"] * 2, "str", "int64", *["float64"] * 2], strict=True)
+    }
+)
+
+
+def _pictures(setting: Setting, name: str, seed: int, outcome: replica.Outcome) -> list[pd.DataFrame]:
+    found = []
+    for arm in dict.fromkeys(arm for arm, _ in outcome.neurons):
+        law = Law(setting.problem, draws(name), seed, structure="no_structure" not in arm)
+        states = {step: neurons for (label, step), neurons in outcome.neurons.items() if label == arm}
+        found.append(metrics.picture(states, *_targets(law)).assign(setting=name, arm=arm))
+    return found
+
+
+def _targets(law: Law) -> tuple[Tensor, list[str]]:
+    """What the pictures show beside the neurons: corners with their class, or the labels' direction and its opposite."""
+    centres = replica.centres(law)
+    if law.problem.labels == "hypercube":
+        return centres, ["positive" if sign > 0 else "negative" for sign in centres[:, law.relevant].prod(1)]
+    return torch.cat([centres, -centres]), ["target", "opposite"]
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--numbers", required=True, help="Parquet file to write: the numbers of every arm")
+    parser.add_argument("--pictures", required=True, help="Parquet file to write: the pictures, without rows in most blocks")
+    args = parser.parse_args()
+    # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
+    torch.set_num_threads(1)
+    job: Job = args.job
+    found = measure(job.cell["setting"], job.part("setting", Setting), job.seed_list, job.part("pictured", int))
+    for path, table in zip((args.numbers, args.pictures), found, strict=True):
+        write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: job.text})
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,168 @@
+"""What is measured on a trained network: accuracies, cosines to the relevant patterns, rare patterns, sub-networks."""
+
+import math
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rarefeat.studies.two_layer import theory
+from rarefeat.studies.two_layer.config import Problem
+from rarefeat.studies.two_layer.data import Sample, labels_of
+from rarefeat.studies.two_layer.reduced import Neurons, frozen_features
+
+Score = Literal["random", "kink", "norm", "effective_rate"]
+SCORES: tuple[Score, ...] = ("random", "kink", "norm", "effective_rate")
+RANDOM_SCORES: tuple[Score, ...] = ("random", "kink")
+"""Those that leave something to chance."""
+NEAR = 0.95
+"""Cosine to a target from which on the pictures mark a neuron."""
+
+
+def accuracy(g: Tensor, y: Tensor) -> float:
+    """Share of samples with the right sign; g = 0 says class -1."""
+    return float(((g > 0) == (y > 0)).double().mean())
+
+
+def cosines(neurons: Neurons, relevant: Tensor) -> Tensor:
+    """cos(w_i, sum_{j in A} M_j), (N,); NaN where w_i = 0."""
+    norm = neurons.norm()
+    return torch.where(norm > 0, neurons.w[:, relevant].sum(1) / (math.sqrt(len(relevant)) * norm), torch.nan)
+
+
+def largest_cosine(neurons: Neurons, relevant: Tensor) -> float:
+    """max_i cos(w_i, sum_{j in A} M_j) over neurons with w_i != 0 (A.7.1); NaN if there is none."""
+    found = cosines(neurons, relevant)
+    found = found[found.isfinite()]
+    return float(found.max()) if len(found) else math.nan
+
+
+def similarities(neurons: Neurons, targets: Tensor) -> Tensor:
+    """Cosines among the neurons with w_i != 0 and some targets (r, D) in the dictionary's span: -> (N' + r, N' + r)."""
+    live = neurons.at(neurons.norm() > 0)
+    rows = torch.cat([torch.cat([live.w, live.outside], 1), torch.nn.functional.pad(targets, (0, live.outside.shape[1]))])
+    rows = torch.nn.functional.normalize(rows.double(), dim=1)
+    return (rows @ rows.T).clamp(-1, 1)
+
+
+def embedding(cosines: Tensor) -> Tensor:
+    """Multidimensional scaling of a cosine matrix to the plane, (N, N) -> (N, 2): classical, of squared distances 2 - 2 cos.
+
+    Classical scaling is unique up to reflections, which are fixed by the last target lying to the right and above.
+    """
+    squared = 2 - 2 * cosines.double()
+    centred = squared - squared.mean(0) - squared.mean(1, keepdim=True) + squared.mean()
+    values, vectors = torch.linalg.eigh(-centred / 2)
+    plane = vectors[:, [-1, -2]] * values[[-1, -2]].clamp(min=0).sqrt()
+    return plane * torch.where(plane[-1] < 0, -1.0, 1.0)
+
+
+def picture(states: dict[int, Neurons], targets: Tensor, kinds: list[str]) -> pd.DataFrame:
+    """The plane picture of the neurons at some steps: a row per neuron and target, columns step, point, kind, near, x, y.
+
+    `targets` (r, D), of the kinds `kinds`. `near` marks, at every step, the neurons whose cosine to a target is above NEAR at
+    the last one.
+    """
+    last = states[max(states)]
+    size = last.norm()
+    unit = last.w / size.clamp(min=1e-30)[:, None]
+    near = (unit @ torch.nn.functional.normalize(targets, dim=1).T).amax(1) > NEAR
+    parts = []
+    for step, neurons in sorted(states.items()):
+        plane = embedding(similarities(neurons, targets))
+        live = neurons.norm() > 0
+        part = pd.DataFrame({"x": plane[:, 0], "y": plane[:, 1]})
+        part["kind"] = ["neuron"] * int(live.sum()) + kinds
+        part["near"] = [*near[live].int().tolist(), *[0] * len(kinds)]
+        parts.append(part.assign(step=step, point=range(len(part))))
+    return pd.concat(parts, ignore_index=True)[["step", "point", "kind", "near", "x", "y"]]
+
+
+def live_share(neurons: Neurons, x: Tensor) -> float:
+    """Share of neurons whose output is not the same for all of these inputs (n, D)."""
+    h = frozen_features(neurons, x)
+    return float((h.amax(0) > h.amin(0)).double().mean())
+
+
+def rare_ratio(neurons: Neurons, relevant: Tensor, frequency: list[float]) -> float:
+    """Mean over neurons of the rarest relevant pattern's weight over that of the most frequent ones, a least-squares slope.
+
+    sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean over the most frequent patterns; NaN if they have no weight.
+    """
+    often = torch.tensor(frequency)
+    rarest = neurons.w[:, relevant[often.argmin()]].double()
+    common = neurons.w[:, relevant[often == often.max()]].double().mean(1)
+    size = common.square().sum()
+    return float((rarest * common).sum() / size) if size > 0 else math.nan
+
+
+def decisive(sample: Sample, problem: Problem, relevant: Tensor) -> Tensor:
+    """Which samples hold the rarest relevant pattern and would change class without it, (n,) bool."""
+    rarest = relevant[torch.tensor(problem.frequency).argmin()]
+    without = sample.patterns.clone()
+    without[:, rarest] = 0
+    return (sample.patterns[:, rarest] > 0) & (labels_of(without[:, relevant], problem) != sample.labels)
+
+
+def kinks(neurons: Neurons, x: Tensor, count: Tensor) -> Tensor:
+    """The pattern count at which each neuron's pre-activation crosses 0, from its least-squares line in the count, (N,).
+
+    x (n, D), count (n,). NaN where the line is flat.
+    """
+    slope, at_0 = lines(neurons, x, count)
+    return torch.where(slope != 0, -at_0 / slope, torch.nan)
+
+
+def lines(neurons: Neurons, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Slope and value at 0 of each neuron's pre-activation as a least-squares line in the pattern count, (N,) each.
+
+    x (n, D), count (n,).
+    """
+    centred = count - count.mean()
+    z = x @ neurons.w.T + neurons.b
+    slope = centred @ z / centred.square().sum()
+    return slope, z.mean(0) - slope * count.mean()
+
+
+def head_kernel(neurons: Neurons, x: Tensor, count: Tensor, problem: Problem) -> list[float]:
+    """Eigenvalues of the head's kernel on the counts 0 ... k of a parity, largest first (theory.count_kernel).
+
+    They set the pace at which plain gradient descent on the head learns the stairs.
+    """
+    slope, at_0 = (part.double().numpy() for part in lines(neurons, x, count))
+    probability, _ = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
+    return theory.count_kernel(slope, at_0, np.arange(problem.k + 1), probability).tolist()
+
+
+def ticket(neurons: Neurons, score: Score, size: int, x: Tensor, count: Tensor, k: int, random: torch.Generator) -> Tensor:
+    """Indices of `size` neurons of the step-2 network that one score keeps, (size,).
+
+    random: any. kink: at random among those that switch on between 0 and k relevant patterns, then any. norm: the largest
+    ||w_i||. effective_rate: the largest (E h^2)^2 / E h^4 of the output h, the neurons that answer to many samples rather than
+    to few; 0 for those that answer to none.
+    """
+    order = torch.randperm(len(neurons.b), generator=random)
+    if score == "random":
+        return order[:size]
+    if score == "norm":
+        return neurons.norm().argsort(descending=True, stable=True)[:size]
+    if score == "effective_rate":
+        h = frozen_features(neurons, x).double()
+        fourth = h.pow(4).mean(0)
+        rate = torch.where(fourth > 0, h.square().mean(0).square() / fourth.clamp(min=1e-300), 0.0)
+        return rate.argsort(descending=True, stable=True)[:size]
+    crossing = kinks(neurons, x, count)[order]
+    inside = (crossing > 0) & (crossing < k)
+    return torch.cat([order[inside], order[~inside]])[:size]
+
+
+def coverage(neurons: Neurons, centres: Tensor) -> Tensor:
+    """Largest cosine of a neuron to each centre (r, D), over neurons with w_i != 0: -> (r,)."""
+    norm = neurons.norm()
+    live = norm > 0
+    if not live.any():
+        return torch.full((len(centres),), torch.nan)
+    unit = torch.nn.functional.normalize(centres, dim=1)
+    return (neurons.w[live] / norm[live, None] @ unit.T).amax(0)

@@ -1,0 +1,71 @@
+"""What every candidate of the step sizes that the dissertation leaves open comes to, on draws that no table uses."""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+
+import pandas as pd
+import pyarrow as pa
+import torch
+
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.studies.two_layer import replica
+from rarefeat.studies.two_layer.config import Arm, Rates, Setting
+
+DRAWS = "two_layer_rates"
+"""The first part of the key of these draws: own dictionaries, networks and samples."""
+LEARNERS = {
+    "network": (Arm(method="network"), ("network_head", "network_first")),
+    "ntk": (Arm(method="ntk"), ("ntk",)),
+    "heads": (Arm(method="two_step"), ("head",)),
+}
+"""Each learner with the rates that concern it."""
+
+
+def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> Iterator[Setting]:
+    """The setting with one arm, for every combination of the rates that concern it."""
+    arm, keys = LEARNERS[learner]
+    for values in itertools.product(*(grid[key] for key in keys)):
+        rates = Rates(**setting.rates.model_dump() | dict(zip(keys, values, strict=True)))
+        alone = {"rates": rates, "arms": [arm], "tickets": None, "fixed_features": [], "neurons": []}
+        yield setting.model_copy(update=alone)
+
+
+def measure(setting: Setting, name: str, grid: dict[str, list[float]], seeds: Iterable[int]) -> pd.DataFrame:
+    """Accuracies of every candidate, by learner and seed.
+
+    On its training sample and on a held-out one of the same study at the end, and on the latter on average over the steps.
+    """
+    rows = []
+    tried = [(learner, candidate) for learner in LEARNERS for candidate in candidates(setting, learner, grid)]
+    for learner, candidate in progress(tried, len(tried), f"rates of {name}"):
+        rates = {key: getattr(candidate.rates, key) for key in LEARNERS[learner][1]}
+        for seed in seeds:
+            outcome = replica.run(candidate, f"{DRAWS}/{name}", seed).rows
+            found = {row.quantity: row.value for row in outcome}
+            curve = [row.value for row in outcome if row.quantity == "curve"]
+            rows.append(
+                {"setting": name, "learner": learner, "seed": seed, **dict.fromkeys(grid, math.nan), **rates}
+                | {"train_accuracy": found["train_accuracy"], "held_out_accuracy": found["test_accuracy"]}
+                | {"held_out_over_steps": sum(curve) / len(curve)}
+            )
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--output", required=True, help="Parquet file to write: a row per candidate and seed")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    job: Job = args.job
+    grid = job.part("candidates", dict[str, list[float]])
+    found = measure(job.part("setting", Setting), job.cell["setting"], grid, job.seed_list)
+    write_table(args.output, pa.Table.from_pandas(found, preserve_index=False), {KEY: job.text})
+
+
+if __name__ == "__main__":
+    run(main)

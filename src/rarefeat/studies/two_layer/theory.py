@@ -1,0 +1,164 @@
+"""Closed forms that the measurements are held against; their derivations are in docs/method/two_layer.md."""
+
+import math
+from math import comb
+
+import numpy as np
+from scipy import integrate, optimize, special, stats
+
+
+def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """The law of the number of relevant patterns under D^mix (A.5), and the class of each number under parity labels.
+
+    Returns Pr[count = c] with the share `negatives` of class -1, and y(c): (k + 1,) each, k odd.
+    """
+    counts = np.arange(k + 1)
+    probability = p_o * special.comb(k, counts) / 2**k
+    probability[[0, k]] += (1 - p_o) / 2
+    labels = np.where(counts % 2 == 1, 1, -1)
+    share = np.where(labels > 0, 1 - negatives, negatives)
+    # Both classes have probability 1/2 under D^mix: k is odd.
+    return probability * 2 * share, labels
+
+
+def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
+    """Best accuracy of a score of the count that changes sign at most `changes` times.
+
+    By dynamic programming over the counts: best[s][sign] is the mass classified rightly so far with s changes.
+    """
+    best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
+    for p, y in zip(probability, labels, strict=True):
+        best = {
+            sign: [
+                max(best[sign][s], best[-sign][s - 1] if s else -math.inf) + (p if y == sign else 0.0)
+                for s in range(changes + 1)
+            ]
+            for sign in (-1, 1)
+        }
+    return max(max(row) for row in best.values())
+
+
+def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
+    """cos(w_i^(1), sum_{j in A} M_j) of a neuron that a share beta of the samples switches on.
+
+    [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 the form [1 + (D - k) / (4 n k beta gamma^2)]^{-1/2}:
+    signal beta gamma / sigma~ on each of k patterns against the sampling error of D - k that are independent of y. beta = 1
+    gives step 2, where the live neurons are on for every sample. What the population itself puts on patterns outside A
+    (eps_e of Lemma 2.6) is left out.
+    """
+    return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
+
+
+def switched_on(b: np.ndarray, sigma_w: float) -> np.ndarray:
+    """beta of a neuron with bias b: Pr[0 < z < 1] for z ~ N(b, sigma_w^2), since E||x||^2 = 1."""
+    return special.ndtr((1 - b) / sigma_w) - special.ndtr(-b / sigma_w)
+
+
+def initial_cosine(d: int, m: int) -> float:
+    """E of the largest cosine of m isotropic vectors in R^d to a fixed one: about E max of m normals / sqrt(d).
+
+    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2). The mean of the largest is the integral of 1 - F^m.
+    """
+    half = (d - 1) / 2
+    value, _ = integrate.quad(
+        lambda c: 1 - special.betainc(half, half, (1 + c) / 2) ** m, -1, 1, points=[0, 3 / d**0.5], limit=400
+    )
+    return value - 1
+
+
+def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
+    """E of the largest cosine after step 1 of 2m neurons whose initial weights are not fully erased.
+
+    w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A} M_j, u_i ~ N(0, I_d) and r = `residue`, the
+    surviving weight's deviation in units of the signal's. The tangent of the angle to v's complement is
+    (a_i + r g_i) / (r chi_{d-1}) = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i) with one
+    u_i the better one counts, which is |a_i| where r is small against 1: so the largest of m folded values.
+    """
+    grow = math.sqrt(1 + residue**2) / residue
+    half = (d - 1) / 2
+
+    def survival(cosine: float) -> float:
+        """1 - F^m at the isotropic cosine c0 whose grown tangent has this cosine."""
+        tangent = cosine / math.sqrt(1 - cosine**2) / grow
+        isotropic = tangent / math.sqrt(1 + tangent**2)
+        folded = 2 * special.betainc(half, half, (1 + isotropic) / 2) - 1
+        return 1 - folded**m
+
+    value, _ = integrate.quad(survival, 0, 1 - 1e-12, limit=400)
+    return value
+
+
+def residue_of(cosine: float, d: int, m: int) -> float:
+    """The residue that explains a One Step cosine at this d and m: the inverse of `one_step_residue_cosine`."""
+    return math.exp(
+        optimize.brentq(lambda log: one_step_residue_cosine(d, m, math.exp(log)) - cosine, math.log(1e-4), math.log(50))
+    )
+
+
+def interval_majority(k: int, p_A: float, interval: tuple[int, int]) -> float:
+    """Pr[y = +1] of the interval labels: the accuracy of the constant +1; that of the constant -1 is the rest."""
+    law = stats.binom(k, p_A)
+    return float(law.cdf(interval[1]) - law.cdf(interval[0] - 1))
+
+
+def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
+    """cov(y, phi~_r) / cov(y, phi~_j) of one rare relevant pattern against a full one, majority labels over odd k.
+
+    Step 2 makes every live neuron proportional to E[y phi~] - E[y] E[phi~], so that this is the ratio of the weights. The rare
+    pattern keeps a share `frequency` of its occurrences under D^mix, the others all of theirs.
+    """
+    often, rare = _covariances(k, p_o, frequency)
+    return rare / often
+
+
+def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
+    """Sums over the law: (others' count c of k - 1, a given other, the rare one)."""
+    moments = {"y": 0.0, "often": 0.0, "rare": 0.0, "y often": 0.0, "y rare": 0.0}
+    for c in range(k):
+        uniform = p_o * comb(k - 1, c) / 2 ** (k - 1)
+        joint = {1: uniform / 2, 0: uniform / 2}
+        joint[1] += (1 - p_o) / 2 if c == k - 1 else 0.0
+        joint[0] += (1 - p_o) / 2 if c == 0 else 0.0
+        # Thinning moves a share of the occurrences to absence.
+        kept = {1: joint[1] * frequency, 0: joint[0] + joint[1] * (1 - frequency)}
+        for r, p in kept.items():
+            y = 1 if c + r > k / 2 else -1
+            often = c / (k - 1)
+            for name, value in (("y", y), ("often", often), ("rare", r), ("y often", y * often), ("y rare", y * r)):
+                moments[name] += p * value
+    return moments["y often"] - moments["y"] * moments["often"], moments["y rare"] - moments["y"] * moments["rare"]
+
+
+def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
+    """Theorem 2.2 with B outside the root: hinge loss >= p_o (1 - sqrt(2 N) B / 2^k) for some A, features in [-1, 1]."""
+    return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
+
+
+def fixed_feature_bound_printed(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
+    """Theorem 2.2 as printed, p_o (1 - sqrt(2 N B) / 2^k)."""
+    return p_o * (1 - np.sqrt(2 * np.asarray(N) * B) / 2**k)
+
+
+def fixed_feature_bound_mean(N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float) -> np.ndarray:
+    """The same argument without rounding: the mean over all A of size k is >= p_o (1 - B sqrt(N / C(D, k))).
+
+    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's inequality.
+    """
+    return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
+
+
+def kernel_bound(scale: np.ndarray, k: int, p_o: float) -> np.ndarray:
+    """The shape of Corollary 2.3, p_o (1 - P / 2^k) - 1 / P, over the value P of its unnamed polynomial poly(d, L)."""
+    scale = np.asarray(scale, dtype=float)
+    return p_o * (1 - scale / 2**k) - 1 / scale
+
+
+def count_kernel(neurons_slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    """Eigenvalues, largest first and adding up to 1, of the head's kernel on the counts.
+
+    Features are sigma(slope_i c + b_i) of N neurons, (N,) each, weighed by the law of the count: what sets the pace of plain
+    gradient descent on the head.
+    """
+    h = np.clip(np.outer(counts, neurons_slope) + b, 0, 1) * np.sqrt(probability)[:, None]
+    values = np.linalg.eigvalsh(h @ h.T)[::-1]
+    return values / values.sum()

@@ -1,0 +1,163 @@
+"""Closed forms against enumeration and Monte Carlo."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rarefeat.studies.two_layer import reduced, theory
+from rarefeat.studies.two_layer.config import Problem
+from rarefeat.studies.two_layer.data import Law, correlation, normalisation
+from rarefeat.studies.two_layer.metrics import cosines, largest_cosine, rare_ratio
+
+
+def brute_force(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
+    signs = np.array(list(itertools.product([-1, 1], repeat=len(labels))))
+    few = (np.diff(signs, axis=1) != 0).sum(1) <= changes
+    return float(((signs[few] == labels) @ probability).max())
+
+
+def test_the_staircase_of_the_parity_of_five():
+    probability, labels = theory.parity_counts(5, 0.5)
+    assert probability.sum() == pytest.approx(1)
+    assert [theory.staircase(probability, labels, s) for s in (0, 1, 3, 5)] == pytest.approx([1 / 2, 27 / 32, 59 / 64, 1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([1, 3, 5, 7]), st.floats(0.05, 0.5), st.floats(0.05, 0.95), st.integers(0, 7))
+def test_the_staircase_is_the_best_of_all_sign_patterns(k: int, p_o: float, negatives: float, changes: int):
+    probability, labels = theory.parity_counts(k, p_o, negatives)
+    assert theory.staircase(probability, labels, changes) == pytest.approx(brute_force(probability, labels, changes))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=9), st.data())
+def test_stairs_rise_to_one(weights: list[float], data):
+    labels = np.array(data.draw(st.lists(st.sampled_from([-1, 1]), min_size=len(weights), max_size=len(weights))))
+    probability = np.array(weights) / sum(weights)
+    stairs = [theory.staircase(probability, labels, s) for s in range(len(weights))]
+    assert all(low <= high + 1e-12 for low, high in itertools.pairwise(stairs))
+    assert stairs[-1] == pytest.approx(1)
+
+
+def test_the_law_of_the_counts_is_that_of_the_samples():
+    law = Law(Problem(labels="parity", d=20, D=20, k=5, p_o=0.3, negatives=0.7), "test", 0)
+    sample = law.draw(40000, "train")
+    probability, labels = theory.parity_counts(5, 0.3, 0.7)
+    counts = sample.patterns[:, law.relevant].sum(1).long()
+    found = torch.bincount(counts, minlength=6).double() / len(counts)
+    assert np.abs(found.numpy() - probability).max() < 0.01
+    assert torch.equal(sample.labels, torch.from_numpy(labels)[counts].float())
+
+
+@pytest.mark.parametrize("d", [20, 100, 500])
+def test_the_initial_cosine(d: int):
+    m, draws = 60, 400
+    w = torch.randn(draws, m, d, generator=torch.Generator().manual_seed(0))
+    found = (w[..., 0] / w.norm(dim=2)).amax(1)
+    error = float(found.std()) / math.sqrt(draws)
+    assert float(found.mean()) == pytest.approx(theory.initial_cosine(d, m), abs=4 * error)
+
+
+@pytest.mark.parametrize(("d", "residue"), [(50, 0.1), (300, 0.1), (300, 0.3)])
+def test_the_cosine_with_a_residue(d: int, residue: float):
+    m, draws = 40, 300
+    random = torch.Generator().manual_seed(0)
+    a, u = torch.randn(draws, m, generator=random), residue * torch.randn(draws, m, d, generator=random)
+    best = []
+    for sign in (1, -1):
+        w = u.clone()
+        w[..., 0] += sign * a
+        best.append((w[..., 0] / w.norm(dim=2)).amax(1))
+    found = torch.maximum(*best)
+    error = float(found.std()) / math.sqrt(draws)
+    # Folding takes the better of a pair by |a| alone: right to second order in the residue.
+    assert float(found.mean()) == pytest.approx(theory.one_step_residue_cosine(d, m, residue), abs=4 * error + 0.5 * residue**2)
+    assert theory.residue_of(theory.one_step_residue_cosine(d, m, residue), d, m) == pytest.approx(residue, rel=1e-4)
+
+
+def two_steps(problem: Problem, n: int, m: int, seed: int = 0):
+    law = Law(problem, "test", seed)
+    sample = law.draw(n, "train")
+    normalised = normalisation(sample.patterns)
+    gamma = correlation(sample, law.relevant)
+    sigma_a = normalised.sigma**2 / (gamma * problem.k**2)
+    random = torch.Generator().manual_seed(seed)
+    neurons = reduced.initial(m, problem.d, problem.D, problem.k, sigma_a, random)
+    passed = [neurons]
+    for step in reduced.erasing_steps(problem.k, m, gamma, normalised.sigma, noise=False):
+        by = reduced.gradient(passed[-1], normalised(sample.patterns), sample.labels)
+        passed.append(reduced.descend(passed[-1], by, step))
+    return law, passed, gamma
+
+
+def test_the_step_one_cosine():
+    problem = Problem(labels="parity", d=100, D=100, k=5, negatives=0.5)
+    law, passed, gamma = two_steps(problem, n=8000, m=100)
+    assert gamma == pytest.approx(0.25, abs=0.02)
+    beta = theory.switched_on(passed[0].b.numpy(), 1 / 5)
+    tangent = np.array([theory.step_one_cosine(8000, 100, 5, 0.25, share) for share in beta])
+    found = cosines(passed[1], law.relevant).abs().numpy()
+    # Neurons share the sample, so that the mean over them keeps its error: chi^2 of 95 directions, some 15 % of the tangent.
+    assert 1 - np.median(found) == pytest.approx(1 - np.median(tangent), rel=0.4)
+    assert float(cosines(passed[2], law.relevant).abs().nanmedian()) == pytest.approx(
+        theory.step_one_cosine(8000, 100, 5, 0.25, 1.0), abs=0.3 * (1 - theory.step_one_cosine(8000, 100, 5, 0.25, 1.0))
+    )
+    assert largest_cosine(passed[2], law.relevant) > largest_cosine(passed[0], law.relevant)
+
+
+@pytest.mark.parametrize("frequency", [0.2, 0.5])
+def test_the_rare_pattern_after_two_steps(frequency: float):
+    problem = Problem(labels="majority", d=30, D=30, k=5, frequency=[1, 1, frequency, 1, 1])
+    law, passed, _ = two_steps(problem, n=40000, m=40)
+    expected = theory.rare_pattern_ratio(5, 0.5, frequency)
+    assert rare_ratio(passed[2], law.relevant, problem.frequency) == pytest.approx(expected, abs=0.03)
+    assert theory.rare_pattern_ratio(5, 0.5, 1.0) == pytest.approx(1)
+
+
+def test_the_interval_is_a_threshold():
+    probability = theory.interval_majority(30, 2 / 3, (20, 30))
+    assert 1 - probability == pytest.approx(0.415, abs=1e-3)
+    law = Law(Problem(labels="interval", d=40, D=40, k=30, p_A=2 / 3, interval=[20, 30]), "test", 0)
+    assert float((law.draw(20000, "train").labels > 0).float().mean()) == pytest.approx(probability, abs=0.015)
+
+
+def test_the_lower_bounds():
+    N, B = np.array([10.0, 1000.0]), np.array([1.0, 4.0])
+    assert theory.fixed_feature_bound(N, B, 5, 0.5) == pytest.approx(0.5 * (1 - np.sqrt(2 * N) * B / 32))
+    assert (theory.fixed_feature_bound_mean(N, B, 100, 5, 0.5) >= theory.fixed_feature_bound(N, B, 5, 0.5)).all()
+    assert theory.kernel_bound(np.array([8.0]), 5, 0.5) == pytest.approx(0.5 * 0.75 - 1 / 8)
+
+
+def test_the_mean_bound_holds_for_all_parities_of_a_small_cube():
+    """Every A of a cube of 2^6 corners: the mean of the best hinge losses is above the bound, near it for parities."""
+    D, k, B, N = 6, 3, 0.4, 5
+    z = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=D)))
+    subsets = list(itertools.combinations(range(D), k))
+    parities = torch.stack([z[:, list(A)].prod(1) for A in subsets])
+    psi = parities[:N].T
+    losses = []
+    for y in parities:
+        w = torch.zeros(N, requires_grad=True)
+        optimiser = torch.optim.SGD([w], lr=0.05)
+        for _ in range(200):
+            optimiser.zero_grad()
+            (1 - y * (psi @ w)).clamp(min=0).mean().backward()
+            optimiser.step()
+            with torch.no_grad():
+                w *= min(1.0, B / max(float(w.norm()), 1e-12))
+        losses.append(float((1 - y * (psi @ w.detach())).clamp(min=0).mean()))
+    bound = float(theory.fixed_feature_bound_mean(np.array(N), np.array(B), D, k, 1.0))
+    assert bound <= np.mean(losses) <= 1
+    assert np.mean(losses) == pytest.approx(1 - B * N / len(subsets), abs=0.01)
+
+
+def test_the_kernel_of_the_head_on_the_counts():
+    values = theory.count_kernel(np.full(3, 0.1), np.array([0.0, -0.2, -0.4]), np.arange(6), np.full(6, 1 / 6))
+    assert values.sum() == pytest.approx(1)
+    assert (values[3:] < 1e-12).all()  # three features span three directions
+    assert (values[:3] > 0).all()
