@@ -1,0 +1,1 @@
+"""Labels coarse and fine: what a network learns of the features that few samples have (Hong et al.)."""

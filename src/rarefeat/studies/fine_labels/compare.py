@@ -1,0 +1,81 @@
+"""Both simulators from the same initial weights on the same samples: errors and invariances, and how far they differ."""
+
+import pyarrow as pa
+import torch
+
+from rarefeat.core.randomness import generator
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.studies.fine_labels import direct, metrics, scalar
+from rarefeat.studies.fine_labels.config import Detectors, Hierarchy, Labels, Learner
+from rarefeat.studies.fine_labels.data import DRAWS, Generators, batches, inputs, own_features, streams, superclasses
+from rarefeat.studies.fine_labels.measure import SAMPLES
+
+EVALUATED = 200
+"""Samples at a time in the direct simulator."""
+
+
+def compare(
+    data: Hierarchy, learner: Learner, detectors: Detectors, labels: Labels, seed: int, tests: int, draws: str = DRAWS
+) -> dict[str, float]:
+    """The metrics of one replica. A difference is direct less scalar; of displacements, decrements and loss, of logarithms."""
+    k, G = data.k, labels.classes(data.k, learner.N)
+    superclass, own = superclasses(labels, k, learner.N), own_features(labels, k, learner.N)
+
+    def stream() -> list[Generators]:
+        return [streams(purpose, [seed], draws) for purpose in ("batches", f"labels {labels.label}")]
+
+    initial = direct.initialise(G, data.d, detectors, learner.sigma_0, generator(draws, seed, f"weights {labels.label}"))
+    noise = streams("patch noise", [seed], draws)
+    noisy = (
+        (inputs(data, patches, noise)[0], classes[0], patches.amplitude[0] == 0)
+        for patches, classes in batches(data, labels, learner.N, detectors.T, *stream())
+    )
+    trained, seen = direct.train(initial, data, learner, noisy)
+    able, found = direct.able(initial, data), direct.summary(initial, trained, data)
+    fresh = batches(data, labels, learner.N, detectors.T, *stream())
+    state, history = scalar.train(direct.summary(initial, initial, data), data, learner, fresh, [detectors.T - 1])
+    values = {
+        "on_noise": float(seen.on_noise.sum()),
+        "moved_outside": float((trained.weights != initial.weights).any(-1)[~able].sum()),
+        "off_diagonal_growth": metrics.off_diagonal_growth(found, own).item() / found.threshold,
+        "loss_difference": (seen.loss[-1].double() / history.loss[-1, 0]).log().item(),
+    }
+    answering = trained.part(able)
+    for kind, part in SAMPLES.items():
+        samples = part(data, tests, streams(f"{kind} tests", [seed], draws))
+        x = inputs(data, samples, streams(f"{kind} test noise", [seed], draws))[0]
+        F = torch.cat([direct.scores(answering, direct.answers(answering, some)) for some in x.split(EVALUATED)])[None]
+        both = F.double(), scalar.scores(state, samples)
+        error, scalar_error = (metrics.superclass_error(scores, superclass, k).item() for scores in both)
+        values |= {f"{kind}_error": error, f"{kind}_error_difference": error - scalar_error}
+    for name in ("displacement", "decrement"):
+        ends = (metrics.on_diagonal(getattr(end, name), own) for end in (found, state))
+        for where, a, b in zip(("common", "subclass"), *ends, strict=True):
+            values[f"{where}_{name}_difference"] = (a.mean() / b.mean()).log().item()
+    return values
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--output", required=True, help="Parquet file to write")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    job: Job = args.job
+    told = (
+        job.part("hierarchy", Hierarchy), job.part("learner", Learner), job.part("detectors", Detectors),
+        job.part("labels", Labels),
+    )  # fmt: skip
+    rows = [
+        {**job.cell, "seed": seed, "metric": metric, "value": value}
+        for seed in progress(job.seed_list, len(job.seed_list), "replicas")
+        for metric, value in compare(*told, seed, job.part("tests", int)).items()
+    ]
+    write_table(args.output, pa.Table.from_pylist(rows), {KEY: job.text})
+
+
+if __name__ == "__main__":
+    run(main)

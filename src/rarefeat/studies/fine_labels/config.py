@@ -1,0 +1,274 @@
+"""The section `fine_labels` of the config: the hierarchical data, the networks and their training, and what is measured."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from rarefeat.config.cells import Cell, cell
+from rarefeat.config.section import Section
+from rarefeat.config.seeds import PerBlock, seed_blocks
+
+SCALAR, DIRECT = "fine_labels_scalar", "fine_labels_direct"
+"""The studies: all networks by the scalar simulator, and some by both simulators."""
+
+
+class Easy(Section):
+    """Definition 4.1, Appendix B.1: easy samples of two superclasses of k subclasses each, of P patches in R^d."""
+
+    d: int = Field(ge=6, description="dimension d of a patch, and size of the orthonormal dictionary")
+    k: int = Field(ge=1, description="subclasses k_+ = k_- of a superclass")
+    P: int = Field(ge=2, description="patches P of a sample")
+    s_star: float = Field(gt=0, description="expected number s* of patches with the common, and with the subclass feature")
+    iota: float = Field(ge=0, lt=0.5, description="alpha^2 of a feature patch is uniform in [1 - iota, 1 + iota]")
+    sigma_zeta: float = Field(ge=0, description="standard deviation sigma_zeta of the noise on every coordinate of a patch")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Easy":
+        if self.features > self.d:
+            raise ValueError(f"d must be at least 2 + 2 k = {self.features} for orthonormal features, got {self.d}")
+        if 2 * self.s_star > self.P:
+            raise ValueError(f"s_star must be at most P / 2 = {self.P / 2:g}: either feature takes s* of the P patches")
+        return self
+
+    @property
+    def features(self) -> int:
+        """v_+, v_- and the subclass features: 2 + 2 k."""
+        return 2 + 2 * self.k
+
+
+class Hierarchy(Easy):
+    """Easy samples, and the hard ones of Definition 4.2."""
+
+    s_dag: float = Field(ge=0, description="expected number s_dag of distracting patches of a hard sample")
+    alpha_dag: list[Annotated[float, Field(ge=0)]] = Field(
+        min_length=2, max_length=2, description="their amplitude alpha_dag is uniform between these two"
+    )
+    sigma_zeta_star: float = Field(ge=0, description="standard deviation sigma_zeta* of a hard sample's one loud noise patch")
+
+    @model_validator(mode="after")
+    def _fits_too(self) -> "Hierarchy":
+        if self.s_dag + self.s_star > self.P:
+            raise ValueError(f"s_dag must be at most P - s_star = {self.P - self.s_star:g}")
+        if self.alpha_dag[0] > self.alpha_dag[1]:
+            raise ValueError(f"alpha_dag must be [lower, upper], got {self.alpha_dag}")
+        return self
+
+    @property
+    def easy(self) -> Easy:
+        """What training sees of it."""
+        return Easy(**{name: getattr(self, name) for name in Easy.model_fields})
+
+
+class Detectors(Section):
+    """The neurons of one class, and for how long they are trained."""
+
+    m: int = Field(ge=1, description="neurons m of a class")
+    threshold: float = Field(gt=0, description="-b(0) / sigma_0, the paper's c_b sqrt(log d)")
+    T: int = Field(ge=1, description="training steps T")
+
+
+class Learner(Section):
+    """Section 4.2 and Appendix B.2: ReLU detectors, a group of their own for each class, heads that sum them."""
+
+    sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
+    eta: float = Field(gt=0, description="learning rate eta")
+    kappa_b: float = Field(gt=1, description="eq. (18): b falls by ||w(t+1) - w(t)|| / kappa_b, the paper's log^5 d")
+    N: int = Field(ge=2, description="samples N of a batch, fresh at each step")
+
+
+class Labels(Section):
+    """What the training calls a class; `ids` classes of a superclass."""
+
+    kind: Literal["subclass", "random", "misaligned", "sample"] = Field(
+        description="unions or random parts of the subclasses; ids drawn anew for every sample of a superclass; "
+        "classes of either superclass alike; or every sample its own class, of one batch that is kept"
+    )
+    ids: int = Field(default=1, ge=1, description="classes a superclass; for misaligned, classes in all; not for sample")
+
+    @property
+    def label(self) -> str:
+        """Name in files and tables."""
+        return self.kind if self.kind == "sample" else f"{self.kind}-{self.ids}"
+
+    def check(self, k: int) -> None:
+        """ValueError where k subclasses cannot be labelled so."""
+        if self.kind == "subclass" and k % self.ids and self.ids % k:
+            raise ValueError(f"labels.ids must divide k = {k}, or be a multiple of it, got {self.ids}")
+        if self.kind == "misaligned" and k % self.ids:
+            raise ValueError(f"labels.ids must divide k = {k} for misaligned labels, got {self.ids}")
+
+    def classes(self, k: int, N: int) -> int:
+        """G, the number of classes."""
+        self.check(k)
+        return {"sample": N, "misaligned": self.ids}.get(self.kind, 2 * self.ids)
+
+
+COARSE = Labels(kind="subclass", ids=1)
+
+
+def fine(k: int) -> Labels:
+    """The labels of Theorem 5.2: every subclass a class."""
+    return Labels(kind="subclass", ids=k)
+
+
+class Noise(Section):
+    """Samples whose patches are so many or loud that the noise of their sum exceeds its signal (Appendix B.2, remark 3)."""
+
+    P: int = Field(ge=2, description="patches P of a sample")
+    sigma_zeta: float = Field(ge=0, description="standard deviation sigma_zeta of the noise on every coordinate of a patch")
+    samples: int = Field(
+        ge=2, description="samples that a linear head on summed patches is fitted on, and as many for its tests"
+    )
+    tests: int = Field(ge=2, description="test samples of the network, patch by patch")
+
+
+class Heads(Section):
+    """Linear heads on frozen detectors."""
+
+    samples: int = Field(ge=2, description="samples that a head is fitted on")
+    ridge: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="regularisation of the heads, swept")
+    hard_share: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        min_length=1, description="share of hard samples among those a head is fitted on, swept"
+    )
+
+
+class Direct(Section):
+    """The direct simulator beside the scalar one, on the same samples."""
+
+    seeds: int = Field(ge=1, description="replicas")
+    k: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
+    N: int = Field(ge=2, description="samples of a batch")
+
+
+class FineLabels(Section):
+    """The study: coarse and fine labels for every k, distractors for every s_dag, and other labels at one k."""
+
+    seeds: int = Field(ge=1, description="replicas")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
+    k: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
+    s_dag: list[Annotated[float, Field(ge=0)]] = Field(
+        min_length=1, description="sweep of s_dag; training does not depend on it"
+    )
+    hierarchy: Hierarchy = Field(description="the data; its k and s_dag are the primary ones")
+    learner: Learner = Field(description="the network and its training")
+    coarse: Detectors = Field(description="with the two superclasses for labels")
+    fine: Detectors = Field(description="with more labels than two; m is for each")
+    labels: list[Labels] = Field(description="other labels, at the primary k")
+    finetuning: int = Field(ge=1, description="steps of fine-tuning on the superclasses, from the fine network")
+    tests: int = Field(ge=2, description="easy, and as many hard, test samples")
+    heads: Heads = Field(description="linear heads on the trained detectors")
+    noise: Noise = Field(description="where a linear model on patches is held against the coarse network, at the primary k")
+    direct: Direct = Field(description="the direct simulator")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "FineLabels":
+        if self.hierarchy.k not in self.k:
+            raise ValueError(f"hierarchy.k must be one of k = {self.k}, got {self.hierarchy.k}")
+        for k in self.direct.k:
+            self.at(k)
+            if self.direct.N % (2 * k):
+                raise ValueError(f"direct.N must be a multiple of 2 k = {2 * k}, got {self.direct.N}")
+        sizes = {"learner.N": self.learner.N, "tests": self.tests, "heads.samples": self.heads.samples}
+        for k in self.k:
+            self.at(k)
+            for key, n in sizes.items():
+                if n % (2 * k):
+                    raise ValueError(f"{key} must be a multiple of 2 k = {2 * k}, got {n}")
+        k = self.hierarchy.k
+        for key, n in {"noise.samples": self.noise.samples, "noise.tests": self.noise.tests}.items():
+            if n % (2 * k):
+                raise ValueError(f"{key} must be a multiple of 2 k = {2 * k}, got {n}")
+        if 2 * self.hierarchy.s_star > self.noise.P:
+            raise ValueError(f"noise.P must be at least 2 s_star = {2 * self.hierarchy.s_star:g}, got {self.noise.P}")
+        for s_dag in self.s_dag:
+            self.at(k, s_dag)
+        for labels in self.labels:
+            labels.check(k)
+        return self
+
+    def at(self, k: int, s_dag: float | None = None) -> Hierarchy:
+        """The data with k subclasses, and with s_dag distractors where given."""
+        changed = {"k": k} | ({} if s_dag is None else {"s_dag": s_dag})
+        return Hierarchy(**self.hierarchy.model_dump() | changed)
+
+    def studies(self) -> dict[str, "Networks | Compared"]:
+        """What the workflow trains: a network for each cell and seed."""
+        return {SCALAR: Networks(self), DIRECT: Compared(self)}
+
+    def trained(self, k: int, labels: Labels) -> dict[str, Any]:
+        """What the training of a network is told, by either simulator."""
+        detectors = self.coarse if labels == COARSE else self.fine
+        return {"data": self.at(k).easy, "learner": self.learner, "detectors": detectors, "labels": labels}
+
+
+def labelled(pairs: list[tuple[int, Labels]]) -> dict[Cell, tuple[int, Labels]]:
+    """k and labels of every cell."""
+    return {cell(k=k, labels=labels.label): (k, labels) for k, labels in pairs}
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks of the scalar simulator."""
+
+    section: FineLabels
+
+    def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
+        """Coarse and fine labels at every k, the other ones at the primary k."""
+        section = self.section
+        main = [(k, labels) for k in section.k for labels in (COARSE, fine(k))]
+        return labelled([*main, *((section.hierarchy.k, labels) for labels in section.labels)])
+
+    def cells(self) -> list[Cell]:
+        """Every k and labels."""
+        return list(self.by_cell())
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.section.first_seed, self.section.seeds, self.section.seeds_per_block)
+
+    def trained(self, at: Cell) -> dict[str, Any]:
+        """What the training of a cell is told."""
+        k, labels = self.by_cell()[at]
+        tuned = {"finetuning": self.section.finetuning} if labels == fine(k) else {}
+        return self.section.trained(k, labels) | tuned
+
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """What the measuring of a cell is told: every s_dag for coarse and fine labels, and noise for coarse ones."""
+        section, (k, labels) = self.section, self.by_cell()[at]
+        data = section.at(k)
+        found = {
+            "hierarchy": data,
+            "s_dag": sorted({data.s_dag, *(section.s_dag if labels in (COARSE, fine(k)) else [])}),
+            "tests": section.tests,
+            "heads": section.heads,
+        }
+        noisy = {"noise": section.noise} if labels == COARSE and k == section.hierarchy.k else {}
+        return self.trained(at) | found | noisy
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The networks of both simulators."""
+
+    section: FineLabels
+
+    def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
+        """Coarse and fine labels at some k."""
+        return labelled([(k, labels) for k in self.section.direct.k for labels in (COARSE, fine(k))])
+
+    def cells(self) -> list[Cell]:
+        """Every k and labels."""
+        return list(self.by_cell())
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.section.first_seed, self.section.direct.seeds, self.section.seeds_per_block)
+
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """What the comparison at a cell is told."""
+        section, (k, labels) = self.section, self.by_cell()[at]
+        learner = section.learner.model_copy(update={"N": section.direct.N})
+        found = {"learner": learner, "hierarchy": section.at(k), "tests": section.tests}
+        return section.trained(k, labels) | found

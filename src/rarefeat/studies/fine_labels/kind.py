@@ -1,0 +1,63 @@
+"""What the study of fine labels makes."""
+
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Table
+from rarefeat.studies.fine_labels.config import DIRECT, SCALAR, FineLabels
+
+SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
+TABLES = ("fine_labels_errors", "fine_labels_summary", "fine_labels_trajectories", "fine_labels_heads")
+FIGURES = {
+    "fine_labels_errors": (
+        ("fine_labels_errors",),
+        "Errors on easy and on hard samples against the number of subclasses k, and of the hard ones against R, which says how much"
+        " distractors outweigh what coarse labels learn of subclasses; with the closed forms. See where the coarse errors leave the"
+        " fine ones, and whether one R gives one error at every k.",
+    ),
+    "fine_labels_growth": (
+        ("fine_labels_trajectories",),
+        "Over training: displacement of subclass over that of common detectors, both displacements at the primary k, and bias over"
+        " displacement. See that the ratio starts at its closed form and stays near 1/k with coarse labels.",
+    ),
+    "fine_labels_probes": (
+        ("fine_labels_heads",),
+        "Linear heads on the frozen detectors of four kinds of labels, over their penalty, by the share of hard samples that they are"
+        " fitted on. See that what coarse labels have learned of subclasses is weak, not absent: what a head finds there depends on its"
+        " penalty.",
+    ),
+    "fine_labels_granularity": (
+        ("fine_labels_errors", "fine_labels_heads"),
+        "Error on hard samples against the number of classes of a superclass, by linear head and by the maximum rule: too coarse labels,"
+        " the subclasses themselves, parts of them, and classes that do not know them. See that more classes help only where they"
+        " follow the subclasses.",
+    ),
+}
+
+
+def made(section: FineLabels) -> Made:
+    """Four tables of the networks and one of the simulators; figures of errors, growth and linear heads."""
+    parts, through = {"fine_labels": section}, (f"{STAGES}.train", f"{STAGES}.measure")
+    tables = {name: table(name, through, parts, SCALAR) for name in TABLES}
+    tables["fine_labels_simulators"] = table("fine_labels_simulators", (f"{STAGES}.compare",), parts, DIRECT)
+    figures = {
+        name: Figure(read, see, function=name.removeprefix("fine_labels_"), parts=parts)
+        for name, (read, see) in FIGURES.items()
+    }
+    browsed = Browsed(
+        "Coarse, fine and other labels: means over seeds; the two simulators, replica by replica",
+        ("fine_labels_summary", "fine_labels_simulators"),
+    )
+    return Made(tables, figures, browsed={"fine_labels_tables": browsed})
+
+
+def table(name: str, through: tuple[str, ...], parts: dict, study: str) -> Table:
+    """A table of one study, from the rows of its cells and blocks."""
+    return Table(f"{SCHEMAS}:{name.removeprefix('fine_labels_').upper()}", f"{STAGES}.aggregate", parts, through, study=study)
+
+
+def claimed(section: FineLabels) -> Claimed:
+    """What Hong et al. prove and predict."""
+    groups = ("detector growth", "easy and hard errors", "detectors at rest", "other labels")
+    tables = ("fine_labels_errors", "fine_labels_heads", "fine_labels_simulators")
+    return Claimed("hong_fine_grained_labels", groups, tables, {"fine_labels": section})
+
+
+KIND = Kind("fine_labels", "Fine-grained labels", FineLabels, made, FineLabels.studies, claimed=claimed, by_default=False)

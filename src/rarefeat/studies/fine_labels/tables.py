@@ -1,0 +1,134 @@
+"""Tables of the study of fine labels."""
+
+import pandera.pandas as pa
+
+from rarefeat.chain.tables import SEED
+from rarefeat.storage.schema import at_least, column, described, listed, schema
+
+PAPER = "hong_fine_grained_labels"
+MEASURED = described(
+    easy_error="share of easy samples with Fhat_y <= Fhat_y', the maximum rule; ties are errors (eq. (4), (6))",
+    easy_subclass_error="share of them whose subclass has not the largest head (Theorem G.3)",
+    hard_error="share of hard samples with Fhat_y <= Fhat_y' (eq. (5), (6))",
+    predicted_hard_error="its closed form on the replica's own detectors",
+    R="k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b))",
+    tuned_easy_error="easy_error after fine-tuning on the superclasses",
+    tuned_hard_error="hard_error after it",
+    tuning_smallest_change="smallest change of a detector of a class' own features by it, over their mean displacement",
+    error_in_noise="easy_error where the patches are many and loud (`noise` of the config)",
+    loss="cross-entropy of the last batch",
+    first_ratio="mean displacement of subclass over common detectors, after the first step",
+    ratio="at the end",
+    largest_ratio="the largest over training",
+    late_over_early_growth="A(T) - A(T/4) over A(T/4) - A(T/16) of common detectors",
+    bias_over_common="bias decrement over displacement of common detectors (Lemma E.7)",
+    bias_over_subclass="of subclass detectors",
+    smallest_detectors="smallest |S(v)| of a class and one of its own features",
+    off_diagonal_growth="how far a detector outgrew its start for a feature that is not its class' own, in units of -b(0)",
+)
+COMPARED = described(
+    on_noise="activations on noise patches, in a whole training",
+    moved_outside="neurons outside every S(v) that moved",
+    off_diagonal_growth="how far a detector outgrew its start for a feature that is not its class' own, in units of -b(0)",
+    easy_error="of the direct simulator",
+    hard_error="of the direct simulator",
+    easy_error_difference="to the scalar one, as all that follow",
+    hard_error_difference="on hard samples",
+    loss_difference="of logarithms",
+    common_displacement_difference="of logarithms of means",
+    subclass_displacement_difference="of logarithms of means",
+    common_decrement_difference="of logarithms of means",
+    subclass_decrement_difference="of logarithms of means",
+)
+KEYS = {
+    "k": column("int64", at_least(1), unit="subclasses", description="subclasses of a superclass", source=f"{PAPER}, 4.1"),
+    "labels": column(
+        str, None, unit="", description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k fine"
+    ),
+}
+S_DAG = column(
+    float, at_least(0), unit="patches", description="expected distracting patches of a hard sample", source=f"{PAPER}, 4.2"
+)
+SHARE = pa.Check.in_range(0, 1)
+ERRORS = schema(
+    "fine_labels_errors",
+    "a row per (k, labels, s_dag, seed, metric): the ends of trainings; s_dag is the primary one where a metric knows none",
+    KEYS
+    | {"s_dag": S_DAG}
+    | SEED
+    | {
+        "metric": column(str, pa.Check.isin(MEASURED), unit="", description=listed(MEASURED)),
+        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+    },
+    unique=["k", "labels", "s_dag", "seed", "metric"],
+)
+SUMMARY = schema(
+    "fine_labels_summary",
+    "its means, a row per (k, labels, s_dag, metric)",
+    KEYS
+    | {
+        "s_dag": S_DAG,
+        "metric": column(str, pa.Check.isin(MEASURED), unit="", description="of fine_labels_errors"),
+        "mean": column(float, None, unit="of the metric", description="mean over seeds", nullable=True),
+        "sd": column(float, None, unit="of the metric", description="standard deviation over seeds", nullable=True),
+        "ci_low": column(
+            float, None, unit="of the metric", description="lower end of the 95 % interval of the mean (Student)", nullable=True
+        ),
+        "ci_high": column(float, None, unit="of the metric", description="upper end", nullable=True),
+        "n": column("int64", at_least(0), unit="replicas", description="seeds with a value"),
+    },
+    unique=["k", "labels", "s_dag", "metric"],
+)
+TRAJECTORIES = schema(
+    "fine_labels_trajectories",
+    "a row per (k, labels, seed, step)",
+    KEYS
+    | SEED
+    | {
+        "step": column("int64", at_least(0), unit="steps", description="training step t; values are of the state before it"),
+        "common_displacement": column(
+            float, None, unit="1", description="mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
+        ),
+        "subclass_displacement": column(float, None, unit="1", description="of subclass detectors"),
+        "common_decrement": column(
+            float, None, unit="1", description="mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
+        ),
+        "subclass_decrement": column(float, None, unit="1", description="of subclass detectors"),
+        "loss": column(float, at_least(0), unit="nat", description="cross-entropy of the batch"),
+        "response": column(float, at_least(0), unit="1", description="largest head on the batch"),
+    },
+    unique=["k", "labels", "seed", "step"],
+)
+HEADS = schema(
+    "fine_labels_heads",
+    "a row per (k, labels, features, seed, penalty, hard_share): linear heads for the superclass",
+    KEYS
+    | {
+        "features": column(
+            str,
+            pa.Check.isin(["detectors", "patch sums"]),
+            unit="",
+            description="what the head sees: every neuron; or the sum of the patches, on samples of `noise`",
+            source=f"{PAPER}, B.2",
+        )
+    }
+    | SEED
+    | {
+        "penalty": column(float, at_least(0), unit="1", description="of |head|^2, over the summed variance of the features"),
+        "hard_share": column(float, SHARE, unit="1", description="share of hard samples among those it is fitted on"),
+        "easy": column(float, SHARE, unit="1", description="its error on easy samples"),
+        "hard": column(float, SHARE, unit="1", description="on hard samples; null for patch sums", nullable=True),
+    },
+    unique=["k", "labels", "features", "seed", "penalty", "hard_share"],
+)
+SIMULATORS = schema(
+    "fine_labels_simulators",
+    "a row per (k, labels, seed, metric): the direct simulator beside the scalar one on the same draws",
+    KEYS
+    | SEED
+    | {
+        "metric": column(str, pa.Check.isin(COMPARED), unit="", description=listed(COMPARED)),
+        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+    },
+    unique=["k", "labels", "seed", "metric"],
+)

@@ -1,0 +1,137 @@
+"""Stage 1 of the study of fine labels: the detectors of one k and one kind of labels, by the scalar simulator."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rarefeat.core.recording import log_spaced
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.studies.fine_labels import scalar
+from rarefeat.studies.fine_labels.config import COARSE, Detectors, Easy, Labels, Learner
+from rarefeat.studies.fine_labels.data import DRAWS, batches, own_features, streams, subclasses, superclasses
+from rarefeat.studies.fine_labels.scalar import History, State
+
+NAME = "studies.fine_labels.train"
+ENDS = ("trained", "tuned")
+MOVED = ("displacement", "decrement")
+
+
+class Replicas(NamedTuple):
+    """Networks of one k and one kind of labels, a replica each seed."""
+
+    data: Easy
+    labels: Labels
+    seeds: list[int]
+    trained: State
+    history: History
+    tuned: State | None = None
+    """After fine-tuning on the superclasses, where the labels are the fine ones."""
+
+    @property
+    def classes(self) -> int:
+        """G, which with one class a sample is also the batch size."""
+        return self.trained.detectors.shape[1]
+
+    @property
+    def superclass(self) -> Tensor | None:
+        """Of each class, (G,)."""
+        return superclasses(self.labels, self.data.k, self.classes)
+
+    @property
+    def own(self) -> Tensor:
+        """The features of each class, (G, F)."""
+        return own_features(self.labels, self.data.k, self.classes)
+
+    def row(self, s: int) -> "Replicas":
+        """Replica s alone, without its history."""
+        return self._replace(seeds=self.seeds[s : s + 1], trained=self.trained.row(s))
+
+
+def recorded(T: int) -> list[int]:
+    """Steps of the history: log-spaced, with those that growth in log t is read off at."""
+    return sorted({*log_spaced(T), T // 16, T // 4, T - 1} - {T})
+
+
+def train(
+    data: Easy,
+    learner: Learner,
+    detectors: Detectors,
+    labels: Labels,
+    seeds: list[int],
+    finetuning: int = 0,
+    draws: str = DRAWS,
+) -> Replicas:
+    """Initial weights by their law, then T fresh batches: the same samples for all labels.
+
+    Args:
+        finetuning: so many batches more by the maximum rule on the superclasses (G.4), as `tuned`; 0 for none.
+    """
+    classes = labels.classes(data.k, learner.N)
+    initial = scalar.initialise(classes, data, detectors, learner.sigma_0, streams(f"detectors {labels.label}", seeds, draws))
+    fresh = batches(
+        data, labels, learner.N, detectors.T, streams("batches", seeds, draws), streams(f"labels {labels.label}", seeds, draws)
+    )
+    trained = Replicas(data, labels, seeds, *scalar.train(initial, data, learner, fresh, recorded(detectors.T)))
+    return trained._replace(tuned=fine_tune(trained, learner, finetuning, draws)) if finetuning else trained
+
+
+def fine_tune(replicas: Replicas, learner: Learner, T: int, draws: str = DRAWS) -> State:
+    """Fhat trained on the superclasses by the maximum rule (G.4), T more batches."""
+    data, seeds = replicas.data, replicas.seeds
+    truth = (subclasses(data.k, learner.N) // data.k).expand(len(seeds), -1)
+    fresh = ((patches, truth) for patches, _ in batches(data, COARSE, learner.N, T, streams("fine-tuning", seeds, draws), []))
+    return scalar.train(replicas.trained, data, learner, fresh, [0], tune=replicas.superclass)[0]
+
+
+def write(path: str | Path, replicas: Replicas, origin: str) -> None:
+    """The detectors of the start, what they moved by, and the history."""
+    start = {name: getattr(replicas.trained, name) for name in ("detectors", "initial")}
+    ends = {end: state for end in ENDS if (state := getattr(replicas, end)) is not None}
+    moved = {f"{end}/{name}": getattr(state, name) for end, state in ends.items() for name in MOVED}
+    history = {f"history/{name}": part for name, part in replicas.history._asdict().items()}
+    write_tensors(path, start | moved | history, origin)
+
+
+def read(path: Path, job: Job) -> Replicas:
+    """The replicas that a job of the same cell and seeds reads; RarefeatError where the file is another."""
+    data, labels, learner = job.part("data", Easy), job.part("labels", Labels), job.part("learner", Learner)
+    threshold = learner.sigma_0 * job.part("detectors", Detectors).threshold
+    ends = ENDS if "finetuning" in job.config else ENDS[:1]
+    names = [*(f"{end}/{name}" for end in ends for name in MOVED), *(f"history/{name}" for name in History._fields)]
+    detectors, initial, *parts = read_tensors(path, "detectors", "initial", *names, expected=expected(job))
+    states = [State(detectors, initial, *parts[2 * i : 2 * i + 2], threshold) for i in range(len(ends))]
+    return Replicas(data, labels, job.seed_list, states[0], History(*parts[2 * len(ends) :]), *states[1:])
+
+
+def expected(job: Job) -> dict:
+    """What the file of a job's cell and seeds says of itself."""
+    parts = [name for name in ("data", "learner", "detectors", "labels", "finetuning") if name in job.config]
+    return {
+        "study": job.study,
+        "cell": job.cell,
+        "seeds": job.seeds,
+        "config": {name: job.config[name] for name in parts},
+        "code": {NAME: job.code.get(NAME)},
+    }
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--output", required=True, help="safetensors file to write")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    job: Job = args.job
+    replicas = train(
+        job.part("data", Easy), job.part("learner", Learner), job.part("detectors", Detectors), job.part("labels", Labels),
+        job.seed_list, job.config.get("finetuning", 0),
+    )  # fmt: skip
+    write(args.output, replicas, job.text)
+
+
+if __name__ == "__main__":
+    run(main)

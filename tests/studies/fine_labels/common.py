@@ -1,0 +1,70 @@
+"""Small hierarchies, networks and draws for the tests of this study."""
+
+import torch
+
+from rarefeat.core.randomness import generator
+from rarefeat.studies.fine_labels import data as D
+from rarefeat.studies.fine_labels import direct, scalar
+from rarefeat.studies.fine_labels.config import COARSE, Detectors, FineLabels, Hierarchy, Labels, Learner, fine
+
+torch.set_num_threads(1)
+
+DETECTORS = Detectors(m=8000, threshold=2.75, T=40)
+
+
+def hierarchy(**changes) -> Hierarchy:
+    base = {"d": 24, "k": 2, "P": 12, "s_star": 3, "iota": 0.002, "sigma_zeta": 1e-4, "s_dag": 3, "alpha_dag": [0.25, 0.35]}
+    return Hierarchy(**base | {"sigma_zeta_star": 0.05} | changes)
+
+
+def learner(**changes) -> Learner:
+    return Learner(**{"sigma_0": 1e-4, "eta": 0.1, "kappa_b": 10, "N": 64} | changes)
+
+
+def draws(purpose: str, seeds=(0,)):
+    return [generator("fine labels tests", seed, purpose) for seed in seeds]
+
+
+def network(labels: Labels, data: Hierarchy, learner: Learner, seed=0, detectors=DETECTORS) -> direct.Network:
+    """Initial weights in double precision, so that what is exact can be told from rounding."""
+    made = direct.initialise(labels.classes(data.k, learner.N), data.d, detectors, learner.sigma_0, draws("init", [seed])[0])
+    return made._replace(weights=made.weights.double(), bias=made.bias.double())
+
+
+def both(labels: Labels, data: Hierarchy, learner: Learner, T: int, net=None, seed=0, tune=None):
+    """The two simulators from the same initial weights on the same samples: initial network, trained network, state, loss."""
+    net = net or network(labels, data, learner, seed)
+    noise = draws("noise", [seed])
+
+    def with_noise():
+        for patches, classes in stream(labels, data, learner, T, seed, tune):
+            yield D.inputs(data, patches, noise, torch.float64)[0], classes[0], patches.amplitude[0] == 0
+
+    trained, observed = direct.train(net, data, learner, with_noise(), tune)
+    state = direct.summary(net, net, data)
+    state, history = scalar.train(state, data, learner, stream(labels, data, learner, T, seed, tune), list(range(T)), tune)
+    return net, trained, observed, state, history
+
+
+def stream(labels, data, learner, T, seed=0, tune=None):
+    seeds = [seed]
+    for patches, classes in D.batches(data, labels, learner.N, T, draws("batches", seeds), draws("labels", seeds)):
+        yield patches, (classes if tune is None else (D.subclasses(data.k, learner.N) // data.k).expand(len(seeds), -1))
+
+
+def section(**changes) -> FineLabels:
+    """A small study, as its file of the config has it."""
+    base = {
+        "seeds": 2, "first_seed": 3, "seeds_per_block": 1, "k": [2, 4], "s_dag": [1, 3], "hierarchy": hierarchy().model_dump(),
+        "learner": learner(N=32).model_dump(), "coarse": {"m": 2000, "threshold": 2.5, "T": 20},
+        "fine": {"m": 1500, "threshold": 2.5, "T": 30}, "finetuning": 5, "tests": 80,
+        "labels": [
+            {"kind": "subclass", "ids": 4}, {"kind": "random", "ids": 2}, {"kind": "misaligned", "ids": 2}, {"kind": "sample"},
+        ],
+        "heads": {"samples": 80, "ridge": [0, 0.1], "hard_share": [0, 0.1]},
+        "noise": {"P": 900, "sigma_zeta": 0.1, "samples": 80, "tests": 8}, "direct": {"seeds": 1, "k": [2], "N": 16},
+    }  # fmt: skip
+    return FineLabels(**base | changes)
+
+
+__all__ = ["COARSE", "DETECTORS", "both", "draws", "fine", "hierarchy", "learner", "network", "section", "stream"]

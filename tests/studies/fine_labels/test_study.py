@@ -1,0 +1,232 @@
+"""The study as the workflow runs it: its stages from file to file, its tables, and its claims on planted numbers."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from common import COARSE, DETECTORS, fine, hierarchy, learner, section
+
+from rarefeat.claims.claim import measured_table
+from rarefeat.config.cells import path_of
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import load
+from rarefeat.run.job import job
+from rarefeat.storage.files import read_table
+from rarefeat.studies.fine_labels import aggregate, claims, compare, measure, theory, train
+from rarefeat.studies.fine_labels.config import DIRECT, SCALAR, Labels
+from rarefeat.studies.fine_labels.kind import KIND
+
+DRAWS = "fine labels tests"
+REPOSITORY = Path(__file__).parents[3]
+STAGES = "studies.fine_labels"
+
+
+def run(stage, monkeypatch, told, *files):
+    """A stage's command line."""
+    monkeypatch.setattr(sys, "argv", ["stage", "--job", told.text, *map(str, files)])
+    stage.main()
+
+
+def tables_of(study, folder, monkeypatch):
+    """Every table of a study, each cell and block a job of its own."""
+    networks = study.studies()
+    for at in networks[SCALAR].cells():
+        for block in networks[SCALAR].blocks():
+            keys = {"study": SCALAR, "cell": at, "seeds": block}
+            files = {kind: folder / path_of(kind, SCALAR, at, block, "parquet") for kind in ("errors", "trajectories", "heads")}
+            detectors = folder / path_of("detectors", SCALAR, at, block, "safetensors")
+            run(train, monkeypatch, job(f"{STAGES}.train", (), networks[SCALAR].trained(at), **keys), "--output", detectors)
+            told = job(f"{STAGES}.measure", (f"{STAGES}.train",), networks[SCALAR].measured(at), **keys)
+            outputs = [text for kind, path in files.items() for text in (f"--{kind}", path)]
+            run(measure, monkeypatch, told, "--detectors", detectors, *outputs)
+    for at in networks[DIRECT].cells():
+        for block in networks[DIRECT].blocks():
+            told = job(f"{STAGES}.compare", (), networks[DIRECT].measured(at), DIRECT, at, block)
+            run(compare, monkeypatch, told, "--output", folder / path_of("simulators", DIRECT, at, block, "parquet"))
+    made = KIND.made(study).tables
+    paths = {name.removeprefix("fine_labels_"): folder / f"{name}.parquet" for name in made}
+    for of, chosen in ((SCALAR, ("errors", "summary", "trajectories", "heads")), (DIRECT, ("simulators",))):
+        table = made[f"fine_labels_{chosen[0]}"]
+        told = job(table.stage, table.through, table.parts, table.study)
+        run(
+            aggregate, monkeypatch, told, "--results", folder, *(text for kind in chosen for text in (f"--{kind}", paths[kind]))
+        )
+        assert table.study == of
+    return {kind: read_table(path).to_pandas() for kind, path in paths.items()}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield folder, tables_of(section(), folder, monkeypatch)
+
+
+def test_tables_are_whole(results):
+    _, tables = results
+    errors = tables["errors"]
+    assert set(errors["labels"]) == {"subclass-1", "subclass-2", "subclass-4", "random-2", "misaligned-2", "sample"}
+    assert errors[errors["metric"].str.endswith("_error")]["value"].between(0, 1).all()
+    assert "hard_error" not in set(errors[errors["labels"] == "misaligned-2"]["metric"])
+    assert {"tuned_hard_error", "tuning_smallest_change", "easy_subclass_error", "error_in_noise"} <= set(errors["metric"])
+    heads = tables["heads"]
+    # Seeds, penalties, shares; coarse and fine labels at two k, and four others; and a penalty each for patch sums.
+    assert len(heads) == 2 * 2 * 2 * (2 + 2 + 4) + 2 * 2
+    assert heads[heads["features"] == "patch sums"]["labels"].unique().tolist() == ["subclass-1"]
+    assert set(tables["trajectories"]["step"]) >= {0, 1, 20 // 4, 19, 29}
+    assert (tables["simulators"].query("metric == 'on_noise'")["value"] == 0).all()
+    hard = tables["summary"].query("metric == 'hard_error' and labels == 'subclass-1' and k == 2")
+    assert hard["s_dag"].tolist() == [1.0, 3.0]
+    assert (hard["n"] == 2).all()
+
+
+def test_numbers_do_not_depend_on_how_seeds_are_cut(results, tmp_path, monkeypatch):
+    _, apart = results
+    together = tables_of(section(seeds_per_block=2), tmp_path, monkeypatch)
+    for name, table in apart.items():
+        pd.testing.assert_frame_equal(table, together[name], check_exact=False, rtol=1e-9, atol=1e-12)
+
+
+def test_a_stage_reads_no_other_file_than_its_own(results, tmp_path, monkeypatch):
+    folder, _ = results
+    networks = section().studies()[SCALAR]
+    at, other = networks.cells()[0], section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR]
+    told = job(f"{STAGES}.measure", (f"{STAGES}.train",), other.measured(at), SCALAR, at, "3-3")
+    path = folder / path_of("detectors", SCALAR, at, "3-3", "safetensors")
+    with pytest.raises(RarefeatError, match=r"another config\.learner"):
+        train.read(path, told)
+    table = KIND.made(section(tests=160)).tables["fine_labels_errors"]
+    with pytest.raises(RarefeatError, match=r"another config\.tests"):
+        aggregate.collected("errors", job(table.stage, table.through, table.parts, table.study), folder)
+
+
+def test_training_is_told_nothing_of_hard_samples():
+    """So that no change of the distractors trains anything again."""
+    for changed in ({"s_dag": [2]}, {"hierarchy": hierarchy(s_dag=2, alpha_dag=[0.2, 0.4]).model_dump()}, {"tests": 160}):
+        one, two = section().studies()[SCALAR], section(**changed).studies()[SCALAR]
+        for at in one.cells():
+            told = [job(f"{STAGES}.train", (), networks.trained(at), SCALAR, at, "3-3").text for networks in (one, two)]
+            assert told[0] == told[1]
+        assert one.measured(one.cells()[0]) != two.measured(one.cells()[0])
+
+
+def test_fine_labels_learn_what_coarse_ones_do_not():
+    """The study's theorems at a small size: k = 4, where distractors outweigh what coarse labels learn of subclasses."""
+    data, own = hierarchy(k=4, P=24, s_star=6, s_dag=10), learner()
+    found = {}
+    for labels in (COARSE, fine(4), Labels(kind="random", ids=4)):
+        replicas = train.train(data, own, DETECTORS, labels, [0, 1], draws=DRAWS)
+        rows = pd.DataFrame(measure.error_rows(replicas, data, own, 400, [10.0], DRAWS))
+        found[labels.label] = rows.groupby("metric")["value"].mean()
+    assert all(errors["easy_error"] < 0.01 for errors in found.values())
+    assert found["subclass-4"]["hard_error"] < 0.05
+    assert found["subclass-1"]["hard_error"] > 0.3
+    assert found["random-4"]["hard_error"] > 0.3
+
+
+def claimed(tables, study):
+    told = job(f"{STAGES}.claims", (), {"fine_labels": study})
+    named = {f"fine_labels_{name}": table for name, table in tables.items()}
+    return claims.measure(named, told)
+
+
+def test_every_claim_is_measured_or_says_why(results):
+    _, tables = results
+    rows = claimed(tables, section())
+    assert {row.claim.id for row in rows} == {item.id for item in claims.CLAIMS}
+    assert not [row.claim.id for row in rows if row.untestable]
+    table = measured_table(rows, claims.CLAIMS)
+    assert set(table["group"]) == set(KIND.claimed(section()).groups)
+    without = {**tables, "heads": tables["heads"].query("labels != 'sample'")}
+    assert {row.claim.id for row in claimed(without, section()) if row.untestable} == {"7-sample"}
+
+
+def test_quantities_are_those_that_the_claims_say(results):
+    """On tables where every quantity is known."""
+    _, tables = results
+    study = section()
+    known = {
+        "first_ratio": lambda k, coarse: 1 / k if coarse else 2 - 1 / k,
+        "ratio": lambda k, coarse: 0.7 / k,
+        "largest_ratio": lambda k, coarse: 1.5 / k,
+        "late_over_early_growth": lambda k, coarse: 1.0,
+        "bias_over_common": lambda k, coarse: 0.1 if coarse else 0.2,
+        "bias_over_subclass": lambda k, coarse: 0.1,
+        "hard_error": lambda k, coarse: 0.4 if coarse else 0.05,
+        "predicted_hard_error": lambda k, coarse: 0.3,
+        "tuning_smallest_change": lambda k, coarse: 0.25,
+        "error_in_noise": lambda k, coarse: 0.02,
+    }
+    errors = tables["errors"].copy()
+    for metric, value in known.items():
+        here = errors["metric"] == metric
+        errors.loc[here, "value"] = [value(row.k, row.labels == "subclass-1") for row in errors[here].itertuples()]
+    # As R orders it.
+    hard, R = (errors["metric"] == name for name in ("hard_error", "R"))
+    coarse = errors["labels"] == "subclass-1"
+    rank = errors[R & coarse].set_index(["k", "s_dag", "seed"])["value"]
+    at = pd.MultiIndex.from_frame(errors.loc[hard & coarse, ["k", "s_dag", "seed"]])
+    errors.loc[hard & coarse, "value"] = (rank.loc[at] / 100).to_numpy()
+    heads = tables["heads"].copy()
+    heads["hard"] = heads["labels"].map({"subclass-2": 0.1, "sample": 0.3}).fillna(0.2).where(heads["features"] == "detectors")
+    heads.loc[heads["features"] == "patch sums", "easy"] = heads["penalty"].map({0.0: 0.5, 0.1: 0.4})
+    rows = claimed({**tables, "errors": errors, "heads": heads}, study)
+    found = {(row.claim.id, row.regime): row.estimate for row in rows}
+    floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
+    expected = {
+        ("4-first-coarse", "k=2"): 0.0,
+        ("4-first-fine", "k=4"): 0.0,
+        ("4-order-coarse", "k=2..4"): -1.0,
+        ("4-bound-coarse", "k=4"): np.log(1.5),
+        ("4-log-growth", "k=2"): 0.0,
+        ("4-bias-coarse-common", "k=2"): 0.0,
+        ("4-bias-fine-common", "k=2"): np.log(2),
+        ("5-hard-fine", "k=2"): 0.05 - floor,
+        ("5-R-coarse", claims.GRID): 1.0,
+        ("5-R-fine", claims.GRID): 0.05 - floor,
+        ("G4-fine-tuning", "k=4"): 0.25,
+        ("7-sample", "k=2"): 0.2,
+        ("7-random", "k=2"): 0.1,
+        ("B2-linear", claims.NOISE): 0.4 - 0.02,
+    }
+    for (claim_id, point), value in expected.items():
+        assert found[claim_id, f"{SCALAR}: {point}"].value == pytest.approx(value), claim_id
+    assert found["F1-noise", f"{DIRECT}: k=2, fine"].value == 0
+
+
+def test_claims_are_declared_before_the_run():
+    assert len({item.id for item in claims.CLAIMS}) == len(claims.CLAIMS)
+    study = load(REPOSITORY / "config/config.yaml").sections["fine_labels"]
+    for item in claims.CLAIMS:
+        assert item.reason
+        assert item.control
+        assert item.seeds <= (study.direct.seeds if item.primary.startswith(DIRECT) else study.seeds)
+        # The region says the same as threshold and margin.
+        assert len(item.threshold) == (2 if item.test == "equivalence" else 1)
+    # Each names one regime that its own row has.
+    points = {f"{SCALAR}: k={k}" for k in study.k} | {f"{SCALAR}: {name}" for name in (claims.GRID, claims.NOISE)}
+    points |= {f"{SCALAR}: k={min(study.k)}..{max(study.k)}"} | {f"{DIRECT}: k={k}, fine" for k in study.direct.k}
+    assert {item.primary for item in claims.CLAIMS} <= points
+
+
+def test_the_default_study_is_valid_and_in_the_theory_s_order():
+    study = load(REPOSITORY / "config/config.yaml").sections["fine_labels"]
+    data, own = study.hierarchy, study.learner
+    assert data.sigma_zeta * data.d**0.5 < 1 / own.kappa_b < data.alpha_dag[0]
+    assert data.sigma_zeta_star < 1 / own.kappa_b
+    assert theory.distraction(study.at(max(study.k)), own.kappa_b) > 1 > theory.distraction(study.at(min(study.k)), own.kappa_b)
+    # A feature without a detector would be one in a million.
+    for detectors in (study.coarse, study.fine):
+        assert theory.expected_detectors(detectors, data.iota) > 14
+    # The noise of a sum is as large as its signal, that of a patch is not.
+    assert study.noise.sigma_zeta * study.noise.P**0.5 == pytest.approx(data.s_star)
+    assert study.noise.sigma_zeta < 1 / own.kappa_b
+
+
+def test_the_workflow_s_quick_study_is_part_of_the_quick_grid():
+    project = load(REPOSITORY / "config/config.yaml", REPOSITORY / "config/quick.yaml")
+    assert json.loads(project.table_job("fine_labels_errors").text)["study"] == SCALAR
+    assert len(project.studies[SCALAR].cells()) <= 8

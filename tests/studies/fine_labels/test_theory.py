@@ -1,0 +1,259 @@
+"""The closed forms against Monte Carlo and against trainings, and the laws they obey."""
+
+import numpy as np
+import pytest
+import torch
+from common import COARSE, DETECTORS, draws, fine, hierarchy, learner, stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rarefeat.studies.fine_labels import data as D
+from rarefeat.studies.fine_labels import metrics, scalar, theory
+from rarefeat.studies.fine_labels.config import Labels
+
+
+def binomial_error(p, n):
+    p = np.clip(p, 0, 1)
+    return 5 * np.sqrt(p * (1 - p) / n) + 1e-9
+
+
+def equal_detectors(labels, data, own, seeds=(0,), number=25.0):
+    """As many detectors of every class and feature, all just above their threshold."""
+    state = scalar.initialise(labels.classes(data.k, own.N), data, DETECTORS, own.sigma_0, draws("init", seeds))
+    return state._replace(detectors=torch.full_like(state.detectors, number), initial=torch.full_like(state.initial, 1e-6))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.25, 0.35), (0.0, 1.0), (0.3, 0.3)])
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_sums_of_uniforms(n, low, high):
+    draws = np.random.default_rng(1).uniform(low, high, (20_000, n)).sum(1)
+    bounds = np.linspace(n * low - 0.1, n * high + 0.1, 9) + 1e-9
+    found = theory.sum_reaches(n, low, high, bounds)
+    expected = (draws[:, None] >= bounds).mean(0)
+    assert (np.abs(found - expected) <= binomial_error(found, 20_000)).all()
+
+
+@pytest.mark.parametrize(
+    ("subclass", "distractor", "tau"), [(0.2, 1.0, 0.1), (0.1, 1.3, 0.3), (0.05, 0.9, 0.4), (0.0, 1.0, 0.1)]
+)
+def test_hard_error_is_what_samples_give(subclass, distractor, tau):
+    """Also where the bias silences some of the distractors, or all."""
+    data = hierarchy(P=24, s_star=6, s_dag=6)
+    n = 40_000
+    samples = D.hard(data, n, draws("mc"))
+    own = samples.feature >= 2
+    answer = subclass * ((samples.amplitude > 0) & own).sum(-1)
+    against = distractor * (((samples.amplitude - tau).clamp(min=0)) * ~own).sum(-1)
+    found = (answer <= against).double().mean().item()
+    expected = theory.hard_error(data, subclass, distractor, tau)
+    assert abs(found - expected) < binomial_error(expected, n)
+
+
+def test_the_floor_is_the_share_of_samples_without_a_subclass_patch():
+    data = hierarchy(s_star=2)
+    n = 40_000
+    samples = D.hard(data, n, draws("mc"))
+    found = (~((samples.amplitude > 0) & (samples.feature >= 2)).any(-1)).double().mean().item()
+    floor = theory.fine_floor(data.P, data.s_star)
+    assert abs(found - floor) < binomial_error(floor, n)
+    assert theory.hard_error(data, 1e6, 1.0, 0.1) == pytest.approx(floor)
+    left = data.P - np.arange(data.P + 1)
+    pmf = theory.binom.pmf(np.arange(data.P + 1), data.P, data.s_star / data.P)
+    assert floor == pytest.approx((pmf * np.maximum(1 - data.s_star / np.maximum(left, 1), 0) ** left).sum())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    subclass=st.floats(0.01, 1), more=st.floats(0, 1), tau=st.floats(0, 0.5), s_dag=st.floats(0, 4), scale=st.floats(0.1, 10)
+)
+def test_laws_of_the_hard_error(subclass, more, tau, s_dag, scale):
+    """It falls with the subclass answer and with the bias, rises with the distractors, and only a ratio counts."""
+    data, other = hierarchy(s_dag=s_dag), hierarchy(s_dag=s_dag + 1)
+    error = theory.hard_error(data, subclass, 1.0, tau)
+    slack = 1e-9
+    assert theory.fine_floor(data.P, data.s_star) - slack <= error <= 1 + slack
+    assert theory.hard_error(data, subclass + more, 1.0, tau) <= error + slack
+    assert theory.hard_error(data, subclass, 1.0, tau + 0.1) <= error + slack
+    assert theory.hard_error(other, subclass, 1.0, tau) >= error - slack
+    assert theory.hard_error(data, scale * subclass, scale, tau) == pytest.approx(float(error), abs=1e-6)
+
+
+def test_R_is_the_expected_ratio_of_the_answers():
+    """Where every feature has as many detectors and the ratio of displacements is 1/k."""
+    data = hierarchy(k=4, iota=0.0, P=24, s_star=6, s_dag=6)
+    samples = D.hard(data, 40_000, draws("mc"))
+    own = samples.feature >= 2
+    subclass = ((samples.amplitude > 0) & own).sum(-1) * (1 - 0.1) / 4
+    distractor = ((samples.amplitude - 0.1).clamp(min=0) * ~own).sum(-1)
+    assert theory.distraction(data, 10) == pytest.approx((distractor.mean() / subclass.mean()).item(), rel=0.02)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("kind", ["coarse", "fine"])
+def test_the_first_step_has_the_closed_form(kind, k):
+    data, own = hierarchy(k=k, d=24), learner(N=16 * k)
+    labels = COARSE if kind == "coarse" else fine(k)
+    seeds = range(200)
+    state = equal_detectors(labels, data, own, seeds)
+    state = state._replace(initial=torch.full_like(state.initial, 1e-7))  # heads near 0: logits are 1/G
+    batches = D.batches(data, labels, own.N, 1, draws("batches", seeds), draws("labels", seeds))
+    after, _ = scalar.train(state, data, own, batches, [0])
+    for found, expected in zip(
+        metrics.on_diagonal(after.displacement, D.own_features(labels, k, own.N)),
+        theory.first_step(data, own, kind),
+        strict=True,
+    ):
+        per_seed = found.mean(-1)
+        error = 5 * per_seed.std() / len(seeds) ** 0.5 + 1e-4 * expected
+        assert abs(per_seed.mean() - expected) < error
+    first = theory.first_step(data, own, kind)
+    assert first[1] / first[0] == pytest.approx(theory.first_step_ratio(k, kind))
+
+
+def test_a_wrong_balance_moves_the_first_step():
+    """With half the samples of one subclass, its detectors are beyond the closed form's error."""
+    data, own = hierarchy(), learner(N=256)
+    state = equal_detectors(COARSE, data, own)
+    patches, classes = next(iter(stream(COARSE, data, own, 1)))
+    missing = ((D.subclasses(2, own.N) == 1) & (torch.arange(own.N) % 2 == 0))[:, None]
+    expected = theory.first_step(data, own, "coarse")[1]
+    for amplitude, wrong in ((patches.amplitude, False), (patches.amplitude * ~missing, True)):
+        after, _ = scalar.train(state, data, own, [(patches._replace(amplitude=amplitude), classes)], [0])
+        assert (abs(after.displacement[0, 0, 3] / expected - 1) > 0.2) == wrong
+
+
+def test_growth_solves_its_equation():
+    data, own = hierarchy(), learner()
+    t = np.linspace(0, 3000, 3001)
+    A = theory.coarse_growth(t, data, own, 25.0)
+    gain = data.s_star * 25 * 0.9 * (1 + 1 / data.k)
+    rate = own.eta * data.s_star / (2 * data.P) / (1 + np.exp(gain * A))
+    assert A[0] == pytest.approx(0, abs=1e-12)
+    assert np.allclose(np.gradient(A, t)[1:-1], rate[1:-1], rtol=0.05)
+    late = theory.coarse_growth(np.array([1e6, 1e7, 1e8, 1e12]), data, own, 25.0)
+    assert np.isfinite(late).all()
+    # Logarithmic in the end: as much for each decade.
+    assert np.diff(late)[1] == pytest.approx(np.diff(late)[0], rel=1e-3)
+
+
+def test_growth_is_that_of_a_training_with_constant_numbers():
+    """Every sample with exactly s* patches of either kind: the simulator then follows the equation, Euler's steps apart."""
+    data, own = hierarchy(iota=0.0, sigma_zeta=0.0), learner(eta=0.002)
+    y = D.subclasses(2, own.N)[:, None]
+    feature = torch.cat([(y // 2).expand(-1, 3), (2 + y).expand(-1, 9)], 1)[None]
+    amplitude = (torch.arange(12) < 6).double().expand(1, own.N, 12)
+    batch = D.Patches(feature, amplitude), (y // 2).T
+    state = equal_detectors(COARSE, data, own)
+    trained, _ = scalar.train(state, data, own, [batch] * 400, [0])
+    assert trained.displacement[0, 0, 0].item() == pytest.approx(theory.coarse_growth(400, data, own, 25.0).item(), rel=0.01)
+
+
+def test_detectors_are_as_many_as_expected():
+    data, own = hierarchy(iota=0.1), learner()
+    state = scalar.initialise(2, data, DETECTORS, own.sigma_0, draws("init", range(200)))
+    expected = theory.expected_detectors(DETECTORS, data.iota)
+    assert abs(state.detectors.mean() - expected) < 5 * (expected / state.detectors.numel()) ** 0.5
+
+
+def test_the_prediction_on_a_replica_s_own_numbers():
+    """With trained detectors, the closed form is the error on hard samples without zeta*, but for chance."""
+    data, own = hierarchy(k=2, P=24, s_star=6, s_dag=8), learner()
+    for labels in (COARSE, fine(2)):
+        state = scalar.initialise(labels.classes(2, own.N), data, DETECTORS, own.sigma_0, draws("init"))
+        state, _ = scalar.train(state, data, own, stream(labels, data, own, 40), [0])
+        superclass = D.superclasses(labels, 2, own.N)
+        n = 20_000
+        scores = scalar.scores(state, D.hard(data, n, draws("tests"))._replace(loud=None))
+        found = metrics.superclass_error(scores, superclass, 2).item()
+        expected = metrics.predicted_hard_error(state, data, superclass).item()
+        assert abs(found - expected) < binomial_error(expected, n) + 0.003
+
+
+def test_errors_count_ties():
+    superclass = torch.tensor([0, 0, 1, 1])
+    scores = torch.zeros(1, 8, 4)
+    assert metrics.superclass_error(scores, superclass, 2) == 1
+    assert metrics.fine_error(scores, 2) == 1
+    right = torch.nn.functional.one_hot(D.subclasses(2, 8), 4)[None].double()
+    assert metrics.superclass_error(right, superclass, 2) == 0
+    assert metrics.fine_error(right, 2) == 0
+    other = right[..., [1, 0, 3, 2]]
+    assert metrics.superclass_error(other, superclass, 2) == 0
+    assert metrics.fine_error(other, 2) == 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(scale=st.floats(0.01, 100), penalty=st.sampled_from([1e-3, 0.1, 1.0]), seed=st.integers(0, 1000))
+def test_ridge_does_not_depend_on_the_scale_of_the_features(scale, penalty, seed):
+    x = torch.randn(40, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    y = x[:, 0].sign()
+    [(head, intercept)] = metrics.ridge_heads(x, y, [penalty])
+    [(scaled, same)] = metrics.ridge_heads(scale * x, y, [penalty])
+    torch.testing.assert_close(scale * scaled, head)
+    torch.testing.assert_close(same, intercept)
+    # The gradient of the objective vanishes.
+    residual = x @ head + intercept - y
+    variance = x.var(0, correction=0).sum()
+    torch.testing.assert_close(
+        x.T @ residual / 40 + penalty * variance * head, torch.zeros(5, dtype=torch.float64), atol=1e-9, rtol=0
+    )
+
+
+def test_one_feature_for_equal_neurons_is_the_same_regression():
+    data, own = hierarchy(), learner()
+    state = equal_detectors(COARSE, data, own, number=3.0)
+    state, _ = scalar.train(state, data, own, stream(COARSE, data, own, 5), [0])
+    samples = D.easy(data, 80, draws("x"))
+    grouped = scalar.features(state, samples)[0]
+    answers = next(scalar.answers(state, samples)).flatten(1)
+    neurons = answers.repeat_interleave(3, 1)
+    y = metrics.signs(2, 80)
+    [(a, i)], [(b, j)] = metrics.ridge_heads(grouped, y, [0.1]), metrics.ridge_heads(neurons, y, [0.1])
+    torch.testing.assert_close(grouped @ a + i, neurons @ b + j)
+    torch.testing.assert_close(scalar.scores(state, samples)[0], (answers.unflatten(1, (-1, 2)) * 3).sum(1))
+
+
+def test_a_linear_model_on_patch_sums_fails_where_noise_adds_up_and_the_network_does_not():
+    data = hierarchy(k=1, P=20_000, s_star=3, s_dag=3, sigma_zeta=0.025, iota=0.0)
+    n = 200
+    train, test = (metrics.patch_sums(data, D.easy(data, n, draws(p)), draws(p + " noise"))[0] for p in ("train", "test"))
+    [head] = metrics.ridge_heads(train, metrics.signs(1, n), [1e-2])
+    linear = metrics.head_error(head, test, metrics.signs(1, n))
+    state = equal_detectors(COARSE, data, learner())
+    state = state._replace(displacement=torch.tensor([[[1.0, -1, 1, -1], [-1, 1, -1, 1]]]).double())
+    state = state._replace(decrement=state.displacement.abs() / 8)
+    few = 20
+    scores = metrics.scores_in_noise(state, data, D.easy(data, few, draws("few")), draws("patch noise"))
+    assert linear > 0.15
+    assert metrics.superclass_error(scores, torch.arange(2), 1) == 0
+
+
+def test_probe_rows_cover_the_sweep():
+    x = torch.randn(16, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows = metrics.probe_errors((x, x + 1), (x, x), 2, [0.0, 1.0], [0.0, 0.5])
+    assert len(rows) == 4
+    mixture, labels = metrics.mixed(x, x + 1, 0.5, 2)
+    assert ((mixture - x).any(1)).sum() == 8
+    assert labels.sum() == 0
+
+
+def test_labels_name_themselves():
+    assert Labels(kind="sample").label == "sample"
+    assert fine(4).label == "subclass-4"
+
+
+def test_the_best_linear_model_on_sums():
+    """On samples with s* patches of either kind, of every subclass as many; no other weights of subclass features do better."""
+    data, n = hierarchy(k=3, P=900, sigma_zeta=0.1, s_star=3), 60_000
+    y = D.subclasses(3, n)
+    sums = data.sigma_zeta * data.P**0.5 * torch.randn(n, data.features, generator=draws("sums")[0], dtype=torch.float64)
+    sums.scatter_add_(1, torch.stack([y // 3, 2 + y], 1), torch.full((n, 2), data.s_star, dtype=torch.float64))
+    sides = torch.cat([torch.tensor([1.0, -1.0]), torch.tensor([1.0] * 3 + [-1.0] * 3)]).double()
+
+    def error(weight):
+        head = sides * torch.cat([torch.ones(2), torch.full((6,), weight)]).double()
+        return metrics.head_error((head, torch.tensor(0.0)), sums, metrics.signs(3, n))
+
+    best = error(1 / 3)
+    assert best == pytest.approx(theory.linear_error(data), abs=3 * (0.25 / n) ** 0.5)
+    assert best < min(error(0.0), error(1.0))
