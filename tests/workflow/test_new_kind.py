@@ -69,9 +69,7 @@ def test_it_makes_a_table_a_figure_a_verdict_and_pages(with_a_toy):
     done = python(with_a_toy, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
     of_toy = [line.split() for line in done.stdout.splitlines() if "toy" in line or "learning" in line]
     assert {state for state, *_ in of_toy} == {"current"}
-    assert {"tables/toy_study_accuracy.parquet", "figures/learning_curve.png", "claims_toy.md"} <= {
-        path for _, path, *_ in of_toy
-    }
+    assert {"tables/toy_study_accuracy.parquet", "figures/learning_curve.png"} <= {path for _, path, *_ in of_toy}
 
 
 def test_it_is_in_the_report(with_a_toy):

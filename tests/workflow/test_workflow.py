@@ -17,6 +17,7 @@ from rarefeat.figures.save import save
 from rarefeat.figures.style import styled
 from rarefeat.project import load
 from rarefeat.run import check
+from rarefeat.run.job import parsed
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
 
@@ -151,7 +152,7 @@ def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
     for name, figure in QUICK.figures.items():
         if f"figures/{name}.png" not in DEFAULT:
             continue
-        job = QUICK.figure_job(name)
+        job = parsed(QUICK.figure_job(name).text)  # as a stage gets it
         draw = getattr(importlib.import_module(f"rarefeat.{job.stage}"), figure.function or name)
         paths = [finished / RESULTS / f"tables/{table}.parquet" for table in figure.tables]
         outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
