@@ -138,3 +138,13 @@ def test_a_missing_tensor_is_named(tmp_path):
     write_tensors(tmp_path / "t.safetensors", {"w": torch.ones(2)})
     with pytest.raises(RarefeatError, match="bias"):
         read_tensors(tmp_path / "t.safetensors", "bias")
+
+
+def test_tensors_have_the_same_bytes_in_every_process(tmp_path):
+    """The library orders several keys of metadata anew in each."""
+    write = "write_tensors(sys.argv[1], {'w': torch.ones(3)}, 'x')"
+    script = f"import sys, torch; from rarefeat.storage.tensors import write_tensors; {write}"
+    paths = [tmp_path / f"{number}.safetensors" for number in range(4)]
+    for path in paths:
+        subprocess.run([sys.executable, "-c", script, path], check=True)
+    assert len({path.read_bytes() for path in paths}) == 1

@@ -13,11 +13,8 @@ import pytest
 import yaml
 from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake
 
-from rarefeat.figures.save import save
-from rarefeat.figures.style import styled
 from rarefeat.project import load
 from rarefeat.run import check
-from rarefeat.run.job import parsed
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
 
@@ -152,12 +149,11 @@ def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
     for name, figure in QUICK.figures.items():
         if f"figures/{name}.png" not in DEFAULT:
             continue
-        job = parsed(QUICK.figure_job(name).text)  # as a stage gets it
-        draw = getattr(importlib.import_module(f"rarefeat.{job.stage}"), figure.function or name)
-        paths = [finished / RESULTS / f"tables/{table}.parquet" for table in figure.tables]
+        tables = [RESULTS / f"tables/{table}.parquet" for table in figure.tables]
         outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        with styled():
-            save(draw({path.stem: read_table(path).to_pandas() for path in paths}, job), outputs, job, paths)
+        told = "--job", QUICK.figure_job(name).text, figure.function or name
+        done = python(finished, "-m", "rarefeat.figures.draw", *told, "--tables", *tables, "--output", *outputs)
+        assert done.returncode == 0, done.stderr
         for output in outputs:
             assert output.read_bytes() == (finished / RESULTS / "figures" / output.name).read_bytes(), output.name
 

@@ -1,5 +1,6 @@
 """Tensors in safetensors files, apart from files.py so that what needs no tensor need not import torch."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,19 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], origin: str = ""
     """Write named tensors as safetensors; origin: what wrote them, for who reads them."""
     metadata = {SEAL: BLANK, **({KEY: origin} if origin else {})}
     with replacing(path) as temporary:
-        temporary.write_bytes(save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata=metadata))
+        content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata=metadata)
+        temporary.write_bytes(in_order(content))
         seal(temporary)
+
+
+def in_order(content: bytes) -> bytes:
+    """A safetensors file with its metadata in order: the library writes them in another order in each process."""
+    size = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + size])
+    head["__metadata__"] = dict(sorted(head["__metadata__"].items()))
+    text = json.dumps(head, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
 def read_tensors(path: str | Path, *names: str, expected: Mapping[str, Any] | None = None) -> list[Tensor]:
