@@ -2,12 +2,10 @@
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from whole_project import copy_of_the_project, run
 
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.randomness import generator
@@ -96,12 +94,3 @@ def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, enco
 @pytest.fixture(params=list(ARMS), ids=[name.replace(" ", "_").replace(",", "") for name in ARMS])
 def arm(request) -> Arm:
     return ARMS[request.param]
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Path:
-    """A project folder with the quick grid computed. Tests may plan in it, and must not compute."""
-    folder = copy_of_the_project(tmp_path_factory.mktemp("finished"))
-    done = run(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder

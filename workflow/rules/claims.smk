@@ -9,9 +9,6 @@ rule milestones:
         f"{RESULTS}/tables/{{study}}_milestones.parquet",
     log:
         f"{RESULTS}/logs/claims/{{study}}_milestones.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/claims/{{study}}_milestones.tsv"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(20),
@@ -34,9 +31,6 @@ rule overlap:
         f"{RESULTS}/tables/{{study}}_overlap.parquet",
     log:
         f"{RESULTS}/logs/claims/{{study}}_overlap.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/claims/{{study}}_overlap.tsv"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(20),
@@ -59,9 +53,6 @@ rule one_step:
         f"{RESULTS}/tables/{{study}}_one_step.parquet",
     log:
         f"{RESULTS}/logs/claims/{{study}}_one_step.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/claims/{{study}}_one_step.tsv"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(20),
@@ -86,9 +77,6 @@ rule claims:
         f"{RESULTS}/claims.md",
     log:
         f"{RESULTS}/logs/claims/claims.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/claims/claims.tsv"
-    threads: 1
     resources:
         mem_mb=growing(4000),
         runtime=growing(20),
@@ -120,9 +108,6 @@ rule plot_claims:
         f"{RESULTS}/figures/claims_{{group}}.pdf",
     log:
         f"{RESULTS}/logs/plot/claims_{{group}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/plot/claims_{{group}}.tsv"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
@@ -148,9 +133,6 @@ rule map_claims:
         f"{RESULTS}/figures/claims_map_{{map}}.pdf",
     log:
         f"{RESULTS}/logs/plot/claims_map_{{map}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/plot/claims_map_{{map}}.tsv"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),

@@ -1,114 +1,118 @@
-"""What the rules share: the checked config, the names of files, and the modules that the results of a stage depend on."""
+"""What the rules share: the checked project, what a job is told, and the names of files. It knows no study by name."""
 
 import json
 import os
 import re
 import signal
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
 
-from rarefeat.browse import PAGES
-from rarefeat.config import parse as typed
-from rarefeat.figures import (
-    AUGMENTATION_FIGURES,
-    AUGMENTATION_TABLES,
-    CLAIMS_GROUPS,
-    CLAIMS_MAPS,
-    FIGURES,
-    IMAGE_VIEWS_TABLES,
+from rarefeat.config.cells import path_of, paths_of
+from rarefeat.config.images import ImageStudy
+from rarefeat.config.study import Study
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import parse as typed
+from rarefeat.registry import kinds
+from rarefeat.run import workers
+from rarefeat.run.job import job
+from rarefeat.run.results_folder import (
+    handle_in_a_thread,
+    refuse_unrecorded,
+    take_over,
+    usable,
 )
-from rarefeat.files import RarefeatError, read_table
-from rarefeat.provenance import products
-from rarefeat.results_folder import handle_in_a_thread, refuse_unrecorded, take
-from rarefeat.sizes import trained_points
-from rarefeat.sources import sources
 
 min_version("9.19")
 
-# Jobs use the Python that runs snakemake, whether or not its environment is activated.
 # A training frees and takes the same megabytes at every step; glibc would hand them back to the system each time, which costs
 # half of the speed as soon as two jobs do it at once.
-MALLOC = "MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824"
+MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+}
 
 
-container: "docker://python:3.11-slim"
-
-
-def checked_config():
-    """The typed config and its products; one line for what is wrong with it."""
+def refused(function, *arguments):
+    """What a function returns; its error as one line of Snakemake's."""
     try:
-        checked = typed(config)
-        return checked, products(checked)
+        return function(*arguments)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
 
 
-CONFIG, KNOWN = checked_config()
-RESULTS = CONFIG.results
-# A job knows its run (results_folder.py), so that it writes nothing once another one is in charge.
+# The files of the kinds of study beside the user's config, and else those of this workflow.
+PROJECT = refused(
+    typed,
+    config,
+    Path("config/studies"),
+    Path(str(workflow.current_basedir)).parents[1] / "config/studies",
+)
+RESULTS = refused(usable, PROJECT.results)
+# Where the terminal's last line says that tables and figures are.
+os.environ.update(RAREFEAT_RESULTS=RESULTS)
+# For the captions of the report: a text there is no reason to draw a figure again, as a param would be.
+config["captions"] = {
+    **{name: item.caption for name, item in PROJECT.figures.items()},
+    **{
+        name: f"{item.title[0].upper()}{item.title[1:]}."
+        for name, item in PROJECT.pages.items()
+    },
+}
+STUDIES = PROJECT.studies
+ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, Study)}
+PICTURED = {
+    name: study for name, study in STUDIES.items() if isinstance(study, ImageStudy)
+}
+# Jobs use the Python that runs snakemake, whether or not its environment is activated. A job knows its run (results_folder.py), so
+# that it writes nothing once another one is in charge.
 shell.prefix(
-    f"export PATH='{os.path.dirname(sys.executable)}':$PATH {MALLOC} RAREFEAT_LOCK='{RESULTS}/.lock'"
+    f"export PATH='{os.path.dirname(sys.executable)}':$PATH RAREFEAT_LOCK='{RESULTS}/.lock'"
+    f" {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
     f" RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
 )
 
 
 onstart:
     try:
-        take(RESULTS)
+        take_over(RESULTS)
         refuse_unrecorded(workflow.dag)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
     handle_in_a_thread(signal.SIGTERM)
+    if workflow.is_main_process and workflow.local_exec:
+        if socket := workers.start(**MALLOC):
+            os.environ.update(RAREFEAT_WORKERS=socket)
 
 
-# Those of the scaling study are trained where the checkpoint lucky_sets says, and share tables of their own.
-STUDIES = (
-    CONFIG.studies
-    | CONFIG.scaling.studies()
-    | CONFIG.claims.every_study()
-    | CONFIG.augmentation.studies
-)
-# Kinds of augmentation are compared on the same draws; the long-tailed studies have draws of their own.
-IMAGE_VIEWS = CONFIG.image_views()
-IMAGE_STUDIES = CONFIG.images | IMAGE_VIEWS
-IMAGE_ARMS = {
-    (name, arm.label): arm
-    for name, study in IMAGE_STUDIES.items()
-    for arm in study.arms
-}
-POINTS = {
-    (name, str(point.eps_min), str(point.sigma)): point
-    for name, study in STUDIES.items()
-    for point in study.points()
-}
-
-PRODUCTS = [
-    *[f"{RESULTS}/{path}" for path, product in KNOWN.items() if not product.claims],
-    f"{RESULTS}/table2.md",
-    f"{RESULTS}/summary.md",
-]
-# Markdown that the report shows.
-TEXTS = {"summary": "trends of the figures", "table2": "Table 2"}
+def either(names: Iterable[str]) -> str:
+    """A regular expression for one of these names."""
+    return "|".join(map(re.escape, names)) or "(?!)"
 
 
 wildcard_constraints:
-    study="|".join(map(re.escape, STUDIES)),
-    figure="|".join(FIGURES),
-    augmentation_figure="|".join(AUGMENTATION_FIGURES),
-    group="|".join(CLAIMS_GROUPS),
-    map="|".join(CLAIMS_MAPS),
-    page="|".join(PAGES),
-    text="|".join(TEXTS),
-    eps_min=r"[0-9.e-]+",
-    sigma=r"[0-9.e-]+",
-    block=r"\d+-\d+",
-    image_study="|".join(map(re.escape, IMAGE_STUDIES)),
-    image_arm="|".join(sorted({re.escape(arm) for _, arm in IMAGE_ARMS})),
-    split="long_tailed|balanced",
-    rho=r"[0-9.]+",
+    cell=r"[^/=]{1,}=[^/]{1,}(/[^/=]{1,}=[^/]{1,})*",
+    block=r"[0-9]{1,}-[0-9]{1,}",
+    figure=either(PROJECT.figures),
+    page=either(PROJECT.pages),
+    browsed=either(PROJECT.browsed),
+    paper=either(PROJECT.papers),
+    kind=either(PROJECT.claimed),
+    table=either(PROJECT.tables),
+
+
+def command(arguments: str) -> str:
+    """A shell command: a module and its arguments, which may fork from a warm process, with its times and its log."""
+    return f"python -m rarefeat.run.stage --times {{log:q}}.tsv {arguments} > {{log:q}} 2>&1"
+
+
+def stage(files: str) -> str:
+    """A shell command: the stage that the job names, with what it is told, and its files."""
+    return command(f"--job {{params.job:q}} {files}")
 
 
 def growing(amount):
@@ -116,119 +120,144 @@ def growing(amount):
     return lambda wildcards, attempt: attempt * amount
 
 
-def code(module):
-    """The source files behind a stage: Snakemake does not see what a module imports."""
-    return [os.path.relpath(path) for path in sources(module)]
+def table(name: str) -> str:
+    """The file of a table."""
+    return f"{RESULTS}/tables/{name}.parquet"
 
 
-def of_study(part):
-    """A params function: a section of the study's config as JSON, so that a change reruns what depends on it."""
-    return lambda wildcards: getattr(STUDIES[wildcards.study], part).model_dump_json(
-        by_alias=True
+def names_of(stage: str) -> list[str]:
+    """The tables that a stage writes."""
+    return [name for name, item in PROJECT.tables.items() if item.stage == stage]
+
+
+def told_for_table(name: str):
+    """A params function: the job that writes a table, whose name may hold wildcards."""
+    return lambda wildcards: PROJECT.table_job(name.format(**wildcards)).text
+
+
+CELLS = {
+    (name, at.path): at
+    for name, study in STUDIES.items()
+    for cell in study.cells()
+    for at in (
+        cell,
+        *(cell.to(*list(cell.values)[:depth]) for depth in range(1, len(cell.axes))),
     )
+} | {
+    (name, cell.path): cell for name, study in STUDIES.items() for cell in study.cells()
+}
 
 
-def draws_of(wildcards):
-    return STUDIES[wildcards.study].draws
+def cell_of(wildcards):
+    """The cell of a job, or what several cells share."""
+    if (wildcards.study, wildcards.cell) not in CELLS:
+        raise WorkflowError(
+            f"{wildcards.cell} is no cell of the study {wildcards.study}; its grid has none with these values"
+        )
+    return CELLS[wildcards.study, wildcards.cell]
 
 
-def simulator_of(wildcards):
-    return STUDIES[wildcards.study].simulator
+def told(stage: str, through: Iterable[str], parts):
+    """A params function: the job of one cell and block; parts: names of the study's sections, or a function of study and cell."""
+
+    def of_job(wildcards):
+        study = STUDIES[wildcards.study]
+        at = cell_of(wildcards) if hasattr(wildcards, "cell") else None
+        config = (
+            parts(study, at)
+            if callable(parts)
+            else {name: getattr(study, name) for name in parts}
+        )
+        return job(
+            stage, through, config, wildcards.study, at, getattr(wildcards, "block", "")
+        ).text
+
+    return of_job
 
 
-def point_of(wildcards):
-    return POINTS[wildcards.study, wildcards.eps_min, wildcards.sigma]
+def of_cell(kind: str, suffix: str, *axes: str):
+    """An input function: the file of a job's cell, or of what it shares with others on some axes, and block."""
+
+    def file(wildcards):
+        at = cell_of(wildcards).to(*axes) if axes else cell_of(wildcards)
+        return (
+            f"{RESULTS}/{path_of(kind, wildcards.study, at, wildcards.block, suffix)}"
+        )
+
+    return file
 
 
-def arms(chosen):
-    """Arms as JSON, for a command line."""
-    return json.dumps([arm.model_dump() for arm in chosen])
-
-
-def files_of(name, kind, suffix, trained_only=False):
-    """The files of every point and block of a study."""
-    study = STUDIES[name]
-    chosen = [point for point in study.points() if point.trained or not trained_only]
-    return [f"{RESULTS}/{kind}/{name}/{path}" for path in study.paths(chosen, suffix)]
-
-
-def scaling_encoders(wildcards):
-    """Encoders of the sizes whose lucky sets are large enough, once these have been counted."""
-    counted = checkpoints.lucky_sets.get().output[0]
-    points = trained_points(CONFIG.scaling, read_table(counted).to_pandas())
+def of_study(
+    kind: str, name: str, suffix: str, study=None, trained_only: bool = False
+) -> list[str]:
+    """The files of every cell and block of a study."""
+    study = study or STUDIES[name]
+    cells = [cell for cell in study.cells() if not trained_only or cell.trained]
     return [
-        f"{RESULTS}/encoders/{name}/{path}"
-        for name, chosen in points.items()
-        for path in STUDIES[name].paths(chosen, "safetensors")
+        f"{RESULTS}/{path}"
+        for path in paths_of(kind, name, cells, study.blocks(), suffix)
     ]
 
 
 def encoders_of(wildcards):
-    """The trained encoders of a point, where an arm of it has a training."""
-    if not point_of(wildcards).trained:
-        return []
-    return f"{RESULTS}/encoders/{{study}}/eps_min={{eps_min}}/sigma={{sigma}}/seeds={{block}}.safetensors"
+    """The encoders of every cell and block of the study of a table."""
+    return of_study("encoders", wildcards.study, "safetensors", trained_only=True)
 
 
-def supervised_of(wildcards):
-    """The supervised encoders, for a study that has their draws."""
-    if CONFIG.augmentation.like_supervised(wildcards.study):
-        return [f"{RESULTS}/augmentation/supervised.safetensors"]
-    return []
+PICTURES = ("images.datasets", "images.splits", "images.pretrain")
 
 
-def study_of(wildcards):
-    return STUDIES[wildcards.study].model_dump_json(by_alias=True)
-
-
-def block_of(wildcards):
-    """The block of the paper's grid that a figure shows, as an option of its command line."""
-    block = FIGURES[wildcards.figure].block
-    return (
-        f"--block '{STUDIES['paper'].grid[block].model_dump_json()}'" if block else ""
-    )
-
-
-def of_images(part):
-    """A params function: a section of an image study as JSON."""
-    return lambda wildcards: getattr(
-        IMAGE_STUDIES[wildcards.image_study], part
-    ).model_dump_json()
-
-
-def image_arm(wildcards):
-    return IMAGE_ARMS[wildcards.image_study, wildcards.image_arm].model_dump_json()
-
-
-def image_threads(wildcards):
-    return IMAGE_STUDIES[wildcards.image_study].training.threads
+def threads_of(wildcards):
+    return STUDIES[wildcards.study].training.threads
 
 
 def gpus(wildcards):
-    return int(IMAGE_STUDIES[wildcards.image_study].training.device == "cuda")
+    return int(STUDIES[wildcards.study].training.device == "cuda")
 
 
-def image_draws(wildcards):
-    """The name that keys the random draws of an image study."""
-    return "views" if wildcards.image_study in IMAGE_VIEWS else wildcards.image_study
+GRIDS = {
+    name.removesuffix("_grid"): item
+    for name, item in PROJECT.tables.items()
+    if item.stage == "chain.aggregate" and name.endswith("_grid")
+}
+COURSES = {
+    name.removesuffix("_trajectories"): item
+    for name, item in PROJECT.tables.items()
+    if item.stage == "chain.aggregate" and name.endswith("_trajectories")
+}
 
 
-def image_cells(kind, studies, suffix="parquet"):
-    """The files of every cell and block of image studies."""
-    return [
-        f"{RESULTS}/images/{name}/{kind}/rho={rho:g}/{split}/{arm.label}/seeds={block}.{suffix}"
-        for name, study in studies.items()
-        for rho, split, arm in study.cells()
-        for block in study.blocks()
-    ]
+def gathered(kind, items, trained_only=False):
+    """An input function: the probes or trajectories that the tables of a study, or of one block of its grid, are made from."""
+
+    def of_table(wildcards):
+        item = items[wildcards.tabled]
+        (study,) = item.parts.values()
+        return of_study(kind, item.study, "parquet", study, trained_only)
+
+    return of_table
 
 
-def benchmarks(wildcards):
-    """The benchmarks of each rule as a regular expression, as JSON; only when a job is made are all rules known."""
+def title_of(name):
+    """The kind of study of a product, for people."""
+    kind = PROJECT.kind_of.get(name)
+    return kinds()[kind].title if kind else "claims"
+
+
+def of_default(parts):
+    """The names in a part of what the kinds make that are made by default."""
+    return [name for name in parts if kinds()[PROJECT.kind_of[name]].by_default]
+
+
+def times_of_rules(wildcards):
+    """The times that the jobs of each rule write beside their logs as a regular expression, as JSON.
+
+    Only when a job is made are all rules known.
+    """
     return json.dumps(
         {
-            made.name: regex_from_filepattern(made.benchmark)
+            made.name: regex_from_filepattern(f"{made.log[0]}.tsv")
             for made in workflow.rules
-            if made.benchmark
+            if made.log
         }
     )

@@ -1,77 +1,89 @@
-# Pages of the report that a browser shows: what is in tables and in Markdown, the claims, and how long everything took.
+# Pages of the report that a browser shows: what is in tables and in Markdown, the claims, and how long everything took; and the
+# record of where results come from.
 
 
 rule tables_page:
     input:
-        tables=lambda wildcards: [
-            f"{RESULTS}/tables/{table}.parquet"
-            for table in PAGES[wildcards.page].tables
+        lambda wildcards: [
+            table(name) for name in PROJECT.browsed[wildcards.browsed].tables
         ],
-        code=code("browse"),
     output:
         report(
-            f"{RESULTS}/pages/{{page}}.html",
+            f"{RESULTS}/pages/{{browsed}}.html",
             caption="../report/tables.rst",
             category="Tables",
-            labels=lambda wildcards: {"tables": wildcards.page.replace("_", " ")},
+            labels=lambda wildcards: {"tables": wildcards.browsed.replace("_", " ")},
         ),
     log:
-        f"{RESULTS}/logs/pages/{{page}}.log",
-    threads: 1
+        f"{RESULTS}/logs/pages/{{browsed}}.log",
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
+    params:
+        about=lambda wildcards: PROJECT.browsed[wildcards.browsed].about,
+        schemas=lambda wildcards: [
+            PROJECT.tables[name].schema
+            for name in PROJECT.browsed[wildcards.browsed].tables
+        ],
     shell:
-        "python -m rarefeat.browse tables {wildcards.page} --tables {input.tables:q} --output {output:q} 2>&1 | tee {log:q}"
+        command(
+            "rarefeat.report.browse tables --about {params.about:q} --tables {input:q} --schemas "
+            "{params.schemas:q} --output {output:q}"
+        )
 
 
 rule claims_page:
     input:
-        table=f"{RESULTS}/tables/claims.parquet",
-        code=code("browse"),
+        table("claims_{paper}"),
     output:
         report(
-            f"{RESULTS}/pages/claims.html",
+            f"{RESULTS}/pages/claims_{{paper}}.html",
             caption="../report/claims.rst",
             category="Claims",
-            labels={"part": "every claim", "kind": "table"},
+            labels={"paper": "{paper}", "kind": "every claim"},
         ),
     log:
-        f"{RESULTS}/logs/pages/claims.log",
-    threads: 1
+        f"{RESULTS}/logs/pages/claims_{{paper}}.log",
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
     shell:
-        "python -m rarefeat.browse claims --table {input.table:q} --output {output:q} 2>&1 | tee {log:q}"
+        command("rarefeat.report.browse claims --table {input:q} --output {output:q}")
 
 
 rule text_page:
     input:
-        text=f"{RESULTS}/{{text}}.md",
-        code=code("browse"),
+        f"{RESULTS}/{{page}}.md",
     output:
         report(
-            f"{RESULTS}/pages/{{text}}.html",
+            f"{RESULTS}/pages/{{page}}_text.html",
             caption="../report/text.rst",
             category="Summary",
-            labels=lambda wildcards: {"page": TEXTS[wildcards.text]},
+            labels=lambda wildcards: {"page": PROJECT.pages[wildcards.page].title},
         ),
     log:
-        f"{RESULTS}/logs/pages/{{text}}.log",
-    threads: 1
+        f"{RESULTS}/logs/pages/{{page}}_text.log",
     resources:
         mem_mb=growing(1000),
         runtime=growing(5),
     shell:
-        "python -m rarefeat.browse text --text {input.text:q} --output {output:q} 2>&1 | tee {log:q}"
+        command("rarefeat.report.browse text --text {input:q} --output {output:q}")
+
+
+REPORTED = [
+    *expand(f"{RESULTS}/pages/{{browsed}}.html", browsed=of_default(PROJECT.browsed)),
+    *expand(
+        f"{RESULTS}/pages/{{page}}_text.html",
+        page=of_default(name for name in PROJECT.pages if name in PROJECT.kind_of),
+    ),
+    f"{RESULTS}/pages/run_times.html",
+]
 
 
 # What all of it took, as far as it has run: after everything else, and again with `make report`.
 rule run_times:
     input:
-        products=PRODUCTS,
-        code=code("browse"),
+        [f"{RESULTS}/{path}" for path in PROJECT.default],
     output:
         report(
             f"{RESULTS}/pages/run_times.html",
@@ -81,13 +93,31 @@ rule run_times:
         ),
     log:
         f"{RESULTS}/logs/pages/run_times.log",
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        benchmarks=f"{RESULTS}/benchmarks",
-        patterns=benchmarks,
+        times=f"{RESULTS}/logs",
+        patterns=times_of_rules,
     shell:
-        "python -m rarefeat.browse run_times --benchmarks {params.benchmarks:q} --patterns {params.patterns:q} --output {output:q}"
-        " 2>&1 | tee {log:q}"
+        command(
+            "rarefeat.report.browse run_times --times {params.times:q} --patterns {params.patterns:q} "
+            "--output {output:q}"
+        )
+
+
+# Commit, machine and date: made when a product is, and read by nothing.
+rule provenance:
+    input:
+        [f"{RESULTS}/{path}" for path in PROJECT.default],
+    output:
+        f"{RESULTS}/provenance.json",
+    log:
+        f"{RESULTS}/logs/provenance.log",
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(5),
+    params:
+        results=lambda wildcards: RESULTS,
+    shell:
+        command("rarefeat.run.provenance record {params.results:q}")

@@ -1,43 +1,46 @@
+# Theorem 3.1 across sizes.
+
+from rarefeat.studies.scaling.kind import trained_encoders
+
+
 # Sizes of the sets of Definition B.1 at initialisation. A checkpoint: they say which sizes are worth training.
 checkpoint lucky_sets:
-    input:
-        code=code("lucky_sets"),
     output:
-        f"{RESULTS}/tables/lucky_sets.parquet",
+        table("lucky_sets"),
     log:
         f"{RESULTS}/logs/lucky_sets.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/lucky_sets.tsv"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
-        scaling=CONFIG.scaling.model_dump_json(by_alias=True),
+        job=told_for_table("lucky_sets"),
     shell:
-        "python -m rarefeat.lucky_sets --scaling {params.scaling:q} --output {output:q} 2>&1 | tee {log:q}"
+        stage("--output {output:q}")
 
 
 # The trained sizes, and exponents in d against the bounds of Theorem 3.1.
 rule aggregate_scaling:
     input:
-        lucky_sets=f"{RESULTS}/tables/lucky_sets.parquet",
-        encoders=scaling_encoders,
-        code=code("scaling"),
+        lambda wildcards: [
+            f"{RESULTS}/{path}"
+            for path in trained_encoders(
+                PROJECT.sections["scaling"], checkpoints.lucky_sets.get().output[0]
+            )
+        ],
+        lucky_sets=table("lucky_sets"),
     output:
-        f"{RESULTS}/tables/scaling.parquet",
-        f"{RESULTS}/tables/scaling_exponents.parquet",
+        replicas=table("scaling"),
+        exponents=table("scaling_exponents"),
     log:
         f"{RESULTS}/logs/aggregate/scaling.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/aggregate/scaling.tsv"
-    threads: 1
     resources:
         mem_mb=growing(4000),
         runtime=growing(20),
     params:
-        scaling=CONFIG.scaling.model_dump_json(by_alias=True),
-        encoders=f"{RESULTS}/encoders",
+        job=told_for_table("scaling"),
+        results=lambda wildcards: RESULTS,
     shell:
-        "python -m rarefeat.scaling --scaling {params.scaling:q} --lucky-sets {input.lucky_sets:q}"
-        " --encoders {params.encoders:q} --output {output:q} 2>&1 | tee {log:q}"
+        stage(
+            "--lucky-sets {input.lucky_sets:q} --results {params.results:q} --replicas {output.replicas:q} "
+            "--exponents {output.exponents:q}"
+        )

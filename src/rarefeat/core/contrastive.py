@@ -17,7 +17,7 @@ def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> T
     return product(f_x, negatives.mT).diagonal_scatter((f_x * f_y).sum(-1), dim1=-2, dim2=-1)
 
 
-def logits(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+def probabilities(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """The softmax weights of eq. (19)-(20), (S, K, m) each -> (S, K, K), positive logits on the diagonal."""
     return torch.softmax(similarities(f_x, f_y, negatives) / tau, dim=-1)
 
@@ -39,11 +39,12 @@ def infonce_floor(signs: Tensor) -> Tensor:
     return (distance < 0.5).sum(-1).double().log().mean(-1)
 
 
-def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """Gradient of eq. (1), i.e. eq. (21) divided by tau: d loss / d w_i = sum over the anchors' attended tokens of c_i z.
 
     Args:
-        pre: of the anchors X, (S, K, L, m). bias: (S, m). f_y: embeddings of the second views, (S, K, m). logits: (S, K, K).
+        pre: of the anchors X, (S, K, L, m). bias: (S, m). f_y: embeddings of the second views, (S, K, m).
+        p: probabilities, (S, K, K).
 
     Returns:
         c, (S, K, L, m): one coefficient for each attended token of the anchors and each neuron.
@@ -53,22 +54,42 @@ def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: fl
     if (bias < 0).any():
         # Within a negative bias both halves of BReLU are active.
         gate = gate + (pre.abs() < -threshold).to(pre.dtype)
-    return pull(f_y, logits, tau, negatives)[:, :, None, :] * gate
+    return pull(f_y, p, tau, negatives)[:, :, None, :] * gate
 
 
-def bias_gradient(
-    pre: Tensor, bias: Tensor, f_y: Tensor, logits: Tensor, tau: float, negatives: Tensor | None = None
-) -> Tensor:
+def bias_gradient(pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """d loss / d b_i, arguments as of `coefficients`: -> (S, m). d h / d b = -sign(s) where |s| >= |b|, and 0 elsewhere."""
     slope = -pre.sign() * (pre.abs() >= bias.abs()[:, None, None, :])
-    return (pull(f_y, logits, tau, negatives) * slope.sum(2)).sum(1)
+    return (pull(f_y, p, tau, negatives) * slope.sum(2)).sum(1)
 
 
-def pull(f_y: Tensor, logits: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+def pull(f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """d loss / d h_i(X_n), (S, K, m): the error of the softmax weights on the positives and negatives."""
-    K = logits.shape[-1]
-    error = logits - torch.eye(K, dtype=logits.dtype, device=logits.device)
+    K = p.shape[-1]
+    error = p - torch.eye(K, dtype=p.dtype, device=p.device)
     if negatives is None:
         return product(error, f_y) / (K * tau)
     own = error.diagonal(dim1=-2, dim2=-1)[..., None]
     return (product(error, negatives) + own * (f_y - negatives)) / (K * tau)
+
+
+def best_scaled_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> float:
+    """The loss of eq. (1) at the one scale of the embeddings that makes it smallest, batches (B, K, m) each, mean over them.
+
+    A floor for encoders of another size: no claim about a loss may ask for less than the best encoder of its kind has. The loss
+    is convex in the square of the scale, and bisection on its derivative finds it; where it only falls, it is the loss far out.
+    """
+    similarity = similarities(f_x.double(), f_y.double()) / tau
+    positive = similarity.diagonal(dim1=-2, dim2=-1)
+
+    def slope(scale: float) -> float:
+        weights = torch.softmax(scale * similarity, dim=-1)
+        return ((weights * similarity).sum(-1) - positive).mean().item()
+
+    low, high = 0.0, 1.0
+    while slope(high) < 0 and high < 2.0**20:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return -(torch.log_softmax(high * similarity, dim=-1).diagonal(dim1=-2, dim2=-1)).mean().item()

@@ -5,10 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from rarefeat.core.definitions import ALIGNED, GAMMA, PURE
 from rarefeat.core.products import product
-
-ALIGNED = 0.3
-PURE = 0.9
 
 
 def absolute_cosines(weights: Tensor, dictionary: Tensor) -> Tensor:
@@ -22,12 +20,12 @@ def feature_share(weights: Tensor, dictionary: Tensor) -> Tensor:
     return absolute_cosines(weights, dictionary).square().sum(-1)
 
 
-def ordinary_neurons(weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = 0.01) -> Tensor:
+def ordinary_neurons(weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = GAMMA) -> Tensor:
     """M_j of eq. (26), bool (S, m, d), from the initial weights; ratio = eps_min / eps_max."""
     return _squared_share(weights, dictionary) >= 2 * ratio**2 * (1 - gamma) * _log_d_over_d(dictionary)
 
 
-def lucky_neurons(weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = 0.01) -> Tensor:
+def lucky_neurons(weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = GAMMA) -> Tensor:
     """M_j^* of eq. (27), bool (S, m, d): above c1 log d / d in feature j, and at most c2 log d / d in every other one."""
     share = _squared_share(weights, dictionary)
     above = share >= 2 / ratio**2 * (1 + gamma) * _log_d_over_d(dictionary)

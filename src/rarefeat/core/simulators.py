@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import COLUMNS, aligned, aligned_empty, product
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import dictionary
-from rarefeat.files import RarefeatError
 
 Generators = list[torch.Generator]
 DIVERGED = "training diverged: the weights are no longer finite; lower eta or T"

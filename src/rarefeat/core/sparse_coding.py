@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from rarefeat.core.randomness import generator
+
 
 def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
     """eps_j of Definition 3.1, (d,): 1 for the majority features, then eps_min * minority[k] for each minority feature."""
@@ -47,3 +49,8 @@ def latent_pairs(n: int, L: int, probability: Tensor, generator: torch.Generator
 def aggregated_sign(latents: Tensor) -> Tensor:
     """sign sum_l z^(l), what a positive pair shares (Assumption 3.4): (..., L, d) -> (..., d)."""
     return latents.sum(-2).sign()
+
+
+def target(study: str, seed: int, d: int) -> Tensor:
+    """w* of the regression task, (d,): independent signs +-1, so that every feature is worth the same."""
+    return 1.0 - 2.0 * torch.randint(2, (d,), generator=generator(study, seed, "target"))

@@ -5,15 +5,31 @@ The core's pairs share which features are active and their signs, and have noise
 """
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import product
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Generators, Simulator
-from rarefeat.files import RarefeatError
-from rarefeat.sections import Views
+
+
+class Views(Protocol):
+    """In what the two views of a pair differ; `data.views` of the config (config/model.py)."""
+
+    rho: float
+    mask: float
+    clean_negatives: bool
+    colour: int
+    colour_sigma: float
+    colour_redrawn: bool
+
+
+def independent(views: Views) -> bool:
+    """Whether the views share active features and signs and nothing else, as the core paper's pairs do."""
+    return not (views.rho or views.mask or views.colour)
 
 
 def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> Tensor:
@@ -33,7 +49,7 @@ class Pairs:
     """
 
     def __init__(self, views: Views, space: Simulator, simulator: str, study: str, seeds: list[int]):
-        if simulator == "reduced" and views != Views():
+        if simulator == "reduced" and not independent(views):
             raise RarefeatError("data.views needs every coordinate of a token, which only the simulator direct has")
         self.views, self.space = views, space
         self.masks = [generator(study, seed, "mask") for seed in seeds]
@@ -52,7 +68,7 @@ class Pairs:
         colour C u, u ~ N(0, colour_sigma^2 I), is the same in both views, or another one in the second if it is redrawn.
         """
         views, K = self.views, latents.shape[1] // 2
-        if views == Views():
+        if independent(views):
             return self.space.tokens(latents, sigma, noise)
         x = self.space.tokens(latents[:, :K], sigma, noise)
         y = x if views.mask else self.mixed(x, latents, sigma, noise)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rarefeat.config.images import ImageArm
 from rarefeat.core.pruning import smallest
-from rarefeat.images.sections import ImageArm
 
 Weights = dict[str, Tensor]
 

@@ -1,6 +1,5 @@
 """Stage 1 of the image studies: the pixels and labels of a data set in one file, whatever form it is distributed in."""
 
-import argparse
 import gzip
 import hashlib
 import io
@@ -21,10 +20,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from rarefeat.command import progress, run, section
-from rarefeat.files import RarefeatError
-from rarefeat.images.sections import ImageData
-from rarefeat.tensors import write_tensors
+from rarefeat.config.images import ImageData
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run.command import progress, run, stage
+from rarefeat.storage.tensors import write_tensors
 
 
 class Part(NamedTuple):
@@ -338,12 +337,11 @@ READERS: dict[str, Callable[[ImageData], tuple[Part, Part]]] = {
 
 def main() -> None:
     """Command line of the stage."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=section(ImageData), required=True, help="the section `data`, as YAML or JSON")
+    parser = stage(__doc__)
     parser.add_argument("--output", required=True, help="safetensors file to write")
     args = parser.parse_args()
-    tensors = read_images(args.data)
-    write_tensors(args.output, tensors)
+    tensors = read_images(args.job.part("data", ImageData))
+    write_tensors(args.output, tensors, args.job.text)
     print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)
 
 

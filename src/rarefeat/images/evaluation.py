@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from rarefeat.files import RarefeatError
+from rarefeat.core.errors import RarefeatError
 
 GRADIENT_NORM = 1e-6
 ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20

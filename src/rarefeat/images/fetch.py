@@ -7,8 +7,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from rarefeat.command import progress, run
-from rarefeat.files import RarefeatError, replacing
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run.command import progress, run
+from rarefeat.storage.files import replacing
 
 ARCHIVES = {
     "cifar10": ("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rarefeat.config.images import Network
 from rarefeat.core.randomness import generator
-from rarefeat.images.sections import Network
 
 EXPANSION = {"basic": 1, "bottleneck": 4}
 

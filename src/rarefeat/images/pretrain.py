@@ -1,7 +1,7 @@
 """Stage 2 of the image studies: contrastive pretraining of a block of replicas, one after the other, with checkpoints."""
 
-import argparse
 import contextlib
+import json
 import math
 import signal
 import sys
@@ -14,17 +14,21 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from rarefeat.command import progress, run, section, seed_range
+from rarefeat.config.images import Augmentation, ImageArm, ImageTraining, Network
+from rarefeat.config.section import Section, told
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.files import DamagedError, RarefeatError, write_table
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import Weights, arm_loss, masks_of
 from rarefeat.images.evaluation import alignment, knn_predict, uniformity
+from rarefeat.images.intermediates import images_of, splits_of
 from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
-from rarefeat.images.sections import Augmentation, ImageArm, ImageTraining, Network
-from rarefeat.sections import Section
-from rarefeat.sources import digest, sources
-from rarefeat.tensors import read_tensors, write_tensors
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.dependencies import code, digest
+from rarefeat.run.job import Job
+from rarefeat.storage.files import DamagedError, write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.storage.tensors import read_tensors, write_tensors
 
 RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy")
 NO_RECORDS = torch.zeros(0, 1 + len(RECORDED), dtype=torch.float64)
@@ -229,52 +233,55 @@ def restore(
     return int(step), masks, records
 
 
-def identity_of(images: Tensor, chosen: Tensor, *sections: Section | str | int) -> Tensor:
+HOW = ("checkpoint_minutes", "threads", "device")
+"""Keys of a training that say how it is run."""
+
+
+def identity_of(images: Tensor, chosen: Tensor, *parts: Section | str | int) -> Tensor:
     """Content hash of what a training depends on, uint8 (32,). How it is run, threads and device, is left out."""
     texts = [
-        part.model_dump_json(exclude={"checkpoint_minutes", "threads", "device"}) if isinstance(part, Section) else str(part)
-        for part in sections
+        json.dumps({key: value for key, value in told(part).items() if key not in HOW})
+        if isinstance(part, Section)
+        else str(part)
+        for part in parts
     ]
-    code = [path.read_bytes() for path in sources("images.pretrain")]
     sample = images[chosen[:: max(1, len(chosen) // 64)]]
-    content = digest(*(text.encode() for text in texts), chosen.numpy().tobytes(), sample.numpy().tobytes(), *code)
+    content = digest(
+        *(text.encode() for text in (*texts, code("images.pretrain"))), chosen.numpy().tobytes(), sample.numpy().tobytes()
+    )
     return torch.tensor(list(bytes.fromhex(content)), dtype=torch.uint8)
 
 
 def main() -> None:
     """Command line of the stage."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--study", required=True, help="name that keys every random draw")
+    parser = stage(__doc__)
     parser.add_argument("--images", required=True, help="safetensors file of the data set")
     parser.add_argument("--splits", required=True, help="safetensors file of the seeds' splits")
-    parser.add_argument("--arm", type=section(ImageArm), required=True, help="an entry of `arms`, as YAML or JSON")
-    parser.add_argument("--network", type=section(Network), required=True, help="the section `network`, likewise")
-    parser.add_argument("--augmentation", type=section(Augmentation), required=True, help="the section `augmentation`")
-    parser.add_argument("--training", type=section(ImageTraining), required=True, help="the section `training`")
-    parser.add_argument("--seeds", type=seed_range, required=True, help="FIRST-LAST")
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder of the checkpoints")
     parser.add_argument("--encoders", required=True, help="safetensors file to write")
     parser.add_argument("--trajectories", required=True, help="Parquet file to write")
     args = parser.parse_args()
-    training: ImageTraining = args.training
+    job: Job = args.job
+    draws, training = job.part("draws", str), job.part("training", ImageTraining)
+    sections = job.part("arm", ImageArm), job.part("network", Network), job.part("augmentation", Augmentation), training
     torch.set_num_threads(training.threads)
     if training.device == "cuda" and not torch.cuda.is_available():
         raise RarefeatError("training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one")
-    images, labels, test, test_labels = read_tensors(args.images, "train", "train_labels", "test", "test_labels")
+    names = "train", "train_labels", "test", "test_labels"
+    images, labels, test, test_labels = read_tensors(args.images, *names, expected=images_of(job))
     tensors, rows, checkpoints = {}, [], []
-    for seed in args.seeds:
-        (chosen,) = read_tensors(args.splits, f"{seed}/pretrain")
+    for seed in job.seed_list:
+        (chosen,) = read_tensors(args.splits, f"{seed}/pretrain", expected=splits_of(job))
         checkpoints.append(args.checkpoints / f"{Path(args.encoders).stem}.seed={seed}.safetensors")
-        identity = identity_of(images, chosen, args.study, seed, args.arm, args.network, args.augmentation, training)
+        identity = identity_of(images, chosen, draws, seed, *sections)
         now = images[chosen].to(training.device)
         bank = now, labels[chosen].to(training.device), test.to(training.device), test_labels.to(training.device)
         label = f"{args.encoders} seed {seed}"
-        sections = args.arm, args.network, args.augmentation, training
-        encoder, records = pretrain_images(args.study, seed, now, bank, *sections, checkpoints[-1], identity, label)
+        encoder, records = pretrain_images(draws, seed, now, bank, *sections, checkpoints[-1], identity, label)
         tensors |= {f"{seed}/{name}": value.detach().cpu() for name, value in encoder.state_dict().items()}
         rows += [{"seed": seed, **row} for row in records]
-    write_tensors(args.encoders, tensors)
-    write_table(args.trajectories, pa.Table.from_pylist(rows))
+    write_tensors(args.encoders, tensors, job.text)
+    write_table(args.trajectories, pa.Table.from_pylist(rows), {KEY: job.text})
     for checkpoint in checkpoints:
         checkpoint.unlink(missing_ok=True)
         checkpoint.with_suffix(".parquet").unlink(missing_ok=True)

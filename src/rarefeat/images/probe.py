@@ -1,19 +1,20 @@
 """Stage 3 of the image studies: what linear, few-shot and nearest-neighbour probes make of the frozen features."""
 
-import argparse
-
 import pandas as pd
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rarefeat.command import run, section, seed_range
+from rarefeat.config.images import ImageArm, ImageProbe, ImageTraining, Network
 from rarefeat.core.randomness import generator
-from rarefeat.files import write_table
 from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_probe, predict, sgd_probe, standardised
+from rarefeat.images.intermediates import encoders_of, images_of, splits_of
 from rarefeat.images.network import Encoder, extract
-from rarefeat.images.sections import ImageArm, ImageProbe, Network
-from rarefeat.tensors import read_tensors
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.storage.tensors import read_tensors
 
 
 def probe_images(
@@ -51,40 +52,39 @@ def probe_images(
 
 def main() -> None:
     """Command line of the stage."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--study", required=True, help="name that keys every random draw")
+    parser = stage(__doc__)
     parser.add_argument("--images", required=True, help="safetensors file of the data set")
     parser.add_argument("--splits", required=True, help="safetensors file of the seeds' splits")
     parser.add_argument("--encoders", required=True, help="safetensors file of pretrain")
-    parser.add_argument("--arm", type=section(ImageArm), required=True, help="an entry of `arms`, as YAML or JSON")
-    parser.add_argument("--network", type=section(Network), required=True, help="the section `network`, likewise")
-    parser.add_argument("--probe", type=section(ImageProbe), required=True, help="the section `probe`, likewise")
-    parser.add_argument("--seeds", type=seed_range, required=True, help="FIRST-LAST")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--output", required=True, help="Parquet file to write")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    job: Job = args.job
+    arm, network, judged = job.part("arm", ImageArm), job.part("network", Network), job.part("probe", ImageProbe)
+    torch.set_num_threads(job.part("training", ImageTraining).threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     names = ("train", "train_labels", "test", "test_labels")
-    images = {name: tensor.to(device) for name, tensor in zip(names, read_tensors(args.images, *names), strict=True)}
-    encoder = Encoder(args.network, 2 if args.arm.arm == "self_damaging" else 1)
+    images = {
+        name: tensor.to(device)
+        for name, tensor in zip(names, read_tensors(args.images, *names, expected=images_of(job)), strict=True)
+    }
+    encoder = Encoder(network, 2 if arm.arm == "self_damaging" else 1)
     rows = []
-    for seed in args.seeds:
+    for seed in job.seed_list:
         keys = ("pool", "pretrain", "few_shot", "class_order", "counts")
-        split = dict(zip(keys, read_tensors(args.splits, *(f"{seed}/{key}" for key in keys)), strict=True))
+        found = read_tensors(args.splits, *(f"{seed}/{key}" for key in keys), expected=splits_of(job))
+        split = dict(zip(keys, found, strict=True))
         state = encoder.state_dict()
-        encoder.load_state_dict(
-            dict(zip(state, read_tensors(args.encoders, *(f"{seed}/{name}" for name in state)), strict=True))
-        )
-        found = probe_images(args.study, seed, images, split, encoder.to(device), args.probe)
+        weights = read_tensors(args.encoders, *(f"{seed}/{name}" for name in state), expected=encoders_of(job))
+        encoder.load_state_dict(dict(zip(state, weights, strict=True)))
+        probed = probe_images(job.part("draws", str), seed, images, split, encoder.to(device), judged)
         order = split["class_order"].tolist()
-        for name, accuracy in found.items():
+        for name, accuracy in probed.items():
             rows += [
                 {"seed": seed, "probe": name, "class": label, "rank": order.index(label),
                  "count": int(split["counts"][label]), "accuracy": value}
                 for label, value in enumerate(accuracy.tolist())
             ]  # fmt: skip
-    write_table(args.output, pa.Table.from_pandas(pd.DataFrame(rows), preserve_index=False))
+    write_table(args.output, pa.Table.from_pandas(pd.DataFrame(rows), preserve_index=False), {KEY: job.text})
 
 
 if __name__ == "__main__":

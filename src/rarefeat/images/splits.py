@@ -1,17 +1,18 @@
 """Which training images are pretrained on: long-tailed lists, balanced lists of the same size, few-shot lists."""
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rarefeat.command import number, run, section, seed_range
+from rarefeat.config.images import ImageData
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.files import RarefeatError
-from rarefeat.images.sections import ImageData
-from rarefeat.tensors import read_tensors, write_tensors
+from rarefeat.images.intermediates import images_of
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.tensors import read_tensors, write_tensors
 
 
 def long_tailed_counts(n_max: int, rho: float, classes: int) -> list[int]:
@@ -182,22 +183,18 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
 
 def main() -> None:
     """Command line of the stage."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--study", required=True, help="name that keys every random draw")
-    parser.add_argument("--data", type=section(ImageData), required=True, help="the section `data`, as YAML or JSON")
+    parser = stage(__doc__)
     parser.add_argument("--images", required=True, help="safetensors file of the data set")
-    parser.add_argument("--rho", type=number(1, float("inf")), required=True, help="imbalance ratio")
-    parser.add_argument("--split", choices=["long_tailed", "balanced"], required=True)
-    parser.add_argument("--few-shot", type=int, required=True, help="images per class of the few-shot probe")
-    parser.add_argument("--seeds", type=seed_range, required=True, help="FIRST-LAST")
     parser.add_argument("--output", required=True, help="safetensors file to write")
     args = parser.parse_args()
-    labels, listed = read_tensors(args.images, "train_labels", "listed")
+    job: Job = args.job
+    data, draws, few_shot = job.part("data", ImageData), job.part("draws", str), job.part("few_shot", int)
+    labels, listed = read_tensors(args.images, "train_labels", "listed", expected=images_of(job))
     tensors = {}
-    for seed in args.seeds:
-        split = split_indices(args.data, labels, args.rho, args.split, args.study, seed, args.few_shot, int(listed))
+    for seed in job.seed_list:
+        split = split_indices(data, labels, job.cell["rho"], job.cell["split"], draws, seed, few_shot, int(listed))
         tensors |= {f"{seed}/{name}": indices for name, indices in split.items()}
-    write_tensors(args.output, tensors)
+    write_tensors(args.output, tensors, job.text)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,129 @@
+"""Stage 4: the points of a study as tidy, checked tables."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from rarefeat.chain.intermediates import tables
+from rarefeat.chain.tables import ARM, GRID, KEYS, METRICS, PAIRED, POINT, SUMMARY, TRAJECTORIES, TRENDS
+from rarefeat.config.cells import Cell
+from rarefeat.config.model import Arm
+from rarefeat.config.study import Study
+from rarefeat.core.statistics import student_interval
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.schema import checked
+
+# A cell is an arm at a point; pairs are with the plain arm at the same point.
+DENSE = tuple(Arm(arm="dense").model_dump().values())
+
+
+def paired_interval(values: pd.Series, dense: pd.Series | None) -> tuple[float, float, float]:
+    """Mean and interval of the difference to `dense`, seed by seed; NaN where there is nothing to compare with."""
+    if dense is None:
+        return np.nan, np.nan, np.nan
+    mean, _, low, high, _ = student_interval((values - dense).to_numpy())
+    return mean, low, high
+
+
+def of_arms(rows: pa.Table, cell: Cell) -> pd.DataFrame:
+    """The rows of the arms that a cell has: others may stand in its file, for another block of the grid."""
+    table = rows.to_pandas()
+    chosen = {tuple(arm.model_dump().values()) for arm in cell.arms}
+    return table[[key in chosen for key in table[list(ARM)].itertuples(index=False, name=None)]]
+
+
+def grid_table(parts: Iterable[tuple[Cell, pa.Table]]) -> pd.DataFrame:
+    """One row per cell, arm and seed, sorted, from the probe's files."""
+    table = pd.concat([of_arms(rows, cell) for cell, rows in parts], ignore_index=True)
+    table[list(METRICS)] = table[list(METRICS)].astype(float)
+    return checked(GRID, table.sort_values([*KEYS, "seed"], ignore_index=True))
+
+
+def summarised(
+    grid: pd.DataFrame, point: Sequence[str], arm: Sequence[str], dense: tuple, metrics: Iterable[str]
+) -> pd.DataFrame:
+    """Mean, spread, interval and paired difference to `dense` of every metric of every cell.
+
+    Args:
+        grid: a row for each cell, arm and seed. point, arm: columns that name a cell, and an arm in it. dense: the values of
+            the arm's columns with which pairs are formed. metrics: the columns of values.
+    """
+    keys = [*point, *arm]
+    cells = {key: cell.set_index("seed") for key, cell in grid.groupby(keys)}
+    rows = []
+    for key, cell in cells.items():
+        plain = cells.get((*key[: len(point)], *dense))
+        for metric in metrics:
+            mean, sd, low, high, n = student_interval(cell[metric].to_numpy())
+            paired = paired_interval(cell[metric], plain[metric] if plain is not None and plain is not cell else None)
+            rows.append((*key, metric, mean, sd, low, high, n, *paired))
+    return pd.DataFrame(rows, columns=[*keys, "metric", "mean", "sd", "ci_low", "ci_high", "n", *PAIRED])
+
+
+def summary_table(grid: pd.DataFrame) -> pd.DataFrame:
+    """The summary of every metric of the chain."""
+    return checked(SUMMARY, summarised(grid, list(POINT), list(ARM), DENSE, METRICS))
+
+
+def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Slope in eps_min and mean difference to `dense`, seed by seed, over each block of the grid.
+
+    The draws of a seed are shared by every eps_min (common random numbers), so that a seed's own slope is a paired quantity.
+    """
+    rows = []
+    for name, block in study.grid.items():
+        inside = grid[grid["eps_min"].isin(block.eps_min) & grid["sigma"].isin(block.sigma) & grid["arm"].isin(block.arms)]
+        for sigma, level in inside.groupby("sigma"):
+            for metric in METRICS:
+                curves = {
+                    key: part.pivot(index="eps_min", columns="seed", values=metric) for key, part in level.groupby(list(ARM))
+                }
+                dense = curves.get(DENSE)
+                for key, curve in curves.items():
+                    x = curve.index.to_numpy() - curve.index.to_numpy().mean()
+                    slopes = x @ curve.to_numpy() / (x @ x) if len(x) > 1 else np.full(curve.shape[1], np.nan)
+                    slope, _, low, high, n = student_interval(slopes)
+                    paired = paired_interval(curve.mean(), dense.mean() if dense is not None and dense is not curve else None)
+                    ends = curve.iloc[0].mean(), curve.iloc[-1].mean()
+                    rows.append((name, sigma, *key, metric, slope, low, high, n, *ends, *paired))
+    columns = ["grid", "sigma", *ARM, "metric", "slope", "ci_low", "ci_high", "n", "at_lowest", "at_highest", *PAIRED]
+    return checked(TRENDS, pd.DataFrame(rows, columns=columns))
+
+
+def trajectories_table(parts: Iterable[tuple[Cell, pa.Table]]) -> pd.DataFrame:
+    """One row per cell, arm, seed, step and metric, sorted."""
+    found = [of_arms(rows, cell).assign(**cell.values) for cell, rows in parts]
+    return checked(
+        TRAJECTORIES, pd.concat(found, ignore_index=True).sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True)
+    )
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    outputs = ("grid", "summary", "trends", "trajectories")
+    for name in outputs:
+        parser.add_argument(f"--{name}", type=Path, help="Parquet file to write")
+    args = parser.parse_args()
+    job: Job = args.job
+    (part,) = job.config
+    study = job.part(part, Study)
+    written = {}
+    if args.grid:
+        grid = grid_table(tables("probes", job, study, args.results))
+        written = {"grid": grid, "summary": summary_table(grid), "trends": trends_table(grid, study)}
+    if args.trajectories:
+        written["trajectories"] = trajectories_table(tables("trajectories", job, study, args.results))
+    for name, table in written.items():
+        if path := getattr(args, name):
+            write_product(path, table, made_from(job))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,185 @@
+"""Stage 3: evaluates the frozen encoders at one grid point, replica by replica (A.2, experiments 1-4)."""
+
+import math
+from typing import Literal
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rarefeat.chain.intermediates import encoders_of, latents_of
+from rarefeat.config.model import Arm, Data, Training
+from rarefeat.core.contrastive import best_scaled_infonce, infonce, infonce_floor
+from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.linear_probe import linear_probe, pair_cosine_similarity
+from rarefeat.core.neurons import alignment_metrics, minority_overlap
+from rarefeat.core.pruning import mask_of
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import Simulator, make_simulator
+from rarefeat.core.sparse_coding import aggregated_sign, target
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.storage.tensors import read_tensors
+
+CHUNK = 500
+DISTRIBUTIONS = ("balanced", "matched")
+
+
+def embed_pairs(
+    balanced: Tensor,
+    matched: Tensor,
+    space: Simulator,
+    networks: list[tuple[Tensor, Tensor]],
+    sigma: float,
+    noise: torch.Generator,
+) -> list[dict[str, Tensor]]:
+    """Embeddings of one replica by every network, under both distributions.
+
+    The two distributions are nested and see the same noise: what differs between them is attended twice and the rest once.
+
+    Args:
+        balanced, matched: latents (n, v, L, d) of v views. networks: weights (1, m, p) and bias (1, m) of each.
+
+    Returns:
+        For each network its embeddings by distribution, (n, v, m) each.
+    """
+    changed = (balanced != matched).flatten(1).any(1)
+    embeddings: list[list[Tensor]] = [[] for _ in networks]
+    again: list[list[Tensor]] = [[] for _ in networks]
+    for start in range(0, len(balanced), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        rare = changed[chunk]
+        x = space.tokens(balanced[chunk].flatten(0, 1)[None].float(), sigma, [noise]).unflatten(1, (-1, balanced.shape[1]))
+        attended = attend(x.flatten(1, 2))
+        if rare.any():
+            other = x[:, rare].flatten(1, 2)
+            swapped = (matched[chunk][rare] - balanced[chunk][rare]).flatten(0, 1).float()
+            other[..., : space.dictionary.shape[1]] += swapped @ space.dictionary[0].mT
+            attended_again = attend(other)
+        for index, (weights, bias) in enumerate(networks):
+            embeddings[index].append(respond(pre_activations(attended, weights), bias)[0])
+            if rare.any():
+                again[index].append(respond(pre_activations(attended_again, weights), bias)[0])
+
+    results = []
+    for once, twice in zip(embeddings, again, strict=True):
+        both = {"balanced": torch.cat(once).unflatten(0, (-1, balanced.shape[1]))}
+        both["matched"] = both["balanced"].clone()
+        if twice:
+            both["matched"][changed] = torch.cat(twice).unflatten(0, (-1, balanced.shape[1]))
+        results.append(both)
+    return results
+
+
+def probe(
+    study: str,
+    simulator: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    sigma: float,
+    seeds: list[int],
+    latents: dict[str, Tensor],
+    encoders: dict[str, tuple[Tensor, Tensor]],
+    label: str = "probe",
+) -> list[dict]:
+    """Measure every arm and replica of a point on the same probe and test pairs.
+
+    Args:
+        latents: what `synthesise` returns. encoders: weights (S, m, p) and bias (S, m) of every trained arm, by its label.
+
+    Returns:
+        One row per seed and arm with the metric columns of the grid table (docs/tables.md). The linear head is fitted on the
+        first views of the probe pairs, and tested on the first views of the test pairs, of the same distribution.
+    """
+    minority = len(data.minority)
+    test_signs = {name: aggregated_sign(latents[f"test_{name}"][:, 0]) for name in DISTRIBUTIONS}
+    floor = infonce_floor(_batched(test_signs["matched"], training.K)).mean().item()
+    test = latents["test_balanced"], latents["test_matched"]
+
+    rows = []
+    for index, seed in enumerate(progress(seeds, len(seeds), label)):
+        space = make_simulator(simulator, study, data.d, data.d1, training.m, [seed])
+        networks = []
+        for arm in arms:
+            if arm.trained:
+                networks.append(tuple(part[index : index + 1] for part in encoders[arm.label]))
+            else:
+                weights = untrained(arm, space, training.sigma_0, generator(study, seed, "weights"))
+                networks.append((weights, torch.zeros(weights.shape[:2])))
+
+        fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
+        f_fit = embed_pairs(fit["balanced"], fit["matched"], space, networks, sigma, generator(study, seed, "probe noise"))
+        # Beside the arms, the ideal encoder: its best-scaled loss is what a training loss is held against.
+        ideal = untrained(Arm(arm="ideal"), space, training.sigma_0, generator(study, seed, "weights"))
+        beside = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
+        *f_test, f_ideal = embed_pairs(*test, space, beside, sigma, generator(study, seed, "test noise"))
+        ideal_loss = best_scaled_infonce(*(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau)
+        w_star = target(study, seed, data.d)
+        labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}
+        test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
+
+        for arm, (weights, _), fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
+            row = {**arm.model_dump(), "seed": seed}
+            row |= {name: values.item() for name, values in alignment_metrics(weights, space.dictionary, minority).items()}
+            for name in DISTRIBUTIONS:
+                similarity, empty = pair_cosine_similarity(*tested[name].unbind(1))
+                row[f"cosine_similarity_{name}"] = similarity
+                # Of the pairs that are both alive: an empty one counts as 0 in the convention above.
+                row[f"cosine_similarity_alive_{name}"] = similarity / (1 - empty) if empty < 1 else math.nan
+                if name == "balanced":
+                    row["empty_share"] = empty
+                row[f"regression_mse_{name}"], row[f"regression_r2_{name}"] = linear_probe(
+                    fitted[name][:, 0], labels[name], tested[name][:, 0], test_labels[name]
+                )
+            f_x, f_y = (_batched(view, training.K) for view in tested["matched"].unbind(1))
+            row["final_loss"] = infonce(f_x, f_y, training.tau).mean().item()
+            row["loss_floor"], row["ideal_loss"] = floor, ideal_loss
+            scores = torch.rand(1, training.m, generator=generator(study, seed, "random mask"))
+            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority, scores)
+            overlap = math.nan if mask is None else minority_overlap(mask, weights, space.dictionary, minority).item()
+            row["mask_minority_overlap"] = None if math.isnan(overlap) else overlap
+            rows.append(row)
+    return rows
+
+
+def untrained(arm: Arm, space: Simulator, sigma_0: float, weights: torch.Generator) -> Tensor:
+    """The floor and the ceiling, (1, m, p): W(0), or the dictionary itself."""
+    return space.weights(sigma_0, [weights]) if arm.arm == "initial" else space.dictionary.mT.contiguous()
+
+
+def _batched(rows: Tensor, K: int) -> Tensor:
+    """Consecutive batches of K, the rest left out: (n, q) -> (n // K, K, q)."""
+    return rows[: len(rows) // K * K].view(-1, K, rows.shape[-1])
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--latents", required=True, help="safetensors file of synthesise")
+    parser.add_argument("--encoders", help="safetensors file of pretrain; none where no arm is trained")
+    parser.add_argument("--output", required=True, help="Parquet file to write")
+    args = parser.parse_args()
+    job: Job = args.job
+    simulator, data, training = job.part("simulator", str), job.part("data", Data), job.part("training", Training)
+    trained, untrained_arms, sigma = job.part("arms", list[Arm]), job.part("untrained", list[Arm]), job.cell["sigma"]
+
+    names = [f"{part}_{name}" for part in ("probe", "test") for name in DISTRIBUTIONS]
+    latents = dict(zip(names, read_tensors(args.latents, *names, expected=latents_of(job)), strict=True))
+    if trained and not args.encoders:
+        raise RarefeatError(f"--encoders is required for the trained arms {', '.join(arm.label for arm in trained)}")
+    encoders = {
+        arm.label: tuple(read_tensors(args.encoders, f"{arm.label}/weights", f"{arm.label}/bias", expected=encoders_of(job)))
+        for arm in trained
+    }
+    point = data, training, [*trained, *untrained_arms], sigma, job.seed_list
+    rows = probe(job.part("draws", str), simulator, *point, latents, encoders, args.output)
+    keys = {**job.cell, "nsr": sigma**2 * data.d1, "simulator": simulator}
+    write_table(args.output, pa.Table.from_pylist([keys | row for row in rows]), {KEY: job.text})
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,54 @@
+"""The cells of a study's grid, and where their files lie: one scheme for every kind of study."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Value = float | int | str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a grid: a value on each of its axes, in order. What is compared there comes in its arms."""
+
+    axes: tuple[tuple[str, Value], ...]
+    arms: tuple[Any, ...] = ()
+
+    def __getitem__(self, axis: str) -> Value:
+        """The value on one axis."""
+        return dict(self.axes)[axis]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The value on each axis."""
+        return dict(self.axes)
+
+    @property
+    def path(self) -> str:
+        """Folder of the cell below its study's: `axis=value/axis=value`."""
+        return "/".join(f"{axis}={value}" for axis, value in self.axes)
+
+    @property
+    def trained(self) -> list[Any]:
+        """The arms with a training."""
+        return [arm for arm in self.arms if arm.trained]
+
+    def to(self, *axes: str) -> "Cell":
+        """The cell on some of the axes alone, as what several cells share has it."""
+        return Cell(tuple((axis, value) for axis, value in self.axes if axis in axes))
+
+
+def cell(**values: Value) -> Cell:
+    """A cell without arms."""
+    return Cell(tuple(values.items()))
+
+
+def path_of(kind: str, study: str, at: Cell, block: str, suffix: str) -> str:
+    """File of one cell and block of seeds below the folder of results; kind is latents, encoders, probes or the like."""
+    return "/".join(part for part in (kind, study, at.path, f"seeds={block}.{suffix}") if part)
+
+
+def paths_of(kind: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str) -> Iterator[str]:
+    """The files of all cells and blocks."""
+    blocks = list(blocks)
+    return (path_of(kind, study, at, block, suffix) for at in cells for block in blocks)

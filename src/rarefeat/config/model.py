@@ -1,0 +1,136 @@
+"""The sections of the config that the contrastive encoder's chain is given: every key with its bounds, unit and meaning."""
+
+import math
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from rarefeat.config.section import Section
+
+TrainedArm = Literal[
+    "dense", "pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight", "oracle_all", "oracle_gated", "oracle_partial"
+]
+UntrainedArm = Literal["initial", "ideal"]
+RATIO_ARMS = ("pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight")
+MASKED_ARMS = (*RATIO_ARMS, "oracle_all", "oracle_gated", "oracle_partial")
+
+
+class Views(Section):
+    """In what the two views of a pair differ beside the tokens that keep a feature; for the simulator direct."""
+
+    rho: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="correlation of the two views' noise: 0 for the core's pairs, 1 for identical views",
+    )
+    mask: float = Field(
+        default=0.0, ge=0, lt=1, description="probability that a coordinate goes to the first view, RandomMask; 0 for no mask"
+    )
+    clean_negatives: bool = Field(
+        default=False, description="the negatives are the other samples themselves, not augmented; with a mask"
+    )
+    colour: int = Field(default=0, ge=0, description="rank of a dense nuisance that both views share; 0 for none")
+    colour_sigma: float = Field(default=0.0, ge=0, description="standard deviation of each of its directions")
+    colour_redrawn: bool = Field(default=False, description="the second view has another colour")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Views":
+        if self.mask and self.rho:
+            raise ValueError("rho must be 0 with a mask, whose views are made of one x")
+        if self.clean_negatives and not self.mask:
+            raise ValueError("clean_negatives needs a mask: without one a second view is distributed as the sample itself")
+        if bool(self.colour) != bool(self.colour_sigma) or (self.colour_redrawn and not self.colour):
+            raise ValueError("colour, colour_sigma and colour_redrawn go together")
+        return self
+
+
+class Data(Section):
+    """Assumptions 3.1-3.4, Definition 3.1."""
+
+    d: int = Field(ge=3, description="number of features d")
+    d1: int = Field(ge=3, description="input dimension d_1 of a token")
+    L: int = Field(ge=1, description="tokens per sample L")
+    C: float = Field(gt=0, description="constant of the activation probability eps_j C loglog(d) / d of a sample")
+    minority: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="one entry for each minority feature: its eps_j in units of the point's eps_min"
+    )
+    N: int = Field(ge=2, description="latent training pairs N, revisited with fresh noise")
+    probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
+    test_pairs: int = Field(ge=2, description="held-out test pairs")
+    test_seed: int = Field(ge=0, description="seed of the test set, the same for every replica")
+    views: Views = Views()
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Data":
+        if self.d1 < self.d:
+            raise ValueError(f"d1 must be at least d = {self.d} for orthonormal features, got {self.d1}")
+        if len(self.minority) >= self.d:
+            raise ValueError(f"minority must leave a majority feature: fewer than d = {self.d} entries")
+        limit = self.d / math.log(math.log(self.d))
+        if limit < self.C:
+            raise ValueError(f"C must be at most d / loglog(d) = {limit:.4g}, where the activation probability is 1")
+        if self.views.colour > self.d1 - self.d:
+            raise ValueError(f"views.colour must be at most d1 - d = {self.d1 - self.d}")
+        if self.views.mask and self.L > 1:
+            raise ValueError("views.mask needs L = 1: other tokens of the sample would show what it hides")
+        return self
+
+
+class Bias(Section):
+    """The bias schedule: zero in stage 1, then one of two rules."""
+
+    rule: Literal["follow", "grow", "gradient"] = Field(
+        description="proportional to the norm; growing at least by 1 + eta/d; or learned from 0 on, by the gradient of the loss"
+    )
+    share: float = Field(ge=0, description="bias at T1 in units of sqrt(2 log d / d) ||w_i||; 0 for no bias at all")
+    cap: float = Field(gt=0, description="`grow` stops at cap / sqrt(d)")
+    T1: Literal["eq34"] | Annotated[int, Field(ge=1)] = Field(
+        description="end of stage 1: the first step at which eq. (34) holds for every neuron, or a fixed step"
+    )
+
+
+class Training(Section):
+    """Eq. (1)-(5) and Algorithm 1."""
+
+    m: int = Field(ge=1, description="number of neurons m")
+    K: int = Field(ge=2, description="batch size K; the other K - 1 second views, or samples, are the negatives")
+    tau: float = Field(gt=0, description="temperature tau")
+    eta: float = Field(gt=0, description="learning rate eta")
+    lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
+    sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
+    T: int = Field(ge=1, description="training steps T")
+    bias: Bias
+    history: bool = Field(
+        description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at the recorded steps, beside the encoder"
+    )
+
+
+class Arm(Section):
+    """What is compared at every point of the grid."""
+
+    arm: TrainedArm | UntrainedArm
+    alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha; 0 for arms without a ratio")
+    onset: int = Field(default=0, ge=0, description="first step with a mask")
+    pruned_update: Literal["unmasked", "straight_through"] = Field(
+        default="unmasked", description="eq. (5), the mask in the logits only; or the gradient of the masked network"
+    )
+
+    @model_validator(mode="after")
+    def _ratio(self) -> "Arm":
+        if (self.alpha > 0) != (self.arm in RATIO_ARMS):
+            raise ValueError(f"alpha must be above 0 for {' and '.join(RATIO_ARMS)} and absent for the other arms")
+        if (self.onset or self.pruned_update != "unmasked") and self.arm not in MASKED_ARMS:
+            raise ValueError(f"onset and pruned_update are for arms with a mask: {', '.join(MASKED_ARMS)}")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Name in files: the arm, with whatever it has that is not the default."""
+        said = (f"{key}={value}" for key, value in self.model_dump(exclude={"arm"}, exclude_defaults=True).items())
+        return "-".join([self.arm, *said])
+
+    @property
+    def trained(self) -> bool:
+        """False for the floor and the ceiling, `initial` and `ideal`."""
+        return self.arm in get_args(TrainedArm)

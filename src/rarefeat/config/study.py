@@ -1,0 +1,160 @@
+"""A study of the contrastive encoder: a named grid of cells, what is the same at all of them, and how studies share it."""
+
+import itertools
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from rarefeat.config.cells import Cell
+from rarefeat.config.model import Arm, Data, TrainedArm, Training, UntrainedArm, Views
+from rarefeat.config.section import Section
+from rarefeat.config.seeds import PerBlock, seed_blocks
+
+
+def distinct(values: list) -> list:
+    """A pydantic check: no value twice."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"values must be distinct, got {values}")
+    return values
+
+
+class Grid(Section):
+    """A block of the grid: every eps_min with every sigma and every named arm."""
+
+    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max, in (0, 1]")
+    sigma: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="standard deviation of the noise sigma")
+    arms: list[TrainedArm | UntrainedArm] = Field(min_length=1, description="arms of the study, by name")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Grid":
+        for key in ("eps_min", "sigma", "arms"):
+            try:
+                distinct(getattr(self, key))
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from error
+        return self
+
+
+class Study(Section):
+    """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
+
+    simulator: Literal["direct", "reduced"] = Field(
+        description="every token in R^d1; or the same law at a cost that does not know d1, for masks by neuron (reduced.md)"
+    )
+    draws: str = Field(
+        min_length=1, description="name that keys the random draws, the test set among them: the study's own if not given"
+    )
+    seeds: int = Field(ge=1, description="replicas per point and arm")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: PerBlock = Field(
+        description="replicas trained as one batched tensor program, one job; a list has the sizes of the first blocks,"
+        " and the last is that of all others"
+    )
+    data: Data = Field(description="the data model and the sizes of its samples")
+    training: Training = Field(description="the encoder, the loss and the schedule")
+    arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
+    grid: dict[str, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, raw: dict) -> dict:
+        """An entry of `arms` with lists of values stands for one arm for each combination of them."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("arms"), list):
+            return raw
+        arms = []
+        for entry in raw["arms"]:
+            if not isinstance(entry, dict):
+                arms.append(entry)
+                continue
+            axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
+            arms += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        return raw | {"arms": arms}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Study":
+        distinct([arm.label for arm in self.arms])
+        known = {arm.arm for arm in self.arms}
+        for name, block in self.grid.items():
+            if missing := set(block.arms) - known:
+                raise ValueError(f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms")
+            if self.simulator == "reduced" and "pruned_weight" in block.arms:
+                raise ValueError(
+                    f"grid.{name}.arms: pruned_weight masks single weights, which the simulator reduced does not have; "
+                    "leave it out, or say simulator: direct"
+                )
+        if self.simulator == "reduced" and self.data.views != Views():
+            raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
+        if self.training.K > self.data.N:
+            raise ValueError(f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}")
+        if self.data.test_pairs < self.training.K:
+            raise ValueError(f"training.K must not exceed data.test_pairs = {self.data.test_pairs}")
+        return self
+
+    def cells(self) -> list[Cell]:
+        """The union of the grid's blocks, in order, each cell once with the arms of every block that holds it."""
+        names: dict[tuple[float, float], set[str]] = {}
+        for block in self.grid.values():
+            for at in itertools.product(block.eps_min, block.sigma):
+                names.setdefault(at, set()).update(block.arms)
+        return [
+            Cell((("eps_min", eps_min), ("sigma", sigma)), tuple(arm for arm in self.arms if arm.arm in names[eps_min, sigma]))
+            for eps_min, sigma in sorted(names)
+        ]
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
+
+    def pretrained(self, cell: Cell) -> dict[str, Any]:
+        """What the training of a cell is told."""
+        parts = ("draws", "simulator", "data", "training")
+        return {**{name: getattr(self, name) for name in parts}, "arms": cell.trained}
+
+    def probed(self, cell: Cell) -> dict[str, Any]:
+        """What the probe of a cell is told."""
+        return self.pretrained(cell) | {"untrained": [arm for arm in cell.arms if not arm.trained]}
+
+    def plain(self) -> "Study":
+        """The study without what a kind of study adds to it, as the chain reads it."""
+        return Study.model_construct(**{name: getattr(self, name) for name in Study.model_fields})
+
+    def of_block(self, block: str) -> "Study":
+        """The study on one block of its grid alone."""
+        return self.model_copy(update={"grid": {block: self.grid[block]}})
+
+
+SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
+"""Keys at the top level that hold for every study that does not say otherwise."""
+OF_A_SECTION = (*SHARED, "draws", "grid")
+"""Keys of a section that hold for each of its studies."""
+
+
+def inherited(shared: dict, studies: dict) -> dict:
+    """The studies with what holds for all of them, and draws of their own name where they say nothing else.
+
+    A study that a later config sets to null is left out.
+    """
+    return {
+        name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study
+        for name, study in studies.items()
+        if study is not None
+    }
+
+
+def merged(base: dict, changes: dict) -> dict:
+    """`base` with `changes`, mapping by mapping; lists are replaced."""
+    result = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def sharing(raw: Any, shared: dict, own: tuple[str, ...] = OF_A_SECTION) -> Any:
+    """A section of the config whose `studies` are given what is shared: by all sections, and within this one."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
+        return raw
+    of_all = {key: raw[key] for key in own if key in raw}
+    rest = {key: value for key, value in raw.items() if key not in own}
+    shared = {key: shared[key] for key in SHARED if key in shared}
+    return rest | {"studies": inherited(merged(shared, of_all), raw["studies"])}

@@ -1,0 +1,8 @@
+"""Thresholds by which the papers' figures and definitions count."""
+
+ALIGNED = 0.3
+"""Absolute cosine from which a neuron is aligned with a feature (imbalance_and_pruning, Figure 1)."""
+PURE = 0.9
+"""Absolute cosine above which it is pure in it."""
+GAMMA = 0.01
+"""gamma of eq. (28), "a small constant"."""

@@ -1,0 +1,9 @@
+"""At which steps a training is recorded."""
+
+import math
+
+
+def log_spaced(T: int, per_decade: int = 10) -> list[int]:
+    """Steps at which the trajectory is recorded: 0, 1, 2, ..., log-spaced up to T."""
+    count = math.ceil(per_decade * math.log10(T))
+    return sorted({0, T, *(min(T, round(10 ** (k / per_decade))) for k in range(count))})

@@ -1,0 +1,1 @@
+"""How figures look and how they are saved."""

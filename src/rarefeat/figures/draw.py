@@ -1,0 +1,28 @@
+"""Stage 5: one figure from its tables, as PDF and PNG."""
+
+import importlib
+from pathlib import Path
+
+from rarefeat.figures.save import save
+from rarefeat.figures.style import styled
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import read_table
+
+
+def main() -> None:
+    """Command line of the stage: the job's module has a function of that name, which takes the tables by name and the job."""
+    parser = stage(__doc__)
+    parser.add_argument("function", help="function of the job's module that draws it")
+    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the figure's tables, in order")
+    parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
+    args = parser.parse_args()
+    job: Job = args.job
+    draw = getattr(importlib.import_module(f"rarefeat.{job.stage}"), args.function)
+    tables = {path.name.removesuffix(".parquet"): read_table(path).to_pandas() for path in args.tables}
+    with styled():
+        save(draw(tables, job), args.output, job, args.tables)
+
+
+if __name__ == "__main__":
+    run(main)

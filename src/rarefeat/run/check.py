@@ -1,0 +1,90 @@
+"""Compare what a run has made with committed references: the same rows, and the same numbers within the stated tolerance.
+
+A reference is a CSV file with the name of a table: its key, a value and n. A table of replicas is compared by its means over seeds.
+"""
+
+import argparse
+import importlib
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import load
+from rarefeat.run.command import run
+from rarefeat.storage.files import read_table, replacing
+
+VALUES = ("mean", "exponent", "value")
+# Another processor or BLAS changes the last bits, and training carries them on; a count over a threshold, or a step at which one
+# is passed, may differ by one in one replica of three.
+RELATIVE, ABSOLUTE, COUNT = 0.02, 0.01, 0.34
+COUNTS = ("aligned_neurons", "pure_neurons", "pure_minority_neurons", "singletons", "minority_singletons", "T1", "T2")
+
+
+def summed_up(table: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """What a reference of a table holds: its key, a value and n, as CSV gives them back.
+
+    Args:
+        key: columns that name a row. With `seed` among them the value is the mean over seeds, and n their number.
+    """
+    value = next(name for name in VALUES if name in table)
+    if "seed" in key:
+        key = [name for name in key if name != "seed"]
+        table = table.groupby(key, dropna=False)[value].agg(["mean", "count"]).reset_index()
+        table = table.rename(columns={"mean": value, "count": "n"})
+    return pd.read_csv(io.StringIO(text(table[[*key, value, "n"]])))
+
+
+def text(table: pd.DataFrame) -> str:
+    """As CSV."""
+    return table.to_csv(index=False, float_format="%.8g")
+
+
+def differences(reference: pd.DataFrame, fresh: pd.DataFrame) -> list[str]:
+    """What differs between two that are summed up, a line each."""
+    *key, value, _ = reference.columns
+    if list(fresh.columns) != list(reference.columns):
+        return [f"its columns are {', '.join(fresh.columns)}, reference {', '.join(reference.columns)}"]
+    both = reference.merge(fresh, on=key, how="outer", suffixes=("", "_fresh"), indicator=True)
+    lines = []
+    for row in both.to_dict("records"):
+        name = ", ".join(f"{column} {row[column]}" for column in key)
+        if row["_merge"] != "both":
+            lines.append(f"{name}: only in the {'reference' if row['_merge'] == 'left_only' else 'fresh table'}")
+            continue
+        before, now = row[value], row[f"{value}_fresh"]
+        allowed = COUNT if row.get("metric") in COUNTS else ABSOLUTE + RELATIVE * abs(before)
+        close = abs(now - before) <= allowed or (pd.isna(before) and pd.isna(now))
+        if not close or row["n"] != row["n_fresh"]:
+            lines.append(f"{name}: {now:.6g} (n = {row['n_fresh']}), reference {before:.6g} (n = {row['n']})")
+    return lines
+
+
+def main() -> None:
+    """Exit 0 where every table agrees with its reference; otherwise say where the first does not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("references", type=Path, help="folder of CSV files, TABLE.csv")
+    parser.add_argument("--configfile", nargs="+", default=[], help="laid over config/config.yaml, as snakemake does")
+    parser.add_argument("--update", action="store_true", help="write what was made as the new references")
+    args = parser.parse_args()
+    project = load("config/config.yaml", *args.configfile)
+    if not (references := sorted(args.references.glob("*.csv"))):
+        raise RarefeatError(f"{args.references} holds no CSV file")
+    for path in references:
+        if path.stem not in project.tables:
+            raise RarefeatError(f"{path}: no study of this config makes the table {path.stem}")
+        module, _, name = project.tables[path.stem].schema.partition(":")
+        schema = getattr(importlib.import_module(f"rarefeat.{module}"), name)
+        made = Path(project.results) / "tables" / f"{path.stem}.parquet"
+        fresh = summed_up(read_table(made).to_pandas(), list(schema.unique))
+        if args.update:
+            with replacing(path) as temporary:
+                temporary.write_text(text(fresh))
+        elif lines := differences(pd.read_csv(path), fresh):
+            raise RarefeatError(f"{made}: {len(lines)} differences to {path}, the first: {lines[0]}")
+        print(f"{made} {'is now' if args.update else 'agrees with'} {path}: {len(fresh)} rows")
+
+
+if __name__ == "__main__":
+    run(main)

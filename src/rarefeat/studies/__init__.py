@@ -1,0 +1,1 @@
+"""The kinds of study, a folder each; rarefeat/registry.py lists them."""

@@ -1,0 +1,79 @@
+"""The section `augmentation` of the config."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from rarefeat.config.images import Augmentation as ImageAugmentation
+from rarefeat.config.images import ImageStudy
+from rarefeat.config.section import Section
+from rarefeat.config.study import Study, merged, sharing
+
+
+class Supervised(Section):
+    """Training of the encoder that learns <w*, z> from labels, to compare the contrastive ones with."""
+
+    study: str = Field(description="the study whose samples it sees")
+    steps: int = Field(ge=1, description="steps of Adam, each on fresh samples")
+    batch: int = Field(ge=1, description="samples a step")
+    lr: float = Field(gt=0, description="learning rate")
+
+
+class ImageViews(Section):
+    """An image study, dense on balanced images, under several kinds of augmentation on the same draws."""
+
+    study: ImageStudy = Field(description="the image study, apart from its augmentation")
+    kinds: dict[str, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
+
+    def studies(self) -> dict[str, ImageStudy]:
+        """The study under each kind of augmentation, by name."""
+        return {f"views_{kind}": self.study.model_copy(update={"augmentation": views}) for kind, views in self.kinds.items()}
+
+
+class Augmentation(Section):
+    """The studies of what the two views of a pair make an encoder learn (Wen & Li 2021), by name."""
+
+    studies: dict[str, Study] = Field(min_length=1, description="one token, simulator direct, with training.history")
+    labels: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="numbers of labels of the linear heads")
+    tests: int = Field(ge=2, description="test samples of each replica")
+    gradients: int = Field(ge=2, description="pairs that the pull of the loss on W(0) is averaged over")
+    supervised: Supervised
+    images: ImageViews
+
+    @model_validator(mode="after")
+    def _measurable(self) -> "Augmentation":
+        if self.supervised.study not in self.studies:
+            raise ValueError(f"supervised.study: {self.supervised.study!r} is none of studies: {', '.join(self.studies)}")
+        for name, study in self.studies.items():
+            if study.simulator != "direct" or study.data.L != 1 or not study.training.history:
+                raise ValueError(f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true")
+        return self
+
+    def like_supervised(self, name: str) -> bool:
+        """Whether the supervised encoders have the dictionary, the samples' law and the seeds of a study."""
+        study, other = self.studies[name], self.studies[self.supervised.study]
+        same = ("d", "d1", "C", "minority")
+        return (
+            (study.draws, study.blocks(), study.cells()[0].axes) == (other.draws, other.blocks(), other.cells()[0].axes)
+            and all(getattr(study.data, key) == getattr(other.data, key) for key in same)
+            and study.data.views.colour == other.data.views.colour
+        )
+
+    def every_study(self) -> dict[str, Any]:
+        """The studies of the encoder, and those of images."""
+        return self.studies | self.images.studies()
+
+
+DENSE_ON_BALANCED = {"draws": "views", "arms": [{"arm": "dense"}], "balanced_arms": [], "rho": [1.0]}
+
+
+def inherit(raw: Any, shared: dict) -> Any:
+    """The section with what is shared by studies of the encoder, and by image studies."""
+    raw = sharing(raw, shared)
+    if not isinstance(raw, dict) or not isinstance(raw.get("images"), dict):
+        return raw
+    views = raw["images"]
+    kinds = views.get("kinds") or {}
+    of_all = merged(shared.get("images") or {}, DENSE_ON_BALANCED)
+    any_kind = {"augmentation": next(iter(kinds.values()))} if kinds else {}
+    return raw | {"images": views | {"study": merged(of_all, (views.get("study") or {}) | any_kind)}}

@@ -1,0 +1,241 @@
+"""Stage 4 of the study of augmentation: what the two views of a pair make an encoder learn (Wen & Li 2021).
+
+What the neurons are made of, over training and at its end; what they answer to noise and to signal; and what linear heads make
+of them with few and many labels, beside heads on the raw input and on the paper's optimal learner.
+"""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rarefeat.chain.intermediates import encoders
+from rarefeat.chain.pretrain import Encoder
+from rarefeat.config.cells import Cell
+from rarefeat.config.model import Arm
+from rarefeat.config.study import Study
+from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.randomness import generator
+from rarefeat.core.recording import log_spaced
+from rarefeat.core.simulators import make_simulator
+from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs, target
+from rarefeat.core.views import Pairs
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.schema import ordered
+from rarefeat.storage.tensors import read_tensors
+from rarefeat.studies.augmentation import tables as of_augmentation
+from rarefeat.studies.augmentation.kind import TABLES
+from rarefeat.studies.augmentation.metrics import (
+    composition,
+    course_metrics,
+    cross_talk,
+    end_metrics,
+    head_metrics,
+    likeness,
+    principal_components,
+    pull_shares,
+    response_metrics,
+    separation,
+)
+
+DENSE = Arm(arm="dense")
+SCHEMAS = {name: getattr(of_augmentation, name.upper()) for name in TABLES}
+MASKS = 200
+"""Masks that the cross-talk of features is looked at under."""
+
+
+class Samples(NamedTuple):
+    """Of one replica, not augmented: those that heads learn from first, those for tests at the end."""
+
+    latents: Tensor
+    """z, (n, d)."""
+    signal: Tensor
+    """M z, (1, n, 1, d1)."""
+    x: Tensor
+    """M z + C u + xi, (1, n, 1, d1)."""
+    values: Tensor
+    """<w*, z>, (n,)."""
+
+
+class Network(NamedTuple):
+    """Something to be measured: its keys, and its weights (1, m, d1) and bias (1, m)."""
+
+    encoder: str
+    arm: Arm
+    weights: Tensor
+    bias: Tensor
+
+
+def measure(
+    job: Job, study: Study, results: Path, supervised: Path | None, labels: list[int], tests: int, gradients: int
+) -> dict[str, pd.DataFrame]:
+    """The tables of one study, by their name: the end of training, its course, the neurons, and an embedding of the samples.
+
+    Encoder is trained, or where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the end of
+    stage 1, Wen & Li, Definition E.10), raw (the input itself) and supervised. labels is 0 for what needs none.
+
+    Args:
+        supervised: file of `supervise` on the same draws; None where there is none to compare with.
+        tests: test samples. gradients: pairs of views that the pull on W(0) is averaged over.
+    """
+    found = {name: [] for name in TABLES}
+    blocks = list(encoders(job, study, results))
+    for cell, seeds, read in progress(blocks, len(blocks), "augmentation"):
+        arms = {arm: read(*(f"{arm.label}/{part}" for part in Encoder._fields)) for arm in cell.trained}
+        for index, seed in enumerate(seeds):
+            trained = {arm: Encoder(*(part[index : index + 1] for part in block)) for arm, block in arms.items()}
+            labelled = None
+            if supervised:
+                weights, bias = read_tensors(supervised, f"{seed}/weights", f"{seed}/bias")
+                labelled = Network("supervised", DENSE, weights[None], bias[None])
+            rows = measure_replica(study, cell, seed, trained, labelled, labels, tests, gradients)
+            for name, of_replica in zip(TABLES, rows, strict=True):
+                found[name] += of_replica
+    return {name: ordered(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study)) for name, rows in found.items()}
+
+
+def measure_replica(
+    study: Study,
+    cell: Cell,
+    seed: int,
+    trained: dict[Arm, Encoder],
+    labelled: Network | None,
+    labels: list[int],
+    tests: int,
+    gradients: int,
+) -> tuple[list[dict], ...]:
+    """Rows of one seed at one point, for each of the tables. trained: an encoder (S = 1) for each arm."""
+    data, draws = study.data, study.draws
+    space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
+    pairs = Pairs(data.views, space, "direct", draws, [seed])
+    directions = torch.cat([space.dictionary, pairs.directions], -1)[0]
+    probability = activation_probability(frequencies(data.d, data.minority, cell["eps_min"]), data.C)
+    samples = draw(study, pairs, probability, cell["sigma"], seed, max(labels) + tests)
+    features = one_feature(samples.latents[-tests:])
+
+    networks = [Network("trained", arm, encoder.weights, encoder.bias) for arm, encoder in trained.items()]
+    reference = any(arm.arm == "ideal" for arm in cell.arms)
+    if reference:
+        bias = math.sqrt(2 * math.log(data.d) / data.d)
+        networks.append(Network("oracle", DENSE, space.dictionary.mT.contiguous(), torch.full((1, data.d), bias)))
+        networks += [labelled] if labelled else []
+
+    of_point = cell.values
+    final, course, neurons, embedding = [], [], [], []
+
+    def heads(keys: dict, inputs: Tensor) -> None:
+        for n in labels:
+            metrics = head_metrics(inputs[:n], samples.values[:n], inputs[-tests:], samples.values[-tests:])
+            final.extend({**keys, "labels": n, "metric": metric, "value": value} for metric, value in metrics.items())
+
+    for name, arm, weights, bias in networks:
+        own = of_point | {**arm.model_dump(), "seed": seed}
+        keys = own | {"encoder": name}
+        f, f_noise, f_signal = (
+            respond(pre_activations(part, weights), bias)[0] for part in (samples.x, samples.x - samples.signal, samples.signal)
+        )
+        answers = f[-tests:]
+        active = (samples.latents[-tests:] != 0).any(-1)
+        metrics = response_metrics(answers, f_noise[-tests:], f_signal[-tests:], active)
+        metrics["separation"] = separation(answers[features.samples], features.signed)
+        if name in ("trained", "supervised"):
+            recorded = torch.cat([weights @ directions, weights.norm(dim=-1, keepdim=True), bias[..., None]], -1)[0]
+            metrics |= end_metrics(recorded, data)
+            rates = (answers != 0).double().mean(0).tolist()
+            neurons += [{**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
+            if arm == DENSE and seed == study.first_seed:
+                places = principal_components(answers[features.samples]).tolist()
+                embedding += [
+                    {**of_point, "encoder": name, "sample": sample, "feature": feature, "x": x, "y": y}
+                    for sample, (feature, (x, y)) in enumerate(zip(features.feature.tolist(), places, strict=True))
+                ]
+        if name == "trained":
+            history = trained[arm].history[0]
+            if labelled:
+                metrics["likeness_to_supervised"] = likeness(weights[0], labelled.weights[0])
+            if not data.views.colour:
+                metrics |= course_metrics(trained[arm], study, cell["eps_min"], cell["sigma"], seed)
+            # At equal frequencies, as the paper has it.
+            if arm == DENSE and cell["eps_min"] == 1 and not data.views.colour:
+                metrics |= gradient_metrics(study, pairs, probability, cell["sigma"], seed, gradients)
+            for metric, values in composition(history, data.d, data.views.colour).items():
+                steps = zip(log_spaced(study.training.T), values.tolist(), strict=True)
+                course += [{**own, "step": step, "metric": metric, "value": value} for step, value in steps]
+        final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in metrics.items()]
+        # What masks do to a rare feature is seen in the neurons.
+        if arm == DENSE:
+            heads(keys, f)
+    if reference:
+        heads(of_point | {**DENSE.model_dump(), "seed": seed, "encoder": "raw"}, samples.x[0, :, 0])
+    return final, course, neurons, embedding
+
+
+def draw(study: Study, pairs: Pairs, probability: Tensor, sigma: float, seed: int, n: int) -> Samples:
+    """n samples of one replica, the same for every study with these draws."""
+    z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
+    tokens = z[None].float()
+    signal = tokens @ pairs.space.dictionary.mT[:, None]
+    x = pairs.one_view(tokens, sigma, [generator(study.draws, seed, "augmentation noise")])
+    latents = z[:, 0]
+    return Samples(latents, signal, x, latents.double() @ target(study.draws, seed, study.data.d).double())
+
+
+class OneFeature(NamedTuple):
+    """The samples with one feature, which say what that feature looks like to an encoder."""
+
+    samples: Tensor
+    """(n,), whether it is one."""
+    feature: Tensor
+    """Of each of them, its feature."""
+    signed: Tensor
+    """Its class: f is odd, so that a feature and its negative are two."""
+
+
+def one_feature(latents: Tensor) -> OneFeature:
+    """Of latents (n, d), those with a single feature."""
+    single = (latents != 0).sum(-1) == 1
+    feature = latents[single].abs().argmax(-1)
+    return OneFeature(single, feature, feature + latents.shape[-1] * (latents[single].sum(-1) < 0))
+
+
+def gradient_metrics(
+    study: Study, pairs: Pairs, probability: Tensor, sigma: float, seed: int, gradients: int
+) -> dict[str, float]:
+    """P2 and P3 of one replica: what the augmentation alone makes of features and noise, at W(0)."""
+    space = pairs.space
+    weights = space.weights(study.training.sigma_0, [generator(study.draws, seed, "weights")])[0]
+    z = latent_pairs(gradients, 1, probability, generator(study.draws, seed, "gradients"))[:, 0].float()
+    noise = [generator(study.draws, seed, "gradients noise")]
+    x, y = pairs.tokens(torch.cat([z, z])[None], sigma, noise)[0, : 2 * gradients, 0].split(gradients)
+    found = pull_shares(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
+    mask = study.data.views.mask
+    if mask == 0.5:
+        found["cross_talk"] = cross_talk(space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk"))
+    return found
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    parser.add_argument("--supervised", type=Path, help="file of `supervise`, where there is one with the study's draws")
+    parser.add_argument("--output", type=Path, nargs=len(TABLES), required=True, help="Parquet files to write, in order")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    job: Job = args.job
+    study, sizes = (
+        job.part(job.study, Study),
+        (job.part("labels", list[int]), job.part("tests", int), job.part("gradients", int)),
+    )
+    found = measure(job, study, args.results, args.supervised, *sizes)
+    for path, table in zip(args.output, found.values(), strict=True):
+        write_product(path, table, made_from(job))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,153 @@
+"""Stage 3 of the image part of the study of augmentation: how often units fire, and what the features keep and forget.
+
+The counterparts of Wen & Li 2021 (wen_li_feature_decoupling), Figures 3 and 4, on images.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+from sklearn.manifold import TSNE
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from rarefeat.config.cells import path_of
+from rarefeat.config.images import Augmentation, ImageStudy
+from rarefeat.config.section import told
+from rarefeat.core.randomness import generator
+from rarefeat.images.augmentation import make_augment, two_views
+from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
+from rarefeat.images.intermediates import images_of
+from rarefeat.images.network import Encoder, batches_of, calibrate, extract, make_encoder
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.schema import ordered
+from rarefeat.storage.tensors import read_tensors
+from rarefeat.studies.augmentation import tables as of_augmentation
+from rarefeat.studies.augmentation.kind import IMAGE_TABLES
+from rarefeat.studies.augmentation.metrics import separation
+
+PLAIN = {"crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_probability": 0.0, "grey": 0.0, "blur": 0.0}
+
+
+@torch.no_grad()
+def firing_rates(encoder: Encoder, images: Tensor) -> dict[str, Tensor]:
+    """Share of images and places at which each channel is above 0, by layer, (channels,): the stem and every block.
+
+    Under the running statistics; images are uint8 (N, 3, H, W).
+    """
+    counts: dict[str, Tensor] = {}
+    places: dict[str, int] = {}
+
+    def count(name: str, output: Tensor) -> None:
+        counts[name] = counts.get(name, 0) + (output > 0).sum((0, 2, 3)).double()
+        places[name] = places.get(name, 0) + output[:, 0].numel()
+
+    hooks = [
+        module.register_forward_hook(lambda _, __, output, name=name: count(name, output))
+        for name, module in {"stem": encoder.norm, **{f"block {k}": block for k, block in enumerate(encoder.blocks, 1)}}.items()
+    ]
+    encoder.eval()
+    for part in batches_of(images):
+        encoder.features(part)
+    encoder.train()
+    for hook in hooks:
+        hook.remove()
+    return {name: counts[name] / places[name] for name in counts}
+
+
+def invariance(encoder: Encoder, images: Tensor, augment: nn.Module, study: str, seed: int) -> float:
+    """Mean cosine of the features of an image and of its augmented self, both less the mean feature of all images.
+
+    1 for features that the augmentation does not touch; about 0 for those that it makes another image of.
+    """
+    features = extract(encoder, images)[0]
+    changed = extract(encoder, (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8))[0]
+    centre = features.mean(0)
+    return (normalize(features - centre, dim=-1) * normalize(changed - centre, dim=-1)).sum(-1).mean().item()
+
+
+def measure(
+    study: ImageStudy, draws: str, images: dict[str, Tensor], pools: dict[int, Tensor], encoders: dict[int, Encoder]
+) -> dict[str, pd.DataFrame]:
+    """The tables of one kind of augmentation, by their name: trained networks, and each before its training.
+
+    Args:
+        images: train, train_labels, test, test_labels. pools: indices of the pretraining images. encoders: trained. By seed.
+    """
+    test, labels = images["test"], images["test_labels"]
+    classes = int(images["train_labels"].max()) + 1
+    size = test.shape[-1]
+    crops = make_augment(Augmentation(**PLAIN | {"crop_scale": [0.5, 1.0]}), size)
+    intensity = make_augment(Augmentation(**PLAIN | {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0}), size)
+    found, units, places = [], [], []
+    for seed, trained in encoders.items():
+        pool, pool_labels = images["train"][pools[seed]], images["train_labels"][pools[seed]]
+        initial = make_encoder(study.network, 1, draws, seed)
+        calibrate(initial, pool)
+        for network, encoder in (("trained", trained), ("initial", initial)):
+            keys = {"seed": seed, "network": network}
+            features, queries = extract(encoder, pool)[0], extract(encoder, test)[0]
+            x, standard = standardised(features, queries)
+            predicted = predict(standard, *logistic_probe(x, pool_labels, classes, study.probe.l2))
+            nearest = knn_predict(features, pool_labels, queries, min(study.probe.neighbours, len(pool)), classes)
+            metrics = {
+                "linear_accuracy": (predicted == labels).double().mean().item(),
+                "knn_accuracy": (nearest == labels).double().mean().item(),
+                "separation": separation(queries, labels),
+                "crop_invariance": invariance(encoder, test, crops, f"{draws} crops", seed),
+                "intensity_invariance": invariance(encoder, test, intensity, f"{draws} intensity", seed),
+            }
+            found += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
+            units += [
+                {**keys, "layer": layer, "unit": unit, "firing_rate": rate}
+                for layer, rates in firing_rates(encoder, test).items()
+                for unit, rate in enumerate(rates.tolist())
+            ]
+            if seed == study.first_seed:
+                state = generator(draws, seed, "embedding").initial_seed() % 2**32
+                embedded = TSNE(init="pca", random_state=state, n_jobs=1).fit_transform(queries.numpy())
+                places += [
+                    {"network": network, "image": image, "label": label, "x": float(x_of), "y": float(y_of)}
+                    for image, (label, (x_of, y_of)) in enumerate(zip(labels.tolist(), embedded, strict=True))
+                ]
+    return dict(zip(IMAGE_TABLES, map(pd.DataFrame, (found, units, places)), strict=True))
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    parser.add_argument("--images", required=True, help="safetensors file of the data set")
+    parser.add_argument("--output", type=Path, nargs=len(IMAGE_TABLES), required=True, help="Parquet files to write, in order")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    job: Job = args.job
+    study = job.part(job.study, ImageStudy)
+    names = ("train", "train_labels", "test", "test_labels")
+    of_data = images_of(job.model_copy(update={"config": {"data": told(study.data)}}))
+    images = dict(zip(names, read_tensors(args.images, *names, expected=of_data), strict=True))
+    pools, encoders = {}, {}
+    (cell,) = study.cells()
+    for block, seeds in study.blocks().items():
+        made = {"study": job.study, "seeds": block}
+        for seed in seeds:
+            splits = args.results / path_of("splits", job.study, cell.to("rho", "split"), block, "safetensors")
+            (pools[seed],) = read_tensors(splits, f"{seed}/pretrain", expected=made | {"cell": cell.to("rho", "split").values})
+            encoders[seed] = encoder = Encoder(study.network)
+            state = list(encoder.state_dict())
+            path = args.results / path_of("encoders", job.study, cell, block, "safetensors")
+            config = {name: told(getattr(study, name)) for name in ("draws", "data", "network", "augmentation", "training")}
+            of_cell = made | {"cell": cell.values, "config": config, "code": {"images.pretrain": job.code["images.pretrain"]}}
+            weights = read_tensors(path, *(f"{seed}/{name}" for name in state), expected=of_cell)
+            encoder.load_state_dict(dict(zip(state, weights, strict=True)))
+    for path, name, table in zip(
+        args.output, IMAGE_TABLES, measure(study, study.draws, images, pools, encoders).values(), strict=True
+    ):
+        schema = getattr(of_augmentation, name.upper())
+        write_product(path, ordered(schema, table.assign(study=job.study)), made_from(job))
+
+
+if __name__ == "__main__":
+    run(main)

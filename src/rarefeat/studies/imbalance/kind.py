@@ -1,0 +1,96 @@
+"""What the study of imbalance makes."""
+
+from rarefeat.kind import TRAINED, Browsed, Claimed, Figure, Kind, Made, Page, Table, chain_tables
+from rarefeat.studies.imbalance.config import Imbalance
+
+FIGURES = {
+    "figure1_aligned_neurons": Figure(
+        ("paper.figures_1_and_2_grid",),
+        "Neurons whose weights point along the rare feature, \\|cos\\| at least 0.3, against how rare it is: eps_min / eps_max from 0.1"
+        " to 1. See where the curves leave zero: below it no neuron learns the rare feature.",
+    ),
+    "figure2_max_alignment": Figure(
+        ("paper.figures_1_and_2_grid",),
+        "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is. See how it climbs from chance to 1 as the"
+        " feature becomes as frequent as the others, and whether the pruned arm climbs earlier than the dense one.",
+    ),
+    "figure3_cosine_similarity": Figure(
+        ("paper.figure_3_grid",),
+        "Cosine similarity of positive test pairs, on a balanced test set and at the frequencies of training, between the encoder at"
+        " initialisation and the ideal one, which say how much there was to gain.",
+    ),
+    "figure4_regression_mse": Figure(
+        ("paper.figure_4_grid",),
+        "Test error of a linear head that regresses the sum of the features, on a balanced test set and at the frequencies of training;"
+        " lower is better. Between the encoder at initialisation and the ideal one.",
+    ),
+    "alignment_heatmap": Figure(
+        ("alignment_heatmap",),
+        "Every neuron against every feature: squared cosine of weights and feature. On the right the best neuron of each feature over"
+        " all seeds: see whether the rare features have one.",
+    ),
+    "arms": Figure(
+        ("paper.arms_summary", "direct.arms_summary"),
+        "What each way of pruning changes at one noise level: the difference to the dense arm on the same seeds and draws, with its"
+        " interval. An interval that crosses the grey line of zero does not show an effect.",
+    ),
+    "cross_check": Figure(
+        ("paper.arms_grid", "direct.arms_grid", "cross_check"),
+        "The two simulators of one law at the same cells with other seeds. The last panel holds every p-value of their comparison"
+        " against uniform ones: a curve above the diagonal would say that they differ.",
+    ),
+    "neighbour_regime": Figure(
+        ("paper.arms_grid", "neighbour.arms_grid", "without_bias.arms_grid"),
+        "The regime of the paper's grid beside a neighbouring one and beside itself without a bias: see which conclusions belong to the"
+        " regime and which do not.",
+    ),
+    "trajectories": Figure(
+        ("paper.arms_trajectories",),
+        "Over training, at four frequencies: alignment with the rare feature, alignment with the frequent ones, and the loss, dense and"
+        " under the oracle mask. See that frequent features are learned first, and how long the rare one waits.",
+    ),
+}
+SUMMARY = (
+    "paper_grid", "paper_trends", "paper_trajectories", "direct_trends", "cross_check", "neighbour_trends",
+    "neighbour_trajectories", "without_bias_trends", "without_bias_trajectories", "alignment_heatmap",
+)  # fmt: skip
+
+
+def made(section: Imbalance) -> Made:
+    """Tables of every study, and the figures of the paper's."""
+    tables: dict[str, Table] = {}
+    for name, study in section.studies.items():
+        tables |= chain_tables(name, study)
+    if "heatmap" in section.studies:
+        tables["alignment_heatmap"] = Table(
+            "studies.imbalance.tables:HEATMAP",
+            "studies.imbalance.alignment_map",
+            {"heatmap": section.studies["heatmap"]},
+            TRAINED,
+            study="heatmap",
+        )
+    tables["cross_check"] = Table(
+        "studies.imbalance.tables:CROSS_CHECK", "studies.imbalance.cross_check", tables=("paper_grid", "direct_grid")
+    )
+    return Made(
+        tables,
+        FIGURES,
+        {"summary": Page("trends of the figures", "studies.imbalance.summarise", SUMMARY)},
+        {
+            "imbalance_tables": Browsed(
+                "Means and trends of Figures 1-4, by metric and arm",
+                ("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
+            ),
+            "cross_check_tables": Browsed(
+                "The two simulators against each other, and pruning by single weights", ("cross_check", "direct_summary")
+            ),
+        },
+    )
+
+
+def claimed(section: Imbalance) -> Claimed:
+    """The trends of Figures 1 to 4."""
+    return Claimed("imbalance_and_pruning", ("figures 1-4",), ("paper_grid",), {"paper": section.studies["paper"]})
+
+
+KIND = Kind("imbalance", "Imbalance and pruning", Imbalance, made, claimed=claimed)

@@ -1,0 +1,1 @@
+"""Table 2: contrastive pretraining on long-tailed images, without and with pruning."""

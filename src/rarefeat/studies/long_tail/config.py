@@ -1,0 +1,22 @@
+"""The section `long_tail` of the config."""
+
+from typing import Any
+
+from pydantic import Field
+
+from rarefeat.config.images import ImageStudy
+from rarefeat.config.section import Section
+from rarefeat.config.study import inherited
+
+
+class LongTail(Section):
+    """Table 2: contrastive pretraining on long-tailed images, without and with pruning."""
+
+    studies: dict[str, ImageStudy] = Field(min_length=1, description="each one data set, by name")
+
+
+def inherit(raw: Any, shared: dict) -> Any:
+    """The section whose studies are given what is shared by image studies."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
+        return raw
+    return raw | {"studies": inherited(shared.get("images") or {}, raw["studies"])}

@@ -1,0 +1,42 @@
+"""What the study of long-tailed images makes."""
+
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table, joined
+from rarefeat.studies.long_tail.config import LongTail, inherit
+
+STAGE = "studies.long_tail.aggregate"
+THROUGH = ("images.datasets", "images.splits", "images.pretrain", "images.probe")
+TABLES = ("longtail", "longtail_classes", "longtail_summary", "longtail_trajectories")
+SEE = (
+    "Long-tailed images: the gain over the dense arm on the same seeds in accuracy of a linear probe on balanced images, that accuracy,"
+    " and Delta_20 (accuracy on the head less the tail classes), against the imbalance ratio rho; and accuracy of nearest neighbours over"
+    " training. See whether the interval of a gain leaves the line of zero."
+)
+
+
+def made(section: LongTail) -> Made:
+    """The tables and the figure of each study; then all studies in one, and Table 2."""
+    tables, figures = {}, {}
+    for name, study in section.studies.items():
+        for table in TABLES:
+            tables[f"{name}.{table}"] = Table(schema(table), STAGE, {name: study}, THROUGH, study=name)
+        figures[f"longtail_{name}"] = Figure(
+            (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
+        )
+    for table in TABLES:
+        tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
+    page = Page("Table 2", "studies.long_tail.table2", ("longtail", "longtail_summary"), {"studies": section.studies})
+    about = "Probes of networks pretrained on long-tailed images"
+    return Made(tables, figures, {"table2": page}, {"long_tail_tables": Browsed(about, ("longtail_summary",))})
+
+
+def schema(table: str) -> str:
+    """Where its schema stands."""
+    return f"studies.long_tail.tables:{table.upper()}"
+
+
+def claimed(section: LongTail) -> Claimed:
+    """Table 2."""
+    return Claimed("imbalance_and_pruning", ("table 2",), ("longtail",))
+
+
+KIND = Kind("long_tail", "Long-tailed images", LongTail, made, inherit=inherit, claimed=claimed)

@@ -1,0 +1,120 @@
+"""Tables of the study of long-tailed images."""
+
+import pandera.pandas as pa
+
+from rarefeat.chain.tables import CORE, INTERVAL, PAIRED, SEED
+from rarefeat.storage.schema import at_least, column, described, listed, schema
+
+IMAGE_ARM = {
+    "arm": column(
+        str, pa.Check.isin(["dense", "pruned", "self_damaging"]), unit="", description="what was trained (docs/images.md)"
+    ),
+    "alpha": column(float, at_least(0), unit="1", description="share of the convolutions' weights that is masked"),
+    "pruned_update": column(
+        str, pa.Check.isin(["unmasked", "straight_through"]), unit="", description="update under the mask, for `pruned`"
+    ),
+    "threshold": column(
+        str, pa.Check.isin(["global", "per_layer"]), unit="", description="magnitudes ranked together or by layer"
+    ),
+}
+
+IMAGE_KEYS = {
+    "dataset": column(str, None, unit="", description="image study, as named in the config"),
+    "rho": column(
+        float,
+        at_least(1),
+        unit="1",
+        description="images of the largest class over those of the smallest",
+        source=f"{CORE}, section 4",
+    ),
+    "split": column(
+        str, pa.Check.isin(["long_tailed", "balanced"]), unit="", description="long-tailed, or as many images in equal classes"
+    ),
+} | IMAGE_ARM
+
+PROBES = described(
+    balanced="linear probe on every training image",
+    balanced_sgd="the same by the reference implementations' SGD, where the config asks for it",
+    long_tailed="linear probe on the pretraining images",
+    few_shot="linear probe on a few images per class",
+    knn="nearest neighbours among the pretraining images",
+)
+
+GROUPS = described(
+    accuracy="mean accuracy of the classes",
+    delta_20="accuracy of the 20 % most frequent classes less that of the 20 % rarest",
+    many="accuracy of the most frequent third of the classes, with the remainder",
+    medium="of the middle third",
+    few="of the rarest third",
+    group_std="standard deviation over these three groups",
+)
+
+LONGTAIL = schema(
+    "longtail",
+    "a row per (dataset, rho, split, arm with its keys, seed) of the image studies",
+    IMAGE_KEYS
+    | SEED
+    | {
+        "images": column("int64", at_least(2), unit="images", description="pretraining images"),
+        "epochs": column("int64", at_least(1), unit="epochs", description="passes over them"),
+    }
+    | {
+        f"{probe}_{metric}": column(float, None, unit="1", description=f"{text}: {words}", nullable=True)
+        for probe, text in PROBES.items()
+        for metric, words in GROUPS.items()
+    },
+    unique=[*IMAGE_KEYS, "seed"],
+)
+
+LONGTAIL_CLASSES = schema(
+    "longtail_classes",
+    "a row per (row of longtail, probe, class)",
+    IMAGE_KEYS
+    | SEED
+    | {
+        "probe": column(str, pa.Check.isin(PROBES), unit="", description=listed(PROBES)),
+        "class": column("int64", at_least(0), unit="", description="label"),
+        "rank": column(
+            "int64", at_least(0), unit="", description="its place in the order of decreasing counts of the long-tailed list"
+        ),
+        "count": column("int64", at_least(0), unit="images", description="its pretraining images"),
+        "accuracy": column(
+            float, pa.Check.in_range(0, 1), unit="1", description="share of its test images that the probe gets right"
+        ),
+    },
+    unique=[*IMAGE_KEYS, "seed", "probe", "class"],
+)
+
+LONGTAIL_SUMMARY = schema(
+    "longtail_summary",
+    "a row per (dataset, rho, split, arm with its keys, probe, metric)",
+    IMAGE_KEYS
+    | {
+        "probe": column(str, pa.Check.isin(PROBES), unit="", description="as in longtail_classes"),
+        "metric": column(str, pa.Check.isin(GROUPS), unit="", description="as in longtail"),
+        "mean": column(float, None, unit="1", description="mean over seeds"),
+        "sd": column(float, None, unit="1", description="standard deviation over seeds", nullable=True),
+    }
+    | INTERVAL
+    | PAIRED,
+    unique=[*IMAGE_KEYS, "probe", "metric"],
+)
+
+LONGTAIL_TRAJECTORIES = schema(
+    "longtail_trajectories",
+    "a row per (row of longtail, epoch, metric)",
+    IMAGE_KEYS
+    | SEED
+    | {
+        "epoch": column("int64", at_least(1), unit="epochs", description="passes done"),
+        "metric": column(
+            str,
+            pa.Check.isin(["loss", "learning_rate", "alignment", "uniformity", "knn_accuracy"]),
+            unit="",
+            description="loss: what the arm descends, of the epoch's last batch; alignment and uniformity (Wang & Isola 2020) of its"
+            " projections under the dense weights; knn_accuracy: test images by 5 neighbours among the pretraining images",
+        ),
+        "value": column(float, None, unit="of the metric", description="value of the metric"),
+    },
+    unique=[*IMAGE_KEYS, "seed", "epoch", "metric"],
+)

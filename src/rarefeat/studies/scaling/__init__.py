@@ -1,0 +1,1 @@
+"""Theorem 3.1 across sizes: lucky sets and learned features against d, m and d1."""

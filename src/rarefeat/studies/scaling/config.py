@@ -1,0 +1,69 @@
+"""The section `scaling` of the config."""
+
+import itertools
+import math
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from rarefeat.config.model import Arm, Data, Training
+from rarefeat.config.section import Section, one_line
+from rarefeat.config.seeds import PerBlock
+from rarefeat.config.study import Grid, Study, merged
+
+
+class Scaling(Section):
+    """Theorem 3.1 across sizes: d, m = d^C_m and d1 = d^power together, for one minority feature and the dense arm."""
+
+    d: list[Annotated[int, Field(ge=3)]] = Field(min_length=2, description="numbers of features d of the Monte Carlo")
+    ratio: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
+    neurons: int = Field(ge=1, description="initial neurons drawn for each d in the Monte Carlo")
+    trained_d: list[Annotated[int, Field(ge=3)]] = Field(min_length=1, description="numbers of features d that may be trained")
+    C_m: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="exponents of m = d^C_m")
+    d1_power: list[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="exponents of d1 = d^power")
+    least_lucky: float = Field(gt=0, description="train only where a lucky set is expected to be this large")
+    most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
+    nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every point")
+    seeds: int = Field(ge=1, description="replicas per trained point")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: PerBlock = Field(description="replicas trained as one batched tensor program, one job")
+    data: Data = Field(description="as in a study, but for d, d1 and minority")
+    training: Training = Field(description="as in a study, but for m")
+
+    @model_validator(mode="after")
+    def _trainable(self) -> "Scaling":
+        self.studies()  # for its errors
+        return self
+
+    def studies(self) -> dict[str, Study]:
+        """The trainable sizes as studies by name, each over every ratio; which of them are trained the Monte Carlo says."""
+        studies = {}
+        for d, C_m, power in itertools.product(self.trained_d, self.C_m, self.d1_power):
+            m, d1 = round(d**C_m), round(d**power)
+            if m > self.most_neurons:
+                continue
+            name = f"scaling_d={d}_m={m}_d1={d1}"
+            try:
+                studies[name] = Study(
+                    simulator="reduced",
+                    draws=name,
+                    seeds=self.seeds,
+                    first_seed=self.first_seed,
+                    seeds_per_block=self.seeds_per_block,
+                    data=Data(**self.data.model_dump() | {"d": d, "d1": d1, "minority": [1.0]}),
+                    training=Training(**self.training.model_dump() | {"m": m}),
+                    arms=[Arm(arm="dense")],
+                    grid={"ratios": Grid(eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"])},
+                )
+            except ValidationError as error:
+                raise ValueError(f"at d = {d}, m = {m}, d1 = {d1}: {one_line(error)}") from error
+        return studies
+
+
+def inherit(raw: Any, shared: dict) -> Any:
+    """The section with what is shared, as far as it has such keys."""
+    return (
+        merged({key: value for key, value in shared.items() if key in Scaling.model_fields}, raw)
+        if isinstance(raw, dict)
+        else raw
+    )

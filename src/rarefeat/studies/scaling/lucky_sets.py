@@ -1,0 +1,89 @@
+"""The sets of Definition B.1 at initialisation, by Monte Carlo: how often a neuron is lucky for a feature, and |N_i|."""
+
+import math
+
+import pandas as pd
+import torch
+from scipy.special import betaincinv, ndtri
+from torch import Tensor
+
+from rarefeat.core.definitions import GAMMA
+from rarefeat.core.randomness import generator
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.schema import checked
+from rarefeat.studies.scaling.config import Scaling
+from rarefeat.studies.scaling.tables import LUCKY_SETS
+
+# Numbers drawn at a time: few enough that a chunk and what is computed from it stay in the cache.
+CHUNK = 1 << 18
+
+
+def sets_of(share: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
+    """Which neurons are lucky for some feature, bool (n,), and |N_i|, the number of features they are ordinary for, (n,).
+
+    imbalance_and_pruning, eq. (26)-(28) and (245). As c1 > c2, eq. (27) says: ordinary for one feature alone, and above
+    c1 log d / d in it, which is then the largest.
+
+    Args:
+        share: <w_i, M_j>^2 / ||M^T w_i||^2, (d, n). ratio: eps_min / eps_max.
+    """
+    log_d_over_d = math.log(len(share)) / len(share)
+    c1, c2 = 2 / ratio**2 * (1 + GAMMA), 2 * ratio**2 * (1 - GAMMA)
+    # Booleans are summed as floats, which is several times as fast as integers, and exact.
+    sizes = (share >= c2 * log_d_over_d).sum(0, dtype=torch.float32)
+    return (sizes == 1) & (share.amax(0) >= c1 * log_d_over_d), sizes
+
+
+def count(d: int, ratios: list[float], neurons: int) -> Tensor:
+    """Lucky neurons, sum of |N_i| and sum of |N_i|^2 over `neurons` initial neurons, float64 (ratios, 3).
+
+    The sets know nothing of sigma_0, d1 and m: the features of w_i(0) are N(0, sigma_0^2) in any orthonormal dictionary, and
+    only their shares matter. One draw serves every ratio.
+    """
+    g = generator("scaling", d, "lucky sets")
+    at_once = max(CHUNK // d, 1)
+    totals = torch.zeros(len(ratios), 3, dtype=torch.float64)
+    starts = range(0, neurons, at_once)
+    for start in progress(starts, len(starts), f"lucky sets d={d}"):
+        squared = torch.empty(d, min(at_once, neurons - start)).normal_(generator=g).square_()
+        share = squared / squared.sum(0)
+        for total, ratio in zip(totals, ratios, strict=True):
+            lucky, sizes = sets_of(share, ratio)
+            total += torch.stack([lucky.sum(), sizes.double().sum(), sizes.double().square().sum()])
+    return totals
+
+
+def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
+    """A row per ratio.
+
+    At initialisation the features are exchangeable, and a neuron is lucky for one at most: of n neurons, the number lucky for
+    any is binomial with d times the probability for one, and has the exact interval of Clopper and Pearson. |N_i| is
+    independent from neuron to neuron, and its mean has the normal interval.
+    """
+    n = neurons
+    rows = []
+    for ratio, (lucky, total, squares) in zip(ratios, count(d, ratios, n).tolist(), strict=True):
+        low = betaincinv(lucky, n - lucky + 1, 0.025) if lucky else 0.0
+        high = betaincinv(lucky + 1, n - lucky, 0.975) if lucky < n else 1.0
+        mean = total / n
+        half = ndtri(0.975) * math.sqrt(max(squares / n - mean**2, 0) / n)
+        rows.append((d, ratio, n, int(lucky), lucky / n / d, low / d, high / d, mean, mean - half, mean + half))
+    columns = ["d", "ratio", "neurons", "lucky_neurons", "lucky_probability", "lucky_ci_low", "lucky_ci_high"]
+    return pd.DataFrame(rows, columns=[*columns, "ordinary_features", "ordinary_ci_low", "ordinary_ci_high"])
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--output", required=True, help="Parquet file to write")
+    args = parser.parse_args()
+    scaling = args.job.part("scaling", Scaling)
+    torch.set_num_threads(1)
+    numbers = sorted({*scaling.d, *scaling.trained_d})
+    parts = [lucky_sets_table(d, sorted(scaling.ratio), scaling.neurons) for d in numbers]
+    write_product(args.output, checked(LUCKY_SETS, pd.concat(parts, ignore_index=True)), made_from(args.job))
+
+
+if __name__ == "__main__":
+    run(main)

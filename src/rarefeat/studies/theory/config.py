@@ -1,0 +1,101 @@
+"""The section `theory` of the config."""
+
+import itertools
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from rarefeat.config.section import Section, one_line
+from rarefeat.config.study import Study, merged
+
+Role = Literal["stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5", "pruning", "phase"]
+
+
+class TheoryStudy(Study):
+    """A study with the claims that are read from it."""
+
+    role: Role = Field(
+        description="stages: milestones of training, and one step with the assumed mask; T1_...: a law in what varies;"
+        " T5: the oracles' masks to the end of Theorem 3.2; pruning: Algorithm 1 with its controls; phase: the onset"
+    )
+
+    @model_validator(mode="after")
+    def _kept(self) -> "TheoryStudy":
+        if self.training.history != (self.role in HISTORY):
+            raise ValueError(f"training.history must be {str(self.role in HISTORY).lower()} for the role {self.role}")
+        return self
+
+
+VARIED = "_"
+"""Between a study and what is varied of it, in the name of a varied study."""
+HISTORY = ("stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5")
+"""Roles whose claims are read from the neurons' history."""
+
+
+class Sensitivity(Section):
+    """A study of the claims again, with one hyper-parameter at a time at multiples of its value."""
+
+    study: str = Field(description="the study of the claims that is varied")
+    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="its points")
+    seeds: int = Field(ge=1, description="replicas per point")
+    keys: list[str] = Field(min_length=1, description="hyper-parameters, by their dotted path in the study")
+    factors: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="multiples")
+
+
+class Maps(Section):
+    """What the maps show."""
+
+    overlap: list[str] = Field(min_length=1, description="studies with a history whose smallest neurons are mapped")
+
+
+class Theory(Section):
+    """The studies that claims of the theory are measured on, beside the paper's grid and the scaling study."""
+
+    studies: dict[str, TheoryStudy] = Field(min_length=1, description="by name")
+    sensitivity: Sensitivity = Field(description="which verdicts depend on what the papers leave open")
+    maps: Maps = Field(description="which studies the maps show, beside those with the role phase")
+
+    @model_validator(mode="after")
+    def _known(self) -> "Theory":
+        wanted = {
+            "sensitivity.study": [self.sensitivity.study],
+            "maps.overlap": self.maps.overlap,
+        }
+        for key, names in wanted.items():
+            if unknown := set(names) - set(self.studies):
+                raise ValueError(f"{key}: {min(unknown)!r} is none of studies: {', '.join(self.studies)}")
+        self.every_study()  # for its errors
+        return self
+
+    def varied(self, name: str) -> tuple[str, str]:
+        """The study that a study of every_study() varies, and what; itself and nothing for one of its own."""
+        if name in self.studies or not name.startswith(self.sensitivity.study + VARIED):
+            return name, ""
+        return self.sensitivity.study, name.removeprefix(self.sensitivity.study + VARIED).replace("=", " = ")
+
+    def of_role(self, *roles: Role) -> dict[str, TheoryStudy]:
+        """The studies with one of these roles."""
+        return {name: study for name, study in self.every_study().items() if study.role in roles}
+
+    def every_study(self) -> dict[str, TheoryStudy]:
+        """The studies with those of the sensitivity analysis, which share the draws of the study that they vary."""
+        wanted = self.sensitivity
+        base = self.studies[wanted.study].model_dump(by_alias=True)
+        base |= {"seeds": wanted.seeds, "seeds_per_block": wanted.seeds}
+        base["grid"] = {name: block | {"eps_min": wanted.eps_min} for name, block in base["grid"].items()}
+        varied = {}
+        for path, factor in itertools.product(wanted.keys, wanted.factors):
+            *parents, last = path.split(".")
+            changed = node = merged(base, {})
+            for parent in parents:
+                node[parent] = dict(node[parent]) if isinstance(node.get(parent), dict) else {}
+                node = node[parent]
+            if not isinstance(node.get(last), int | float):
+                raise ValueError(f"sensitivity.keys: {path} is no number of the study {wanted.study}")
+            value = node[last] * factor
+            node[last] = round(value) if isinstance(node[last], int) else value
+            try:
+                varied[f"{wanted.study}{VARIED}{last}={node[last]:g}"] = TheoryStudy.model_validate(changed)
+            except ValidationError as error:
+                raise ValueError(f"sensitivity: {path} = {node[last]:g}: {one_line(error)}") from error
+        return self.studies | varied

@@ -1,0 +1,63 @@
+"""What is measured for the claims of the theory."""
+
+from rarefeat.kind import TRAINED, Claimed, Figure, Kind, Made, Page, Table, trajectories
+from rarefeat.studies.theory.config import HISTORY, Theory
+
+SCHEMAS = "studies.theory.tables"
+MAPS = {
+    "claims_map_phase": (
+        "phase",
+        "trajectories",
+        "Alignment with the rare feature over training, against its frequency, with and without a bias and at two decays: where it takes"
+        " off, beside the step that theory predicts.",
+    ),
+    "claims_map_overlap": (
+        "overlap",
+        "overlap",
+        "How far the neurons of smallest norm, which magnitude pruning takes, are those of the rare feature, over training step and"
+        " pruning ratio: pruning harms where it is large.",
+    ),
+}
+
+
+def made(section: Theory) -> Made:
+    """Milestones of the studies with a history, one step of those of the stages, trajectories of the others; and two maps."""
+    tables = {}
+    for name, study in section.of_role(*HISTORY).items():
+        tables[f"{name}_milestones"] = read_from_encoders("MILESTONE_ROWS", "milestones", name, study)
+    for name, study in section.of_role("stages", "T1_d").items():
+        tables[f"{name}_one_step"] = read_from_encoders("ONE_STEP_ROWS", "one_step", name, study)
+    for name, study in section.of_role("pruning", "phase").items():
+        tables[f"{name}_trajectories"] = trajectories(name, study)
+    mapped = {
+        "phase": list(section.of_role("phase")),
+        "overlap": section.maps.overlap,
+    }
+    for name in mapped["overlap"]:
+        tables[f"{name}_overlap"] = read_from_encoders("OVERLAP", "overlap", name, section.studies[name])
+    figures = {
+        figure: Figure(
+            tuple(f"{name}_{table}" for name in mapped[role]), see, function=role,
+            parts={"studies": {name: section.every_study()[name] for name in mapped[role]}},
+        )
+        for figure, (role, table, see) in MAPS.items()
+    }  # fmt: skip
+    page = Page("sensitivity", "studies.theory.sensitivity", ("sensitivity_imbalance_and_pruning",), {"theory": section})
+    return Made(tables, figures, {"sensitivity": page})
+
+
+def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
+    """A table of one study that a stage of this kind reads from its encoders."""
+    return Table(f"{SCHEMAS}:{schema}", f"studies.theory.{stage}", {name: study.plain()}, TRAINED, study=name)
+
+
+def claimed(section: Theory) -> Claimed:
+    """What is read from the milestones, one step, and trajectories of every study."""
+    tables = tuple(name for name in made(section).tables if not name.endswith("_overlap"))
+    groups = ("initialisation", "stage 1", "stage 2", "stage 3", "pruning", "imbalance")
+    return Claimed(
+        "imbalance_and_pruning", groups, (*tables, "paper_grid", "scaling_exponents"), {"theory": section}, ("paper",)
+    )
+
+
+KIND = Kind("theory", "The theory, measured", Theory, made, Theory.every_study, claimed=claimed, by_default=False)

@@ -1,0 +1,68 @@
+"""Stage 4 for what magnitude pruning takes for granted: how far the smallest neurons are those of the minority feature.
+
+Read from the kept history of the dense arm, so that every pruning ratio and every recorded step costs no training.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rarefeat.chain.intermediates import encoders
+from rarefeat.config.study import Study
+from rarefeat.core.definitions import ALIGNED
+from rarefeat.core.recording import log_spaced
+from rarefeat.core.statistics import student_interval
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.schema import checked
+from rarefeat.studies.theory.tables import OVERLAP
+
+
+def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
+    """Share of the k neurons of smallest norm that are aligned (|cos| >= 0.3) with a minority feature, for k = 1 ... m.
+
+    Args:
+        history: (..., m, d + 2), <w_i, M_j>, ||w_i|| and b_i; the minority features are the last ones of the d.
+
+    Returns:
+        (..., m), entry k - 1 for k neurons.
+    """
+    norms = history[..., d]
+    aligned = (history[..., d - minority : d].abs() >= ALIGNED * norms[..., None]).any(-1).double()
+    ordered = aligned.gather(-1, norms.argsort(dim=-1, stable=True))
+    return ordered.cumsum(-1) / torch.arange(1, norms.shape[-1] + 1)
+
+
+def overlap_rows(job: Job, study: Study, results: Path) -> pd.DataFrame:
+    """One row per point, recorded step and pruning ratio k / m."""
+    rows, m = [], study.training.m
+    histories: dict[tuple, list[Tensor]] = {}
+    for cell, _, read in encoders(job, study, results):
+        histories.setdefault(cell.axes, []).extend(read("dense/history"))
+    for axes, blocks in histories.items():
+        shares = smallest_of_minority(torch.stack(blocks), study.data.d, len(study.data.minority)).numpy()
+        for index, step in enumerate(log_spaced(study.training.T)):
+            for k in range(1, m + 1):
+                mean, _, low, high, n = student_interval(shares[:, index, k - 1])
+                rows.append(
+                    {**dict(axes), "step": step, "alpha": k / m, "overlap": mean, "ci_low": low, "ci_high": high, "n": n}
+                )
+    return checked(OVERLAP, pd.DataFrame(rows))
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--results", type=Path, required=True, help="folder of results")
+    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+    args = parser.parse_args()
+    job: Job = args.job
+    study = job.part(job.study, Study)
+    write_product(args.output, overlap_rows(job, study, args.results), made_from(job))
+
+
+if __name__ == "__main__":
+    run(main)

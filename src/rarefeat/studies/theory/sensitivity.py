@@ -1,0 +1,46 @@
+"""What half and double of each hyper-parameter that the papers leave open change, in Markdown."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from rarefeat.claims.tables import CHANGES_FOUND
+from rarefeat.run.command import run, stage
+from rarefeat.storage.files import read_table, replacing
+from rarefeat.storage.markdown import row
+from rarefeat.studies.theory.config import Theory
+
+
+def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:
+    """A line for each varied setting: how many effects stay the same, change, or cannot be told, and which change."""
+    base = theory.sensitivity.study
+    lines = [
+        "# Sensitivity",
+        "",
+        f"Every effect of the study `{base}` again, with one hyper-parameter at half or at double its value. An effect has changed",
+        "where the difference is shown to exceed the tolerance that its claim declares, and is the same where it is shown to lie",
+        "within. These are descriptions, each tested for itself; verdicts come from the regimes alone.",
+        "",
+        row("varied", *CHANGES_FOUND, "claims with an effect that changes"),
+        row("---", *["---:"] * 3, "---"),
+    ]  # fmt: skip
+    for varied, part in table[table["study"] == base].groupby("varied", sort=False):
+        counts = part["found"].value_counts()
+        changed = part.loc[part["found"] == CHANGES_FOUND[1], "claim_id"].drop_duplicates()
+        lines.append(row(varied, *(str(counts.get(name, 0)) for name in CHANGES_FOUND), ", ".join(changed)))
+    return lines
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--tables", nargs=1, type=Path, required=True, help="the table of changes")
+    parser.add_argument("--output", required=True, help="Markdown file to write")
+    args = parser.parse_args()
+    lines = sensitivity(read_table(args.tables[0]).to_pandas(), args.job.part("theory", Theory))
+    with replacing(args.output) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)

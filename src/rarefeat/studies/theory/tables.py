@@ -1,0 +1,80 @@
+"""What the claims of the theory are read from."""
+
+import pandera.pandas as pa
+
+from rarefeat.chain.tables import INTERVAL, KEYS, MILESTONES, POINT, SEED
+from rarefeat.storage.schema import at_least, column, described, listed, schema
+
+ONE_STEP = described(
+    growth_minority_dense="relative growth in one step of the pruned neurons along the minority feature, without the mask",
+    growth_minority_masked="with it",
+    growth_majority_dense="the same of the neurons pure in a majority feature, along it, without the mask",
+    growth_majority_masked="with it",
+    growth_minority_gain="growth_minority_masked - growth_minority_dense",
+    growth_majority_gain="growth_majority_masked - growth_majority_dense",
+    gain_ratio="growth_majority_gain / growth_minority_gain",
+    gain_in_alpha="exponent of the gain in the number of pruned neurons: a quarter, a half, all",
+    logit_with_minority="mean change of the positive logit by the mask on samples with the minority feature",
+    logit_without_minority="on the others",
+    logit_leak="the latter over the former",
+    logit_drop="its mean drop over all samples",
+    logit_in_alpha="exponent of that in the number of pruned neurons",
+    similarity_positive="mean over positive pairs of sum_P h_i(X) h_i(Y)",
+    similarity_negative="mean over negative pairs, over that",
+    negative_share="pull of the negatives on the pruned neurons along the minority feature, over that of the positives",
+    pruned_neurons="neurons that the oracle prunes",
+    fires_with_its_features="of the times that neurons fire, the share with a feature of their N_i, (94)",
+    fires_at_most="largest Pr(h_i != 0) over C loglog d / d, (95)",
+)
+
+MILESTONE_ROWS = schema(
+    "{study}_milestones",
+    "a row per (eps_min, sigma, arm with its keys, seed, metric) of a study of the claims",
+    KEYS
+    | SEED
+    | {
+        "metric": column(str, pa.Check.isin(MILESTONES), unit="", description=listed(MILESTONES)),
+        "value": column(
+            float, None, unit="of the metric", description="null where the replica has no such thing", nullable=True
+        ),
+    },
+    unique=[*KEYS, "seed", "metric"],
+)
+
+ONE_STEP_ROWS = schema(
+    "{study}_one_step",
+    "a row per (eps_min, sigma, seed, metric) of a study of the claims, dense arm",
+    POINT
+    | SEED
+    | {
+        "metric": column(str, pa.Check.isin(ONE_STEP), unit="", description=listed(ONE_STEP)),
+        "value": column(
+            float,
+            None,
+            unit="of the metric",
+            description="null where neurons are silent or no sample has the feature",
+            nullable=True,
+        ),
+    },
+    unique=[*POINT, "seed", "metric"],
+)
+
+OVERLAP = schema(
+    "{study}_overlap",
+    "a row per (eps_min, sigma, step, alpha) of a study of the claims, dense arm",
+    POINT
+    | {
+        "step": column("int64", at_least(0), unit="steps", description="training step t"),
+        "alpha": column(
+            float, pa.Check.in_range(0, 1), unit="1", description="pruning ratio, k / m for the k smallest neurons"
+        ),
+        "overlap": column(
+            float,
+            pa.Check.in_range(0, 1),
+            unit="1",
+            description="mean share of them with absolute cosine >= 0.3 to the minority feature",
+        ),
+    }
+    | INTERVAL,
+    unique=[*POINT, "step", "alpha"],
+)

@@ -1,0 +1,113 @@
+# The stages of the contrastive encoder: what every study of it runs through.
+
+
+# Latent signals of what the law of the data depends on, for every sigma and every arm.
+rule synthesise:
+    output:
+        f"{RESULTS}/latents/{{study}}/{{cell}}/seeds={{block}}.safetensors",
+    log:
+        f"{RESULTS}/logs/synthesise/{{study}}/{{cell}}/seeds={{block}}.log",
+    wildcard_constraints:
+        study=either(ENCODED),
+    resources:
+        mem_mb=growing(1500),
+        runtime=growing(5),
+    params:
+        job=told("chain.synthesise", (), ("draws", "data")),
+    shell:
+        stage("--output {output:q}")
+
+
+# One cell, with all its arms. The arms see the same tokens, so that one job makes these once. One thread, so that the bytes are the
+# same everywhere on one machine; parallelism is over jobs.
+rule pretrain:
+    input:
+        latents=of_cell("latents", "safetensors", "eps_min"),
+    output:
+        encoders=f"{RESULTS}/encoders/{{study}}/{{cell}}/seeds={{block}}.safetensors",
+        trajectories=f"{RESULTS}/trajectories/{{study}}/{{cell}}/seeds={{block}}.parquet",
+    log:
+        f"{RESULTS}/logs/pretrain/{{study}}/{{cell}}/seeds={{block}}.log",
+    wildcard_constraints:
+        study=either(ENCODED),
+    resources:
+        mem_mb=growing(1500),
+        runtime=growing(20),
+    params:
+        job=told("chain.pretrain", ("chain.synthesise",), Study.pretrained),
+    shell:
+        stage(
+            "--latents {input.latents:q} --encoders {output.encoders:q} --trajectories {output.trajectories:q}"
+        )
+
+
+# Evaluates the frozen encoders of one cell.
+rule probe:
+    input:
+        latents=of_cell("latents", "safetensors", "eps_min"),
+        encoders=lambda wildcards: (
+            of_cell("encoders", "safetensors")(wildcards)
+            if cell_of(wildcards).trained
+            else []
+        ),
+    output:
+        f"{RESULTS}/probes/{{study}}/{{cell}}/seeds={{block}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{study}}/{{cell}}/seeds={{block}}.log",
+    wildcard_constraints:
+        study=either(ENCODED),
+    resources:
+        mem_mb=growing(1500),
+        runtime=growing(10),
+    params:
+        job=told("chain.probe", ("chain.synthesise", "chain.pretrain"), Study.probed),
+        encoders=lambda wildcards, input: (
+            ["--encoders", input.encoders] if input.encoders else []
+        ),
+    shell:
+        stage("--latents {input.latents:q} {params.encoders:q} --output {output:q}")
+
+
+# The grid of a study, or of one block of it, with its summary and trends.
+rule aggregate_grid:
+    input:
+        gathered("probes", GRIDS),
+    output:
+        grid=table("{tabled}_grid"),
+        summary=table("{tabled}_summary"),
+        trends=table("{tabled}_trends"),
+    log:
+        f"{RESULTS}/logs/aggregate/{{tabled}}_grid.log",
+    wildcard_constraints:
+        tabled=either(GRIDS),
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(20),
+    params:
+        job=told_for_table("{tabled}_grid"),
+        results=lambda wildcards: RESULTS,
+    shell:
+        stage(
+            "--results {params.results:q} --grid {output.grid:q} --summary {output.summary:q} --trends "
+            "{output.trends:q}"
+        )
+
+
+# What the neurons did during training.
+rule aggregate_trajectories:
+    input:
+        gathered("trajectories", COURSES, trained_only=True),
+    output:
+        table("{tabled}_trajectories"),
+    log:
+        f"{RESULTS}/logs/aggregate/{{tabled}}_trajectories.log",
+    wildcard_constraints:
+        tabled=either(COURSES),
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(20),
+    params:
+        job=told_for_table("{tabled}_trajectories"),
+        results=lambda wildcards: RESULTS,
+    shell:
+        stage("--results {params.results:q} --trajectories {output:q}")
