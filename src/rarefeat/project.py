@@ -260,6 +260,11 @@ def parse(raw: dict, *folders: Path) -> Project:
     try:
         config = model.model_validate(top | sections)
     except ValidationError as error:
+        if (absent := [key for key in SHARED if key not in raw]) and any(item["type"] == "missing" for item in error.errors()):
+            raise RarefeatError(
+                f"config: {absent[0]} is missing, as is all of {DEFAULT}, which is read in the folder that snakemake is started"
+                f" in, {Path.cwd()}; start it in the project's folder, or name that by --directory"
+            ) from error
         raise RarefeatError(f"config: {one_line(error)}") from error
     return Project(config.results, {name: getattr(config, name) for name in kinds()}).check()
 

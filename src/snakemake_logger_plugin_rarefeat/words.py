@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
+import yaml
+
 CAUSED = "Input files updated by another job"
 UNION = "Union of exclusive params before and now across all output: "
 # Of these the details are worth a line; those of the others are the job's own files.
@@ -61,6 +63,39 @@ def one_line(text: str) -> str:
     if lines and re.match(r"\w+(Error|Exception)( in .*)?[:.]$", lines[0]):
         lines = lines[1:] or lines
     return "\n".join(lines).strip()
+
+
+def refused_config(arguments: Sequence[str]) -> str:
+    """The first file after --configfile that is no config, and why; empty where every one is.
+
+    Snakemake reads them before anything else, and says which one it was for few of its errors.
+    """
+    for path in config_files(arguments):
+        try:
+            found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            reason = error.strerror
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            reason = f"it is no YAML, {' '.join(str(error).split())}"
+        else:
+            if isinstance(found, dict):
+                continue
+            reason = "it is no mapping of keys to values"
+        return f"--configfile {path}: {reason}; after --configfile stand files of YAML, and targets before it or after --"
+    return ""
+
+
+def config_files(arguments: Sequence[str]) -> list[str]:
+    """What follows --configfile or --configfiles on a command line, up to the next option."""
+    found, reading = [], False
+    for word in arguments:
+        if word.startswith("-"):
+            option, _, first = word.partition("=")
+            reading = option in ("--configfile", "--configfiles")
+            found += [first] if reading and first else []
+        elif reading:
+            found.append(word)
+    return found
 
 
 def complaint(logs: Sequence[str], command: str | None) -> tuple[str, bool]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rarefeat.config.images import ImageStudy
 from rarefeat.config.model import Arm
+from rarefeat.config.section import distinct
 from rarefeat.config.study import Study, merged
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse, read, retyped
@@ -68,6 +68,38 @@ CASES = {
     "hue beyond the circle": (
         {"images": {"augmentation": {"jitter": [0.4, 0.4, 0.4, 3.0]}}},
         "jitter: hue, the fourth, must be at most 0.5, half of the colour circle, got 3",
+    ),
+    "two rho that are called the same": (
+        {"long_tail": {"studies": {"digits": {"rho": [5, 5.0000001]}}}},
+        "long_tail.studies.digits: rho: values must be distinct, numbers in their first six digits, got [5.0, 5.0000001]",
+    ),
+    "two eps_min that are called the same, in two blocks": (
+        a_study(grid={"h": {"eps_min": [0.50000001], "sigma": [0.05], "arms": ["dense"]}}),
+        "grid, eps_min of all blocks: values must be distinct, numbers in their first six digits, got [0.5, 0.50000001]",
+    ),
+    "noise beside which no feature is seen": (
+        a_study(data={"d1": 10**12}),
+        "grid.g.sigma: sigma^2 d1 = 2.5e+09 at sigma = 0.05 must be below 1.68e+07",
+    ),
+    "images of the largest class, of a list that is there": (
+        {
+            "long_tail": {
+                "studies": {
+                    "digits": {
+                        "data": {
+                            "format": "image_folder",
+                            "folder": "x",
+                            "size": 8,
+                            "train_list": "a",
+                            "test_list": "b",
+                            "pretrain_list": "c",
+                            "n_max": 5,
+                        }
+                    }
+                }
+            }
+        },
+        "n_max is for lists that are drawn",
     ),
     **{
         f"study {name!r}": (
@@ -150,11 +182,11 @@ def test_every_shipped_config_has_each_key_once():
         read(path)
 
 
-def test_rho_that_differ_a_little_have_files_of_their_own():
-    study = load(ROOT / "config/config.yaml").studies["digits"]
-    raw = study.model_dump(by_alias=True, exclude_defaults=True) | {"rho": [5, 5.0000001]}
-    cells = ImageStudy.model_validate(raw).cells()
-    assert len({cell.path for cell in cells}) == len(cells)
+@pytest.mark.parametrize(("less", "more"), [(5, 5.0001), (0.5, 0.500001)])
+def test_values_that_six_digits_tell_apart_are_taken(less, more):
+    distinct([less, more])
+    with pytest.raises(ValueError, match="first six digits"):
+        distinct([less, less * (1 + 1e-7)])
 
 
 def sized(**changes) -> Study:
@@ -182,7 +214,8 @@ def test_what_cannot_fit_the_memory_is_refused_with_the_numbers(case):
 
 def test_what_fits_is_not_refused():
     """The reduced simulator does not know d1."""
-    memory.refuse_too_large({"mine": sized(data={"d1": 10**12})}, have=8e9)
+    quiet = {"g": {"sigma": [1e-6]}}
+    memory.refuse_too_large({"mine": sized(data={"d1": 10**12}, grid=quiet)}, have=8e9)
     shipped = load(ROOT / "config/config.yaml").studies
     memory.refuse_too_large(shipped, have=4e9)
     assert memory.of_this_machine() > 1e8

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -31,6 +31,13 @@ def exponents(value: Any) -> Any:
     if isinstance(value, list):
         return [exponents(item) for item in value]
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
+
+
+def distinct(values: Sequence[float | str]) -> None:
+    """Refuse a value that is there twice, or that figures and tables, which have six digits, would call as another one."""
+    names = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+    if len(set(names)) < len(names):
+        raise ValueError(f"values must be distinct, numbers in their first six digits, got {list(values)}")
 
 
 NOTHING = (None, False, 0, "")
