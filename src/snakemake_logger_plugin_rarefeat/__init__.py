@@ -197,7 +197,7 @@ class LogHandler(LogHandlerBase):
         elif not self.other_errors and self.run is None and (line := refused_config(sys.argv[1:])):
             self.other_errors = True
             self.screen.say(f"error: {line}")
-        elif kind != "WorkflowError":
+        elif kind not in ("WorkflowError", "MissingRuleException", "InputFunctionException"):
             self.other_errors = True
             self.screen.say(text)
         elif not (line := one_line(text)).startswith(SUMMARIES):

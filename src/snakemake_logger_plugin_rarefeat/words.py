@@ -58,7 +58,15 @@ def left(seconds: float | None, complete: bool) -> str:
 
 
 def one_line(text: str) -> str:
-    """The message of a WorkflowError without its place in the Snakefile; those of several lines keep them."""
+    """The message of an error of the workflow without its place in the Snakefile; those of several lines keep them.
+
+    Of an input function that fails, what it said; of a target that no rule makes, which one.
+    """
+    if text.startswith("InputFunctionException") and (found := re.search(r"WorkflowError:\s+(.+)", text)):
+        return found[1]
+    if text.startswith("MissingRuleException"):
+        target = re.search(r"No rule to produce (.+?)(?: \(if you use|$)", text, re.MULTILINE)
+        return f"no rule makes {target[1]}; snakemake --list-target-rules names what can be asked for" if target else text
     lines = [line for line in text.splitlines() if not re.match(r'\s+File ".*", line \d+', line)]
     if lines and re.match(r"\w+(Error|Exception)( in .*)?[:.]$", lines[0]):
         lines = lines[1:] or lines

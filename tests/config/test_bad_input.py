@@ -1,4 +1,4 @@
-"""Bad input, one line each: the key, what is wrong, what is allowed. Each of these was accepted, or ended in a traceback."""
+"""What is just allowed, how YAML is read, what fits the memory. What is refused: tests/faults."""
 
 import ast
 import copy
@@ -29,96 +29,10 @@ def of_arm(**keys) -> dict:
     return a_study(arms=[{"arm": "dense"}, keys], grid={"g": {"arms": ["dense", keys["arm"]]}})
 
 
-CASES = {
-    "a mask that never begins": (
-        of_arm(arm="oracle", onset=501),
-        "config: imbalance.studies.mine: arm oracle-onset=501 of grid.g: onset must be below T = 500, got 501; "
-        "no step has a mask",
-    ),
-    "a mask that begins at the end": (of_arm(arm="oracle", onset=500), "onset must be below T = 500, got 500"),
-    "a T1 after the end": (
-        a_study(training={"bias": {"T1": 501}}),
-        "config: imbalance.studies.mine.training: bias.T1 must be at most T = 500, got 501",
-    ),
-    "no neuron to prune": (
-        of_arm(arm="pruned_neuron", alpha=0.03),
-        "arm pruned_neuron-alpha=0.03 of grid.g: alpha must be at least 1 / (m) = 0.03333, got 0.03; it prunes nothing",
-    ),
-    "no weight to prune": (
-        merged(of_arm(arm="pruned_weight", alpha=1e-5), {"imbalance": {"studies": {"mine": {"simulator": "direct"}}}}),
-        "alpha must be at least 1 / (m d1) = 6.667e-05, got 1e-05; it prunes nothing",
-    ),
-    "seeds: true": ({"seeds": True}, "seeds: Input should be a valid integer, got True"),
-    "seeds: a text": ({"seeds": "4"}, "seeds: Input should be a valid integer, got '4'"),
-    "seeds: a fraction": ({"seeds": 4.0}, "seeds: Input should be a valid integer, got 4.0"),
-    "a number for a switch": (a_study(training={"history": 1}), "training.history: Input should be a valid boolean, got 1"),
-    "a number as text": (a_study(training={"eta": "0.1"}), "training.eta: Input should be a valid number, got '0.1'"),
-    "weights that change sign": (
-        a_study(training={"lambda": 50}),
-        "lambda must be below 1 / eta = 10, got 50: a step multiplies the weights by 1 - eta lambda",
-    ),
-    "weights that vanish": (
-        a_study(training={"sigma_0": 1e-300}),
-        "training.sigma_0: Input should be greater than or equal to 0.000000000000001, got 1e-300",
-    ),
-    "a crop the wrong way round": (
-        {"images": {"augmentation": {"crop_scale": [1.0, 0.2]}}},
-        "augmentation: crop_scale must be [least, most], got [1.0, 0.2]",
-    ),
-    "hue beyond the circle": (
-        {"images": {"augmentation": {"jitter": [0.4, 0.4, 0.4, 3.0]}}},
-        "jitter: hue, the fourth, must be at most 0.5, half of the colour circle, got 3",
-    ),
-    "two rho that are called the same": (
-        {"long_tail": {"studies": {"digits": {"rho": [5, 5.0000001]}}}},
-        "long_tail.studies.digits: rho: values must be distinct, numbers in their first six digits, got [5.0, 5.0000001]",
-    ),
-    "two eps_min that are called the same, in two blocks": (
-        a_study(grid={"h": {"eps_min": [0.50000001], "sigma": [0.05], "arms": ["dense"]}}),
-        "grid, eps_min of all blocks: values must be distinct, numbers in their first six digits, got [0.5, 0.50000001]",
-    ),
-    "noise beside which no feature is seen": (
-        a_study(data={"d1": 10**12}),
-        "grid.g.sigma: sigma^2 d1 = 2.5e+09 at sigma = 0.05 must be below 1.68e+07",
-    ),
-    "images of the largest class, of a list that is there": (
-        {
-            "long_tail": {
-                "studies": {
-                    "digits": {
-                        "data": {
-                            "format": "image_folder",
-                            "folder": "x",
-                            "size": 8,
-                            "train_list": "a",
-                            "test_list": "b",
-                            "pretrain_list": "c",
-                            "n_max": 5,
-                        }
-                    }
-                }
-            }
-        },
-        "n_max is for lists that are drawn",
-    ),
-    **{
-        f"study {name!r}": (
-            {"imbalance": {"studies": {name: GRID}}},
-            f"config: the study {name!r} must begin with a letter and hold letters, digits and _ = . + - alone",
-        )
-        for name in ("..", "../x", "a{b}", "a/b", "a b", "1st", "-x")
-    },
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_one_line(case):
-    changes, line = CASES[case]
-    with pytest.raises(RarefeatError) as error:
-        parse(merged(copy.deepcopy(RAW), changes), STUDIES)
-    assert line in str(error.value)
-    assert str(error.value).startswith("config: ")
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize("name", ["a/b", "a b", "1st", "-x", "a\nb", ""])
+def test_a_study_is_called_what_a_file_and_a_target_can_be(name):
+    with pytest.raises(RarefeatError, match="must begin with a letter"):
+        parse(merged(copy.deepcopy(RAW), {"imbalance": {"studies": {name: GRID}}}), STUDIES)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +99,7 @@ def test_every_shipped_config_has_each_key_once():
 @pytest.mark.parametrize(("less", "more"), [(5, 5.0001), (0.5, 0.500001)])
 def test_values_that_six_digits_tell_apart_are_taken(less, more):
     distinct([less, more])
-    with pytest.raises(ValueError, match="first six digits"):
+    with pytest.raises(ValueError, match="to six digits"):
         distinct([less, less * (1 + 1e-7)])
 
 

@@ -68,6 +68,7 @@ config["captions"] = {
         for name, item in PROJECT.pages.items()
     },
 }
+config["of_this_run"] = PROJECT.of_this_run
 STUDIES = PROJECT.studies
 ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, Study)}
 PICTURED = {

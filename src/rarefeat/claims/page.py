@@ -7,7 +7,8 @@ import pandas as pd
 from rarefeat.claims.claim import LEVEL, overall
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import row
 
 
@@ -69,8 +70,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     text = page(read_table(args.tables[0]).to_pandas())
-    with replacing(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_page(args.output, text, args.job)
 
 
 if __name__ == "__main__":

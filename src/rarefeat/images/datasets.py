@@ -51,8 +51,8 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
     present = np.unique(train.labels).tolist()
     kept = data.classes or list(range(len(present)))
     if absent := [label for label in kept if label not in present]:
-        allowed = f"data.classes may name {_listed(present)}" if data.classes else "labels must be 0 to K - 1 without a gap"
-        raise RarefeatError(f"{train.source}: no training image has label {absent[0]}; {allowed}")
+        wrong = ", which data.classes names" if data.classes else "; labels must be 0 to K - 1 without a gap"
+        raise RarefeatError(f"{train.source}: no training image has label {absent[0]}{wrong}")
     if len(kept) < 2:
         raise RarefeatError(f"{train.source}: two classes at least are needed among the training images, got {len(kept)}")
     if unknown := sorted(set(test.labels.tolist()) - set(present)):
