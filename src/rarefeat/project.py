@@ -130,8 +130,8 @@ class Project:
     def targets(self) -> dict[str, list[str]]:
         """The files below the folder of results by target: each kind of study, each study, and the claims of each paper.
 
-        A kind's are all that it makes, with its pages of the report; a study's are its own tables, and the figures that are
-        drawn from these alone.
+        A kind's are all that it makes, with its pages of the report; a study's are its own tables, and the figures and pages
+        that are made from these alone.
         """
         found = {}
         for kind, made in self.made.items():
@@ -140,7 +140,8 @@ class Project:
         for name in self.studies:
             own = [table for table, item in self.tables.items() if item.study == name]
             drawn = [figure for figure, item in self.figures.items() if item.tables and set(item.tables) <= set(own)]
-            found.setdefault(name, files(own, drawn))
+            written = [f"{page}.md" for page, item in self.pages.items() if item.tables and set(item.tables) <= set(own)]
+            found.setdefault(name, [*files(own, drawn), *written])
         for paper in self.papers:
             own = f"claims_{paper}"
             drawn = [name for name, figure in self.figures.items() if figure.tables == (own,)]

@@ -69,6 +69,16 @@ config["captions"] = {
     },
 }
 config["of_this_run"] = PROJECT.of_this_run
+
+
+def found_by_now() -> str:
+    """What the first page of the report says, which alone needs to read tables."""
+    from rarefeat.report.found import found
+
+    return found(PROJECT)
+
+
+config["found"] = found_by_now
 STUDIES = PROJECT.studies
 ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, Study)}
 PICTURED = {

@@ -1,5 +1,6 @@
 """Stage 4: the points of a study as tidy, checked tables."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,10 +18,21 @@ from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.schema import checked, difference_of, range_of
+from rarefeat.storage.schema import checked
 
 # A cell is an arm at a point; pairs are with the plain arm at the same point.
 DENSE = tuple(Arm(arm="dense").model_dump().values())
+
+
+def range_of(item: Column) -> tuple[float, float]:
+    """The bounds of a column, infinite where it has none; without what a check leaves for rounding."""
+    bounds = {key: round(value, 4) for check in item.checks for key, value in (check.statistics or {}).items()}
+    return bounds.get("min_value", -math.inf), bounds.get("max_value", math.inf)
+
+
+def difference_of(bounds: tuple[float, float]) -> tuple[float, float]:
+    """The bounds of the difference of two values within some."""
+    return bounds[0] - bounds[1], bounds[1] - bounds[0]
 
 
 def paired_interval(

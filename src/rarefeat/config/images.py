@@ -222,6 +222,12 @@ class ImageStudy(Section):
             for arm in arms
         ]
 
+    @property
+    def in_words(self) -> str:
+        """Its seeds and its grid, for people."""
+        ratios = ", ".join(f"{rho:g}" for rho in self.rho)
+        return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {self.training.epochs} epochs"
+
     def pretrained(self, cell: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""
         (arm,) = cell.arms

@@ -1,7 +1,5 @@
 """What a table may hold: type, bounds, unit, definition and source of each column, checked before it is written."""
 
-import math
-
 import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaErrors
@@ -43,17 +41,6 @@ def at_least(value: float) -> pa.Check:
 # Cosines and shares are computed in float32: a perfect alignment may exceed 1 by rounding.
 SHARE = pa.Check.in_range(0, 1 + 1e-5)
 COSINE = pa.Check.in_range(-1 - 1e-5, 1 + 1e-5)
-
-
-def range_of(item: pa.Column) -> tuple[float, float]:
-    """The bounds of a column, infinite where it has none."""
-    bounds = {key: value for check in item.checks for key, value in (check.statistics or {}).items()}
-    return bounds.get("min_value", -math.inf), bounds.get("max_value", math.inf)
-
-
-def difference_of(bounds: tuple[float, float]) -> tuple[float, float]:
-    """The bounds of the difference of two values within some."""
-    return bounds[0] - bounds[1], bounds[1] - bounds[0]
 
 
 def checked(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:

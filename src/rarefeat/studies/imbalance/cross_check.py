@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import mannwhitneyu, ttest_ind
 
+from rarefeat.chain.aggregate import difference_of, range_of
 from rarefeat.chain.tables import KEYS, METRICS
 from rarefeat.core.statistics import ANYWHERE, holm
 from rarefeat.run.command import run, stage
 from rarefeat.run.metadata import made_from, write_product
 from rarefeat.storage.files import read_table
-from rarefeat.storage.schema import checked, difference_of, range_of
+from rarefeat.storage.schema import checked
 from rarefeat.studies.imbalance.tables import CROSS_CHECK
 
 # Written before the first run: the chance of one false alarm or more in the whole table.

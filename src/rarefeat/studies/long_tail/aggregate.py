@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rarefeat.chain.aggregate import paired_interval
+from rarefeat.chain.aggregate import paired_interval, range_of
 from rarefeat.chain.tables import PAIRED
 from rarefeat.config.cells import path_of
 from rarefeat.config.images import ImageArm, ImageStudy
@@ -17,7 +17,7 @@ from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import made_from, write_product
 from rarefeat.storage.files import read_table
-from rarefeat.storage.schema import ordered, range_of
+from rarefeat.storage.schema import ordered
 from rarefeat.studies.long_tail.tables import (
     GROUPS,
     IMAGE_KEYS,

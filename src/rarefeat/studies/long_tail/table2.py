@@ -1,4 +1,4 @@
-"""Table 2 beside the paper's, in Markdown."""
+"""Table 2 beside the paper's, and the table of one study, in Markdown."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ from rarefeat.studies.long_tail.tables import IMAGE_KEYS
 
 
 def page(
-    longtail: pd.DataFrame, summary: pd.DataFrame, studies: dict[str, ImageStudy], source: str = "longtail_summary"
+    longtail: pd.DataFrame, summary: pd.DataFrame, studies: dict[str, ImageStudy], title: str, source: str = "longtail_summary"
 ) -> str:
-    """Table 2: accuracy and Delta_20 of the balanced linear probe, in per cent, beside the paper's where it has them."""
+    """Accuracy and Delta_20 of the balanced linear probe, in per cent, beside the paper's where it has them."""
     lines = [
-        "# Table 2: long-tailed images",
+        f"# {title}",
         "",
         f"Rendered from `{source}`. Linear probe on the balanced training images: mean over seeds with its 95 % interval, in",
         "per cent; the gain is the paired difference to `dense`. The paper's numbers are as printed. What each arm is:",
@@ -64,7 +64,8 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     longtail, summary = (read_table(path).to_pandas() for path in args.tables)
-    text = page(longtail, summary, args.job.part("studies", dict[str, ImageStudy]), str(args.tables[1]))
+    studies, title = args.job.part("studies", dict[str, ImageStudy]), args.job.part("title", str)
+    text = page(longtail, summary, studies, title, str(args.tables[1]))
     write_page(args.output, text, args.job)
 
 
