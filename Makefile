@@ -43,7 +43,7 @@ test: venv
 # The profile for clusters under a real Slurm of one node, which it installs where it may; and the dry run of a large grid.
 test-cluster: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster]'
-	$(BIN)/pytest -m cluster
+	$(BIN)/pytest -m cluster -rs
 
 # Whole runs of the workflow under faults: docs/operations/faults.md.
 test-faults: venv
@@ -57,7 +57,7 @@ test-browser: venv
 # All of these at once.
 test-all: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster,browser]'
-	$(PYTEST) -m ""
+	$(PYTEST) -m "" -rs
 
 # The small grid against the committed references; what is there already is not made again.
 check: quick

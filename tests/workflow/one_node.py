@@ -1,16 +1,29 @@
-"""Slurm on this machine: a controller and one node with a fake GPU, started by hand and stopped by their ids."""
+"""Slurm on this machine: a controller and one node with a fake GPU, started by hand and stopped by their ids.
+
+They are stopped, and their files deleted, when the block ends, also by SIGINT or SIGTERM. What a run that was killed has left is
+known by the ids that it wrote down, and cleared by the next one.
+"""
 
 import contextlib
+import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
+
+NAME = "rarefeat"
+"""Of the cluster: a configuration that says so is of these tests."""
 CONFIG = Path("/etc/slurm/slurm.conf")  # srun inside a job looks nowhere else
 GRES = Path("/etc/slurm/gres.conf")
+STARTED = Path("/etc/slurm/rarefeat.started")
+"""Who started what, by id and date: this process first, then the daemons."""
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
 MEMORY = 100000  # MB that the node says it has, whatever it has: reserved and not enforced
 
@@ -23,8 +36,7 @@ def install() -> None:
     """Debian's packages; NoSlurm where they cannot be had."""
     if os.geteuid() != 0:
         raise NoSlurm("not root")
-    if CONFIG.exists():
-        raise NoSlurm(f"{CONFIG} belongs to another Slurm")
+    clear_left()
     if shutil.which("slurmctld") and shutil.which("munged"):
         return
     if not shutil.which("apt-get"):
@@ -38,11 +50,70 @@ def install() -> None:
         raise NoSlurm(f"the packages slurm-wlm and munge do not install: {error}") from error
 
 
+def clear_left() -> None:
+    """End the daemons and delete the files of a run of these tests that was killed; NoSlurm where they are in use or another's."""
+    if not CONFIG.exists():
+        return
+    if f"ClusterName={NAME}\n" not in CONFIG.read_text(encoding="utf-8"):
+        raise NoSlurm(f"{CONFIG} belongs to another Slurm")
+    owner, *daemons = json.loads(STARTED.read_text(encoding="utf-8")) if STARTED.exists() else [None]
+    if owner and alive(owner):
+        raise NoSlurm(f"another run of these tests, process {owner[0]}, has it")
+    for process in filter(None, map(alive, daemons)):
+        stop(process)
+    for path in (CONFIG, GRES, STARTED):
+        path.unlink(missing_ok=True)
+
+
+def alive(known: list) -> psutil.Process | None:
+    """The process of an id, if it is still the one that was started then."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(known[0])
+        if process.create_time() == known[1] and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+@contextlib.contextmanager
+def daemons() -> Iterator[Callable[..., None]]:
+    """A function that starts a daemon, whose output goes to a file; all end with the block, latest first, as do their files.
+
+    SIGTERM ends the block as Ctrl-C does, which pytest takes as the end of the session.
+    """
+    started = [identity(psutil.Process())]
+    with contextlib.ExitStack() as stack:
+        for path in (STARTED, CONFIG, GRES):
+            stack.callback(path.unlink, missing_ok=True)
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(signal.SIGTERM, interrupted)
+            stack.callback(signal.signal, signal.SIGTERM, before)
+
+        def start(output: Path, *command: str) -> None:
+            file = stack.enter_context(open(output, "w", encoding="utf-8"))
+            process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+            stack.callback(stop, process)
+            started.append(identity(psutil.Process(process.pid)))
+            STARTED.parent.mkdir(parents=True, exist_ok=True)
+            STARTED.write_text(json.dumps(started), encoding="utf-8")
+
+        yield start
+
+
+def identity(process: psutil.Process) -> list:
+    """By which it is known later."""
+    return [process.pid, process.create_time()]
+
+
+def interrupted(number: int, frame: object) -> None:
+    """A handler that raises KeyboardInterrupt."""
+    raise KeyboardInterrupt
+
+
 def configuration(state: Path) -> str:
     """slurm.conf of one node without systemd, cgroups or accounting; new jobs start at once."""
     name, cores = socket.gethostname().partition(".")[0], os.cpu_count()
     return f"""\
-ClusterName=rarefeat
+ClusterName={NAME}
 SlurmctldHost={name}(127.0.0.1)
 SlurmctldPort={free_port()}
 SlurmdPort={free_port()}
@@ -104,26 +175,18 @@ def one_node(state: Path) -> Iterator[None]:
     node = socket.gethostname().partition(".")[0]
     for folder in ("state", "spool"):
         (state / folder).mkdir(parents=True)
-    with contextlib.ExitStack() as stack:
-
-        def start(*command: str) -> None:
-            output = stack.enter_context(open(state / f"{Path(command[-2]).name}.out", "w"))
-            process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-            stack.callback(stop, process)
-
+    with daemons() as start:
         try:
             if not answer("munge", "-n"):
                 MUNGE_SOCKET.parent.mkdir(exist_ok=True)
                 shutil.chown(MUNGE_SOCKET.parent, "munge", "munge")
                 MUNGE_SOCKET.parent.chmod(0o755)
-                start("runuser", "-u", "munge", "--", "munged", "--foreground")
+                start(state / "munged.out", "runuser", "-u", "munge", "--", "munged", "--foreground")
                 wait_for(lambda: answer("munge", "-n"), 20, "munged")
-            CONFIG.write_text(configuration(state))
-            stack.callback(CONFIG.unlink)
-            GRES.write_text(f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n")
-            stack.callback(GRES.unlink)
-            start("slurmctld", "-D")
-            start("slurmd", "-D")
+            CONFIG.write_text(configuration(state), encoding="utf-8")
+            GRES.write_text(f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n", encoding="utf-8")
+            start(state / "slurmctld.out", "slurmctld", "-D")
+            start(state / "slurmd.out", "slurmd", "-D")
             wait_for(lambda: answer("sinfo", "-h", "-o", "%T") == "idle", 60, "an idle node")
             # The executor starts its jobs by srun inside of sbatch.
             first = ["sbatch", "--wait", "--output", str(state / "first.out"), "--wrap", "srun true"]
@@ -135,11 +198,16 @@ def one_node(state: Path) -> Iterator[None]:
         wait_for(lambda: not answer("squeue", "-h"), 60, "the end of cancelled jobs")
 
 
-def stop(process: subprocess.Popen) -> None:
-    """End a process that was started here."""
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(20)
+def stop(process: subprocess.Popen | psutil.Process) -> None:
+    """End a process that was started here, or by a run that was killed, with those below it, as runuser has one."""
+    with contextlib.suppress(psutil.Error):
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        try:
+            process.wait(20)
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+            process.kill()
+            process.wait(20)
+        for child in children:
+            with contextlib.suppress(psutil.Error):
+                child.kill()

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,19 +58,28 @@ def requests_to_scripts(folder: Path) -> list[Request]:
     return [Request(int(memory), int(gpu)) for _, memory, gpu in (line.split() for line in lines)]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Cluster]:
+TESTED = []
+"""The cluster under which the tests have run."""
+
+
+@pytest.fixture(scope="module", params=["slurm", "scripts"])
+def cluster(request, tmp_path_factory) -> Iterator[Cluster]:
+    """A real Slurm, skipped with its reason where it cannot be had; then scripts stand for it."""
+    if request.param == "scripts":
+        if TESTED:
+            pytest.skip("a real Slurm was there")
+        submit = f"{HERE}/submit {{resources.mem_mb}} {{resources.gpu}}"
+        # Nothing there waits for a free core: two at a time.
+        options = ["--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit, "--jobs", "2",
+                   "--cluster-generic-status-cmd", f"{HERE}/status", "--default-resources", "gpu=0", *SOON]  # fmt: skip
+        yield Cluster(options, requests_to_scripts)
+        return
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(one_node(tmp_path_factory.mktemp("slurm")))
         except NoSlurm as reason:
-            warnings.warn(f"no Slurm, so that scripts stand for it: {reason}", stacklevel=1)
-            submit = f"{HERE}/submit {{resources.mem_mb}} {{resources.gpu}}"
-            # Nothing there waits for a free core: two at a time.
-            options = ["--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit, "--jobs", "2",
-                       "--cluster-generic-status-cmd", f"{HERE}/status", "--default-resources", "gpu=0", *SOON]  # fmt: skip
-            yield Cluster(options, requests_to_scripts)
-            return
+            pytest.skip(f"Slurm is not tested, and scripts stand for it: {reason}")
+        TESTED.append(request.param)
         # Without accounting squeue has to say what became of a job.
         slurm = ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"]
         yield Cluster([*slurm, *SOON], requests_to_slurm)

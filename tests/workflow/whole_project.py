@@ -65,7 +65,7 @@ def run_blocks(page: Path, folder: Path, done: frozenset[str] = frozenset()) -> 
             command = ["bash", "-euo", "pipefail", "-c", text]
         else:
             command = [sys.executable, "-c", text]
-        ran = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=600)
+        ran = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=3000)
         assert ran.returncode == 0, f"{text}\n{ran.stdout}{ran.stderr}"
         outputs.append(ran.stdout + ran.stderr)
     return outputs
