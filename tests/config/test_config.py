@@ -118,6 +118,25 @@ def test_a_bad_value_is_one_line_that_names_the_key_and_what_is_allowed(path, va
     assert all(word in message for word in words), message
 
 
+def test_what_many_studies_inherit_is_told_once():
+    with pytest.raises(RarefeatError) as caught:
+        parse(changed("training.m", 0))
+    assert str(caught.value).count("greater than or equal to 1") == 1
+    assert " more: " in str(caught.value)
+
+
+def test_a_study_s_own_target_has_its_tables_figures_and_page_and_no_other_s():
+    project = parse(RAW)
+    assert "table_digits.md" in project.targets["digits"]
+    assert {"figures/longtail_digits.pdf", "tables/digits.longtail_summary.parquet"} <= set(project.targets["digits"])
+    assert all("digits" in path for path in project.targets["digits"])
+
+
+def test_a_config_without_the_shared_one_says_where_that_is_read():
+    with pytest.raises(RarefeatError, match=r"simulator is missing, as is all of config/config.yaml.*--directory"):
+        parse({"results": "results/quick", "size": "quick"})
+
+
 def test_an_arm_missing_from_the_study_is_named():
     raw = changed("arms", [{"arm": "dense"}])
     with pytest.raises(RarefeatError, match=r"grid.*pruned_neuron.*not among the study's arms"):

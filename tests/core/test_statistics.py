@@ -25,6 +25,14 @@ def test_student_interval_covers_the_mean_as_often_as_it_says():
     assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 4000)
 
 
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=9), st.sampled_from([0.9, 0.95, 0.99]))
+def test_an_interval_inside_a_range_is_what_the_range_leaves_of_it(values, level):
+    whole, inside = (student_interval(np.array(values), level, ends) for ends in ((-np.inf, np.inf), (0.0, 1.0)))
+    assert whole[:2] + whole[4:] == inside[:2] + inside[4:]
+    assert inside[2:4] == (min(max(whole[2], 0.0), 1.0), min(max(whole[3], 0.0), 1.0))
+    assert np.isnan(student_interval(np.array([0.5]), inside=(0.0, 1.0))[2])
+
+
 def test_holm_of_a_worked_example():
     # Sorted 0.01, 0.02, 0.03, 0.04 times 4, 3, 2, 1 and never falling: Holm 1979.
     assert holm(np.array([0.01, 0.04, 0.03, 0.02])) == pytest.approx([0.04, 0.06, 0.06, 0.06])

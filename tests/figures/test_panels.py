@@ -4,10 +4,14 @@ import numpy as np
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from printed import check
 
 from rarefeat.core.statistics import student_interval
+from rarefeat.figures.draw import say_size
 from rarefeat.figures.labels import n_of, name_of, quantity, with_series
-from rarefeat.figures.panels import estimate, estimates, median, paired
+from rarefeat.figures.panels import estimate, estimates, letter, median, paired, panels
 from rarefeat.figures.style import OF_ARM, QUALITATIVE, looks, ordered
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
@@ -81,3 +85,20 @@ def test_colours_of_arms_are_distinct_in_colour_and_series_in_order_in_grey():
 
 def test_numbers_of_seeds_in_words():
     assert (n_of(1), n_of(20), n_of(3, 20)) == ("$n$ = 1 seed", "$n$ = 20 seeds", "$n$ = 3 to 20 seeds")
+
+
+def test_what_a_figure_says_of_its_run_stands_above_everything_else():
+    """In a place of its own, which the layout leaves for it; nothing where there is nothing to say."""
+
+    def drawn(text: str) -> Figure:
+        figure, axes = panels(1, 2)
+        letter(axes.flat)
+        axes[0, 0].set_title("a title")
+        say_size(figure, text)
+        return figure
+
+    figure = check(lambda: drawn("a run of size quick, not of the default size"))
+    renderer = figure.canvas.get_renderer()
+    (mark,) = (text for text in figure.findobj(Text) if "quick" in text.get_text())
+    assert all(mark.get_window_extent(renderer).y0 >= ax.get_tightbbox(renderer).y1 - 1 for ax in figure.axes)
+    assert drawn("")._suptitle is None

@@ -1,7 +1,7 @@
 """Slurm on this machine: a controller and one node with a fake GPU, started by hand and stopped by their ids.
 
-They are stopped, and their files deleted, when the block ends, also by SIGINT or SIGTERM. What a run that was killed has left is
-known by the ids that it wrote down, and cleared by the next one.
+They are stopped, and their files deleted, when the block ends, also by SIGINT or SIGTERM. A run that is killed leaves the ids
+that it wrote down, and the next one clears them.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def install() -> None:
 
 
 def clear_left() -> None:
-    """End the daemons and delete the files of a run of these tests that was killed; NoSlurm where they are in use or another's."""
+    """End the daemons and delete the files of a killed run of these tests; NoSlurm where they are in use or another's."""
     if not CONFIG.exists():
         return
     if f"ClusterName={NAME}\n" not in CONFIG.read_text(encoding="utf-8"):

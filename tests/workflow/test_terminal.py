@@ -418,3 +418,37 @@ class TestInterfaceInFewWords(TestInterface):
         settings = MockOutputSettings()
         settings.printshellcmds = False
         return LogHandler(common_settings=settings, settings=None)
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("all --cores 2", []),
+        ("fig.png --configfile a.yaml b.yaml --cores 2", ["a.yaml", "b.yaml"]),
+        ("--configfiles=a.yaml b.yaml -- fig.png", ["a.yaml", "b.yaml"]),
+        ("--configfile a.yaml --config seeds=2 x --configfile b.yaml", ["a.yaml", "b.yaml"]),
+        ("--configfile a.yaml -- fig.png", ["a.yaml"]),
+    ],
+)
+def test_the_config_files_of_a_command_line(line, files):
+    assert words.config_files(line.split()) == files
+
+
+def test_a_file_that_is_no_config_is_named_with_the_reason(tmp_path):
+    for name, content in {"good.yaml": b"a: 1", "list.yaml": b"- a", "figure.png": b"\x89PNG", "open.yaml": b"a: [1"}.items():
+        (tmp_path / name).write_bytes(content)
+    assert words.refused_config(["--configfile", f"{tmp_path}/good.yaml"]) == ""
+    for name, reason in {
+        "list.yaml": "it is no mapping of keys to values", "figure.png": "it is no YAML", "open.yaml": "it is no YAML",
+        "absent.yaml": "No such file or directory", "": "Is a directory",
+    }.items():  # fmt: skip
+        said = words.refused_config(["--configfile", f"{tmp_path}/good.yaml", f"{tmp_path}/{name}"])
+        assert said.startswith(f"--configfile {tmp_path}/{name}: {reason}")
+        assert "\n" not in said
+
+
+def test_what_no_rule_makes_and_what_an_input_function_says_are_one_line():
+    missing = "MissingRuleException:\nNo rule to produce results/x.png (if you use input functions make sure that they ...)."
+    assert words.one_line(missing).startswith("no rule makes results/x.png; ")
+    place = "InputFunctionException in rule probe in file chain.smk, line 45:\nError:\n"
+    assert words.one_line(f"{place}  WorkflowError:\n    x is no cell\nWildcards:") == "x is no cell"

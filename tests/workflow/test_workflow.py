@@ -1,21 +1,29 @@
 """The workflow end to end on the quick grid: products, incrementality, interruption, bad input."""
 
+import dataclasses
 import importlib
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import time
+from importlib.util import find_spec
 
 import pandas as pd
 import pytest
 from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake
 
+from rarefeat.figures.labels import quantity
 from rarefeat.project import load
+from rarefeat.registry import kinds
+from rarefeat.report.found import found
 from rarefeat.run import check
+from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
+from rarefeat.studies.two_layer.compare import range_of
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 DEFAULT = set(QUICK.default)
@@ -51,6 +59,47 @@ def test_every_product_is_there_and_keeps_to_its_schema(finished):
     assert set(record["products"]) == {path for path in DEFAULT if not path.startswith("pages/")}
     for page in (path for path in DEFAULT if path.endswith(".md")):
         assert "nan" not in (finished / RESULTS / page).read_text()
+
+
+def test_no_interval_of_a_mean_leaves_the_range_of_its_quantity(finished):
+    """Of every table with means and intervals, for every metric that figures know a range of, and all two-layer quantities."""
+    seen = set()
+    for path in sorted((finished / RESULTS / "tables").glob("*.parquet")):
+        table = read_table(path).to_pandas()
+        name = next((name for name in ("metric", "quantity") if name in table), None)
+        if name and {"mean", "ci_low", "ci_high"} <= set(table):
+            for metric, part in table.groupby(name):
+                low, high = range_of(metric) if path.stem.startswith("two_layer") else quantity(metric).range
+                assert not (part["ci_low"] < low).any(), (path.stem, metric)
+                assert not (part["ci_high"] > high).any(), (path.stem, metric)
+                seen |= {metric} if high < math.inf else set()
+    assert {"max_alignment", "accuracy", "cosine_similarity_balanced"} <= seen
+
+
+def test_figures_and_pages_of_a_small_run_say_so(finished):
+    said = "a run of size quick, not of the default size"
+    pages = sorted((finished / RESULTS).glob("*.md"))
+    assert len(pages) >= 4
+    for page in pages:
+        assert page.read_text(encoding="utf-8").splitlines()[2] == f"**A{said[1:]}.**", page
+    for path in (finished / RESULTS / "figures").glob("*.png"):
+        assert read_origin(path)["config"]["size"] == "quick"
+    assert str(RESULTS) in (finished / RESULTS / "table2.md").read_text(encoding="utf-8")
+
+
+def test_the_report_s_first_page_has_what_was_found_with_seeds_and_grid(finished, monkeypatch):
+    monkeypatch.chdir(finished)
+    text = found(QUICK)
+    for part in (
+        "4 seeds from 100; eps\\_min 0.2, 1",
+        "cosine with the rare feature is",
+        "fitted exponents",
+        "digits, 2 seeds",
+    ):
+        assert part in text, text
+    says = [kind for kind in kinds().values() if find_spec(f"rarefeat.{kind.module('found')}")]
+    assert text.count("\n* ") + 1 == len(says) >= 4
+    assert found(dataclasses.replace(QUICK, results="nowhere")) == "* Nothing yet."
 
 
 def test_the_tables_agree_with_the_committed_references(finished):

@@ -63,6 +63,20 @@ def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
     assert not summary.duplicated([*IMAGE_KEYS, "probe", "metric"]).any()
 
 
+def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can_be():
+    """Two seeds, almost all right and half right: Student's interval goes from far below 0 to far above 1."""
+    classes = classes_table(lambda arm, rho: 0.0)
+    classes = classes[classes["seed"] < 2].assign(accuracy=lambda table: np.where(table["seed"] == 0, 0.99, 0.5))
+    flat = classes["arm"] == "dense"
+    classes.loc[flat, "accuracy"] = np.where(classes.loc[flat, "seed"] == 0, 0.01, 0.5)
+    summary = summary_table(longtail_table(classes, STUDY))
+    share, gap = summary[summary["metric"] == "accuracy"], summary[summary["metric"] == "delta_20"]
+    assert (share["ci_low"].min(), share["ci_high"].max()) == (0.0, 1.0)
+    assert (share["paired_ci_low"].min(), share["paired_ci_high"].max()) == (-1.0, 1.0)
+    assert gap["ci_low"].min() >= -1
+    assert gap["paired_ci_high"].max() <= 2
+
+
 def test_the_page_has_a_row_for_each_cell_and_the_paper_s_beside_them():
     study = STUDY.model_copy(update={"table2": "CIFAR10-LT", "rho": [10.0, 50.0]})
     longtail = longtail_table(classes_table(lambda arm, rho: 0.0, study), study)
