@@ -1,5 +1,6 @@
 """What a result depends on: the metadata of tables and figures, and what verification makes of them and of intermediates."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -36,7 +37,7 @@ def with_study(name: str, **changes) -> Project:
     study = section.studies[name]
     changed = type(study).model_validate(study.model_dump(by_alias=True) | changes)
     other = section.model_copy(update={"studies": section.studies | {name: changed}})
-    return Project(CONFIG.results, {**CONFIG.sections, "imbalance": other})
+    return dataclasses.replace(CONFIG, sections={**CONFIG.sections, "imbalance": other})
 
 
 def test_the_origin_changes_with_config_code_and_seeds_and_not_with_blocks():
