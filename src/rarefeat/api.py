@@ -82,8 +82,8 @@ class Encoder:
 
     References
     ----------
-    imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1, eq. (61) for T2. The names of metrics are
-    those of `chain/tables.py`.
+    imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1, eq. (61) for T2. The names of
+    metrics are those of `chain/tables.py`.
     """
 
     weights: Tensor = field(repr=False)

@@ -28,6 +28,8 @@ from rarefeat.claims.verdict import (
     line,
     power,
     seeds_needed,
+    shown_above,
+    shown_below,
     shown_inside,
     shown_outside,
 )
@@ -124,6 +126,12 @@ def test_replicas_without_spread_are_tested_by_their_number():
     assert alone(("superiority", "above", 0.95, 0.0), of_seeds(np.full(40, 0.97))) == SUPPORTED
     assert alone(("superiority", "above", 0.95, 0.0), of_seeds(np.ones(4))) == UNDECIDED
     assert alone(ABOVE, of_seeds(np.zeros(10))) == UNDECIDED
+
+
+def test_the_rounding_of_sums_shows_nothing():
+    for values in (np.full(30, 2e-17), 2e-17 + 1e-18 * np.random.default_rng(0).normal(size=30)):
+        estimate = of_seeds(values)
+        assert shown_above(estimate, 0.0) == shown_below(estimate, 0.0) == 1.0
 
 
 def test_too_few_replicas_and_given_reasons_are_not_tested_and_say_why():

@@ -20,6 +20,8 @@ SAME, CHANGED, UNKNOWN = CHANGES_FOUND
 LEVEL = 0.05
 """Of a false support, and of a false contradiction, anywhere among the primary rows of a paper."""
 POWER = 0.9
+ROUNDING = 1e-12
+"""A mean that is no further from a bound is at it: what is left is the rounding of sums."""
 
 
 def shown_above(estimate: Estimate, bound: float) -> float:
@@ -28,6 +30,8 @@ def shown_above(estimate: Estimate, bound: float) -> float:
     Student's; where all n replicas agree to the last digit there is no spread to test with, and the sign test of the median
     takes its place, p = 2^-n.
     """
+    if abs(estimate.value - bound) <= ROUNDING:
+        return 1.0
     if estimate.error == 0:
         return 0.5**estimate.n if estimate.value > bound else 1.0
     return float(stdtr(estimate.freedom, (bound - estimate.value) / estimate.error))

@@ -260,10 +260,10 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
-    """Alignment with minority and majority features over training and the excess loss, at up to four eps_min, dense and `oracle_all`.
+    """Alignment with minority and majority features and the excess loss over training, at up to four eps_min.
 
-    Where every aligned neuron is masked, the loss of the network without the mask grows without bound, in some replicas or in most:
-    medians, and an arrow where they are beyond what dense training spans.
+    Dense and `oracle_all`. Where every aligned neuron is masked, the loss of the network without the mask grows without bound,
+    in some replicas or in most: medians, and an arrow where they are beyond what dense training spans.
     """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())

@@ -17,9 +17,9 @@ def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:
     lines = [
         "# Sensitivity",
         "",
-        f"Every effect of the study `{base}` again, with one hyper-parameter at half or at double its value. An effect has changed",
-        "where the difference is shown to exceed the tolerance that its claim declares, and is the same where it is shown to lie",
-        "within. These are descriptions, each tested for itself; verdicts come from the regimes alone.",
+        f"Every effect of the study `{base}` again, with one hyper-parameter at half or at double its value. An effect has",
+        "changed where the difference is shown to exceed the tolerance that its claim declares, and is the same where it is",
+        "shown to lie within. These are descriptions, each tested for itself; verdicts come from the regimes alone.",
         "",
         row("varied", *CHANGES_FOUND, "claims with an effect that changes"),
         row("---", *["---:"] * 3, "---"),
