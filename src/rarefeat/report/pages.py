@@ -97,7 +97,7 @@ def environment(published: Published, project: Project, root: Path = Path(".")) 
     """What a template can use.
 
     The functions above; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections of the config by
-    kind of study; `drawn(name)`, whether docs/figures has a figure.
+    kind of study; `drawn(name)` and `told_of(paper)`, whether docs has a figure, and the claims of a paper.
     """
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
@@ -114,6 +114,7 @@ def environment(published: Published, project: Project, root: Path = Path(".")) 
         "run_of": lambda name: run_of(published, name),
         "sources": lambda *names: sources(published, *names),
         "config": project.sections,
+        "told_of": lambda paper: (root / "docs/claims" / f"claims_{paper}.md").exists(),
         "drawn": lambda name: (root / "docs/figures" / f"{name}.png").exists(),
     }
     return found

@@ -268,7 +268,7 @@ def test_the_claims_of_what_is_there_are_measured(small):
     assert set(rows.index) == {claim.id for claim in decoupling.CLAIMS}
     assert rows.loc[["WL-P1-lucky", "WL-colour-stays", "crossing-pruning"], "estimate"].notna().all()
     elsewhere = table[table["study"] == "independent_noise"].set_index("claim_id")["estimate"]
-    assert elsewhere[["WL-P4", "WL-P12"]].notna().all()
+    assert elsewhere[["WL-P7-share", "WL-P12"]].notna().all()
     # What is read from a study that is not there says so.
     assert rows.loc["WL-P11", "remark"] == NOT_RUN
 
