@@ -132,3 +132,49 @@ SIMULATORS = schema(
     },
     unique=["k", "labels", "seed", "metric"],
 )
+READOUTS = described(
+    finetuned="all weights trained on the superclasses",
+    probe="a linear probe of frozen features",
+    once="with the labels `coarse`, which are then trained on twice: before they are",
+)
+ERROR = {"unit": "1", "source": f"{PAPER}, Table 1"}
+POINT = {
+    "superclass": column(str, None, unit="", description="level of the hierarchy that is the coarse task"),
+    "labels": column(str, None, unit="", description="kind of labels in pretraining, and their number or level"),
+}
+READ = {
+    "epoch": column("int64", at_least(1), unit="epochs", description="of pretraining", source=f"{PAPER}, Table 2"),
+    "readout": column(str, pa.Check.isin(READOUTS), unit="", description=listed(READOUTS)),
+}
+SWEEP = schema(
+    "{study}_errors",
+    "a row per (superclass, labels, epoch, readout, seed) of a granularity sweep",
+    POINT
+    | READ
+    | SEED
+    | {
+        "classes": column("int64", at_least(2), unit="classes", description="G, of the labels in pretraining"),
+        "error": column(float, SHARE, description="share of validation images whose superclass is missed", **ERROR),
+    },
+    unique=["superclass", "labels", "epoch", "readout", "seed"],
+)
+SWEEP_SUMMARY = schema(
+    "{study}_summary",
+    "its means, a row per (superclass, labels, epoch, readout)",
+    POINT
+    | READ
+    | {
+        "classes": column(float, at_least(2), unit="classes", description="mean of G"),
+        "mean": column(float, SHARE, description="mean error over seeds", **ERROR),
+        "sd": column(float, at_least(0), unit="1", description="standard deviation over seeds", nullable=True),
+        "ci_low": column(
+            float, None, unit="1", description="lower end of the 95 % interval of the mean (Student)", nullable=True
+        ),
+        "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
+        "n": column("int64", at_least(1), unit="replicas", description="seeds"),
+        "paired_difference": column(float, None, unit="1", description="mean over seeds of the error less that of `coarse`"),
+        "paired_ci_low": column(float, None, unit="1", description="lower end of its 95 % interval (Student)", nullable=True),
+        "paired_ci_high": column(float, None, unit="1", description="upper end", nullable=True),
+    },
+    unique=["superclass", "labels", "epoch", "readout"],
+)
