@@ -31,11 +31,11 @@ def of_arm(**keys) -> dict:
 
 CASES = {
     "a mask that never begins": (
-        of_arm(arm="oracle", onset=501),
-        "config: imbalance.studies.mine: arm oracle-onset=501 of grid.g: onset must be below T = 500, got 501; "
+        of_arm(arm="oracle_all", onset=501),
+        "config: imbalance.studies.mine: arm oracle_all-onset=501 of grid.g: onset must be below T = 500, got 501; "
         "no step has a mask",
     ),
-    "a mask that begins at the end": (of_arm(arm="oracle", onset=500), "onset must be below T = 500, got 500"),
+    "a mask that begins at the end": (of_arm(arm="oracle_all", onset=500), "onset must be below T = 500, got 500"),
     "a T1 after the end": (
         a_study(training={"bias": {"T1": 501}}),
         "config: imbalance.studies.mine.training: bias.T1 must be at most T = 500, got 501",
@@ -92,11 +92,11 @@ def test_bad_input_is_one_line(case):
 @pytest.mark.parametrize(
     "changes",
     [
-        of_arm(arm="oracle", onset=499),
+        of_arm(arm="oracle_all", onset=499),
         of_arm(arm="pruned_neuron", alpha=1 / 30),
         a_study(training={"bias": {"T1": 500}}),
         # An arm that no block of the grid names may be whatever it likes.
-        a_study(arms=[{"arm": "dense"}, {"arm": "oracle", "onset": 600}]),
+        a_study(arms=[{"arm": "dense"}, {"arm": "oracle_all", "onset": 600}]),
         # What YAML 1.1 takes for a text.
         a_study(training={"eta": yaml.safe_load("1e-1")}),
         a_study(training={"eta": 1}),
