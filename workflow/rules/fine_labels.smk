@@ -1,8 +1,8 @@
 # Coarse and fine labels on hierarchical samples: networks by the scalar simulator, some of them also by the direct one. And the
 # granularity sweeps on images.
 
-from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR
-from rarefeat.studies.fine_labels.kind import SWEPT
+from rarefeat.studies.fine_labels.config import CROSSING, DIGITS, DIRECT, SCALAR
+from rarefeat.studies.fine_labels.kind import CROSSED, SWEPT
 from rarefeat.studies.fine_labels.kind import TABLES as FINE_LABELS_TABLES
 
 FINE_LABELS = PROJECT.sections["fine_labels"]
@@ -114,6 +114,48 @@ rule aggregate_simulators:
         results=lambda wildcards: RESULTS,
     shell:
         stage("--results {params.results:q} --simulators {output:q}")
+
+
+# Contrastive encoders on the same data: every arm of one k and kind of positive pair.
+rule train_contrastive:
+    output:
+        crossing=f"{RESULTS}/crossing/{{study}}/{{cell}}/seeds={{block}}.parquet",
+        heads=f"{RESULTS}/crossing_heads/{{study}}/{{cell}}/seeds={{block}}.parquet",
+    log:
+        f"{RESULTS}/logs/train_contrastive/{{study}}/{{cell}}/seeds={{block}}.log",
+    wildcard_constraints:
+        study=CROSSING,
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(20),
+    params:
+        job=told(
+            "studies.fine_labels.crossing",
+            (),
+            lambda study, cell: study.measured(cell),
+        ),
+    shell:
+        stage("--crossing {output.crossing:q} --crossing_heads {output.heads:q}")
+
+
+rule aggregate_crossing:
+    input:
+        [of_study(kind, CROSSING, "parquet") for kind in ("crossing", "crossing_heads")],
+    output:
+        crossing=table(CROSSED[0]),
+        heads=table(CROSSED[1]),
+    log:
+        f"{RESULTS}/logs/aggregate/{CROSSING}.log",
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(10),
+    params:
+        job=told_for_table(CROSSED[0]),
+        results=lambda wildcards: RESULTS,
+    shell:
+        stage(
+            "--results {params.results:q} --crossing {output.crossing:q} --crossing_heads {output.heads:q}"
+        )
 
 
 # The sweep on the digits: one coarse task and kind of labels, all replicas of a block at once.

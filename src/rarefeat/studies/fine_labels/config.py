@@ -10,8 +10,8 @@ from rarefeat.config.images import Augmentation, ImageData, ImageTraining, Netwo
 from rarefeat.config.section import Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
-SCALAR, DIRECT, DIGITS = "fine_labels_scalar", "fine_labels_direct", "fine_labels_digits"
-"""The studies: all networks by the scalar simulator, some by both simulators, and the granularity sweep on the digits."""
+SCALAR, DIRECT, CROSSING, DIGITS = (f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits"))
+"""The studies: all networks by the scalar simulator, some by both simulators, contrastive encoders, and the digits."""
 
 
 class Easy(Section):
@@ -140,6 +140,64 @@ class Direct(Section):
     seeds: int = Field(ge=1, description="replicas")
     k: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
     N: int = Field(ge=2, description="samples of a batch")
+
+
+Pair = Literal["views", "subclass", "superclass"]
+
+
+class Contrast(Section):
+    """Eq. (1)-(5) of the core's paper with patches for tokens, which do not attend to each other."""
+
+    m: int = Field(ge=1, description="number of neurons m")
+    K: int = Field(ge=2, description="batch size K; the other K - 1 second samples are the negatives")
+    tau: float = Field(gt=0, description="temperature tau")
+    eta: float = Field(gt=0, description="learning rate eta")
+    lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
+    sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
+    T: int = Field(ge=1, description="training steps T")
+    bias_from: int = Field(ge=0, description="first step with a bias, of the arms that have one")
+
+
+class CrossingArm(Section):
+    """What is compared on the same samples."""
+
+    arm: Literal["dense", "pruned_neuron", "oracle_gated"] = Field(
+        description="mask of the logits, as in the core's studies; the minority are the subclass features"
+    )
+    alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha of pruned_neuron")
+    bias: float = Field(default=0.0, ge=0, description="bias in units of sqrt(2 log d / d) ||w_i||; 0 for none")
+
+    @model_validator(mode="after")
+    def _ratio(self) -> "CrossingArm":
+        if (self.alpha > 0) != (self.arm == "pruned_neuron"):
+            raise ValueError("alpha must be above 0 for pruned_neuron and absent for the other arms")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        keys = {"alpha": self.alpha, "bias": self.bias}
+        return "-".join([self.arm, *(f"{key}={value:g}" for key, value in keys.items() if value)])
+
+
+class Crossing(Section):
+    """The contrastive encoder on the hierarchical data, at every k."""
+
+    seeds: int = Field(ge=1, description="replicas")
+    seeds_per_block: PerBlock = Field(description="replicas of one job, one after the other; no number depends on it")
+    arms: dict[Pair, Annotated[list[CrossingArm], Field(min_length=1)]] = Field(
+        min_length=1,
+        description="by positive pair, two views of a sample, two samples of a subclass, or two of a superclass: what is"
+        " trained on the same samples",
+    )
+    training: Contrast
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Crossing":
+        for pair, arms in self.arms.items():
+            if len({arm.label for arm in arms}) < len(arms):
+                raise ValueError(f"arms.{pair}: twice the same")
+        return self
 
 
 Positive = Annotated[int, Field(ge=1)]
@@ -345,6 +403,7 @@ class FineLabels(Section):
     heads: Heads = Field(description="linear heads on the trained detectors")
     noise: Noise = Field(description="where a linear model on patches is held against the coarse network, at the primary k")
     direct: Direct = Field(description="the direct simulator")
+    crossing: Crossing = Field(description="the contrastive encoder on the same data")
     digits: Digits = Field(description="the granularity sweep on the digits")
     photographs: dict[str, Photographs] = Field(default={}, description="the same on other images, by name of the study")
 
@@ -357,6 +416,7 @@ class FineLabels(Section):
             if self.direct.N % (2 * k):
                 raise ValueError(f"direct.N must be a multiple of 2 k = {2 * k}, got {self.direct.N}")
         sizes = {"learner.N": self.learner.N, "tests": self.tests, "heads.samples": self.heads.samples}
+        sizes["crossing.training.K"] = self.crossing.training.K
         for k in self.k:
             self.at(k)
             for key, n in sizes.items():
@@ -379,9 +439,9 @@ class FineLabels(Section):
         changed = {"k": k} | ({} if s_dag is None else {"s_dag": s_dag})
         return Hierarchy(**self.hierarchy.model_dump() | changed)
 
-    def studies(self) -> dict[str, "Networks | Compared | Granularity"]:
+    def studies(self) -> dict[str, "Networks | Compared | Contrasted | Granularity"]:
         """What the workflow trains: a network for each cell and seed."""
-        return {SCALAR: Networks(self), DIRECT: Compared(self), **self.sweeps}
+        return {SCALAR: Networks(self), DIRECT: Compared(self), CROSSING: Contrasted(self), **self.sweeps}
 
     @property
     def sweeps(self) -> dict[str, Granularity]:
@@ -463,3 +523,25 @@ class Compared:
         learner = section.learner.model_copy(update={"N": section.direct.N})
         found = {"learner": learner, "hierarchy": section.at(k), "tests": section.tests}
         return section.trained(k, labels) | found
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """The contrastive encoders."""
+
+    section: FineLabels
+
+    def cells(self) -> list[Cell]:
+        """Every k and kind of pair."""
+        return [cell(k=k, pair=pair) for pair in self.section.crossing.arms for k in self.section.k]
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        crossing = self.section.crossing
+        return seed_blocks(self.section.first_seed, crossing.seeds, crossing.seeds_per_block)
+
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """What the encoders of a cell are told."""
+        section, crossing = self.section, self.section.crossing
+        found = {"hierarchy": section.at(at["k"]), "tests": section.tests, "heads": section.heads}
+        return found | {"pair": at["pair"], "arms": crossing.arms[at["pair"]], "training": crossing.training}

@@ -1,10 +1,11 @@
 """What the study of fine labels makes."""
 
 from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Table
-from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, FineLabels, Granularity
+from rarefeat.studies.fine_labels.config import CROSSING, DIGITS, DIRECT, SCALAR, FineLabels, Granularity
 
 SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
 TABLES = ("fine_labels_errors", "fine_labels_summary", "fine_labels_trajectories", "fine_labels_heads")
+CROSSED = ("fine_labels_crossing", "fine_labels_crossing_heads")
 FIGURES = {
     "fine_labels_errors": (
         ("fine_labels_errors",),
@@ -29,6 +30,12 @@ FIGURES = {
         " the subclasses themselves, parts of them, and classes that do not know them. See that more classes help only where they"
         " follow the subclasses.",
     ),
+    "fine_labels_crossing": (
+        ("fine_labels_heads", *CROSSED),
+        "Contrastive encoders between networks with coarse and with fine labels: error of linear heads on hard samples over the number"
+        " of subclasses (a, b) and over their penalty (c); how far embeddings tell subclasses and superclasses apart (d). See to"
+        " which of the two supervised curves each kind of positive pair is nearer, and whether a mask or a bias moves it.",
+    ),
 }
 SWEPT = f"{STAGES}.granularity"
 SEE_SWEEP = (
@@ -44,10 +51,11 @@ SEE_CHECKPOINTS = (
 
 
 def made(section: FineLabels) -> Made:
-    """Four tables of the networks and one of the simulators; figures of errors, growth and linear heads; the granularity sweeps."""
+    """Tables of the networks, the simulators, the contrastive encoders and the sweeps on images, each with its figures."""
     parts, through = {"fine_labels": section}, (f"{STAGES}.train", f"{STAGES}.measure")
     tables = {name: table(name, through, parts, SCALAR) for name in TABLES}
     tables["fine_labels_simulators"] = table("fine_labels_simulators", (f"{STAGES}.compare",), parts, DIRECT)
+    tables |= {name: table(name, (f"{STAGES}.crossing",), parts, CROSSING) for name in CROSSED}
     figures = {
         name: Figure(read, see, function=name.removeprefix("fine_labels_"), parts=parts)
         for name, (read, see) in FIGURES.items()

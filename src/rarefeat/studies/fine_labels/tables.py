@@ -132,6 +132,49 @@ SIMULATORS = schema(
     },
     unique=["k", "labels", "seed", "metric"],
 )
+ENCODED = described(
+    pure_common="share of neurons with |cos| above the purity of core/definitions.py to a common feature",
+    pure_subclass="to a subclass feature",
+    common_strength="norm of all neurons' weights along a common feature, mean over the two",
+    subclass_strength="along a subclass feature, mean over the 2k",
+    strength_ratio="subclass_strength over common_strength",
+    contrastive_loss="InfoNCE of the last batch, without a mask",
+    pruned="share of neurons that the mask of the last step leaves out",
+    within_subclass="mean cosine of centred embeddings of easy samples, within a subclass",
+    within_superclass="across the subclasses of a superclass",
+    across="across superclasses",
+)
+PAIRED = {
+    "k": KEYS["k"],
+    "pair": column(
+        str, pa.Check.isin(["views", "subclass", "superclass"]), unit="", description="what the two of a positive pair share"
+    ),
+    "arm": column(str, None, unit="", description="mask of the logits, its ratio, and the bias where there is one"),
+}
+CROSSING = schema(
+    "fine_labels_crossing",
+    "a row per (k, pair, arm, seed, metric): contrastive encoders on the same data",
+    PAIRED
+    | SEED
+    | {
+        "metric": column(str, pa.Check.isin(ENCODED), unit="", description=listed(ENCODED)),
+        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+    },
+    unique=["k", "pair", "arm", "seed", "metric"],
+)
+CROSSING_HEADS = schema(
+    "fine_labels_crossing_heads",
+    "a row per (k, pair, arm, seed, penalty, hard_share): linear heads for the superclass on the embeddings",
+    PAIRED
+    | SEED
+    | {
+        "penalty": HEADS.columns["penalty"],
+        "hard_share": HEADS.columns["hard_share"],
+        "easy": HEADS.columns["easy"],
+        "hard": column(float, SHARE, unit="1", description="on hard samples"),
+    },
+    unique=["k", "pair", "arm", "seed", "penalty", "hard_share"],
+)
 READOUTS = described(
     finetuned="all weights trained on the superclasses",
     probe="a linear probe of frozen features",

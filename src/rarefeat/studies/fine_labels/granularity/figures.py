@@ -27,7 +27,7 @@ OF_KIND = dict(zip(KINDS, LOOKS, strict=False))
 READOUTS = {"finetuned": "fine-tuned", "probe": "linear probe"}
 DIFFERENCE = Quantity("error less the baseline's (%)")
 CLASSES = "classes in pretraining, $G$"
-PAPER = "Hong et al., iNaturalist 2021"
+PAPER = "iNaturalist, Hong et al."
 
 
 def with_difference(errors: pd.DataFrame) -> pd.DataFrame:
@@ -39,31 +39,32 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Figure 5: difference to the baseline over G by kind of labels; a row for each coarse task, and Table 1 as printed."""
     (errors,) = tables.values()
     rows = with_difference(errors)
-    rows = rows[(rows["epoch"] == rows["epoch"].max()) & (rows["labels"] != BASELINE)]
-    tasks = sorted(rows["superclass"].unique())
+    last = rows[rows["epoch"] == rows["epoch"].max()]
+    tasks = sorted(last["superclass"].unique())
     figure, axes = panels(len(tasks), 3, height=0.5 + 1.9 * len(tasks), sharex="col")
     for task, line in zip(tasks, axes, strict=True):
         for (readout, name), ax in zip(READOUTS.items(), line, strict=False):
-            part = rows[(rows["superclass"] == task) & (rows["readout"] == readout)]
+            part = last[(last["superclass"] == task) & (last["readout"] == readout)]
             over_classes(ax, {kind: means(part[part["kind"] == kind], "labels") for kind in KINDS})
-            baseline = (
-                100
-                * errors[(errors["labels"] == BASELINE) & (errors["superclass"] == task)]
-                .query("epoch == epoch.max() and readout == @readout")["error"]
-                .mean()
-            )
-            ax.set_title(f"{task}, {name}; baseline {baseline:.1f} %")
+            note(ax, f"{task}, {name}", 100 * part.loc[part["labels"] == BASELINE, "error"].mean())
     for ax in axes[1:, 2]:
         ax.remove()
     over_classes(axes[0, 2], {kind: printed(table) for kind, table in TABLE_1.items()})
-    axes[0, 2].set_title(f"{PAPER}, fine-tuned; {PRINTED[1]} %")
+    note(axes[0, 2], PAPER, PRINTED[1])
     for ax in axes[:, 0]:
         ax.set_ylabel(DIFFERENCE.symbol)
     for ax in (*axes[-1, :2], axes[0, 2]):
         ax.set_xlabel(CLASSES)
+        ax.tick_params(labelbottom=True)
     letter([*axes[0], *axes[1:, :2].flat])
     key(figure, {KINDS[kind]: handle(look) for kind, look in OF_KIND.items()}, note=f"{INTERVALS}, {seeds_of(errors)}")
     return figure
+
+
+def note(ax: Axes, title: str, baseline: float) -> None:
+    """What a panel is of, and what its zero stands for."""
+    ax.set_title(title)
+    ax.annotate(f"baseline {baseline:.1f} %", (0.97, 0.97), xycoords="axes fraction", ha="right", va="top")
 
 
 def means(rows: pd.DataFrame, by: str, value: str = "difference") -> pd.DataFrame:
