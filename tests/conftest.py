@@ -149,6 +149,7 @@ def train_study(results: Path, name: str, study: Study) -> list[dict]:
             at = study.draws, study.simulator, study.data, study.training, cell.trained, cell["sigma"], seeds
             encoders, trajectory = pretrain(*at, latents)
             parts = {f"{label}/{part}": x for label, encoder in encoders.items() for part, x in encoder._asdict().items()}
+            parts = {part: x.clone() for part, x in parts.items()}  # arms share what none of them changes
             write_encoders(results, name, study, cell, block, parts)
             rows += [{**row, **cell.values} for row in trajectory]
     return rows

@@ -19,5 +19,5 @@ def diverged(loss: Tensor, candidates: int, weights: Tensor | None = None) -> Te
     """
     lost = ~(loss <= TIMES_CHANCE * math.log(candidates))  # also true for NaN
     if weights is not None:
-        lost = lost | ~torch.isfinite(weights).flatten(1).all(1)
+        lost = lost | ~torch.isfinite(weights).reshape(len(weights), -1).all(1)
     return lost
