@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import importlib.util
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -236,15 +235,18 @@ def claims_page(group: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {
-    "reference/config.md": config_page,
-    "reference/files.md": files_page,
-    "reference/tables/index.md": tables_index,
-    **{f"reference/tables/{part}.md": partial(tables_page, part) for part in ("chain", "claims", *NAMES)},
-    "reference/claims/index.md": claims_index,
-    **{f"reference/claims/{slug(group)}.md": partial(claims_page, group) for group in declared()},
-}
-"""What renders each page, by its path below docs/."""
+def rendered() -> dict[str, str]:
+    """Every page by its path below docs/."""
+    tables = {f"reference/tables/{part}.md": tables_page(part) for part in ("chain", "claims", *NAMES)}
+    claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in declared()}
+    return {
+        "reference/config.md": config_page(),
+        "reference/files.md": files_page(),
+        "reference/tables/index.md": tables_index(),
+        "reference/claims/index.md": claims_index(),
+        **tables,
+        **claims,
+    }
 
 
 def main() -> None:
@@ -252,9 +254,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs"))
     folder = parser.parse_args().folder
-    for name, render in PAGES.items():
+    for name, text in rendered().items():
         with replacing(folder / name) as temporary:
-            temporary.write_text(render(), encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
