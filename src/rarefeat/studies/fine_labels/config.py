@@ -465,6 +465,11 @@ class Networks:
 
     section: FineLabels
 
+    @property
+    def seeds(self) -> int:
+        """Replicas of every cell."""
+        return self.section.seeds
+
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at every k, the other ones at the primary k."""
         section = self.section
@@ -505,6 +510,11 @@ class Compared:
 
     section: FineLabels
 
+    @property
+    def seeds(self) -> int:
+        """Replicas of every cell."""
+        return self.section.direct.seeds
+
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at some k."""
         return labelled([(k, labels) for k in self.section.direct.k for labels in (COARSE, fine(k))])
@@ -530,6 +540,11 @@ class Contrasted:
     """The contrastive encoders."""
 
     section: FineLabels
+
+    @property
+    def seeds(self) -> int:
+        """Replicas of every cell."""
+        return self.section.crossing.seeds
 
     def cells(self) -> list[Cell]:
         """Every k and kind of pair."""

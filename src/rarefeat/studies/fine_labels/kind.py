@@ -87,8 +87,9 @@ def table(name: str, through: tuple[str, ...], parts: dict, study: str) -> Table
 
 def claimed(section: FineLabels) -> Claimed:
     """What Hong et al. prove and predict."""
-    groups = ("detector growth", "easy and hard errors", "detectors at rest", "other labels")
+    groups = ("detector growth", "easy and hard errors", "detectors at rest", "other labels", "label granularity on images")
     tables = ("fine_labels_errors", "fine_labels_heads", "fine_labels_simulators")
+    tables += tuple(f"{name}_errors" for name in section.sweeps)
     return Claimed("hong_fine_grained_labels", groups, tables, {"fine_labels": section})
 
 
