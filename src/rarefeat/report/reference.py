@@ -220,7 +220,9 @@ def claims_page(group: str) -> str:
     """docs/reference/claims/PART.md: each claim with all that is declared of it."""
     lines = [f"# Claims: {group}", "", "Rendered from the code by `make docs`. [All parts](index.md)."]
     for claim in declared()[group]:
-        seeds = f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9" if claim.seeds else ""
+        seeds = (
+            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9" if claim.seeds else ""
+        )
         lines += [
             "",
             f"## {claim.id}",
