@@ -8,6 +8,7 @@ import hashlib
 import mmap
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,10 @@ def abandoned() -> bool:
     """Whether the run that this job belongs to is gone; what the job has made may be of another config by now."""
     if not RUN:
         return False
-    orphaned = os.getppid() != PARENT or (CLIENT and (not SHELL or parent(CLIENT) != SHELL)) or born(SNAKEMAKE) != BORN
-    return bool(orphaned) or Path(LOCK).read_text(encoding="utf-8") != RUN
+    orphaned = os.getppid() != PARENT or (CLIENT and (not SHELL or parent(CLIENT) != SHELL))
+    # It may have ended before this was imported.
+    masterless = SNAKEMAKE and sys.platform == "linux" and (not BORN or born(SNAKEMAKE) != BORN)
+    return bool(orphaned or masterless) or Path(LOCK).read_text(encoding="utf-8") != RUN
 
 
 @contextlib.contextmanager
