@@ -45,6 +45,10 @@ class Project:
     results: str
     sections: Mapping[str, Any]
     """By the kind's name."""
+    size: str = ""
+    """Of the run; empty for the default one."""
+    most_seeds: int = 0
+    """Of a study; 0 for no limit."""
 
     @cached_property
     def studies(self) -> dict[str, Any]:
@@ -133,8 +137,8 @@ class Project:
     def targets(self) -> dict[str, list[str]]:
         """The files below the folder of results by target: each kind of study, each study, and the claims of each paper.
 
-        A kind's are all that it makes, with its pages of the report; a study's are its own tables, and the figures that are
-        drawn from these alone.
+        A kind's are all that it makes, with its pages of the report; a study's are its own tables, and the figures and pages
+        that are made from these alone.
         """
         found = {}
         for kind, made in self.made.items():
@@ -143,7 +147,8 @@ class Project:
         for name in self.studies:
             own = [table for table, item in self.tables.items() if item.study == name]
             drawn = [figure for figure, item in self.figures.items() if item.tables and set(item.tables) <= set(own)]
-            found.setdefault(name, files(own, drawn))
+            written = [f"{page}.md" for page, item in self.pages.items() if item.tables and set(item.tables) <= set(own)]
+            found.setdefault(name, [*files(own, drawn), *written])
         for paper in self.papers:
             own = f"claims_{paper}"
             drawn = [name for name, figure in self.figures.items() if figure.tables == (own,)]
@@ -164,12 +169,23 @@ class Project:
         """What the job that draws a figure is told."""
         figure = self.figures[name]
         module = figure.module or f"studies.{self.kind_of[name]}.figures"
-        return job(module, (), figure.parts, runs="figures.draw")
+        return job(module, (), {**figure.parts, **self.said}, runs="figures.draw")
 
     def page_job(self, name: str) -> Job:
         """What the job that writes a page is told."""
         page = self.pages[name]
-        return job(page.stage, (), page.parts)
+        return job(page.stage, (), {**page.parts, **self.said})
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What figures and pages say of the run: its size, where that is not the default one."""
+        return {"size": self.size} if self.size else {}
+
+    @property
+    def of_this_run(self) -> str:
+        """What the report says of the run, in a sentence or two; empty where the config is of the default size."""
+        seeds = f" No study has more than {self.most_seeds} seeds." if self.most_seeds else ""
+        return (f"A run of size {self.size}, not of the default size." if self.size else "") + seeds
 
     def check(self) -> "Project":
         """Itself; RarefeatError for a name that two things have, or that a file or a target cannot have."""
@@ -251,24 +267,36 @@ def parse(raw: dict, *folders: Path) -> Project:
     top = {key: raw[key] for key in Top.model_fields if key in raw}
     shared = {key: raw[key] for key in (*SHARED, "images") if key in raw}
     size, most = raw.get("size"), raw.get("most_seeds")
-    sections, sized = {}, not size
+    sections, known_sizes = {}, set()
     for name, kind in kinds().items():
         places = [folder / f"{name}.yaml" for folder in folders or (STUDIES,)]
         own = read(next((path for path in places if path.is_file()), places[0]))
         sizes = own.pop("sizes", None) or {}
-        sized |= size in sizes
+        known_sizes |= set(sizes)
         section = merged(own, sizes.get(size) or {}) if isinstance(size, str) else own
         if name in raw:
             section = merged(section, raw[name]) if isinstance(raw[name], dict) else raw[name]
         sections[name] = capped(kind.inherited(section, shared), most)
-    if not sized:
-        raise RarefeatError(f"config: size: {size!r} is an entry of `sizes` in no file of a study")
+    if isinstance(size, str) and size and size not in known_sizes:
+        raise RarefeatError(
+            f"config: size: {size!r} is an entry of `sizes` in no file of a study; there are {listed(known_sizes)}"
+        )
     model = create_model("Config", __base__=Top, **{name: (kind.section, ...) for name, kind in kinds().items()})
     try:
         config = model.model_validate(top | sections)
     except ValidationError as error:
+        if (absent := [key for key in SHARED if key not in raw]) and any(item["type"] == "missing" for item in error.errors()):
+            raise RarefeatError(
+                f"config: {absent[0]} is missing, as is all of {DEFAULT}, which is read in the folder that snakemake is started"
+                f" in, {Path.cwd()}; start it in the project's folder, or name that by --directory"
+            ) from error
         raise RarefeatError(f"config: {one_line(error)}") from error
-    return Project(config.results, {name: getattr(config, name) for name in kinds()}).check()
+    return Project(config.results, {name: getattr(config, name) for name in kinds()}, config.size, config.most_seeds).check()
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a message."""
+    return ", ".join(sorted(map(str, names)))
 
 
 def capped(part: Any, most: Any) -> Any:
@@ -313,8 +341,11 @@ def read(path: Path) -> dict:
     """A config file; RarefeatError where it cannot be read, or has a key twice."""
     try:
         part = yaml.load(path.read_text(encoding="utf-8"), Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RarefeatError(f"cannot read config {path}: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise RarefeatError(f"cannot read config {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        said = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
+        raise RarefeatError(f"cannot read config {path}: {said}") from error
     if not isinstance(part, dict):
         raise RarefeatError(f"config {path} must be a mapping of keys to values")
     return part

@@ -21,7 +21,16 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from snakemake_logger_plugin_rarefeat.run import Job, Run, earlier_runs
 from snakemake_logger_plugin_rarefeat.screen import Screen
-from snakemake_logger_plugin_rarefeat.words import clock, complaint, grouped_reasons, label, left, number_of, one_line
+from snakemake_logger_plugin_rarefeat.words import (
+    clock,
+    complaint,
+    grouped_reasons,
+    label,
+    left,
+    number_of,
+    one_line,
+    refused_config,
+)
 
 # What Snakemake says of itself in every run; the file has it.
 CHATTER = (
@@ -185,7 +194,10 @@ class LogHandler(LogHandlerBase):
             self.stopping = True
         elif "CalledProcessError" in text.partition("\nCommand")[0]:
             self.unexplained.append(text)
-        elif kind != "WorkflowError":
+        elif not self.other_errors and self.run is None and (line := refused_config(sys.argv[1:])):
+            self.other_errors = True
+            self.screen.say(f"error: {line}")
+        elif kind not in ("WorkflowError", "MissingRuleException", "InputFunctionException"):
             self.other_errors = True
             self.screen.say(text)
         elif not (line := one_line(text)).startswith(SUMMARIES):

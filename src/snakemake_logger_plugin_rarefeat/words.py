@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
+import yaml
+
 CAUSED = "Input files updated by another job"
 UNION = "Union of exclusive params before and now across all output: "
 # A job before and now, as the workflow tells it to a rule.
@@ -59,11 +61,52 @@ def left(seconds: float | None, complete: bool) -> str:
 
 
 def one_line(text: str) -> str:
-    """The message of a WorkflowError without its place in the Snakefile; those of several lines keep them."""
+    """The message of an error of the workflow without its place in the Snakefile; those of several lines keep them.
+
+    Of an input function that fails, what it said; of a target that no rule makes, which one.
+    """
+    if text.startswith("InputFunctionException") and (found := re.search(r"WorkflowError:\s+(.+)", text)):
+        return found[1]
+    if text.startswith("MissingRuleException"):
+        target = re.search(r"No rule to produce (.+?)(?: \(if you use|$)", text, re.MULTILINE)
+        return f"no rule makes {target[1]}; snakemake --list-target-rules names what can be asked for" if target else text
     lines = [line for line in text.splitlines() if not re.match(r'\s+File ".*", line \d+', line)]
     if lines and re.match(r"\w+(Error|Exception)( in .*)?[:.]$", lines[0]):
         lines = lines[1:] or lines
     return "\n".join(lines).strip()
+
+
+def refused_config(arguments: Sequence[str]) -> str:
+    """The first file after --configfile that is no config, and why; empty where every one is.
+
+    Snakemake reads them before anything else, and says which one it was for few of its errors.
+    """
+    for path in config_files(arguments):
+        try:
+            found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            reason = error.strerror
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            reason = f"it is no YAML, {' '.join(str(error).split())}"
+        else:
+            if isinstance(found, dict):
+                continue
+            reason = "it is no mapping of keys to values"
+        return f"--configfile {path}: {reason}; after --configfile stand files of YAML, and targets before it or after --"
+    return ""
+
+
+def config_files(arguments: Sequence[str]) -> list[str]:
+    """What follows --configfile or --configfiles on a command line, up to the next option."""
+    found, reading = [], False
+    for word in arguments:
+        if word.startswith("-"):
+            option, _, first = word.partition("=")
+            reading = option in ("--configfile", "--configfiles")
+            found += [first] if reading and first else []
+        elif reading:
+            found.append(word)
+    return found
 
 
 def complaint(logs: Sequence[str], command: str | None) -> tuple[str, bool]:

@@ -259,7 +259,7 @@ def write_archive(path: Path, folder: str, batches: dict[str, bytes]) -> None:
             archive.addfile(member, io.BytesIO(content))
 
 
-IMAGES, TWELVE = random_pixels(12), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+IMAGES, TWELVE = random_pixels(12), [0, 1] * 6
 
 
 def test_digits():
@@ -280,7 +280,7 @@ def test_classes_are_selected_and_renumbered():
     assert torch.equal(some["test"], every["test"][(every["test_labels"] == 7) | (every["test_labels"] == 2)])
     assert torch.equal(some["train"][some["train_labels"] == 0], every["train"][every["train_labels"] == 7])
     message = refused(read_images, ImageData(format="digits", classes=[7, 12]))
-    assert message == "digits: no training image has label 12; data.classes may name 0 to 9"
+    assert message == "digits: no training image has label 12, which data.classes names"
 
 
 @pytest.mark.parametrize("form", ["archive", "unpacked", "itself"])
@@ -447,8 +447,8 @@ def test_cifar_parquet(tmp_path, place, image, label):
 
 
 def test_grey_images_get_three_channels(tmp_path):
-    for name in ("train-0.parquet", "test-0.parquet"):
-        write_parquet(tmp_path / name, [encoded(IMAGES[0, 0]), encoded(IMAGES[1])], [0, 1])
+    for name, first in {"train-0.parquet": 0, "test-0.parquet": 2}.items():
+        write_parquet(tmp_path / name, [encoded(IMAGES[first, 0]), encoded(IMAGES[first + 1])], [0, 1])
     train = read_images(ImageData(format="cifar_parquet", folder=str(tmp_path)))["train"]
     assert np.array_equal(train[0], IMAGES[0, :1].repeat(3, axis=0))
     assert np.array_equal(train[1], IMAGES[1])
@@ -485,24 +485,24 @@ def image_folder(folder: Path, **changes) -> ImageData:
 
 def write_image_folder(folder: Path) -> np.ndarray:
     """Four training images, one of them wide and one tall, and two test images, two classes."""
-    pixels = random_pixels(4, 8)
+    pixels = random_pixels(6, 8)
     (folder / "some images").mkdir()
-    for i in range(4):
+    for i in range(6):
         (folder / f"some images/{i}.png").write_bytes(encoded(pixels[i]))
     left, right = np.zeros((3, 8, 2), np.uint8), np.full((3, 8, 6), 255, np.uint8)
     (folder / "some images/2.png").write_bytes(encoded(np.concatenate([left, pixels[2], left], axis=2)))
     (folder / "some images/3.png").write_bytes(encoded(np.concatenate([right, pixels[3], right], axis=2).transpose(0, 2, 1)))
     pixels[3] = pixels[3].transpose(0, 2, 1)
     (folder / "train.txt").write_text("".join(f"some images/{i}.png {i % 2}\n" for i in range(4)))
-    (folder / "test.txt").write_text(f"some images/0.png 0\n{folder}/some images/1.png\t1\n")
+    (folder / "test.txt").write_text(f"\nsome images/4.png 0\n{folder}/some images/5.png\t1\n\n")
     return pixels
 
 
 def test_an_image_folder(tmp_path):
     pixels = write_image_folder(tmp_path)
     tensors = read_images(image_folder(tmp_path))
-    assert np.array_equal(tensors["train"], pixels)
-    assert np.array_equal(tensors["test"], pixels[:2])
+    assert np.array_equal(tensors["train"], pixels[:4])
+    assert np.array_equal(tensors["test"], pixels[4:])
     assert tensors["train_labels"].tolist() == [0, 1, 0, 1]
     small = read_images(image_folder(tmp_path, size=4))
     assert small["train"].shape == (4, 3, 4, 4)
@@ -563,15 +563,65 @@ def test_image_folders_that_are_refused(tmp_path):
     # Images of classes that are not kept need not be there.
     assert "2 of 6 listed images are missing" in refused(read_images, image_folder(tmp_path, classes=[1, 0]))
 
-    for line in ("0.png", "0.png one", "0.png -1", "0.png 1.5", ""):
-        (tmp_path / "test.txt").write_text(f"some images/0.png 0\n{line}\n")
+    for line in ("0.png", "0.png one", "0.png -1", "0.png 1.5"):
+        (tmp_path / "test.txt").write_text(f"some images/4.png 0\n{line}\n")
         assert f"test.txt, line 2: {line!r} is not `path label`" in refused(read_images, data)
-    (tmp_path / "test.txt").write_text("")
-    assert "test.txt: no test image; put images of the labels 0, 1 there" in refused(read_images, data)
+    (tmp_path / "test.txt").write_text("\n")
+    assert "test.txt: no test image has label 0; every training label needs some" in refused(read_images, data)
+    (tmp_path / "test.txt").write_text("some images/4.png 0\n")
+    assert "test.txt: no test image has label 1; every training label needs some" in refused(read_images, data)
     (tmp_path / "train.txt").write_text("")
     assert "two classes at least are needed among the training images, got 0" in refused(read_images, data)
     (tmp_path / "test.txt").unlink()
     assert f"cannot read {tmp_path}/test.txt: No such file or directory" in refused(read_images, data)
+
+
+def test_images_that_are_trained_and_tested_on_are_refused(tmp_path):
+    write_image_folder(tmp_path)
+    data = image_folder(tmp_path)
+    train, test = tmp_path / "train.txt", tmp_path / "test.txt"
+    lists = train.read_text(), test.read_text()
+    test.write_text(lists[0])
+    said = refused(read_images, data)
+    assert said.startswith(f"{tmp_path}/some images/0.png (train.txt, line 1): the same image is a test image, ")
+    assert said.count("test.txt, line 1") == 1
+    # By whatever path.
+    (tmp_path / "link.png").symlink_to("some images/1.png")
+    test.write_text(lists[1] + "some images/../link.png 1\n")
+    assert "1.png (train.txt, line 2): the same image is a test image" in refused(read_images, data)
+    test.write_text(lists[1])
+    (tmp_path / "long.txt").write_text("some images/3.png 1\nsome images/4.png 0\n")
+    assert "4.png (long.txt, line 2): the same image" in refused(read_images, image_folder(tmp_path, pretrain_list="long.txt"))
+    # The list itself, under another name; copies of the images.
+    assert "the same image" in refused(read_images, image_folder(tmp_path, test_list="train.txt"))
+    for i in (4, 5):
+        (tmp_path / f"some images/{i}.png").write_bytes((tmp_path / f"some images/{i - 4}.png").read_bytes())
+    assert refused(read_images, data).endswith("the test images are training images; a test set of other images is needed")
+    # One copy among them may be; published data sets have some.
+    (tmp_path / "some images/5.png").write_bytes(encoded(random_pixels(9, 8)[8]))
+    read_images(data)
+
+
+def test_an_image_that_is_listed_twice_is_refused_with_both_lines(tmp_path):
+    write_image_folder(tmp_path)
+    for name in ("train.txt", "test.txt"):
+        lines = (tmp_path / name).read_text()
+        first = lines.split(".png")[0].strip()
+        (tmp_path / name).write_text(f"{lines}\n{tmp_path}/{first}.png 1\n")
+        said = refused(read_images, image_folder(tmp_path))
+        assert f"{tmp_path}/{name}, line " in said
+        assert said.endswith(f"is the image of line {1 + (name == 'test.txt')}; an image may be there once")
+        (tmp_path / name).write_text(lines)
+
+
+def test_the_number_of_images_of_the_largest_class_is_a_key():
+    labels = torch.arange(3).repeat_interleave(torch.tensor([30, 20, 25]))
+    assert sorted(labels[long_tailed(labels, 4, "study", 1)].bincount().tolist()) == [5, 10, 20]
+    assert sorted(labels[long_tailed(labels, 4, "study", 1, n_max=8)].bincount().tolist()) == [2, 4, 8]
+    said = refused(long_tailed, labels, 4, "study", 1, 21)
+    assert said == "data.n_max: 21 images of the largest class, which any can be, but class 1 has 20; at most 20"
+    split = split_indices(ImageData(format="digits", n_max=8), labels, 4.0, "long_tailed", "study", 1, 2)
+    assert sorted(split["counts"].tolist()) == [2, 4, 8]
 
 
 def stage(*args: str) -> subprocess.CompletedProcess:
@@ -591,7 +641,7 @@ def test_the_command_line(tmp_path):
     (tmp_path / "some images/0.png").unlink()
     done = stage("rarefeat.images.datasets", "--job", told, "--output", str(output))
     assert done.returncode == 1
-    assert done.stderr.startswith("error: data.folder: 2 of 6 listed images are missing")
+    assert done.stderr.startswith("error: data.folder: 1 of 6 listed images are missing")
     assert not output.exists()
 
 

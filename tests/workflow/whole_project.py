@@ -49,6 +49,28 @@ def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
 
 
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    """Language and text of every block of code of a page."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run_blocks(page: Path, folder: Path, done: frozenset[str] = frozenset()) -> list[str]:
+    """What each block of a page prints, in a copy of the project; `done` are lines that a session has run already."""
+    surroundings = environment(folder)
+    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
+    outputs = []
+    for language, text in blocks_of(page):
+        if language == "bash":
+            text = "\n".join(line for line in text.splitlines() if line not in done)
+            command = ["bash", "-euo", "pipefail", "-c", text]
+        else:
+            command = [sys.executable, "-c", text]
+        ran = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=600)
+        assert ran.returncode == 0, f"{text}\n{ran.stdout}{ran.stderr}"
+        outputs.append(ran.stdout + ran.stderr)
+    return outputs
+
+
 def planned(folder: Path, *arguments: str, **options) -> dict[str, int]:
     """Jobs of a dry run by rule, without `all`."""
     done = run(folder, "--dry-run", *arguments, **options)

@@ -68,6 +68,17 @@ config["captions"] = {
         for name, item in PROJECT.pages.items()
     },
 }
+config["of_this_run"] = PROJECT.of_this_run
+
+
+def found_by_now() -> str:
+    """What the first page of the report says, which alone needs to read tables."""
+    from rarefeat.report.found import found
+
+    return found(PROJECT)
+
+
+config["found"] = found_by_now
 STUDIES = PROJECT.studies
 ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, Study)}
 PICTURED = {

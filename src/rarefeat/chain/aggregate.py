@@ -1,18 +1,20 @@
 """Stage 4: the points of a study as tidy, checked tables."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandera.pandas import Column
 
 from rarefeat.chain.intermediates import tables
 from rarefeat.chain.tables import ARM, GRID, KEYS, METRICS, PAIRED, POINT, SUMMARY, TRAJECTORIES, TRENDS
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Study
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import made_from, write_product
@@ -22,11 +24,27 @@ from rarefeat.storage.schema import checked
 DENSE = tuple(Arm(arm="dense").model_dump().values())
 
 
-def paired_interval(values: pd.Series, dense: pd.Series | None) -> tuple[float, float, float]:
-    """Mean and interval of the difference to `dense`, seed by seed; NaN where there is nothing to compare with."""
+def range_of(item: Column) -> tuple[float, float]:
+    """The bounds of a column, infinite where it has none; without what a check leaves for rounding."""
+    bounds = {key: round(value, 4) for check in item.checks for key, value in (check.statistics or {}).items()}
+    return bounds.get("min_value", -math.inf), bounds.get("max_value", math.inf)
+
+
+def difference_of(bounds: tuple[float, float]) -> tuple[float, float]:
+    """The bounds of the difference of two values within some."""
+    return bounds[0] - bounds[1], bounds[1] - bounds[0]
+
+
+def paired_interval(
+    values: pd.Series, dense: pd.Series | None, inside: tuple[float, float] = ANYWHERE
+) -> tuple[float, float, float]:
+    """Mean and interval of the difference to `dense`, seed by seed; NaN where there is nothing to compare with.
+
+    inside: the range of the quantity itself.
+    """
     if dense is None:
         return np.nan, np.nan, np.nan
-    mean, _, low, high, _ = student_interval((values - dense).to_numpy())
+    mean, _, low, high, _ = student_interval((values - dense).to_numpy(), inside=difference_of(inside))
     return mean, low, high
 
 
@@ -45,22 +63,23 @@ def grid_table(parts: Iterable[tuple[Cell, pa.Table]]) -> pd.DataFrame:
 
 
 def summarised(
-    grid: pd.DataFrame, point: Sequence[str], arm: Sequence[str], dense: tuple, metrics: Iterable[str]
+    grid: pd.DataFrame, point: Sequence[str], arm: Sequence[str], dense: tuple, metrics: Mapping[str, Column]
 ) -> pd.DataFrame:
     """Mean, spread, interval and paired difference to `dense` of every metric of every cell.
 
     Args:
         grid: a row for each cell, arm and seed. point, arm: columns that name a cell, and an arm in it. dense: the values of
-            the arm's columns with which pairs are formed. metrics: the columns of values.
+            the arm's columns with which pairs are formed. metrics: the columns of values, with their bounds.
     """
     keys = [*point, *arm]
     cells = {key: cell.set_index("seed") for key, cell in grid.groupby(keys)}
     rows = []
     for key, cell in cells.items():
         plain = cells.get((*key[: len(point)], *dense))
-        for metric in metrics:
-            mean, sd, low, high, n = student_interval(cell[metric].to_numpy())
-            paired = paired_interval(cell[metric], plain[metric] if plain is not None and plain is not cell else None)
+        for metric, column in metrics.items():
+            inside = range_of(column)
+            mean, sd, low, high, n = student_interval(cell[metric].to_numpy(), inside=inside)
+            paired = paired_interval(cell[metric], plain[metric] if plain is not None and plain is not cell else None, inside)
             rows.append((*key, metric, mean, sd, low, high, n, *paired))
     return pd.DataFrame(rows, columns=[*keys, "metric", "mean", "sd", "ci_low", "ci_high", "n", *PAIRED])
 
@@ -79,7 +98,7 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
     for name, block in study.grid.items():
         inside = grid[grid["eps_min"].isin(block.eps_min) & grid["sigma"].isin(block.sigma) & grid["arm"].isin(block.arms)]
         for sigma, level in inside.groupby("sigma"):
-            for metric in METRICS:
+            for metric, column in METRICS.items():
                 curves = {
                     key: part.pivot(index="eps_min", columns="seed", values=metric) for key, part in level.groupby(list(ARM))
                 }
@@ -88,7 +107,8 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
                     x = curve.index.to_numpy() - curve.index.to_numpy().mean()
                     slopes = x @ curve.to_numpy() / (x @ x) if len(x) > 1 else np.full(curve.shape[1], np.nan)
                     slope, _, low, high, n = student_interval(slopes)
-                    paired = paired_interval(curve.mean(), dense.mean() if dense is not None and dense is not curve else None)
+                    other = dense.mean() if dense is not None and dense is not curve else None
+                    paired = paired_interval(curve.mean(), other, range_of(column))
                     ends = curve.iloc[0].mean(), curve.iloc[-1].mean()
                     rows.append((name, sigma, *key, metric, slope, low, high, n, *ends, *paired))
     columns = ["grid", "sigma", *ARM, "metric", "slope", "ci_low", "ci_high", "n", "at_lowest", "at_highest", *PAIRED]

@@ -7,7 +7,8 @@ import pandas as pd
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.claims.verdict import LEVEL, condition, line
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import row
 
 ABOUT = f"""Rendered from the table of claims; nothing here is written by hand. Each claim declares its quantity, the range that
@@ -101,8 +102,7 @@ def main() -> None:
     args = parser.parse_args()
     table = read_table(args.tables[0]).to_pandas()
     text = part(table, args.job.part("group", str)) if "group" in args.job.config else index(table)
-    with replacing(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_page(args.output, text, args.job)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell
-from rarefeat.config.section import Section
+from rarefeat.config.section import Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -28,12 +28,19 @@ class ImageData(Section):
     )
     folder: str = Field(default="", description="folder of the files, for every format but digits")
     size: int = Field(default=0, ge=0, description="side in pixels that the files of an image folder are brought to")
-    train_list: str = Field(default="", description="list file of an image folder, a line `path label` for each image")
+    train_list: str = Field(
+        default="", description="list file of an image folder, a line `path label` for each image, labels 0 to K - 1"
+    )
     test_list: str = Field(default="", description="likewise, the test images")
     pretrain_list: str = Field(
         default="", description="likewise, images that are long-tailed already; train_list then serves the probes alone"
     )
     classes: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="labels to keep; empty for all")
+    n_max: int = Field(
+        default=0,
+        ge=0,
+        description="images of the largest class; 0 for as many as the smallest class has, as every one can be it",
+    )
     index_files: IndexFiles | None = Field(default=None, description="lists of a published benchmark")
     sha256: str = Field(
         default="",
@@ -54,6 +61,8 @@ class ImageData(Section):
             raise ValueError("index_files count all training images; leave classes empty with them")
         if self.index_files and self.format not in ("cifar_batches", "cifar_parquet"):
             raise ValueError("index_files are for the CIFAR formats")
+        if self.n_max and (self.index_files or self.pretrain_list):
+            raise ValueError("n_max is for lists that are drawn; leave it out with index_files and pretrain_list")
         if len(set(self.classes)) != len(self.classes) or len(self.classes) == 1:
             raise ValueError("classes must be distinct, and two at least")
         return self
@@ -192,8 +201,10 @@ class ImageStudy(Section):
             raise ValueError(f"arms must be distinct and hold dense, got {', '.join(labels)}")
         if unknown := set(self.balanced_arms) - set(labels):
             raise ValueError(f"balanced_arms: {min(unknown)} is none of {', '.join(labels)}")
-        if len(set(self.rho)) != len(self.rho):
-            raise ValueError("rho: twice the same value")
+        try:
+            distinct(self.rho)
+        except ValueError as error:
+            raise ValueError(f"rho: {error}") from error
         if self.data.index_files or self.data.pretrain_list:
             if len(self.rho) > 1:
                 raise ValueError("rho must be the one of index_files or pretrain_list")
@@ -210,6 +221,12 @@ class ImageStudy(Section):
             for split, arms in (("long_tailed", self.arms), ("balanced", balanced))
             for arm in arms
         ]
+
+    @property
+    def in_words(self) -> str:
+        """Its seeds and its grid, for people."""
+        ratios = ", ".join(f"{rho:g}" for rho in self.rho)
+        return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {self.training.epochs} epochs"
 
     def pretrained(self, cell: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""

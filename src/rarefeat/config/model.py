@@ -141,11 +141,12 @@ class Arm(Section):
         """Why the arm would be the dense one to the last digit; empty where it is not."""
         if self.onset >= training.T:
             return f"onset must be below T = {training.T}, got {self.onset}; no step has a mask"
-        rows = training.m * (data.d1 if self.arm == "pruned_weight" else 1)
+        by_weight = self.arm == "pruned_weight"
+        rows = training.m * (data.d1 if by_weight else 1)
         # As core/pruning.py counts.
         if self.arm in RATIO_ARMS and not int(self.alpha * rows + 1e-9):
-            what = "m d1" if self.arm == "pruned_weight" else "m"
-            return f"alpha must be at least 1 / ({what}) = {1 / rows:.4g}, got {self.alpha:g}; it prunes nothing"
+            what = "(m d1)" if by_weight else "m"
+            return f"alpha must be at least 1 / {what} = {1 / rows:.4g}, got {self.alpha:g}; it prunes nothing"
         return ""
 
     @property

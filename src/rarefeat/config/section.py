@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -33,6 +33,14 @@ def exponents(value: Any) -> Any:
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
+def distinct(values: Sequence[float | str]) -> None:
+    """Refuse a value that is there twice, or that figures and tables, which have six digits, would call as another one."""
+    names = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+    if len(set(names)) < len(names):
+        digits = ", to six digits" if len(set(values)) == len(values) else ""
+        raise ValueError(f"values must be distinct{digits}, got {list(values)}")
+
+
 NOTHING = (None, False, 0, "")
 
 
@@ -58,12 +66,17 @@ def told(part: Any) -> Any:
 
 
 def one_line(error: ValidationError) -> str:
-    """The first problems of a pydantic error in one line."""
+    """The first problems of a pydantic error in one line; what several keys inherit is told of the first."""
+    places: dict[str, list[str]] = {}
+    for item in error.errors(include_url=False):
+        key = ".".join(part for part in map(str, item["loc"]) if not part.startswith("literal["))
+        said = {"extra_forbidden": "no such key", "missing": "missing"}.get(item["type"], item["msg"])
+        given = "" if item["type"] in ("value_error", "missing") else f", got {item['input']!r}"
+        places.setdefault(f"{said.removeprefix('Value error, ')}{given}", []).append(key)
 
     def problems() -> Iterator[str]:
-        for item in error.errors(include_url=False):
-            key = ".".join(str(part) for part in item["loc"])
-            given = "" if item["type"] in ("value_error", "missing") else f", got {item['input']!r}"
-            yield f"{key}{': ' if key else ''}{item['msg'].removeprefix('Value error, ')}{given}"
+        for said, keys in places.items():
+            others = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+            yield f"{keys[0]}{others}{': ' if keys[0] else ''}{said}"
 
     return "; ".join(itertools.islice(problems(), 3))

@@ -7,15 +7,12 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm, Data, TrainedArm, Training, UntrainedArm, Views
-from rarefeat.config.section import Section
+from rarefeat.config.section import Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
-
-def distinct(values: list) -> list:
-    """A pydantic check: no value twice."""
-    if len(set(values)) < len(values):
-        raise ValueError(f"values must be distinct, got {values}")
-    return values
+AXES = ("eps_min", "sigma")
+LOST_IN_NOISE = 2.0**24
+"""Of sigma^2 d1, the squared norm of a token's noise, beside which float32 does not see the 1 of a feature."""
 
 
 class Grid(Section):
@@ -85,6 +82,17 @@ class Study(Section):
                     f"grid.{name}.arms: pruned_weight masks single weights, which the simulator reduced does not have; "
                     "leave it out, or say simulator: direct"
                 )
+            for sigma in block.sigma:
+                if sigma**2 * self.data.d1 >= LOST_IN_NOISE:
+                    raise ValueError(
+                        f"grid.{name}.sigma: sigma^2 d1 = {sigma**2 * self.data.d1:.3g} at sigma = {sigma:g} must be below"
+                        f" {LOST_IN_NOISE:.3g}: float32 loses features beside such noise; lower sigma, or data.d1"
+                    )
+        for axis in AXES:
+            try:
+                distinct(sorted({value for block in self.grid.values() for value in getattr(block, axis)}))
+            except ValueError as error:
+                raise ValueError(f"grid, {axis} of all blocks: {error}") from error
         if self.simulator == "reduced" and self.data.views != Views():
             raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
         if self.training.K > self.data.N:
@@ -103,6 +111,13 @@ class Study(Section):
             Cell((("eps_min", eps_min), ("sigma", sigma)), tuple(arm for arm in self.arms if arm.arm in names[eps_min, sigma]))
             for eps_min, sigma in sorted(names)
         ]
+
+    @property
+    def in_words(self) -> str:
+        """Its seeds and its grid, for people."""
+        axes = {axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)}) for axis in AXES}
+        said = "; ".join(f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items())
+        return f"{self.seeds} seeds from {self.first_seed}; {said}; {self.training.T} steps"
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""

@@ -12,10 +12,18 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return adjusted[np.argsort(order, kind="stable")]
 
 
-def student_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, float, float, int]:
+ANYWHERE = (-np.inf, np.inf)
+
+
+def student_interval(
+    values: np.ndarray, level: float = 0.95, inside: tuple[float, float] = ANYWHERE
+) -> tuple[float, float, float, float, int]:
     """Mean, standard deviation, both ends of the interval of the mean, and n, of the values that are not NaN.
 
     The interval needs two values, and the mean one; what cannot be had is NaN.
+
+    Args:
+        inside: the quantity's range. What of the interval lies outside of it is left out, which covers the mean as often.
     """
     values = np.asarray(values, dtype=float)
     values = values[~np.isnan(values)]
@@ -23,4 +31,4 @@ def student_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, fl
     mean = values.mean() if n else np.nan
     sd = values.std(ddof=1) if n > 1 else np.nan
     half = stdtrit(n - 1, (1 + level) / 2) * sd / np.sqrt(n) if n > 1 else np.nan
-    return mean, sd, mean - half, mean + half, n
+    return mean, sd, np.clip(mean - half, *inside), np.clip(mean + half, *inside), n

@@ -3,11 +3,19 @@
 import importlib
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from rarefeat.figures.save import save
-from rarefeat.figures.style import styled
+from rarefeat.figures.style import GREY, styled
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.storage.files import read_table
+
+
+def say_size(figure: Figure, text: str) -> None:
+    """Above a figure, of what size its run is, where there is something to say."""
+    if text:
+        figure.suptitle(text, x=0.995, ha="right", style="italic", color=GREY)
 
 
 def main() -> None:
@@ -21,7 +29,9 @@ def main() -> None:
     draw = getattr(importlib.import_module(f"rarefeat.{job.stage}"), args.function)
     tables = {path.name.removesuffix(".parquet"): read_table(path).to_pandas() for path in args.tables}
     with styled():
-        save(draw(tables, job), args.output, job, args.tables)
+        figure = draw(tables, job)
+        say_size(figure, job.of_size)
+        save(figure, args.output, job, args.tables)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import binom
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.figures.labels import Quantity
 from rarefeat.figures.style import GREY, PAGE, Look
-
-ANYWHERE = (-np.inf, np.inf)
 
 
 def panels(
@@ -35,12 +33,9 @@ def letter(axes: Iterable[Axes]) -> None:
 
 
 def estimate(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float, float, int]:
-    """Mean over seeds, both ends of its 95 % Student interval, and n.
-
-    inside: the quantity's range. What of the interval lies outside of it is left out, which covers the mean as often.
-    """
-    mean, _, low, high, n = student_interval(values)
-    return mean, max(low, inside[0]), min(high, inside[1]), n
+    """Mean over seeds, both ends of its 95 % Student interval, and n; inside: the quantity's range."""
+    mean, _, low, high, n = student_interval(values, inside=inside)
+    return mean, low, high, n
 
 
 def median(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float, float, int]:

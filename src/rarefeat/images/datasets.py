@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
 import pickle
 import re
 import sys
@@ -43,21 +44,21 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
         listed (), how many of the last training images are those of data.pretrain_list.
 
     Raises:
-        RarefeatError: files are missing, damaged or of another form, the labels are not 0 to K - 1, or what was read is not
-            what data.sha256 says.
+        RarefeatError: files are missing, damaged or of another form, the labels are not 0 to K - 1, a class has no test image,
+            the test images are training images, or what was read is not what data.sha256 says.
     """
     train, test = READERS[data.format](data)
     present = np.unique(train.labels).tolist()
     kept = data.classes or list(range(len(present)))
     if absent := [label for label in kept if label not in present]:
-        allowed = f"data.classes may name {_listed(present)}" if data.classes else "labels must be 0 to K - 1 without a gap"
-        raise RarefeatError(f"{train.source}: no training image has label {absent[0]}; {allowed}")
+        wrong = ", which data.classes names" if data.classes else "; labels must be 0 to K - 1 without a gap"
+        raise RarefeatError(f"{train.source}: no training image has label {absent[0]}{wrong}")
     if len(kept) < 2:
         raise RarefeatError(f"{train.source}: two classes at least are needed among the training images, got {len(kept)}")
     if unknown := sorted(set(test.labels.tolist()) - set(present)):
         raise RarefeatError(f"{test.source}: test label {unknown[0]} is none of the training labels {_listed(present)}")
-    if not np.isin(test.labels, kept).any():
-        raise RarefeatError(f"{test.source}: no test image; put images of the labels {_listed(kept)} there")
+    if untested := sorted(set(kept) - set(test.labels.tolist())):
+        raise RarefeatError(f"{test.source}: no test image has label {untested[0]}; every training label needs some")
     tensors = {"listed": torch.tensor(train.listed)}
     for name, part in {"train": train, "test": test}.items():
         labels = np.full(len(part.labels), -1)
@@ -69,12 +70,26 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
     sides, test_sides = (tuple(tensors[name].shape[2:]) for name in ("train", "test"))
     if test_sides != sides:
         raise RarefeatError(f"{test.source}: {_pixels(test_sides)}, but the training images have {_pixels(sides)}")
+    if _all_within(tensors["test"], tensors["train"]):
+        raise RarefeatError(f"{test.source}: the test images are training images; a test set of other images is needed")
     if data.sha256 and (found := content_hash(tensors)) != data.sha256:
         raise RarefeatError(
             f"data.sha256: the images and labels in {data.folder or train.source} have {found}; replace damaged files, or set "
             "data.sha256 to this hash"
         )
     return tensors
+
+
+def _all_within(test: Tensor, train: Tensor, looked_at: int = 100) -> bool:
+    """Whether the first test images (n, 3, H, W) are each, to the last pixel, among the training images (N, 3, H, W)."""
+    middle = train[:, :, train.shape[2] // 2]
+
+    def there(image: Tensor) -> bool:
+        # Their middle line first, because all pixels of all images may be gigabytes.
+        alike = train[(middle == image[:, image.shape[1] // 2]).flatten(1).all(1)]
+        return bool((alike == image).flatten(1).all(1).any())
+
+    return all(there(image) for image in test[:looked_at])
 
 
 def content_hash(tensors: dict[str, Tensor]) -> str:
@@ -296,17 +311,26 @@ def _image_folder(data: ImageData) -> tuple[Part, Part]:
     """Image files named by two list files; those of the classes that are kept must all be there."""
     folder = _folder(data, "the images and their list files")
     named = [data.train_list, data.test_list, *([data.pretrain_list] if data.pretrain_list else [])]
-    lists = {path: _list(path, folder, data.classes) for path in (folder / name for name in named)}
-    every = [file for files, _ in lists.values() for _, file in files]
+    lists = [_list(folder / name, folder, data.classes) for name in named]
+    every = [file for files, _ in lists for _, file in files]
     if missing := [file for file in every if not file.is_file()]:
         raise RarefeatError(
             f"data.folder: {len(missing)} of {len(every)} listed images are missing, {missing[0]} the first; put them there"
         )
-    (train, train_labels), (test, test_labels), *more = lists.values()
+    (train, train_labels), (test, test_labels), *more = lists
     (listed, listed_labels) = more[0] if more else ([], train_labels[:0])
+    _refuse_shared(test, train + listed)
     labels = np.concatenate([train_labels, listed_labels])
     first = _encoded(str(folder / data.train_list), train + listed, labels, data.size)._replace(listed=len(listed))
     return first, _encoded(str(folder / data.test_list), test, test_labels, data.size)
+
+
+def _refuse_shared(test: list[tuple[str, Path]], others: list[tuple[str, Path]]) -> None:
+    """Refuse test images that are trained or probed on, by whatever path; the lists of training may share images."""
+    tested = {os.path.realpath(file): name for name, file in test}
+    for name, file in others:
+        if (again := tested.get(os.path.realpath(file))) is not None:
+            raise RarefeatError(f"{name}: the same image is a test image, {again}; a list of test images is of others alone")
 
 
 def _list(path: Path, folder: Path, classes: list[int]) -> tuple[list[tuple[str, Path]], np.ndarray]:
@@ -315,12 +339,16 @@ def _list(path: Path, folder: Path, classes: list[int]) -> tuple[list[tuple[str,
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise _damaged(path, error, "put a text file with a line `path label` for each image there") from error
-    files, labels = [], []
+    files, labels, seen = [], [], {}
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         entry = re.fullmatch(r"\s*(\S.*?)\s+(\d{1,9})\s*", line)
         if entry is None:
             raise RarefeatError(f"{path}, line {number}: {line!r} is not `path label` with a label of 0 or more")
         file, label = folder / entry[1], int(entry[2])
+        if (before := seen.setdefault(os.path.realpath(file), number)) != number:
+            raise RarefeatError(f"{path}, line {number}: {entry[1]} is the image of line {before}; an image may be there once")
         if not classes or label in classes:
             files.append((f"{file} ({path.name}, line {number})", file))
             labels.append(label)

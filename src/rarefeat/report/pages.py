@@ -9,13 +9,14 @@ import jinja2
 import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.project import DEFAULT, Project, load
+from rarefeat.project import DEFAULT, Project, load, read
 from rarefeat.report.published import Published
 from rarefeat.run.command import run
 from rarefeat.storage.files import replacing
 from rarefeat.storage.markdown import row
 
 TEMPLATES = Path("docs/templates")
+FAULTS = Path("tests/faults")
 
 
 def rows(table: pd.DataFrame, **where) -> pd.DataFrame:
@@ -97,7 +98,8 @@ def environment(published: Published, project: Project, root: Path = Path(".")) 
     """What a template can use.
 
     The functions above; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections of the config by
-    kind of study; `drawn(name)` and `told_of(paper)`, whether docs has a figure, and the claims of a paper.
+    kind of study; `drawn(name)` and `told_of(paper)`, whether docs has a figure, and the claims of a paper; `faults`, what tests/faults holds the
+    project to.
     """
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
@@ -115,6 +117,7 @@ def environment(published: Published, project: Project, root: Path = Path(".")) 
         "sources": lambda *names: sources(published, *names),
         "config": project.sections,
         "told_of": lambda paper: (root / "docs/claims" / f"claims_{paper}.md").exists(),
+        "faults": {name: read(root / FAULTS / f"{name}.yaml") for name in ("inputs", "runs")},
         "drawn": lambda name: (root / "docs/figures" / f"{name}.png").exists(),
     }
     return found

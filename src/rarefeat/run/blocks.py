@@ -1,6 +1,7 @@
 """How many seeds to go to next, so that the first blocks of studies are tables and figures before the others are computed."""
 
 import argparse
+import difflib
 import itertools
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def stops(project: Project, studies: list[str]) -> list[int]:
     found = set()
     for name in studies:
         if name not in project.studies:
-            raise RarefeatError(f"{name!r} is no study of the config: {', '.join(project.studies)}")
+            near = difflib.get_close_matches(name, project.studies)
+            raise RarefeatError(f"{name!r} is no study of the config{f'; is it {near[0]}?' if near else ''}")
         study = project.studies[name]
         blocks = study.blocks()
         ends = itertools.accumulate(len(seeds) for seeds in blocks.values())

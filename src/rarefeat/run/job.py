@@ -49,6 +49,12 @@ class Job(BaseModel):
             raise RarefeatError(f"--job: config.{name}: {one_line(error)}") from error
 
     @property
+    def of_size(self) -> str:
+        """What a figure or page is to say of its run; empty where that is of the default size."""
+        size = self.config.get("size")
+        return f"a run of size {size}, not of the default size" if size else ""
+
+    @property
     def at(self) -> Cell:
         """The cell."""
         return Cell(tuple(self.cell.items()))

@@ -21,7 +21,7 @@ from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.job import Job
-from rarefeat.storage.files import verify, write_table
+from rarefeat.storage.files import replacing, verify, write_table
 from rarefeat.storage.origin import KEY
 
 PACKAGES = (
@@ -91,6 +91,14 @@ def file_hash(path: str | Path) -> str:
 def write_product(path: str | Path, table: pd.DataFrame, found: dict[str, Any]) -> None:
     """Write a table with its origin."""
     write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps(found)})
+
+
+def write_page(path: str | Path, text: str, job: Job) -> None:
+    """Write a page of Markdown, which begins with its title; below that stands of what size the run is."""
+    title, _, rest = text.partition("\n")
+    note = f"\n**{job.of_size[0].upper()}{job.of_size[1:]}.**\n" if job.of_size else ""
+    with replacing(path) as temporary:
+        temporary.write_text(f"{title}\n{note}{rest}", encoding="utf-8")
 
 
 def read_origin(path: str | Path) -> dict[str, Any]:

@@ -66,9 +66,10 @@ def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
 def test_the_page_has_a_row_for_each_cell_and_the_paper_s_beside_them():
     study = STUDY.model_copy(update={"table2": "CIFAR10-LT", "rho": [10.0, 50.0]})
     longtail = longtail_table(classes_table(lambda arm, rho: 0.0, study), study)
-    text = page(longtail, summary_table(longtail), {"digits": study})
+    text = page(longtail, summary_table(longtail), {"digits": study}, "Table 2")
     assert sum(line.startswith("| digits") for line in text.splitlines()) == len(study.cells())
     assert "| CIFAR10-LT | 50 | long-tailed | paper, with pruning | 83.60 ± 1.02 |" in text
+    assert text.startswith("# Table 2\n\nRendered from `longtail_summary`")
     assert "62.0 [" in text
     assert "nan" not in text
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from rarefeat.core.statistics import student_interval
+from rarefeat.figures.labels import quantity
 
 SHOWN = ["growth_over_closed_form", "pull_features", "lucky_above_threshold_at_T1", "lucky_focus_at_T2", "share_features",
          "share_colour", "covered_features", "features_per_neuron", "noise_cosine", "bias_share", "likeness_to_supervised",
@@ -11,12 +12,13 @@ CROSSING = ["crossing-mask", "crossing-pruning"]
 
 
 def means(table: pd.DataFrame, keys: list[str], value: str) -> pd.DataFrame:
-    """Mean of a column over seeds with its interval."""
+    """Mean of a column over seeds with its interval, by some keys, of which one is the metric."""
     found = []
     for key, part in table.groupby(keys):
-        mean, _, low, high, n = student_interval(part[value].to_numpy())
+        at = dict(zip(keys, key, strict=True))
+        mean, _, low, high, n = student_interval(part[value].to_numpy(), inside=quantity(at["metric"]).range)
         if n:
-            found.append({**dict(zip(keys, key, strict=True)), "mean": mean, "ci_low": low, "ci_high": high, "n": n})
+            found.append({**at, "mean": mean, "ci_low": low, "ci_high": high, "n": n})
     return pd.DataFrame(found)
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from rarefeat.config.cells import path_of
 from rarefeat.config.section import told
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import made_from, write_product
@@ -40,7 +40,10 @@ def came_through(job: Job) -> dict[str, str]:
 def summary(errors: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds with their intervals."""
     keys = ["k", "labels", "s_dag", "metric"]
-    rows = [(*key, *student_interval(part["value"].to_numpy())) for key, part in errors.groupby(keys)]
+    rows = [
+        (*key, *student_interval(part["value"].to_numpy(), inside=(0, 1) if "error" in key[-1] else ANYWHERE))
+        for key, part in errors.groupby(keys)
+    ]
     return ordered(SUMMARY, pd.DataFrame(rows, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"]))
 
 

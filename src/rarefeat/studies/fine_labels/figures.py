@@ -8,7 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import estimates, handle, key, letter, marks, panels, zero
 from rarefeat.figures.style import LOOKS, Look
@@ -18,12 +18,13 @@ from rarefeat.studies.fine_labels.config import COARSE, FineLabels, Labels, fine
 from rarefeat.studies.fine_labels.metrics import RIDGE
 
 MARKERS = "osD^vPX*<>"
+ERROR = (0.0, 1.0)
 COLOURS = {"coarse": "#333333", "fine": "#c98500"}
 
 
-def means(table: pd.DataFrame, by: str, value: str = "value") -> pd.DataFrame:
-    """Mean over seeds with its 95 % interval, a row for each value of `by`."""
-    rows = [(key, *student_interval(part[value].to_numpy())) for key, part in table.groupby(by)]
+def means(table: pd.DataFrame, by: str, value: str = "value", inside: tuple[float, float] = ANYWHERE) -> pd.DataFrame:
+    """Mean over seeds with its 95 % interval within a range, a row for each value of `by`."""
+    rows = [(key, *student_interval(part[value].to_numpy(), inside=inside)) for key, part in table.groupby(by)]
     return pd.DataFrame(rows, columns=[by, "mean", "sd", "low", "high", "n"]).set_index(by)
 
 
@@ -51,7 +52,7 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for name in ("coarse", "fine"):
         rows = of_labels(primary, name)
         for metric, style, marker in (("hard_error", "-", "o"), ("easy_error", ":", "^")):
-            found = means(rows[rows["metric"] == metric], "k")
+            found = means(rows[rows["metric"] == metric], "k", inside=ERROR)
             label = f"{name} labels, {metric.split('_')[0]} samples"
             axes[0].errorbar(
                 found.index,
@@ -80,7 +81,7 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         for value, (colour, marker) in palette(sorted(study.k)).items():
             rows = of_labels(wide, name)
             rows = rows[rows["k"] == value]
-            found, predicted = means(rows, "R", "hard_error"), means(rows, "R", "predicted_hard_error")
+            found, predicted = means(rows, "R", "hard_error", ERROR), means(rows, "R", "predicted_hard_error")
             label = f"$k={value}$" if name == "coarse" else None
             style = {"color": colour, "marker": marker, "mfc": face or colour, "ms": 4, "ls": "", "capsize": 2}
             axes[1].errorbar(found.index, found["mean"], spread(found), label=label, **style)
@@ -160,7 +161,7 @@ def probes(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ):
             of_share = part[part["hard_share"] == share]
             for kind, style, face in (("hard", "-", colour), ("easy", ":", "white")):
-                found = means(of_share, "penalty", kind)
+                found = means(of_share, "penalty", kind, ERROR)
                 ax.errorbar(
                     [place[penalty] + shift for penalty in found.index], found["mean"], spread(found), color=colour, ls=style,
                     marker=marker, mfc=face, ms=4, lw=1, capsize=2, label=f"{share:.0%}" if kind == "hard" else None,
@@ -203,7 +204,7 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 name: labels.classes(k, study.learner.N) / (1 if kind == "misaligned" else 2)
                 for name, labels in by_label.items()
             }
-            found = means(part.assign(classes=part["labels"].map(count)), "classes", "hard")
+            found = means(part.assign(classes=part["labels"].map(count)), "classes", "hard", ERROR)
             ax.errorbar(
                 found.index, found["mean"], spread(found), color=colour, marker=marker, ms=5, lw=1, capsize=2,
                 ls="-" if kind == "subclass" else "", label=kinds[kind],

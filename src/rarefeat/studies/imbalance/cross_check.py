@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import mannwhitneyu, ttest_ind
 
+from rarefeat.chain.aggregate import difference_of, range_of
 from rarefeat.chain.tables import KEYS, METRICS
-from rarefeat.core.statistics import holm
+from rarefeat.core.statistics import ANYWHERE, holm
 from rarefeat.run.command import run, stage
 from rarefeat.run.metadata import made_from, write_product
 from rarefeat.storage.files import read_table
@@ -16,8 +17,12 @@ from rarefeat.studies.imbalance.tables import CROSS_CHECK
 LEVEL = 0.01
 
 
-def compare(reduced: np.ndarray, direct: np.ndarray) -> tuple[float, float, float, float]:
+def compare(
+    reduced: np.ndarray, direct: np.ndarray, inside: tuple[float, float] = ANYWHERE
+) -> tuple[float, float, float, float]:
     """Difference of means, reduced - direct, its 95 % Welch interval, and the p-value of a Mann-Whitney test.
+
+    inside: the range of the quantity itself; what of the interval no difference can be is left out.
 
     The test is by ranks, because counts over a threshold and the oracle's loss are far from normal at ten seeds.
     """
@@ -26,7 +31,8 @@ def compare(reduced: np.ndarray, direct: np.ndarray) -> tuple[float, float, floa
     if np.ptp(reduced) == 0 and np.ptp(direct) == 0:
         return difference, difference, difference, p_value
     interval = ttest_ind(reduced, direct, equal_var=False).confidence_interval(0.95)
-    return difference, interval.low, interval.high, p_value
+    low, high = np.clip(interval, *difference_of(inside))
+    return difference, low, high, p_value
 
 
 def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFrame:
@@ -35,13 +41,13 @@ def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFra
     cells = [{key: cell for key, cell in table.groupby(keys)} for table in (reduced, direct)]
     rows = []
     for key in [key for key in cells[0] if key in cells[1]]:
-        for metric in METRICS:
+        for metric, column in METRICS.items():
             values = [table[key][metric].dropna().to_numpy(dtype=float) for table in cells]
             # A metric that an arm does not have, and the floor of the loss, which is the test set's alone.
             if min(map(len, values)) < 2 or metric == "loss_floor":
                 continue
             means, counts = [part.mean() for part in values], [len(part) for part in values]
-            rows.append((*key, metric, *means, *counts, *compare(*values)))
+            rows.append((*key, metric, *means, *counts, *compare(*values, range_of(column))))
     columns = ["reduced", "direct", "n_reduced", "n_direct", "difference", "ci_low", "ci_high", "p_value"]
     table = pd.DataFrame(rows, columns=[*keys, "metric", *columns])
     table["adjusted_p_value"] = holm(table["p_value"].to_numpy())

@@ -1,5 +1,7 @@
 """What docs/studies/imbalance.md is filled in from."""
 
+import math
+
 import pandas as pd
 
 from rarefeat.core.statistics import student_interval
@@ -35,6 +37,9 @@ def cross_check_metrics(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
+
+
 def heatmap(table: pd.DataFrame) -> pd.DataFrame:
     """The best neuron of a feature and how many are aligned with it: mean over features of a kind, interval over seeds."""
     by_feature = table.groupby(["arm", "minority", "seed", "feature"])["squared_cosine"]
@@ -42,7 +47,7 @@ def heatmap(table: pd.DataFrame) -> pd.DataFrame:
     found = []
     for quantity, value in values.items():
         for (arm, minority), part in value.groupby(["arm", "minority", "seed"]).mean().groupby(["arm", "minority"]):
-            mean, _, low, high, n = student_interval(part.to_numpy())
+            mean, _, low, high, n = student_interval(part.to_numpy(), inside=RANGES[quantity])
             features = "minority" if minority else "majority"
             found.append(
                 {"arm": arm, "features": features, "quantity": quantity, "mean": mean, "ci_low": low, "ci_high": high, "n": n}

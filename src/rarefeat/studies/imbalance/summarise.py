@@ -1,12 +1,14 @@
 """The measured summary in Markdown: the trend of each figure with its interval, dense against pruned, convergence, heat map."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
 
 from rarefeat.core.statistics import student_interval
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import interval, number, pipe_table
 
 SHOWN = {
@@ -84,7 +86,8 @@ def heatmap_rows(heatmap: pd.DataFrame) -> pd.DataFrame:
     for (arm, minority), group in per_seed.groupby(["arm", "minority"]):
         row = {"arm": arm, "features": "minority" if minority else "majority"}
         for name in values:
-            mean, _, low, high, _ = student_interval(group[name].to_numpy())
+            inside = (0, 1) if name == "largest squared cosine" else (0, math.inf)
+            mean, _, low, high, _ = student_interval(group[name].to_numpy(), inside=inside)
             row[name] = f"{mean:.3f} [{low:.3f}, {high:.3f}]"
         rows.append(row)
     return pd.DataFrame(rows)
@@ -157,8 +160,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     text = page({path.stem: read_table(path).to_pandas() for path in args.tables})
-    with replacing(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_page(args.output, text, args.job)
 
 
 if __name__ == "__main__":

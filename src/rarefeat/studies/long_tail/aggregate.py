@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rarefeat.chain.aggregate import paired_interval
+from rarefeat.chain.aggregate import paired_interval, range_of
 from rarefeat.chain.tables import PAIRED
 from rarefeat.config.cells import path_of
 from rarefeat.config.images import ImageArm, ImageStudy
@@ -26,6 +26,7 @@ from rarefeat.studies.long_tail.tables import (
     LONGTAIL_SUMMARY,
     LONGTAIL_TRAJECTORIES,
     PROBES,
+    VALUES,
 )
 
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
@@ -74,9 +75,10 @@ def summary_table(longtail: pd.DataFrame) -> pd.DataFrame:
                 values = cell[f"{probe}_{metric}"]
                 if values.isna().all():
                     continue
-                mean, sd, low, high, n = student_interval(values.to_numpy())
+                inside = range_of(VALUES[f"{probe}_{metric}"])
+                mean, sd, low, high, n = student_interval(values.to_numpy(), inside=inside)
                 other = dense[f"{probe}_{metric}"] if dense is not None and dense is not cell else None
-                rows.append((*key, probe, metric, mean, sd, low, high, n, *paired_interval(values, other)))
+                rows.append((*key, probe, metric, mean, sd, low, high, n, *paired_interval(values, other, inside)))
     columns = [*IMAGE_KEYS, "probe", "metric", "mean", "sd", "ci_low", "ci_high", "n", *PAIRED]
     return ordered(LONGTAIL_SUMMARY, pd.DataFrame(rows, columns=columns))
 

@@ -31,14 +31,11 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, metric, gain in ((axes[0, 0], "accuracy", True), (axes[0, 1], "delta_20", True), (axes[1, 0], "accuracy", False)):
         what: Quantity = quantity(metric)
         column, low, high = ("paired_difference", "paired_ci_low", "paired_ci_high") if gain else ("mean", "ci_low", "ci_high")
-        ends = what.difference if gain else what.range
         part = summary[summary["metric"] == metric].dropna(subset=[column])
         shown = [name for name in drawn if name in set(part["series"])]
         for name in shown:
             rows = part[part["series"] == name].set_index("rho").sort_index()
-            rows = pd.DataFrame(
-                {"mean": rows[column], "low": rows[low].clip(lower=ends[0]), "high": rows[high].clip(upper=ends[1])}
-            )
+            rows = pd.DataFrame({"mean": rows[column], "low": rows[low], "high": rows[high]})
             # Places by order, side by side: the values of rho are few and far apart.
             places = [ratios.index(rho) + 0.6 * ((shown.index(name) + 0.5) / len(shown) - 0.5) for rho in rows.index]
             marks(ax, places, rows, drawn[name], line=False)

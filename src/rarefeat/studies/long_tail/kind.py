@@ -1,5 +1,8 @@
 """What the study of long-tailed images makes."""
 
+from collections.abc import Mapping
+
+from rarefeat.config.images import ImageStudy
 from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table, joined
 from rarefeat.studies.long_tail.config import LongTail, inherit
 
@@ -25,9 +28,19 @@ def made(section: LongTail) -> Made:
         )
     for table in TABLES:
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
-    page = Page("Table 2", "studies.long_tail.table2", ("longtail", "longtail_summary"), {"studies": section.studies})
+    pages = {"table2": page("Table 2: long-tailed images", "", section.studies)}
+    pages |= {
+        f"table_{name}": page(f"Long-tailed images: {name}", f"{name}.", {name: study})
+        for name, study in section.studies.items()
+    }
     about = "Probes of networks pretrained on long-tailed images"
-    return Made(tables, figures, {"table2": page}, {"long_tail_tables": Browsed(about, ("longtail_summary",))})
+    return Made(tables, figures, pages, {"long_tail_tables": Browsed(about, ("longtail_summary",))})
+
+
+def page(title: str, prefix: str, studies: Mapping[str, ImageStudy]) -> Page:
+    """The numbers of some studies, of tables with a prefix, beside the paper's Table 2 where it has them."""
+    tables = f"{prefix}longtail", f"{prefix}longtail_summary"
+    return Page(title, "studies.long_tail.table2", tables, {"studies": studies, "title": title})
 
 
 def schema(table: str) -> str:

@@ -1,4 +1,4 @@
-"""Table 2 beside the paper's, in Markdown."""
+"""Table 2 beside the paper's, and the table of one study, in Markdown."""
 
 from pathlib import Path
 
@@ -7,20 +7,23 @@ import pandas as pd
 from rarefeat.chain.tables import PAIRED
 from rarefeat.config.images import ImageStudy
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import row
 from rarefeat.studies.long_tail.published import TABLE_2
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS
 
 
-def page(longtail: pd.DataFrame, summary: pd.DataFrame, studies: dict[str, ImageStudy]) -> str:
-    """Table 2: accuracy and Delta_20 of the balanced linear probe, in per cent, beside the paper's where it has them."""
+def page(
+    longtail: pd.DataFrame, summary: pd.DataFrame, studies: dict[str, ImageStudy], title: str, source: str = "longtail_summary"
+) -> str:
+    """Accuracy and Delta_20 of the balanced linear probe, in per cent, beside the paper's where it has them."""
     lines = [
-        "# Table 2: long-tailed images",
+        f"# {title}",
         "",
-        "Rendered from `results/tables/longtail_summary.parquet`. Linear probe on the balanced training images: mean over",
-        "seeds with its 95 % interval, in per cent; the gain is the paired difference to `dense`. The paper's numbers are as",
-        "printed. What each arm is: docs/method/images.md.",
+        f"Rendered from `{source}`. Linear probe on the balanced training images: mean over seeds with its 95 % interval, in",
+        "per cent; the gain is the paired difference to `dense`. The paper's numbers are as printed. What each arm is:",
+        "docs/method/images.md.",
         "",
         row("data", "rho", "pretraining", "arm", "accuracy", "gain", "Delta_20", "change", "n", "epochs", "images"),
         row(*["---"] * 4, *["---:"] * 7),
@@ -61,9 +64,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     longtail, summary = (read_table(path).to_pandas() for path in args.tables)
-    text = page(longtail, summary, args.job.part("studies", dict[str, ImageStudy]))
-    with replacing(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    studies, title = args.job.part("studies", dict[str, ImageStudy]), args.job.part("title", str)
+    text = page(longtail, summary, studies, title, str(args.tables[1]))
+    write_page(args.output, text, args.job)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pandera.pandas as pa
 
 from rarefeat.chain.tables import CORE, INTERVAL, PAIRED, SEED
-from rarefeat.storage.schema import at_least, column, described, listed, schema
+from rarefeat.storage.schema import SHARE, at_least, column, described, listed, schema
 
 IMAGE_ARM = {
     "arm": column(
@@ -52,6 +52,13 @@ GROUPS = described(
     group_std="standard deviation over these three groups",
 )
 
+RANGES = {"delta_20": pa.Check.in_range(-1, 1), "group_std": pa.Check.in_range(0, 0.5)}
+VALUES = {
+    f"{probe}_{metric}": column(float, RANGES.get(metric, SHARE), unit="1", description=f"{text}: {words}", nullable=True)
+    for probe, text in PROBES.items()
+    for metric, words in GROUPS.items()
+}
+
 LONGTAIL = schema(
     "longtail",
     "a row per (dataset, rho, split, arm with its keys, seed) of the image studies",
@@ -61,11 +68,7 @@ LONGTAIL = schema(
         "images": column("int64", at_least(2), unit="images", description="pretraining images"),
         "epochs": column("int64", at_least(1), unit="epochs", description="passes over them"),
     }
-    | {
-        f"{probe}_{metric}": column(float, None, unit="1", description=f"{text}: {words}", nullable=True)
-        for probe, text in PROBES.items()
-        for metric, words in GROUPS.items()
-    },
+    | VALUES,
     unique=[*IMAGE_KEYS, "seed"],
 )
 

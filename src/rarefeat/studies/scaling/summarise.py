@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import interval, pipe_table
 
 
@@ -37,8 +38,7 @@ def main() -> None:
     args = parser.parse_args()
     exponents = read_table(args.tables[0]).to_pandas()
     lines = ["# Exponents in d, against the bounds of Theorem 3.1", "", *pipe_table(exponent_rows(exponents))]
-    with replacing(args.output) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(args.output, "\n".join(lines) + "\n", args.job)
 
 
 if __name__ == "__main__":

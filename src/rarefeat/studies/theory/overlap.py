@@ -46,7 +46,7 @@ def overlap_rows(job: Job, study: Study, results: Path) -> pd.DataFrame:
         shares = smallest_of_minority(torch.cat(blocks), study.data.d, len(study.data.minority)).numpy()
         for index, step in enumerate(log_spaced(study.training.T)):
             for k in range(1, m + 1):
-                mean, _, low, high, n = student_interval(shares[:, index, k - 1])
+                mean, _, low, high, n = student_interval(shares[:, index, k - 1], inside=(0, 1))
                 rows.append(
                     {**dict(axes), "step": step, "alpha": k / m, "overlap": mean, "ci_low": low, "ci_high": high, "n": n}
                 )

@@ -6,7 +6,8 @@ import pandas as pd
 
 from rarefeat.claims.tables import CHANGES_FOUND
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import row
 from rarefeat.studies.theory.config import Theory
 
@@ -38,8 +39,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     lines = sensitivity(read_table(args.tables[0]).to_pandas(), args.job.part("theory", Theory))
-    with replacing(args.output) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(args.output, "\n".join(lines) + "\n", args.job)
 
 
 if __name__ == "__main__":

@@ -123,8 +123,6 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             ax = axes[2 * (index // columns) + row, index % columns]
             ax.set_axis_on()
             part = both[(both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)]
-            # What of an interval lies outside of the quantity's range is left out.
-            part = part.assign(low=part["low"].clip(lower=low), high=part["high"].clip(upper=high))
             y = part["column"].map(places)
             marks(ax, y - 0.12, part, measured, line=False, across=True)
             ax.plot(part["printed"], y + 0.12, **(printed.line | {"ls": "none"}))
