@@ -77,7 +77,9 @@ class AttentionProblem(Section):
 class LowRankAttention(Result):
     """5-T: the loss of linear attention by its rank."""
 
-    signal: list[Size] = Field(min_length=1, description="so many leading directions hold the task's weights w; the others have none")
+    signal: list[Size] = Field(
+        min_length=1, description="so many leading directions hold the task's weights w; the others have none"
+    )
     problem: AttentionProblem
 
     def points(self) -> list[dict[str, Any]]:
@@ -104,7 +106,9 @@ class SpuriousProblem(Section):
 class SpuriousFeatures(Result):
     """6-T: a ridge keeps spurious features, a bound on the rank drops them."""
 
-    factor: list[Positive] = Field(min_length=1, description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open")
+    factor: list[Positive] = Field(
+        min_length=1, description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open"
+    )
     problem: SpuriousProblem
 
     def points(self) -> list[dict[str, Any]]:
@@ -226,7 +230,7 @@ class NuclearNorm(Result):
 
     model: list[Literal["logits", "head", "fixed_head"]] = Field(
         min_length=1,
-        description="what is trained on the features A x: they are the two logits; or a head reads them that is trained, or fixed at ones",
+        description="what reads the features A x: they are the two logits, or a head does, trained or fixed at ones",
     )
     n: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="training samples, which the text does not print")
     problem: NuclearProblem

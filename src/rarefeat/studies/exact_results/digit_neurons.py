@@ -36,7 +36,9 @@ def scores(parameters: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
     return (x @ w.T + b).clamp(0, 1) @ a
 
 
-def trained(problem: DigitProblem, sigma: float, x: Tensor, y: Tensor, stream: torch.Generator) -> list[tuple[int, Tensor, float]]:
+def trained(
+    problem: DigitProblem, sigma: float, x: Tensor, y: Tensor, stream: torch.Generator
+) -> list[tuple[int, Tensor, float]]:
     """Weights w, (m, 64), and training accuracy at the recorded steps; SGD with momentum on the hinge loss, no penalty.
 
     Raises:

@@ -49,7 +49,9 @@ def made(section: ExactResults) -> Made:
     """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
     studies = section.studies()
     tables = {
-        name: Table(f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.aggregate", {name: study}, (f"{PACKAGE}.{name}",), study=name)
+        name: Table(
+            f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.aggregate", {name: study}, (f"{PACKAGE}.{name}",), study=name
+        )
         for name, study in studies.items()
     }
     tables["exact_results"] = Table(f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary", tables=tuple(studies))

@@ -14,7 +14,7 @@ EVERY = 5
 
 
 def attention(Z: Tensor) -> Tensor:
-    """Linear attention with a causal mask, (..., n + 1, d + 1) -> the same (Definition 8.6, Lemma 8.13: Q = I, P = diag(1, 0))."""
+    """Linear attention with a causal mask, (..., n + 1, d + 1) -> the same (Definition 8.6; Q = I, P = diag(1, 0))."""
     mask = torch.zeros(Z.shape[-2], Z.shape[-2], dtype=Z.dtype)
     mask[-1, :-1] = 1
     keep = torch.ones(Z.shape[-1], dtype=Z.dtype)

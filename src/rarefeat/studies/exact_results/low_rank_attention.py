@@ -16,7 +16,7 @@ CHUNK = 20_000
 
 
 def optimum(eigenvalues: Tensor, N: int, r: int) -> Tensor:
-    """v* of Theorem 5.4.1, (d,) -> (d,): N / ((N + 1) lambda_i + tr D) for the first r eigenvalues, largest first, else 0."""
+    """v* of Theorem 5.4.1, (d,) -> (d,): N / ((N + 1) lambda_i + tr D) for the r largest eigenvalues, which come first."""
     found = N / ((N + 1) * eigenvalues + eigenvalues.sum())
     return torch.where(torch.arange(len(eigenvalues)) < r, found, 0.0)
 

@@ -43,8 +43,8 @@ def measured(description: str | None, kind: type[Of], rows: Callable[[Of, Cell, 
     """The command line of a result.
 
     Args:
-        kind: what of the config it is told. rows: what is measured for it, a cell, the name that keys its draws, and seeds; a seed's
-            rows depend on no other seed.
+        kind: what of the config it is told. rows: what is measured for it, a cell, the name that keys its draws, and seeds; the
+            rows of a seed depend on no other.
     """
     parser = stage(description)
     parser.add_argument("--output", required=True, help="Parquet file to write")

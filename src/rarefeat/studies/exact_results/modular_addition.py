@@ -1,4 +1,4 @@
-"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ... + a_k) mod p, the frequencies of their neurons, their margin."""
+"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ... + a_k) mod p, their neurons and margin."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ def table(k: int, p: int) -> tuple[Tensor, Tensor]:
 
 def forward(u: Tensor, w: Tensor) -> Tensor:
     """The network at every input of the table, eq. (4.2): u (k, m, p), w (m, p) -> (p^k, p)."""
-    k, m, p = u.shape
+    k = len(u)
     total = u[0]
     for following in u[1:]:
         total = (total[:, :, None] + following[:, None, :]).flatten(1)
@@ -59,15 +59,15 @@ def margin(u: Tensor, w: Tensor) -> float:
 def construction(k: int, p: int) -> tuple[Tensor, Tensor]:
     """The network of Lemma C.18: 2^(2k - 1) neurons for each frequency, u (k, m, p) and w (m, p).
 
-    cos(a_1 + ... + a_k - c) is a sum of products of cosines and sines (C.21), and a product of k factors is a sum of k-th powers
-    (Lemma C.16), whose signs c and -c give the same.
+    cos(a_1 + ... + a_k - c) is a sum of products of cosines and sines (C.21), and a product of k factors is a sum of k-th
+    powers (Lemma C.16), whose signs c and -c give the same.
     """
     angles = 2 * math.pi / p * torch.arange(p, dtype=torch.double)
     wave = (torch.cos, torch.sin)
     u, w = [], []
     for zeta in range(1, (p - 1) // 2 + 1):
         for kinds in itertools.product((0, 1), repeat=k):
-            # cos(A - c) = cos A cos c + sin A sin c, and the real or imaginary part of i^(number of sines) is the sign of a term.
+            # cos(A - c) = cos A cos c + sin A sin c; the sign of a term is that of the real or imaginary part of i^sines.
             sines = sum(kinds)
             sign = -1.0 if sines % 4 in (2, 3) else 1.0
             for signs in itertools.product((1, -1), repeat=k - 1):

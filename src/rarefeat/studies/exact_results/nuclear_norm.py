@@ -1,4 +1,4 @@
-"""Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation, in the readings that its text allows."""
+"""Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation, as its text may be read."""
 
 import torch
 from torch import Tensor
@@ -10,9 +10,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.command import run
 from rarefeat.studies.exact_results.config import NuclearProblem
 from rarefeat.studies.exact_results.measured import Row, measured
-
-AGREES = 0.7
-"""How often the environmental feature has the label's sign in domain, and has not out of domain."""
+from rarefeat.studies.exact_results.printed import AGREES
 
 
 def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -50,7 +48,7 @@ def rule(A: Tensor, head: Tensor) -> Tensor:
 
 
 def trained(problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: torch.Generator) -> Tensor:
-    """Rules that gradient descent finds, one for each penalty: the logistic loss, and lambda |A X|_* as the printed code has it.
+    """Rules that gradient descent finds, one for each penalty: the logistic loss, and lambda |A X|_* as in the printed code.
 
     The model `logits` is the softmax of two logits A x, the same as the logistic loss of their difference; `head` a trained one
     on the features A x, `fixed_head` ones.

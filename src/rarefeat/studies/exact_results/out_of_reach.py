@@ -54,7 +54,8 @@ EXPERIMENTS = (
         training(2 * 3072 * 50, 2e4 * 100), "100 epochs",
     ),
     Experiment(
-        "2-9", "clusters of filters, ResNet(128) and (256), binary CIFAR10, 20 epochs", "Table A.7, Figures A.16, A.17", IMAGE_GPU,
+        "2-9", "clusters of filters, ResNet(128) and (256), binary CIFAR10, 20 epochs", "Table A.7, Figures A.16,
+        A.17", IMAGE_GPU,
         training(RESNET18_32 * (4 + 16), 1e4 * 20),
     ),
     Experiment(
@@ -82,7 +83,8 @@ EXPERIMENTS = (
         training(2 * 5632 * (5 + 23), 23**5 / 2 * 1000), "1000 epochs",
     ),
     Experiment(
-        "4-4", "one-layer transformers with 160 heads, (k, p) = (4, 31), (3, 61), (5, 17)", "Figures 4.3, C.5, C.6", "a GPU for days",
+        "4-4", "one-layer transformers with 160 heads, (k, p) = (4, 31), (3, 61), (5, 17)", "Figures 4.3, C.5,
+        C.6", "a GPU for days",
         training(2 * 6 * 4 * 160 * 128**2, (31**4 + 61**3 + 17**5) / 2 * 300), "300 epochs, heads of 128 dimensions each",
     ),
     Experiment(
@@ -98,11 +100,13 @@ EXPERIMENTS = (
         "prompts of 500 tokens, five settings",
     ),
     Experiment(
-        "6-2, 6-3", "nuclear norm on five data sets of DomainBed, with ERM, Mixup, SWAD", "Tables 6.1, 6.2, E.1-E.5", PRETRAINED,
+        "6-2, 6-3", "nuclear norm on five data sets of DomainBed, with ERM, Mixup, SWAD", "Tables 6.1, 6.2,
+        E.1-E.5", PRETRAINED,
         training(RESNET50_224, 32 * 4 * 5000 * 23 * 3 * 6 * 5), "23 held-out domains, five tries of the penalty",
     ),
     Experiment(
-        "6-4", "rank and accuracy over the penalty", "Figure 6.5", PRETRAINED, training(RESNET50_224, 32 * 4 * 5000 * 10 * 7 * 3),
+        "6-4", "rank and accuracy over the penalty", "Figure 6.5", PRETRAINED, training(RESNET50_224,
+        32 * 4 * 5000 * 10 * 7 * 3),
         "seven penalties on two data sets",
     ),
     Experiment(
@@ -114,7 +118,8 @@ EXPERIMENTS = (
         training(2 * RESNET18_32, IMAGES_7 * 800 * 3 * 2),
     ),
     Experiment(
-        "7-2", "the trade-off on ImageNet-Bird", "Figure 7.4", IMAGE_GPU, training(2 * VIT_S_224 + 2 * RESNET50_224, IMAGENET * 2 * 300),
+        "7-2", "the trade-off on ImageNet-Bird", "Figure 7.4", IMAGE_GPU,
+        training(2 * VIT_S_224 + 2 * RESNET50_224, IMAGENET * 2 * 300),
         "300 epochs; the growing sets together twice ImageNet",
     ),
     Experiment(
@@ -122,7 +127,8 @@ EXPERIMENTS = (
         training(SWIN_T_224, (2 * IMAGENET + 1.5e7) * 500),
     ),
     Experiment(
-        "7-4", "alignment of kernels between pre-training sets", "Figures 7.5, F.3", "the networks of 7-1", RESNET18_32 * 24 * 1e4,
+        "7-4", "alignment of kernels between pre-training sets", "Figures 7.5, F.3", "the networks of 7-1",
+        RESNET18_32 * 24 * 1e4,
         "ten thousand images",
     ),
     Experiment(
@@ -165,11 +171,13 @@ EXPERIMENTS = (
         "9-2", "LongBench", "Table 9.1", LLM, reading(LONG, 4750 * 1e4 * 10), "ten thousand tokens a prompt, ten methods",
     ),
     Experiment(
-        "9-4", "choice of the filter layer", "Table 9.2, Figure G.1", LLM, reading(8e9, 4750 * 1e4 * 8), "ten thousand tokens a prompt",
+        "9-4", "choice of the filter layer", "Table 9.2, Figure G.1", LLM, reading(8e9, 4750 * 1e4 * 8),
+        "ten thousand tokens a prompt",
     ),
     Experiment("9-7", "pictures of selected tokens", "Figures 9.1, 9.2, G.5-G.7", LLM, reading(LONG, 1.1e5 * 5)),
     Experiment(
-        "9-8", "chat template", "Table G.1", LLM, reading(1.2e10, 1200 * 1e4 * 4), "1200 prompts of ten thousand tokens, four methods",
+        "9-8", "chat template", "Table G.1", LLM, reading(1.2e10, 1200 * 1e4 * 4),
+        "1200 prompts of ten thousand tokens, four methods",
     ),
     Experiment(
         "9-9", "time and memory", "Figures 9.3, 9.6", "the GPUs whose time and memory it is about", reading(LONG, 1e5 * 5 * 6),

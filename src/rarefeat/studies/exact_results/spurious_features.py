@@ -139,8 +139,8 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
 def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
     """Least mean loss of weights with |w| <= norm on so many features of either sort: the objective of eq. (6.5).
 
-    Without a bound on |w| it has no minimum: with weights on invariant features alone every margin is positive, so that the loss
-    goes to 0 as they grow, and it does with a fixed weight on spurious ones beside.
+    Without a bound on |w| it has no minimum: with weights on invariant features alone every margin is positive, so that the
+    loss goes to 0 as they grow, and it does with a fixed weight on spurious ones beside.
     """
     a, b = quadrature(summed(feature(0.5), invariant)), quadrature(summed(feature(gamma), spurious))
     weight = np.outer(a.probability, b.probability)

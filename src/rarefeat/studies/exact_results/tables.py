@@ -67,11 +67,19 @@ QUANTITIES = {
 KEYS = {
     "setting": column(str, None, unit="", description="cell of the result: its axis and value"),
     "at": column(
-        float, None, unit="of the quantity's axis", description="loop, rank, step, radius, label or penalty; 0 where there is none"
+        float,
+        None,
+        unit="of the quantity's axis",
+        description="loop, rank, step, radius, label or penalty; 0 where there is none",
     ),
 }
 STATED = column(
-    float, None, unit="of the quantity", description="what the text has of it: a closed form, or a bound", source=SHI, nullable=True
+    float,
+    None,
+    unit="of the quantity",
+    description="what the text has of it: a closed form, or a bound",
+    source=SHI,
+    nullable=True,
 )
 
 
@@ -112,7 +120,12 @@ EXACT_RESULTS = schema(
         "ci_high": column(float, None, unit="of the quantity", description="upper end", nullable=True),
         "n": column("int64", at_least(0), unit="replicas", description="seeds with a value"),
         "stated": column(
-            float, None, unit="of the quantity", description="what the text has of it, mean over seeds", source=SHI, nullable=True
+            float,
+            None,
+            unit="of the quantity",
+            description="what the text has of it, mean over seeds",
+            source=SHI,
+            nullable=True,
         ),
         "printed": column(
             float, None, unit="of the quantity", description="as printed; null where nothing is", source=SHI, nullable=True

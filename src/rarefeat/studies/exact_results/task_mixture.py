@@ -162,8 +162,8 @@ def tuned(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int = 1
 def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
     """Mean absolute error of a probe of m labels, over that of answering 0, for the features a_j z_j of the target task.
 
-    The predictor of least norm among those that fit the labels, which is an empirical risk minimiser of F_{phi,t} (F.39) wherever
-    all a_j > 0; the labels are y = u^T z with u uniform on the sphere.
+    The predictor of least norm among those that fit the labels, which is an empirical risk minimiser of F_{phi,t} (F.39)
+    wherever all a_j > 0; the labels are y = u^T z with u uniform on the sphere.
 
     Args:
         scale: a, (r,).
@@ -232,8 +232,6 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Row
             features = of_features(scale, mixture, 0)
             found.append(Row(seed, m, "complexity", *complexity(features, s, m, generator(draws, seed, f"complexity {m}"))))
     return found
-
-
 
 
 def main() -> None:
