@@ -22,7 +22,7 @@ def optimum(eigenvalues: Tensor, N: int, r: int) -> Tensor:
 
 
 def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
-    """Mean of (prediction - label)^2 / 2 in pretraining, for w ~ N(0, I) and u = 1 (Lemma 5.1 with its constant tr(Lambda) / 2).
+    """Mean of (prediction - label)^2 / 2 in pretraining, for w ~ N(0, I) and u = 1 (Lemma 5.1 plus tr(Lambda) / 2).
 
     Args:
         U: (..., d, d). covariance: Lambda, (d, d).

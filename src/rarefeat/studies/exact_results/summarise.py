@@ -13,8 +13,8 @@ from rarefeat.studies.exact_results.page import shown
 HEAD = """\
 # Exact results: stated beside measured
 
-Rendered from `tables/exact_results.parquet` and `out_of_reach.parquet`. Measured: mean over seeds with its 95 % interval; stated:
-the closed form or bound of the text, mean over seeds. What each quantity is: docs/reference/tables/exact_results.md."""
+Rendered from `tables/exact_results.parquet` and `out_of_reach.parquet`. Measured: mean over seeds with its 95 % interval;
+stated: the closed form or bound of the text, mean over seeds. What each quantity is: docs/reference/tables/exact_results.md."""
 
 
 def number(value: float) -> str:
