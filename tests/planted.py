@@ -235,7 +235,7 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
     ]  # fmt: skip
     summary, trajectories = [], []
     for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [("balanced", max(ratios), arms[0])]:
-        keys = {"dataset": "digits", "rho": rho, "split": split} | arm
+        keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
         for metric, centre in (("accuracy", accuracy), ("delta_20", 0.2)):
             found = dict(
                 zip(

@@ -78,6 +78,7 @@ KEYS = {
     "onset": lambda value: f"from step {value}",
     "pruned_update": lambda value: {"unmasked": "plain update", "straight_through": "straight-through update"}[value],
     "threshold": lambda value: f"threshold {words(value)}",
+    "width": lambda value: f"width {value}",
     "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[value],
 }
 """Keys of an arm, in words."""

@@ -38,19 +38,22 @@ def class_order(study: str, seed: int, classes: int) -> list[int]:
     return torch.randperm(classes, generator=generator(study, seed, "class order")).tolist()
 
 
-def long_tailed(labels: Tensor, rho: float, study: str, seed: int) -> Tensor:
+def long_tailed(labels: Tensor, rho: float, study: str, seed: int, n_max: int = 0) -> Tensor:
     """A long-tailed list, sorted indices (n,) into labels (N,), which has every value of 0 to K - 1.
 
-    Every class is cut from as many images as the smallest has, so that any can be the largest. The list of a larger rho is a
-    subset of that of a smaller one.
+    Every class is cut from `n_max` images, or from as many as the smallest has, so that any can be the largest. The list of a
+    larger rho or of a smaller n_max is a subset of the other.
 
     Raises:
-        RarefeatError: rho leaves a class without an image.
+        RarefeatError: rho leaves a class without an image, or a class has fewer than n_max.
     """
     available = torch.bincount(labels)
+    most = int(available.min())
+    if n_max > most:
+        raise RarefeatError(f"data.n_max: {n_max}, but class {int(available.argmin())} has {most} images; at most {most}")
     counts = torch.zeros_like(available)
     order = class_order(study, seed, len(available))
-    counts[order] = torch.tensor(long_tailed_counts(int(available.min()), rho, len(available)))
+    counts[order] = torch.tensor(long_tailed_counts(n_max or most, rho, len(available)))
     return _draw(labels, counts.tolist(), study, seed, "images")
 
 
@@ -154,7 +157,7 @@ def split_indices(
         refuse_empty(labels[tail], classes, data.pretrain_list)
         _check_rho(labels[tail], rho, data.pretrain_list)
     else:
-        tail = pool[long_tailed(labels[pool], rho, study, seed)]
+        tail = pool[long_tailed(labels[pool], rho, study, seed, data.n_max)]
     pretrain = tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), study, seed)]
     few = read(files.few_shot) if files and files.few_shot else pool[few_shot(labels[pool], few_shot_per_class, study, seed)]
     return {

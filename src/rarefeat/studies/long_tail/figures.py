@@ -16,7 +16,7 @@ BALANCED = ", balanced images"
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """With a column `series`: the arm in words, and whether it was pretrained on balanced images."""
-    table = with_series(table, ("alpha", "pruned_update", "threshold"))
+    table = with_series(table, ("alpha", "pruned_update", "threshold", "width"))
     balanced = table["split"] == "balanced"
     return table.assign(series=table["series"].mask(balanced, table["series"] + BALANCED))
 

@@ -17,7 +17,7 @@ def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
     update = found["pruned_update"].where(found["arm"] == "pruned")
     found["arm"] = found["arm"].str.cat(update, sep="_", na_rep="").str.rstrip("_")
     return found[
-        ["dataset", "rho", "split", "arm", "alpha", "metric", "mean", "ci_low", "ci_high",
+        ["dataset", "rho", "split", "width", "arm", "alpha", "metric", "mean", "ci_low", "ci_high",
          "paired_difference", "paired_ci_low", "paired_ci_high", "n", "epochs", "images"]
     ].reset_index(drop=True)  # fmt: skip
 
