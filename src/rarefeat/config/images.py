@@ -222,7 +222,7 @@ class ImageStudy(Section):
         return self
 
     def cells(self) -> list[Cell]:
-        """A cell for each (rho, split, arm) that is pretrained, and each width if there are some; split is long_tailed or balanced."""
+        """A cell for each (rho, split, width, arm) that is pretrained; split is long_tailed or balanced."""
         balanced = [arm for arm in self.arms if arm.label in self.balanced_arms]
         return [
             Cell((("rho", rho), ("split", split), *width, ("arm", arm.label)), (arm,))
