@@ -205,7 +205,7 @@ def view_metrics(encoder: Encoder, x: Tensor, y: Tensor) -> tuple[float, float]:
 
 
 def feature_metrics(encoder: Encoder, bank: Bank) -> tuple[float, float, float]:
-    """Of the test images: accuracy of neighbours among the pretraining images, of a few-shot probe, and their effective rank."""
+    """Of the test images: accuracy by neighbours of pretraining, by a few-shot probe, and their effective rank."""
     features, few, test = (extract(encoder, images)[0] for images in (bank.images, bank.few, bank.test))
     classes = int(max(bank.labels.max(), bank.test_labels.max())) + 1
     nearest = knn_predict(features, bank.labels, test, min(NEIGHBOURS, len(features)), classes)

@@ -1,6 +1,7 @@
 """Table 2 on photographs: the rules that choose, on planted replicas; what is published of them; the recipe."""
 
 import itertools
+import re
 import subprocess
 import sys
 
@@ -16,13 +17,16 @@ from rarefeat.images.contrast import maskable
 from rarefeat.images.network import Encoder
 from rarefeat.images.splits import long_tailed_counts
 from rarefeat.project import load, parse, read
+from rarefeat.report.pages import environment
+from rarefeat.report.published import Published
 from rarefeat.studies.long_tail import choose
 from rarefeat.studies.long_tail.choose import CONFIRM, REGIMES, SCREEN, WIDTHS, Run
 from rarefeat.studies.long_tail.page import TABLES, by_class, courses, gains, imbalance, screened
 from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"
-STUDIES = load(ROOT / "config/config.yaml", RECIPE).sections["long_tail"].studies
+PROJECT = load(ROOT / "config/config.yaml", RECIPE)
+STUDIES = PROJECT.sections["long_tail"].studies
 SPREAD = (-0.01, -0.005, 0.0, 0.005, 0.01)
 """Of five class orders, shared by every arm."""
 
@@ -201,3 +205,55 @@ def test_the_command_asks_for_the_first_candidate_where_nothing_is_there(tmp_pat
     chosen = tmp_path / "results/chosen.yaml"
     assert str(chosen) in done.stdout
     load(ROOT / "config/config.yaml", RECIPE, chosen)
+
+
+def of_confirmation(seeds):
+    """Replicas, trajectories and classes of the confirmation under the arms that the screen picks, on so many class orders."""
+    arms = [ImageArm(**arm) for arm in choose.confirmed(of_screen(lambda arm: (0.0, 0.0)))]
+    study = STUDIES[CONFIRM].model_copy(update={"arms": arms, "seeds": seeds})
+    found = replicas(study, lambda cell: (0.0, 0.02 * (cell["arm"].startswith("self_damaging"))))
+    keys = found[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
+    metrics = itertools.product(("few_shot_accuracy", "knn_accuracy", "effective_rank"), (100, 200))
+    course = pd.concat([keys.assign(epoch=epoch, metric=metric, value=0.3) for metric, epoch in metrics])
+    classes = pd.concat([keys.assign(probe="balanced", rank=rank, count=10 - rank, accuracy=0.5) for rank in range(10)])
+    return found, course, classes
+
+
+STAGES = {
+    "nothing": ("nothing to say", "No run has been published yet"),
+    "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
+    "undecided": ("what follows is undecided",),
+    "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
+    "confirm": ("**3 of 5 class orders have ended**", "The paper prints +7.07 points", "+1.0 [+1.0, +1.0]"),
+    "whole": ("could have seen", "Each pair has the same class order"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
+    (tmp_path / "origin.json").write_text("{}")
+    published = Published(tmp_path)
+    until = list(STAGES).index(stage)
+    tables = {}
+    if until:
+        tables["cifar10_regime_1000_imbalance"] = imbalance(of_regime(0.05 if stage != "undecided" else 0.0))
+    if stage == "undecided":
+        tables["cifar10_regime_500_imbalance"] = imbalance(of_regime(0.01, REGIMES[1]))
+    if until > 2:
+        tables["cifar10_screened"] = screened(of_screen(lambda arm: (0.0, 0.01 * (arm.alpha == 0.3))))
+        tables["cifar10_widths_gains"] = gains(replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0)))
+    if until > 3:
+        confirmed = of_confirmation(3 if stage == "confirm" else 5)
+        makers = {"gains": gains, "courses": courses, "classes": by_class}
+        tables |= {f"{CONFIRM}_{name}": make(table) for (name, make), table in zip(makers.items(), confirmed, strict=True)}
+    for name, table in {"times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}), **tables}.items():
+        published.put(name, table, {"run": "a run of this workflow", "commit": "0000000"})
+    page = environment(published, PROJECT, ROOT).get_template("studies/photographs.md.j2").render()
+    for words in STAGES[stage]:
+        assert words in page
+    assert ("have ended**" in page) == (stage == "confirm")
+    assert "nan" not in page
+    # Every row of a table has as many cells as its head.
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1, block
+        assert re.match(r"\|[ :|-]+\|$", block.splitlines()[1]), block

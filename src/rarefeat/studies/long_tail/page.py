@@ -10,6 +10,7 @@ from rarefeat.chain.tables import PAIRED
 from rarefeat.config.images import ImageArm
 from rarefeat.core.statistics import smallest_seen, student_interval
 from rarefeat.studies.long_tail import choose
+from rarefeat.studies.long_tail.published import printed_gain
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS
 
 METRICS = ["accuracy", "delta_20"]
@@ -60,7 +61,9 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
             sd = np.nan if dense is None else (values - dense).std()
             rows.append((*key, metric, *estimated(values, dense), smallest_seen(sd, len(values))))
     found = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
-    return found.assign(images=int(replicas["images"].max()), epochs=int(replicas["epochs"].max()))
+    masked = (found["metric"] == "balanced_accuracy") & (found["alpha"] > 0)
+    printed = found["rho"].map(lambda rho: printed_gain("CIFAR10-LT", rho)).where(masked)
+    return found.assign(printed=printed, images=int(replicas["images"].max()), epochs=int(replicas["epochs"].max()))
 
 
 def courses(trajectories: pd.DataFrame) -> pd.DataFrame:
