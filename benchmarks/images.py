@@ -1,13 +1,15 @@
 """How fast a training on images is, in CPU seconds and as ratios of one process: views a second with augmentation, by arm.
 
-A step is that of the stage, `pretrain_images`, on random images of the study's size: two views of each image of a batch, forward
-and backward, the update. It is measured in bfloat16 with channels-last memory and in float32, and at twice the batch. The share is
-that of the network's products, forward and backward, in what the same core does in a large product of two bfloat16 matrices.
+A step is that of the stage, `pretrain_images`, on random images of the study's size: two views of each image of a batch,
+forward and backward, the update. It is measured in bfloat16 with channels-last memory and in float32, and at twice the batch.
+The share is that of the network's products, forward and backward, in what the same core does in a large product of two
+bfloat16 matrices.
 Rounds are interleaved and medians printed, because machines are shared and noisy. Run it as jobs run, with
 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824.
 """
 
 import argparse
+import functools
 import itertools
 import statistics
 import tempfile
@@ -86,15 +88,11 @@ def main() -> None:
         measured(("views",), 2 * batch, two_views, augment, images[:batch], "benchmark", 1, 0)
         for width, arm in itertools.product(args.widths, ARMS):
             wide = study.model_copy(update={"network": study.network.model_copy(update={"width": width})})
-            measured((width, arm.label), views, lambda wide=wide, arm=arm: train(wide, arm, images, bfloat16=True))
+            measured((width, arm.label), views, functools.partial(train, wide, arm, images, bfloat16=True))
             if arm.arm == "dense":
-                measured((width, "in float32"), views, lambda wide=wide: train(wide, ARMS[0], images, bfloat16=False))
-                double = {"bfloat16": True, "batch": 2 * batch}
-                measured(
-                    (width, "twice the batch"),
-                    2 * views,
-                    lambda wide=wide, double=double: train(wide, ARMS[0], images, **double),
-                )
+                measured((width, "in float32"), views, functools.partial(train, wide, ARMS[0], images, bfloat16=False))
+                twice = functools.partial(train, wide, arm, images, bfloat16=True, batch=2 * batch)
+                measured((width, "twice the batch"), 2 * views, twice)
     rate = {name: statistics.median(values) for name, values in found.items()}
     print(
         f"products of 2048 x 2048: {rate['float32',] / 1e9:.0f} GFLOP/s in float32, {rate['bfloat16',] / 1e9:.0f} in bfloat16"
