@@ -34,3 +34,10 @@ def test_the_gains_have_a_column_for_each_update_and_a_look_for_each_ratio_and_c
     late, by_size = (figure.axes[3 * row].lines for row in (1, 2))
     assert any(line.get_ydata()[0] < 0.02 and line.get_ydata()[-1] > 0.05 for line in late)
     assert any(line.get_ydata()[0] < 0.02 and line.get_ydata()[-1] > 0.05 for line in by_size)
+
+
+def test_one_class_order_and_dense_alone_are_drawn_too():
+    """As the first class order of a confirmation has them, and the choice of a regime."""
+    check(lambda: gains(planted.long_tail_courses(seeds=1), JOB), 1)
+    tables = planted.long_tail((100.0,), 2)
+    check(lambda: longtail({name: table[table["arm"] == "dense"] for name, table in tables.items()}, JOB), 2)
