@@ -235,7 +235,7 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
     ]  # fmt: skip
     summary, trajectories = [], []
     for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [("balanced", max(ratios), arms[0])]:
-        keys = {"dataset": "digits", "rho": rho, "split": split} | arm
+        keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
         for metric, centre in (("accuracy", accuracy), ("delta_20", 0.2)):
             found = dict(
                 zip(
@@ -254,3 +254,35 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
                 value = accuracy * (1 - 0.5 / epoch) + 0.01 * rng.normal()
                 trajectories.append(keys | {"seed": seed, "epoch": epoch, "metric": "knn_accuracy", "value": value})
     return {"summary": pd.DataFrame(summary), "trajectories": pd.DataFrame(trajectories)}
+
+
+def long_tail_courses(alphas=(0.3, 0.9), seeds=3) -> dict[str, pd.DataFrame]:
+    """Trajectories and classes of three updates at several ratios, the first one with a random mask beside it.
+
+    Only it gains over dense: late in the training, and in the rarest classes.
+    """
+    rng = np.random.default_rng(0)
+    dense = {"arm": "dense", "alpha": 0.0, "pruned_update": "unmasked", "threshold": "global"}
+    cells = [("long_tailed", dense), ("balanced", dense)]
+    for arm, update in (("pruned", "unmasked"), ("pruned", "straight_through"), ("self_damaging", "unmasked")):
+        masks = [*((alpha, "global") for alpha in alphas), (alphas[0], "random")]
+        cells += [
+            ("long_tailed", {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": threshold})
+            for alpha, threshold in masks
+        ]
+    trajectories, classes = [], []
+    for split, arm in cells:
+        gaining = (arm["alpha"], arm["threshold"]) == (alphas[0], "global")
+        keys = {"dataset": "cifar10", "rho": 100.0, "split": split, "width": 16} | arm
+        for seed in range(seeds):
+            for epoch in (20, 60, 100, 140, 200):
+                value = 0.5 + 0.1 * gaining * (epoch > 100) - 0.2 / epoch + 0.005 * rng.normal()
+                trajectories.append(keys | {"seed": seed, "epoch": epoch, "metric": "few_shot_accuracy", "value": value})
+            for rank in range(10):
+                accuracy = 0.7 + 0.1 * gaining * (rank > 6) + 0.005 * rng.normal()
+                count = int(1000 * 100 ** (-rank / 9)) if split == "long_tailed" else 247
+                classes.append(
+                    keys
+                    | {"seed": seed, "probe": "balanced", "class": rank, "rank": rank, "count": count, "accuracy": accuracy}
+                )
+    return {"trajectories": pd.DataFrame(trajectories), "classes": pd.DataFrame(classes)}

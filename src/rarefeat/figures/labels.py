@@ -81,7 +81,8 @@ KEYS = {
     "alpha": lambda value: rf"$\alpha$ = {value:g}",
     "onset": lambda value: f"from step {value}",
     "pruned_update": lambda value: {"unmasked": "plain update", "straight_through": "straight-through update"}[value],
-    "threshold": lambda value: f"threshold {words(value)}",
+    "threshold": lambda value: "random mask" if value == "random" else f"threshold {words(value)}",
+    "width": lambda value: f"width {value}",
     "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[value],
 }
 """Keys of an arm, in words."""

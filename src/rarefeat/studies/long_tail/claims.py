@@ -51,9 +51,12 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
     """Every masked arm of every image study, paired with dense by seed."""
     longtail = tables["longtail"]
     rows, table = [], longtail[longtail["split"] == "long_tailed"]
-    for (dataset, *key), part in table[table["arm"] != "dense"].groupby(["dataset", *KEYS]):
+    for (dataset, width, *key), part in table[table["arm"] != "dense"].groupby(["dataset", "width", *KEYS]):
         arm = ImageArm(**dict(zip(KEYS, key, strict=True))).label
-        dense = table[(table["dataset"] == dataset) & (table["arm"] == "dense")]
+        of_study = table[table["dataset"] == dataset]
+        dense = of_study[(of_study["width"] == width) & (of_study["arm"] == "dense")]
+        if of_study["width"].nunique() > 1:
+            arm = f"{arm}, width {width}"
         gains, wider = (differences(part, dense, f"balanced_{metric}") for metric in ("accuracy", "delta_20"))
         for rho in gains.columns:
             rows.append(Measured(ACCURACY, Regime(dataset, f"rho {rho:g}, {arm}"), of_seeds(gains[rho].to_numpy())))
