@@ -1,6 +1,7 @@
 """Sums, quadratures and minima of section 6.4 against moments, samples and another solver."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -63,6 +64,23 @@ def test_accuracies_are_those_of_a_sample(gamma):
     margin = 0.3 * drawn(n, 5, 0.5).sum(1) + 0.25 * drawn(n, 9, gamma).sum(1)
     assert exact.accuracy(given, weights, gamma) == pytest.approx((margin >= 0).mean(), abs=0.004)
     assert exact.accuracy(given, exact.Ridge(1.0, 0.0), gamma) == pytest.approx(1.0)
+
+
+def test_a_small_accuracy_is_that_of_its_closed_form():
+    """Two invariant features beside forty that agree but seldom, at equal weights."""
+    given, weights = exact.Instance(r=2, d=42, gamma=0.49, penalty=1.0), exact.Ridge(1.0, 1.0)
+    n, found = 40, exact.accuracy(given, weights, -0.49)
+    # Of forty spurious features, k disagree: the sum of 42 - k uniform parts less that of k is above 0 where all 42, these
+    # turned round, sum to more than k (Irwin and Hall).
+    tail = [math.comb(n, k) * 0.01 ** (n - k) * 0.99**k * float(irwin_hall_above(42, k)) for k in range(n + 1)]
+    assert found == pytest.approx(sum(tail), rel=0.02)
+    assert found < 1e-16
+
+
+def irwin_hall_above(n, x):
+    """Probability that the sum of n uniform numbers exceeds x, in rational arithmetic."""
+    terms = [(-1) ** k * math.comb(n, k) * Fraction(x - k) ** n for k in range(x + 1)]
+    return 1 - sum(terms, Fraction(0)) / math.factorial(n)
 
 
 def test_spurious_features_cost_and_the_least_loss_is_that_of_all_angles():

@@ -81,20 +81,19 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     looks = dict(zip(factors, LOOKS[1:], strict=False))
     figure, axes = panels(1, 2, 2.9, PAGE)
     left, right = axes[0]
-    floor = 1e-17
     for factor, setting in factors.items():
         options = looks[factor].but(filled=False).line | {"ls": "none"}
         ood = of_quantity(table, "ood_accuracy", setting)
-        left.plot(ood["at"], ood["value"].clip(lower=floor), **options)
+        left.plot(ood["at"], ood["value"], **options)
         ratio = of_quantity(table, "alpha_over_beta", setting)
         right.plot(0.75 / ratio["stated"], ratio["value"], **options)
-    r = np.linspace(table["at"].min(), table["at"].max(), 50)
+    r = np.linspace(ood["at"].min(), ood["at"].max(), 50)
     left.plot(r, np.exp(-r / 10), **STATED.line)
     gamma = np.linspace((0.75 / ratio["stated"]).min(), 0.5, 50)
     right.plot(gamma, 0.75 / gamma, **STATED.line)
     limit = Look(GREY)
     right.plot(gamma, 0.5 / gamma, **limit.line)
-    left.set(yscale="log", xlabel="invariant features $r$", ylabel="accuracy out of domain", ylim=(floor / 3, 1))
+    left.set(yscale="log", xlabel="invariant features $r$", ylabel="accuracy out of domain")
     right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
     letter(axes.flat)
     entries = {

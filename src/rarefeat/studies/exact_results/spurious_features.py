@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.signal import fftconvolve
 from scipy.special import expit
 
@@ -124,16 +124,40 @@ def ridge(given: Instance) -> Ridge:
     return Ridge(*map(float, found.x))
 
 
+def tilted(law: Sum, slope: float) -> tuple[Sum, float]:
+    """The law with probabilities in proportion to p exp(slope x), and the logarithm of what they sum to."""
+    weight = law.probability * np.exp(slope * law.values)
+    return Sum(law.values, weight / weight.sum()), math.log(weight.sum())
+
+
 def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
-    """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma: -gamma of the instance out of domain."""
-    invariant, spurious = summed(feature(0.5), given.r), summed(feature(gamma), given.d - given.r)
+    """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma: -gamma of the instance out of domain.
+
+    If the sum has a negative mean, both laws are tilted until it is 0, so that a small probability is no rounding of a large one.
+    """
+    laws, counts = (feature(0.5), feature(gamma)), (given.r, given.d - given.r)
+
+    def cumulant(slope: float) -> float:
+        return sum(n * tilted(law, slope * weight)[1] for law, weight, n in zip(laws, weights, counts, strict=True))
+
+    slope, most = 0.0, 1.0
+    if weights.alpha * given.r / 2 + weights.beta * counts[1] * gamma < 0:
+        while cumulant(2 * most) < cumulant(most):
+            most *= 2
+        slope = float(minimize_scalar(cumulant, bounds=(0, 2 * most), method="bounded", options={"xatol": 1e-9}).x)
+    invariant, spurious = (
+        summed(tilted(law, slope * weight)[0], n) for law, weight, n in zip(laws, weights, counts, strict=True)
+    )
+    # Far below the mean, where the exponential leaves the range of numbers, there is no probability.
+    returned = spurious.probability * np.exp(np.minimum(-slope * weights.beta * spurious.values, 700))
     if weights.beta == 0:
         return float(invariant.probability[weights.alpha * invariant.values >= 0].sum())
     # Within its cell a value of the sum is taken as uniform.
-    above = np.concatenate([np.cumsum(spurious.probability[::-1])[::-1], [0.0]])
+    above = np.concatenate([np.cumsum(returned[::-1])[::-1], [0.0]])
     edges = np.append(spurious.values, spurious.values[-1] + 1 / CELLS) - 0.5 / CELLS
     needed = -weights.alpha * invariant.values / weights.beta
-    return float(invariant.probability @ np.interp(needed, edges, above, left=1.0, right=0.0))
+    right = np.interp(needed, edges, above, left=above[0], right=0.0)
+    return math.exp(cumulant(slope)) * float(invariant.probability * np.exp(-slope * weights.alpha * invariant.values) @ right)
 
 
 def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
