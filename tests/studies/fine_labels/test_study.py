@@ -236,10 +236,15 @@ def test_quantities_are_those_that_the_claims_say(results):
         ("B2-linear", claims.NOISE): 0.4 - 0.02,
     }
     of_digits = {
-        ("6-manual", "manual"): -0.5, ("6-sample", "sample"): 0.5, ("6-random", "random-2"): 0.5,
-        ("6-clusters", "clusters-5"): -0.25, ("6-manual-clusters", "manual, clusters-5"): -0.25, ("6-whole", "whole-10, clusters-5"): 0.5,
-        ("6-rebalanced", "rebalanced-5"): 0.75, ("6-late", "manual, epoch 1"): 0.5,
-    }  # fmt: skip
+        ("6-manual", "manual"): -0.5,
+        ("6-sample", "sample"): 0.5,
+        ("6-random", "random-2"): 0.5,
+        ("6-clusters", "clusters-5"): -0.25,
+        ("6-manual-clusters", "manual, clusters-5"): -0.25,
+        ("6-whole", "whole-10, clusters-5"): 0.5,
+        ("6-rebalanced", "rebalanced-5"): 0.75,
+        ("6-late", "manual, epoch 1"): 0.5,
+    }
     for (claim_id, point), value in of_digits.items():
         assert found[claim_id, f"{DIGITS}: parity, {point}"].value == pytest.approx(value), claim_id
     for (claim_id, point), value in expected.items():

@@ -375,7 +375,13 @@ class Photographs(Granularity):
 
     data: ImageData
     training: Residuals
-    features: SelfSupervised
+    features: SelfSupervised | None = Field(default=None, description="what is clustered, where labels are clusters")
+
+    @model_validator(mode="after")
+    def _clustered(self) -> "Photographs":
+        if self.features is None and any(scheme.clustered for scheme in self.labels):
+            raise ValueError("features are required where labels are clusters")
+        return self
 
     def measured(self, at: Cell) -> dict[str, Any]:
         """With the images, and what is clustered."""
