@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims report fetch quick test test-cluster test-faults test-browser test-all check docs site publish lint venv clean
+.PHONY: paper claims report fetch photographs quick test test-cluster test-faults test-browser test-all check docs site publish lint venv clean
 
 # The paper's own grid first, block of seeds by block, so that its figures are there within minutes; then all that is made by default.
 paper: venv
@@ -30,6 +30,18 @@ report: venv
 # CIFAR from its official address, for the studies of config/cifar10.yaml and config/cifar100.yaml.
 fetch: venv
 	$(BIN)/python -m rarefeat.images.fetch $(DATASET) $(FOLDER)
+
+# Table 2 on photographs, stage after stage: config/cifar10_two_cores.yaml says what, and what it costs. Its own lock keeps the folder,
+# so that a run that was killed leaves none behind. After each run its small tables are in TABLES.
+RESULTS ?= results
+TABLES ?= docs/tables
+UNTIL ?= confirm
+CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose $(RESULTS) --until $(UNTIL)
+photographs: venv
+	while next="$$($(CHOOSE))" && test -n "$$next"; do \
+	  $(SNAKEMAKE) --nolock $$next || exit 1; \
+	  $(BIN)/python -m rarefeat.report.published $(RESULTS) $(TABLES); \
+	done
 
 quick: venv
 	$(SNAKEMAKE) --configfile config/quick.yaml
@@ -73,8 +85,8 @@ site: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,docs]'
 	$(BIN)/mkdocs build --strict
 
-# What `make paper` and `make claims` have measured, as docs/ shows it.
-publish: paper claims
+# What is there of `make paper` and `make claims`, into docs/.
+publish: venv
 	mkdir -p docs/figures
 	cp results/figures/*.png docs/figures/
 	$(BIN)/python -m rarefeat.report.published results

@@ -59,7 +59,7 @@ CASES = {
     "half the neurons pruned, bias": Case(4, 6, 2, 6, 50, 0.2, HALF, share=0.2),
     "a quarter pruned, no bias": Case(9, 4, 3, 8, 60, 0.1, Arm(arm="pruned_neuron", alpha=0.25), eps_min=1.0, C=6.0),
     "straight through": Case(4, 5, 3, 8, 40, 0.15, HALF.model_copy(update={"pruned_update": "straight_through"}), share=0.15),
-    "oracle, bias": Case(4, 5, 3, 8, 40, 0.15, Arm(arm="oracle"), share=0.15),
+    "oracle, bias": Case(4, 5, 3, 8, 40, 0.15, Arm(arm="oracle_all"), share=0.15),
     "one token": Case(4, 4, 1, 8, 30, 0.2, share=0.15, tau=0.2),
     "large d1": Case(4, 4, 4, 8, 500, 0.05, share=0.15),
     "two dimensions beyond the span": Case(4, 6, 3, 8, 18, 0.25, share=0.15),

@@ -15,7 +15,8 @@ from torch import Tensor
 from rarefeat.chain.pretrain import Encoder, batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.claims.claim import Claim, Measured, judged, measured_table
+from rarefeat.claims.claim import Claim, Measured, measured_table
+from rarefeat.claims.verdict import verdicts
 from rarefeat.config.cells import Cell, path_of
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.config.study import Study
@@ -39,7 +40,7 @@ ARMS = {
     "pruned_neuron, straight through": Arm(arm="pruned_neuron", alpha=0.25, pruned_update="straight_through"),
     "pruned_weight": Arm(arm="pruned_weight", alpha=0.25),
     "pruned_weight, straight through": Arm(arm="pruned_weight", alpha=0.25, pruned_update="straight_through"),
-    "oracle": Arm(arm="oracle"),
+    "oracle_all": Arm(arm="oracle_all"),
 }
 
 
@@ -117,18 +118,14 @@ def around(value: float, seed: int = 0) -> np.ndarray:
 
 def right(claim: Claim) -> tuple[float, float]:
     """A number that satisfies a claim, and one that contradicts it."""
-    low, high = claim.threshold[0], claim.threshold[-1]
-    match claim.side:
-        case "above" | "not below":
-            return low + 0.5, low - 0.5
-        case "below" | "not above":
-            return high - 0.5, high + 0.5
-    return (low + high) / 2, high + 0.5
+    low, high = claim.region
+    inside = {"above": low + 0.5, "below": high - 0.5, "around": (low + high) / 2}[claim.side]
+    return inside, low - 0.5 if claim.side == "above" else high + 0.5
 
 
 def verdicts_of(measured: list[Measured]) -> pd.DataFrame:
     """The table of claims of some measured rows."""
-    return judged(measured_table(measured, []))
+    return verdicts(measured_table(measured, []))
 
 
 def pretrain_job(name: str, study: Study, cell: Cell, block: str) -> Job:
@@ -152,6 +149,7 @@ def train_study(results: Path, name: str, study: Study) -> list[dict]:
             at = study.draws, study.simulator, study.data, study.training, cell.trained, cell["sigma"], seeds
             encoders, trajectory = pretrain(*at, latents)
             parts = {f"{label}/{part}": x for label, encoder in encoders.items() for part, x in encoder._asdict().items()}
+            parts = {part: x.clone() for part, x in parts.items()}  # arms share what none of them changes
             write_encoders(results, name, study, cell, block, parts)
             rows += [{**row, **cell.values} for row in trajectory]
     return rows

@@ -17,7 +17,7 @@ METRICS = {
     "regression_mse_balanced": (0.6, 0.2),
     "regression_mse_matched": (0.3, 0.15),
 }
-HALF = {"dense": 0.6, "pruned_neuron": 0.58, "pruned_weight": 0.55, "oracle": 0.4}
+HALF = {"dense": 0.6, "pruned_neuron": 0.58, "pruned_weight": 0.55, "oracle_all": 0.4}
 """The eps_min at which an arm has learned half."""
 RANGE = {"aligned_neurons": (0, 30), "max_alignment": (0, 1)}
 
@@ -80,7 +80,7 @@ def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
     """A cross-check of two simulators that agree."""
     rng, rows = np.random.default_rng(draw), []
     for eps_min in eps_mins:
-        for arm in ("dense", "pruned_neuron", "oracle"):
+        for arm in ("dense", "pruned_neuron", "oracle_all"):
             for metric, (low, high) in METRICS.items():
                 half = 0.1 * abs(high - low)
                 difference = half * rng.normal() / 2
@@ -93,7 +93,7 @@ def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def trajectories(eps_mins=TENTHS, arms=("dense", "oracle"), seeds=20, T=500, lambda_=0.05, draw=0) -> pd.DataFrame:
+def trajectories(eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500, lambda_=0.05, draw=0) -> pd.DataFrame:
     """Trajectories in which the loss of one seed under the oracle mask explodes."""
     steps = np.unique(np.round(np.geomspace(1, T, 25)).astype(int))
     rng, rows = np.random.default_rng(draw), []
@@ -108,7 +108,7 @@ def trajectories(eps_mins=TENTHS, arms=("dense", "oracle"), seeds=20, T=500, lam
                     "loss": 4.85 - 1.3 / (1 + (60 / steps) ** 4) + 0.1 * rng.normal(size=len(steps)),
                     "loss_floor": 2.33 + 0 * steps,
                 }
-                if arm == "oracle" and seed == 0:
+                if arm == "oracle_all" and seed == 0:
                     values["loss"] = values["loss"] + 10.0 ** (14 * (steps / T) ** 4) - 1
                 for metric, curve in values.items():
                     rows += [
@@ -147,7 +147,7 @@ def augmentation(studies, seeds=20, labels=(64, 256, 1024), draw=0) -> dict[str,
                 keys = {"study": study, "eps_min": eps_min, "sigma": 0.24, "arm": "dense", **ARM, "seed": seed}
                 row = keys | {"encoder": "trained", "labels": 0}
                 if study.startswith("imbalance_"):
-                    for arm, gain in (("dense", 0), ("pruned_neuron", 0.01), ("oracle", -0.03)):
+                    for arm, gain in (("dense", 0), ("pruned_neuron", 0.01), ("oracle_all", -0.03)):
                         value = np.clip(0.5 + eps_min / 3 + 0.05 * common + gain + 0.02 * rng.normal(), 0, 1)
                         final.append(row | {"arm": arm, "metric": "minority_alignment", "value": value})
                     continue
@@ -235,7 +235,7 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
     ]  # fmt: skip
     summary, trajectories = [], []
     for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [("balanced", max(ratios), arms[0])]:
-        keys = {"dataset": "digits", "rho": rho, "split": split} | arm
+        keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
         for metric, centre in (("accuracy", accuracy), ("delta_20", 0.2)):
             found = dict(
                 zip(
@@ -254,3 +254,35 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
                 value = accuracy * (1 - 0.5 / epoch) + 0.01 * rng.normal()
                 trajectories.append(keys | {"seed": seed, "epoch": epoch, "metric": "knn_accuracy", "value": value})
     return {"summary": pd.DataFrame(summary), "trajectories": pd.DataFrame(trajectories)}
+
+
+def long_tail_courses(alphas=(0.3, 0.9), seeds=3) -> dict[str, pd.DataFrame]:
+    """Trajectories and classes of three updates at several ratios, the first one with a random mask beside it.
+
+    Only it gains over dense: late in the training, and in the rarest classes.
+    """
+    rng = np.random.default_rng(0)
+    dense = {"arm": "dense", "alpha": 0.0, "pruned_update": "unmasked", "threshold": "global"}
+    cells = [("long_tailed", dense), ("balanced", dense)]
+    for arm, update in (("pruned", "unmasked"), ("pruned", "straight_through"), ("self_damaging", "unmasked")):
+        masks = [*((alpha, "global") for alpha in alphas), (alphas[0], "random")]
+        cells += [
+            ("long_tailed", {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": threshold})
+            for alpha, threshold in masks
+        ]
+    trajectories, classes = [], []
+    for split, arm in cells:
+        gaining = (arm["alpha"], arm["threshold"]) == (alphas[0], "global")
+        keys = {"dataset": "cifar10", "rho": 100.0, "split": split, "width": 16} | arm
+        for seed in range(seeds):
+            for epoch in (20, 60, 100, 140, 200):
+                value = 0.5 + 0.1 * gaining * (epoch > 100) - 0.2 / epoch + 0.005 * rng.normal()
+                trajectories.append(keys | {"seed": seed, "epoch": epoch, "metric": "few_shot_accuracy", "value": value})
+            for rank in range(10):
+                accuracy = 0.7 + 0.1 * gaining * (rank > 6) + 0.005 * rng.normal()
+                count = int(1000 * 100 ** (-rank / 9)) if split == "long_tailed" else 247
+                classes.append(
+                    keys
+                    | {"seed": seed, "probe": "balanced", "class": rank, "rank": rank, "count": count, "accuracy": accuracy}
+                )
+    return {"trajectories": pd.DataFrame(trajectories), "classes": pd.DataFrame(classes)}

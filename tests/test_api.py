@@ -110,7 +110,7 @@ def test_every_public_function_has_an_example():
     assert shown >= {"rarefeat.train", "rarefeat.load_encoder", "rarefeat.read_table", "rarefeat.load_config"}
 
 
-@pytest.mark.parametrize("arm", ["dense", "pruned_neuron-alpha=0.1", "oracle"])
+@pytest.mark.parametrize("arm", ["dense", "pruned_neuron-alpha=0.1", "oracle_all"])
 @pytest.mark.parametrize("seed", [100, 103])
 def test_an_encoder_trained_here_is_the_workflow_s(results, quick, arm, seed):
     assert same(
@@ -232,7 +232,7 @@ def rewritten(results, encoder_file, folder, block="100-103", **changes) -> None
     told = api.block_of(results, "paper", api.a_cell(**POINT), 100)[1].model_copy(update=changes | {"seeds": block})
     names = [
         f"{arm}/{name}"
-        for arm in ("dense", "pruned_neuron-alpha=0.1", "oracle")
+        for arm in ("dense", "pruned_neuron-alpha=0.1", "oracle_all")
         for name in ("weights", "bias", "T1", "history")
     ]
     tensors = dict(zip(names, read_tensors(encoder_file, *names), strict=True))

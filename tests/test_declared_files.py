@@ -160,7 +160,7 @@ def pictured(project, tmp_path_factory):
 )
 def test_the_stages_of_images_write_what_is_declared(pictured, kind, contents):
     results, paths = pictured
-    sizes = {"3": 3, "H": 8, "W": 8, "C": 10, "32": 32, "6": 1 + len(image_training.RECORDED)}
+    sizes = {"3": 3, "H": 8, "W": 8, "C": 10, "32": 32, "8": 1 + len(image_training.RECORDED)}
     assert differences(paths[kind], results, contents, sizes) == []
 
 

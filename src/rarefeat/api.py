@@ -15,6 +15,7 @@ from pandera.pandas import DataFrameSchema
 from pydantic import ValidationError
 from torch import Tensor
 
+from rarefeat.chain.pretrain import Encoder as Trained
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.cells import Cell, path_of
@@ -55,9 +56,15 @@ class Encoder:
         b_i, (m,).
     T1 : int
         The step that ended stage 1; -1 for none.
+    T2 : int
+        The step that ended stage 2, where the history is kept: a neuron has grown d-fold in norm^2 since T1; -1 for none.
     history : Tensor
         (R, m, d + 2): <w_i, M_j>, ||w_i|| and b_i at the R recorded `steps`; with a colour nuisance, its directions stand after
         the d features. R = 0 unless `training.history` is true. `course` shows one neuron's as a table.
+    ends : Tensor
+        (2, m, d + 2), the same at T1 and at T2, NaN where that was not reached; (0, m, d + 2) without a history.
+    loss : float
+        Unmasked InfoNCE of the last step's batch, in nat; above twice log K the training has diverged.
     dictionary : Tensor
         The features M_j as columns, (p, d), the rare ones last.
     trajectory : DataFrame
@@ -75,14 +82,17 @@ class Encoder:
 
     References
     ----------
-    imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1. The names of metrics are
-    those of `chain/tables.py`.
+    imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1, eq. (61) for T2. The names of
+    metrics are those of `chain/tables.py`.
     """
 
     weights: Tensor = field(repr=False)
     bias: Tensor = field(repr=False)
     T1: int
+    T2: int
     history: Tensor = field(repr=False)
+    ends: Tensor = field(repr=False)
+    loss: float
     dictionary: Tensor = field(repr=False)
     trajectory: pd.DataFrame = field(repr=False)
     study: str
@@ -207,7 +217,7 @@ def train(
     sigma : float
         Standard deviation of the noise of a token.
     arm : str
-        dense, pruned_neuron, pruned_weight or oracle; or the label of one arm of the study, as in `pruned_neuron-alpha=0.1`.
+        dense, pruned_neuron, oracle_gated, ...; or the label of one arm of the study, as in `pruned_neuron-alpha=0.1`.
     seed : int
         Keys every random draw, together with the study's name.
     study : str
@@ -226,8 +236,7 @@ def train(
     Raises
     ------
     RarefeatError
-        With one line that names the key: unknown, of another type, out of its bounds, or at odds with another one; and where
-        the weights are no longer finite.
+        With one line that names the key: unknown, of another type, out of its bounds, or at odds with another one.
 
     References
     ----------
@@ -235,7 +244,7 @@ def train(
 
     Examples
     --------
-    >>> encoder = rarefeat.train(eps_min=0.3, arm="oracle", T=20, N=512)
+    >>> encoder = rarefeat.train(eps_min=0.3, arm="oracle_all", T=20, N=512)
     >>> tuple(encoder.weights.shape), tuple(encoder.cosines.shape)
     ((30, 40), (30, 9))
     >>> encoder.trajectory.query("metric == 'loss'")["step"].tolist() == encoder.steps
@@ -336,12 +345,12 @@ def one_arm(arms: list[Arm], study: str, arm: str) -> Arm:
 
 def assembled(tensors: Iterable[Tensor], trained_by: Job, arm: Arm, seed: int, trajectory: pd.DataFrame) -> Encoder:
     """An encoder from what training changes, each without the axis of replicas, and from the job that trained it."""
-    weights, bias, T1, history = tensors
+    weights, bias, T1, T2, history, ends, loss = tensors
     draws, simulator = trained_by.part("draws", str), trained_by.part("simulator", str)
     data, training = trained_by.part("data", Data), trained_by.part("training", Training)
     dictionary = make_simulator(simulator, draws, data.d, data.d1, training.m, [seed]).dictionary[0]
     return Encoder(
-        weights=weights, bias=bias, T1=int(T1), history=history, dictionary=dictionary,
+        weights=weights, bias=bias, T1=int(T1), T2=int(T2), history=history, ends=ends, loss=float(loss), dictionary=dictionary,
         trajectory=trajectory[["step", "metric", "value"]].reset_index(drop=True), study=draws, arm=arm, seed=seed,
         simulator=simulator, data=data, training=training, **trained_by.cell,
     )  # fmt: skip
@@ -395,7 +404,7 @@ def load_encoder(results: str | Path, study: str, cell: Mapping[str, float], arm
         for kind, suffix in (("encoders", "safetensors"), ("trajectories", "parquet"))
     )
     only, row = one_arm(trained_by.part("arms", list[Arm]), study, arm), trained_by.seed_list.index(seed)
-    names = [f"{only.label}/{name}" for name in ("weights", "bias", "T1", "history")]
+    names = [f"{only.label}/{name}" for name in Trained._fields]
     expected = trained_by.model_dump(include={"study", "cell", "seeds", "config", "code"})
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = files.read_table(trajectories, expected).to_pandas()

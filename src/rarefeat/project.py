@@ -23,8 +23,8 @@ NAME = re.compile(r"[A-Za-z_][\w=.+-]*")
 CLAIMS = "claims.table"
 LEFT_OUT = "is a study or a block of its grid left out?"
 SEE_CLAIMS = (
-    "The claims of one part of the theory, row by row: each estimate with its 95 % interval, shaded where the claim holds;"
-    " colour and marker are the verdict. See which intervals lie within the shade."
+    "The claims of one part of the theory, a row for each: the declared regime with its 95 % interval, the other regimes as"
+    " small marks, shaded where they must lie; colour and marker are the verdict. See which lie within the shade."
 )
 
 
@@ -97,6 +97,9 @@ class Project:
             found[f"claims_{paper}"] = Table(
                 "claims.tables:CLAIMS", CLAIMS, {}, (), tuple(f"{kind}_measured" for kind in of_paper)
             )
+            found[f"sensitivity_{paper}"] = Table(
+                "claims.tables:CHANGES", CLAIMS, {}, (), tuple(f"{kind}_measured" for kind in of_paper)
+            )
         return self._ordered(found)
 
     @cached_property
@@ -117,6 +120,10 @@ class Project:
         found = unique("page", {name: made.pages for name, made in self.made.items()})
         for paper in self.papers:
             found[f"claims_{paper}"] = Page(f"claims of {paper}", "claims.page", (f"claims_{paper}",))
+        for claimed in self.claimed.values():
+            for group in claimed.groups:
+                table = (f"claims_{claimed.paper}",)
+                found[f"claims_{group.replace(' ', '_')}"] = Page(f"claims: {group}", "claims.page", table, {"group": group})
         for name, page in found.items():
             self._need(f"the page {name}.md", page.tables)
         return found

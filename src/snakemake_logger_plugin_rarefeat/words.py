@@ -1,5 +1,6 @@
 """How jobs, times, errors and reasons are put into words."""
 
+import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -11,6 +12,8 @@ import yaml
 
 CAUSED = "Input files updated by another job"
 UNION = "Union of exclusive params before and now across all output: "
+# A job before and now, as the workflow tells it to a rule.
+JOBS = re.compile(r"before: '(\{.*\})' now: '(\{.*\})'")
 # Of these the details are worth a line; those of the others are the job's own files.
 TOLD = ("Updated input files", "Params have changed since last execution")
 
@@ -151,13 +154,40 @@ def grouped_reasons(planned: Sequence[tuple[str, str]]) -> list[str]:
         parts = [part.partition(": ")[::2] for part in re.split(r"; (?=[A-Z])", reason)]
         own = [part for part in parts if part[0] != CAUSED] or parts
         told = (
-            f"{kind}: {several(' '.join(what.split()).removeprefix(UNION))}" if kind in TOLD and what else kind
+            f"{kind}: {several(differing(' '.join(what.split()).removeprefix(UNION)))}" if kind in TOLD and what else kind
             for kind, what in own
         )
         jobs[tuple(text[:1].lower() + text[1:].rstrip(".") for text in told)][rule] += 1
     return [
         line for reasons, rules in jobs.items() for line in ("; ".join(reasons), *(f"    {part}" for part in listed(rules)))
     ]
+
+
+def differing(change: str) -> str:
+    """Of a job before and now, both as JSON, the keys that differ with their values; any other text stays."""
+    found = JOBS.fullmatch(change)
+    try:
+        before, now = (flat(json.loads(text)) for text in found.groups()) if found else ({}, {})
+    except ValueError:
+        return change
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    code = [key.removeprefix("code.") for key in changed if key.startswith("code.")]
+    values = [
+        f"{key.removeprefix('config.')} {said(before, key)} is now {said(now, key)}" for key in changed if key[:5] != "code."
+    ]
+    return ", ".join([*values, *(f"the code of {stage}" for stage in code)]) or change
+
+
+def flat(value: object, under: str = "") -> dict[str, object]:
+    """The leaves of nested mappings and lists by their dotted paths; the stages of `code` have dots of their own."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    found = {path: leaf for key, part in parts for path, leaf in flat(part, f"{under}.{key}" if under else str(key)).items()}
+    return found if isinstance(value, dict | list) else {under: value}
+
+
+def said(leaves: Mapping[str, object], key: str) -> str:
+    """A value as YAML has it."""
+    return json.dumps(leaves[key]) if key in leaves else "not there"
 
 
 def several(files: str) -> str:

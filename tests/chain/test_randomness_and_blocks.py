@@ -212,7 +212,7 @@ NEURONS = [1, 2, 3, 5, 7, 8, 13, 17, 24, 30, 33, 40]
 
 
 @pytest.mark.parametrize("m", NEURONS)
-@pytest.mark.parametrize("name", ["dense", "pruned_neuron", "oracle"])
+@pytest.mark.parametrize("name", ["dense", "pruned_neuron", "oracle_all"])
 def test_the_reduced_simulator_does_not_depend_on_the_block_at_any_size(m, name):
     """The complement, of d1 - d dimensions, holds nothing, less than the weights span, a little more, and far more."""
     block_of_seven = [9, *BLOCK, 21, 22, 23]
@@ -250,7 +250,7 @@ def test_two_runs_are_equal(arm, simulator):
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
     """Neither its training nor what the probe measures: a study may gain an arm and keep every number that it had."""
-    names = ["oracle", "dense", "pruned_neuron"] + ["pruned_weight"] * (simulator == "direct")
+    names = ["oracle_all", "dense", "pruned_neuron"] + ["pruned_weight"] * (simulator == "direct")
     together = [*(ARMS[name] for name in names), Arm(arm="pruned_neuron", alpha=0.5, onset=4)]
     latents = synthesise("blocks", DATA, 0.5, BLOCK)
     point = "blocks", simulator, DATA, training()
@@ -330,7 +330,7 @@ def test_target_of_the_regression_is_signs_that_depend_on_the_seed_alone():
 @pytest.mark.parametrize(
     ("name", "simulator"),
     [(name, "direct") for name in ("dense", "pruned_neuron", "pruned_weight")]
-    + [(name, "reduced") for name in ("dense", "pruned_neuron", "oracle")],
+    + [(name, "reduced") for name in ("dense", "pruned_neuron", "oracle_all")],
 )
 def test_more_threads_agree_to_a_stated_tolerance(name, simulator):
     data = DATA.model_copy(update={"d1": 500})

@@ -38,11 +38,11 @@ def test_a_study_is_called_what_a_file_and_a_target_can_be(name):
 @pytest.mark.parametrize(
     "changes",
     [
-        of_arm(arm="oracle", onset=499),
+        of_arm(arm="oracle_all", onset=499),
         of_arm(arm="pruned_neuron", alpha=1 / 30),
         a_study(training={"bias": {"T1": 500}}),
         # An arm that no block of the grid names may be whatever it likes.
-        a_study(arms=[{"arm": "dense"}, {"arm": "oracle", "onset": 600}]),
+        a_study(arms=[{"arm": "dense"}, {"arm": "oracle_all", "onset": 600}]),
         # What YAML 1.1 takes for a text.
         a_study(training={"eta": yaml.safe_load("1e-1")}),
         a_study(training={"eta": 1}),

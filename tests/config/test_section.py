@@ -100,7 +100,7 @@ ratio_arms = st.builds(
     Arm, arm=st.sampled_from(["pruned_neuron", "pruned_weight"]), alpha=st.floats(0.01, 0.99), onset=st.integers(0, 9),
     pruned_update=st.sampled_from(["unmasked", "straight_through"]),
 )  # fmt: skip
-arms = ratio_arms | st.builds(Arm, arm=st.sampled_from(["dense", "oracle", "initial", "ideal"]))
+arms = ratio_arms | st.builds(Arm, arm=st.sampled_from(["dense", "oracle_all", "initial", "ideal"]))
 
 
 def read_back(section: Section) -> Section:

@@ -102,7 +102,7 @@ def test_mask_of_an_arm():
     M = torch.stack([draw_dictionary(6, 4, seeded(s)) for s in (4, 5)])
     assert torch.equal(mask_of("pruned_neuron", 0.5, weights, M, 1), neuron_mask(weights, 0.5))
     assert torch.equal(mask_of("pruned_weight", 0.5, weights, M, 1), weight_mask(weights, 0.5))
-    assert torch.equal(mask_of("oracle", 0.0, weights, M, 2), oracle_mask(weights, M, 2))
+    assert torch.equal(mask_of("oracle_all", 0.0, weights, M, 2), oracle_mask(weights, M, 2))
     for name in ("dense", "initial", "ideal"):
         assert mask_of(name, 0.0, weights, M, 1) is None
 
@@ -159,7 +159,7 @@ def relative_error(value, right, start):
 # Single precision, against changes of the formula that must be seen at a hundred times as much.
 TOLERANCE = 2e-5
 
-BY_NAME = {"pruned_neuron": 0.5, "pruned_weight": 0.5, "oracle": 0.0}
+BY_NAME = {"pruned_neuron": 0.5, "pruned_weight": 0.5, "oracle_all": 0.0}
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -55,8 +55,8 @@ def test_one_seed_has_a_mean_and_no_interval():
 def test_paired_differences_leave_out_what_is_common_to_a_seed():
     seed = np.arange(5)
     rows = [pd.DataFrame({"series": name, "eps_min": 0.5, "seed": seed, "value": 10.0 * seed + gain})
-            for name, gain in (("dense", 0), ("oracle", 0.25))]  # fmt: skip
-    found = estimates(paired(pd.concat(rows), "value", "oracle"), "eps_min", "value")
+            for name, gain in (("dense", 0), ("oracle_all", 0.25))]  # fmt: skip
+    found = estimates(paired(pd.concat(rows), "value", "oracle_all"), "eps_min", "value")
     assert found.loc[0.5, ["mean", "low", "high", "n"]].tolist() == [0.25, 0.25, 0.25, 5]
 
 
@@ -66,17 +66,17 @@ def test_arms_of_one_name_are_told_apart_by_the_keys_in_which_they_differ():
     assert found[0] == "dense"
     assert len(set(found)) == 3
     assert name_of(found[1]) == r"pruned by neuron, $\alpha$ = 0.1"
-    assert name_of("gated_oracle") == "gated oracle"
+    assert name_of("a_new_arm") == "a new arm"
 
 
 def test_looks_are_distinct_and_an_arm_keeps_its_own():
-    found = looks(["new_arm", "dense", "oracle", "pruned_neuron", "pruned_weight", "another"])
-    assert found["oracle"] == OF_ARM["oracle"]
+    found = looks(["new_arm", "dense", "oracle_all", "pruned_neuron", "pruned_weight", "another"])
+    assert found["oracle_all"] == OF_ARM["oracle_all"]
     assert len(set(found.values())) == len(found)
 
 
 def test_colours_of_arms_are_distinct_in_colour_and_series_in_order_in_grey():
-    hues = {OF_ARM[arm].colour for arm in ("dense", "pruned_neuron", "pruned_weight", "oracle")}
+    hues = {OF_ARM[arm].colour for arm in ("dense", "pruned_neuron", "pruned_weight", "oracle_all")}
     assert len(hues) == 4
     assert hues <= set(QUALITATIVE)
     grey = [np.dot(look.colour[:3], [0.299, 0.587, 0.114]) for look in ordered(range(6)).values()]

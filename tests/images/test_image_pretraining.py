@@ -20,7 +20,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, pruned, similarities, softmax_weights
 from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
-from rarefeat.images.pretrain import Lars, epoch_batches, learning_rate, pretrain_images
+from rarefeat.images.pretrain import Bank, Lars, epoch_batches, learning_rate, mask_scores, pretrain_images
 from rarefeat.run.job import job
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
@@ -33,6 +33,7 @@ ARMS = {
     "unmasked": ImageArm(arm="pruned", alpha=0.5),
     "straight_through": ImageArm(arm="pruned", alpha=0.5, pruned_update="straight_through"),
     "self_damaging": ImageArm(arm="self_damaging", alpha=0.5),
+    "random": ImageArm(arm="pruned", alpha=0.5, threshold="random", pruned_update="straight_through"),
 }
 
 
@@ -106,7 +107,7 @@ def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, mon
     arm, tau, network = ARMS[name], 0.5, Linear()
     x, y = (torch.randn(5, 3, 2, 2, generator=seeded(seed), dtype=torch.float64) for seed in (4, 5))
     w = network.weights["w"].clone().requires_grad_()
-    masks = masks_of({"w": w}, arm)
+    masks = masks_of({"w": w}, arm, mask_scores({"w": w}, "gradients", 1))
 
     def project_with(weight):
         return lambda replaced, views, branch: network.project({"w": weight}, replaced, views, branch)
@@ -123,7 +124,7 @@ def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, mon
     at = w.detach()
     if name == "dense":
         expected = numerical(lambda v: loss(v, v), at)
-    elif name == "straight_through":
+    elif arm.pruned_update == "straight_through":
         expected = numerical(lambda v: loss(v, v), at * keep)
     elif name == "self_damaging":
         expected = numerical(lambda v: loss(v, v * keep), at)
@@ -159,6 +160,24 @@ def test_masks_take_the_share_alpha_of_smallest_magnitude_of_the_convolutions(th
             assert mask.sum() == int(0.3 * mask.numel())
             assert weights[name].detach().abs()[mask].max() <= weights[name].detach().abs()[~mask].min()
     assert masks_of(weights, ARMS["dense"]) == {}
+
+
+def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others():
+    weights = dict(make_encoder(NETWORK, 1, "masks", 1).named_parameters())
+    scores = mask_scores(weights, "masks", 1)
+    arm = ImageArm(arm="pruned", alpha=0.7, threshold="random")
+    by_magnitude, random = masks_of(weights, ImageArm(arm="pruned", alpha=0.7)), masks_of(weights, arm, scores)
+    assert {name: int(mask.sum()) for name, mask in random.items()} == {
+        name: int(mask.sum()) for name, mask in by_magnitude.items()
+    }
+    # Two sets of the share 0.7 that know nothing of each other meet in 0.49.
+    both = sum(int((random[name] & by_magnitude[name]).sum()) for name in random)
+    assert both / sum(mask.numel() for mask in random.values()) == pytest.approx(0.49, abs=0.05)
+    # The same weights throughout, wherever the magnitudes went, as long as a layer loses as many.
+    moved = {name: weight * 2 for name, weight in weights.items()}
+    assert all(torch.equal(mask, random[name]) for name, mask in masks_of(moved, arm, scores).items())
+    other = mask_scores(weights, "masks", 2)
+    assert not all(torch.equal(mask, random[name]) for name, mask in masks_of(weights, arm, other).items())
 
 
 # The network
@@ -270,17 +289,17 @@ def test_a_lars_step_of_a_matrix_has_a_length_that_does_not_know_the_gradient_s(
 def trained(tmp_path, arm, images=None, name="checkpoint", identity=0, **changes):
     images = some_images() if images is None else images
     labels = torch.arange(len(images)) % 4
-    bank = images, labels, images[:8], labels[:8]
+    bank = Bank(images, labels, images[:8], labels[:8], images[8:], labels[8:])
     sections = arm, NETWORK, AUGMENTATION, training(**changes)
     tag = torch.full((32,), identity, dtype=torch.uint8)
     return pretrain_images("training", 1, images, bank, *sections, tmp_path / f"{name}.safetensors", tag)
 
 
 @pytest.mark.parametrize("name", ARMS)
-@pytest.mark.parametrize("optimiser", ["sgd", "lars"])
-def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name, optimiser, monkeypatch):
+@pytest.mark.parametrize("how", [{}, {"optimiser": "lars"}, {"bfloat16": True}], ids=["sgd", "lars", "bfloat16"])
+def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name, how, monkeypatch):
     """Stopped by SIGTERM in the middle of an epoch, where the mask is no longer that of the weights."""
-    whole, records = trained(tmp_path, ARMS[name], name="whole", optimiser=optimiser)
+    whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
     from rarefeat.images import pretrain
 
     taken = []
@@ -294,12 +313,26 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name,
     with monkeypatch.context() as patch:
         patch.setattr(pretrain, "two_views", interrupted)
         with pytest.raises(RarefeatError, match=r"SIGTERM at step 4 of 6; run again"):
-            trained(tmp_path, ARMS[name], optimiser=optimiser)
-    again, resumed = trained(tmp_path, ARMS[name], optimiser=optimiser)
+            trained(tmp_path, ARMS[name], **how)
+    again, resumed = trained(tmp_path, ARMS[name], **how)
     for key, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[key]), key
     assert resumed == records
     assert {row["epoch"] for row in records} == {1, 2, 3}
+
+
+def test_bfloat16_is_near_float32_and_its_weights_stay_float32(tmp_path):
+    """One step from the same weights: the same direction to rounding."""
+    start = dict(make_encoder(NETWORK, 1, "training", 1).named_parameters())
+    moved, losses = [], []
+    for bfloat16 in (False, True):
+        found, rows = trained(tmp_path, ARMS["dense"], name=str(bfloat16), bfloat16=bfloat16, epochs=1, batch=20)
+        assert {value.dtype for value in found.state_dict().values()} == {torch.float32, torch.int64}
+        moved.append(torch.cat([(found.get_parameter(name) - start[name]).detach().flatten() for name in start]))
+        losses += [row["value"] for row in rows if row["metric"] == "loss"]
+    assert 0.98 < torch.cosine_similarity(*moved, dim=0).item() < 1
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+    assert losses[0] != losses[1]
 
 
 def test_a_finished_replica_is_not_trained_again(tmp_path, monkeypatch):
@@ -335,7 +368,7 @@ def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_pat
     stripes[bright == 1, :, ::2] = 150
     stripes[bright == 0, :, :, ::2] = 150
     images = (noise + stripes).byte()
-    bank = images[:48], bright[:48], images[48:], bright[48:]
+    bank = Bank(images[:48], bright[:48], images[:8], bright[:8], images[48:], bright[48:])
     mild = AUGMENTATION.model_copy(update={"crop_scale": [0.8, 1.0], "blur": 0.0})
     config = training(epochs=15, batch=16, lr=0.2)
     tag = torch.zeros(32, dtype=torch.uint8)
@@ -343,8 +376,9 @@ def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_pat
         _, rows = pretrain_images(
             "learns", 1, images[:48], bank, arm, NETWORK, mild, config, tmp_path / f"{name}.safetensors", tag
         )
-        by_epoch = {row["epoch"]: row["value"] for row in rows if row["metric"] == "knn_accuracy"}
-        assert by_epoch[15] > 0.9, name
+        for metric in ("knn_accuracy", "few_shot_accuracy"):
+            by_epoch = {row["epoch"]: row["value"] for row in rows if row["metric"] == metric}
+            assert by_epoch[15] > 0.9, (name, metric)
         if name == "dense":
             losses = [row["value"] for row in rows if row["metric"] == "loss"]
             assert np.mean(losses[-3:]) < losses[0]
@@ -359,7 +393,8 @@ def stage(tmp_path, **changes):
     write_tensors(tmp_path / "data.safetensors", tensors, job("images.datasets", (), data, "stage").text)
     config = {"draws": "stage", **data}
     made = job("images.splits", ("images.datasets",), config, "stage", at.to("rho", "split"), "1-2")
-    write_tensors(tmp_path / "splits.safetensors", {f"{seed}/pretrain": torch.arange(16) for seed in (1, 2)}, made.text)
+    split = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in (("pretrain", 16), ("few_shot", 8))}
+    write_tensors(tmp_path / "splits.safetensors", split, made.text)
     config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION, "training": training(**changes)}
     told = job("images.pretrain", ("images.datasets", "images.splits"), config, "stage", at, "1-2")
     return [

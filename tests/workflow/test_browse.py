@@ -10,31 +10,35 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.report.browse import claims_page, run_times, tables_page, text_page, verdicts
 from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import ordered
 
 CONFIG = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 
 
 def some_claims() -> pd.DataFrame:
-    """Claims that nobody has measured: the first holds everywhere, the second in half of its regimes, the third nowhere."""
-    names = "estimate", "ci_low", "ci_high", "required_low", "required_high", "p_value", "adjusted_p_value"
-    numbers = dict.fromkeys(names, 0.5)
-    words = {"group": "pruning", "source": "nowhere", "quantity": "q <b>", "test": "Student", "condition": ""}
-    holds, condition, fails, untestable = VERDICTS
-    of = {"0": [holds, holds], "1": [condition, fails], "2": [fails, untestable]}
+    """Claims that nobody has measured, of a verdict each in their primary regime, and of two others elsewhere."""
+    declared = {
+        "group": "pruning", "paper": "none", "source": "nowhere", "quantity": "q <b>", "test": "superiority",
+        "required": "more", "reason": "why", "control": "none", "remark": "", "role": "regime", "testable": True,
+        "diverged": 0, "freedom": 5, "n": 6,
+    }  # fmt: skip
+    numbers = [name for name in CLAIMS.columns if name.startswith(("p_", "adjusted", "ci_", "required_"))]
+    numbers = dict.fromkeys([*numbers, "estimate", "error", "tolerance"], 0.5)
     rows = [
-        {"claim_id": name, "statement": f"statement {name}", "regime": f"regime {i}", "n": i, "verdict": verdict}
-        for name, found in of.items()
-        for i, verdict in enumerate(found * 10)
-    ]
-    return checked(CLAIMS, pd.DataFrame([row | numbers | words for row in rows]))
+        {"claim_id": str(index), "statement": f"statement {index}", "study": f"study {place}", "point": "",
+         "primary": place == 0, "verdict": verdict if place == 0 else VERDICTS[place % 2]}
+        for index, verdict in enumerate(VERDICTS[:3])
+        for place in range(20)
+    ]  # fmt: skip
+    return ordered(CLAIMS, pd.DataFrame([row | numbers | declared for row in rows]))
 
 
-def test_a_claim_has_one_verdict_and_the_counts_of_its_regimes():
+def test_a_claim_has_the_verdict_of_its_primary_regime_and_the_counts_of_the_others():
     found = verdicts(some_claims()).set_index("claim_id")
-    assert list(found["verdict"]) == [VERDICTS[0], VERDICTS[1], VERDICTS[2]]
-    assert list(found["holds in"]) == [20, 10, 0]
-    assert list(found["tested in"]) == [20, 20, 10]
+    assert list(found["verdict"]) == list(VERDICTS[:3])
+    assert list(found["supported elsewhere"]) == [9, 9, 9]
+    assert list(found["contradicted elsewhere"]) == [10, 10, 10]
+    assert set(found["effect"]) == {"0.5 [0.5, 0.5]"}
 
 
 def test_pages_hold_every_row_as_text_and_ask_for_nothing_outside(tmp_path):

@@ -229,7 +229,7 @@ def test_a_job_that_outlives_its_snakemake_writes_nothing(project, reference, fo
     if not forked:
         orphan.resume()
         orphan.wait(WAIT)
-    assert trained == {path: path.read_bytes() for path in outputs(project)}
+    assert trained == {path: path.read_bytes() for path in outputs(project)}, sorted(set(outputs(project)) - set(trained))
     for path, content in trained.items():
         assert content == (reference / path.relative_to(project)).read_bytes()
 

@@ -385,6 +385,27 @@ def test_words():
     assert grouped_reasons(planned) == ["missing output files", "    2 part"]
 
 
+def test_of_a_changed_job_what_differs_is_said():
+    def changed(before, now):
+        told = [json.dumps(job) for job in (before, now)]
+        what = f"Union of exclusive params before and now across all output: before: '{told[0]}' now: '{told[1]}'"
+        return grouped_reasons([("pretrain", f"Params have changed since last execution: {what}")])[0]
+
+    before = {
+        "code": {"chain.probe": "1"},
+        "config": {"training": {"eta": 0.1, "T": 5}, "arms": [{"arm": "dense"}]},
+        "seeds": "0-9",
+    }
+    eta = before | {"config": before["config"] | {"training": {"eta": 0.3, "T": 5}}}
+    assert changed(before, eta) == "params have changed since last execution: training.eta 0.1 is now 0.3"
+    code = before | {"code": {"chain.probe": "2"}}
+    assert changed(before, code) == "params have changed since last execution: the code of chain.probe"
+    arms = before | {"config": before["config"] | {"arms": [{"arm": "dense"}, {"arm": "ideal"}]}}
+    assert changed(before, arms) == 'params have changed since last execution: arms.1.arm not there is now "ideal"'
+    many = before | {"config": {"training": {}, "arms": []}, "seeds": "0-4"}
+    assert changed(before, many).endswith("and 1 more")
+
+
 def test_what_a_log_says(tmp_path, monkeypatch):
     log = tmp_path / "log"
     assert complaint([str(log)], "a command") == ("it left no log; its command was\na command", False)

@@ -89,7 +89,7 @@ PICTURED = {
 shell.prefix(
     f"export PATH='{os.path.dirname(sys.executable)}':$PATH RAREFEAT_LOCK='{RESULTS}/.lock'"
     f" {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
-    f" RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
+    f" RAREFEAT_SNAKEMAKE=$PPID RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
 )
 
 

@@ -43,12 +43,25 @@ ENCODERS = Contents(
         Entry("{arm}/bias", "float32", "b_i", ("S", "m")),
         Entry("{arm}/T1", "int64", "the step that ended stage 1; -1 for none", ("S",)),
         Entry(
+            "{arm}/T2",
+            "int64",
+            "the step that ended stage 2, a neuron has grown d-fold in norm^2 since T1; -1 for none, or without a history",
+            ("S",),
+        ),
+        Entry(
             "{arm}/history",
             "float32",
             "a neuron's course. Along the last axis: <w_i, M_j> of the d features; <w_i, u> of the nuisance's directions u, if"
             " any; ||w_i||; b_i",
             ("S", "R", "m", "d + colour + 2"),
         ),
+        Entry(
+            "{arm}/ends",
+            "float32",
+            "the same at T1 and at T2, NaN where that was not reached; E = 2 with a history, else 0",
+            ("S", "E", "m", "d + colour + 2"),
+        ),
+        Entry("{arm}/loss", "float32", "unmasked InfoNCE of the last step's batch, nat", ("S",)),
     ),
 )
 PROBES = Contents(

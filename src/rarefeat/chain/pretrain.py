@@ -11,6 +11,7 @@ from rarefeat.chain.intermediates import latents_of
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.core import bias as bias_rules
 from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, infonce_floor, probabilities
+from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import alignment_metrics, feature_share, minority_overlap
@@ -18,7 +19,7 @@ from rarefeat.core.products import product
 from rarefeat.core.pruning import mask_of
 from rarefeat.core.randomness import generator
 from rarefeat.core.recording import log_spaced
-from rarefeat.core.simulators import DIVERGED, make_simulator
+from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.core.views import Pairs
 from rarefeat.run.command import progress, run, stage
@@ -29,6 +30,9 @@ from rarefeat.storage.tensors import read_tensors, write_tensors
 
 # Replicas in one tensor program: enough to share the overhead of each call, few enough that their tokens stay in the cache.
 BYTES_AT_ONCE = 1.2e6
+LARGEST_NORM = 1e12
+"""Of a neuron that is still updated: far beyond any reading, and similarities of it are finite in float32."""
+ALL_DIVERGED = "training diverged in every replica of every arm, the loss is above twice log K; lower eta, sigma or T"
 
 
 def batches(study: str, seeds: list[int], N: int, K: int) -> Iterator[Tensor]:
@@ -48,11 +52,22 @@ class Encoder(NamedTuple):
     """(S, m)."""
     T1: Tensor
     """(S,), the step that ended stage 1; -1 for none."""
+    T2: Tensor
+    """(S,), the step that ended stage 2: a neuron has grown d-fold in norm^2 since T1, eq. (61); -1 for none."""
     history: Tensor
     """(S, R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the R recorded steps (log_spaced); R = 0 where they are not kept.
 
     With a colour nuisance, its directions stand after the d features.
     """
+    ends: Tensor
+    """(S, 2, m, d + 2), the same at T1 and at T2, where the history is kept; NaN until then."""
+    loss: Tensor
+    """(S,), unmasked InfoNCE of the last step's batch; NaN until then."""
+
+
+def state(weights: Tensor, bias: Tensor, directions: Tensor) -> Tensor:
+    """What is kept of the neurons, (S, m, p), (S, m), (S, p, q) -> (S, m, q + 2): projections, norm and bias."""
+    return torch.cat([product(weights, directions), weights.norm(dim=-1, keepdim=True), bias[..., None]], -1)
 
 
 def pretrain(
@@ -73,10 +88,11 @@ def pretrain(
 
     Returns:
         The encoders by label of the arm, and the trajectory, a row {seed, the keys of the arm, step, metric, value} for each.
-        Losses are those of the step's own batch, unmasked, without the l2 term.
+        Losses are those of the step's own batch, unmasked, without the l2 term. A replica whose norms pass LARGEST_NORM has
+        diverged, by its loss (core/divergence.py), and is no longer updated: every number that is kept stays finite.
 
     Raises:
-        RarefeatError: for a mask of single weights under the reduced simulator, and for weights that are no longer finite.
+        RarefeatError: for a mask of single weights under the reduced simulator.
     """
     if simulator == "reduced" and any(arm.arm == "pruned_weight" for arm in arms):
         raise RarefeatError("arm pruned_weight masks single weights in R^d1, which only the simulator direct has")
@@ -84,9 +100,14 @@ def pretrain(
     tau, eta, minority = training.tau, training.eta, len(data.minority)
     space = make_simulator(simulator, study, d, data.d1, training.m, seeds)
     initial = space.weights(training.sigma_0, [generator(study, seed, "weights") for seed in seeds])
+    kept = training.m, d + data.views.colour + 2
+    none = torch.full((S,), -1)
+    ends = torch.full((S, 2 if training.history else 0, *kept), torch.nan)
     start = Encoder(
-        initial, torch.zeros(S, training.m), torch.full((S,), -1), torch.empty(S, 0, training.m, d + data.views.colour + 2)
+        initial, torch.zeros(S, training.m), none, none, torch.empty(S, 0, *kept), ends, torch.full((S,), torch.nan)
     )
+    # One draw for the whole training: the control prunes the same neurons at every step.
+    scores = torch.stack([torch.rand(training.m, generator=generator(study, seed, "random mask")) for seed in seeds])
     encoders = {arm.label: start for arm in arms}
 
     noise = [generator(study, seed, "noise") for seed in seeds]
@@ -108,12 +129,12 @@ def pretrain(
             floor = infonce_floor(aggregated_sign(latents[:, 0]))
 
         for arm in arms:
-            weights, bias, T1, history = encoders[arm.label]
+            weights, bias, T1, T2, history, ends, loss = encoders[arm.label]
 
             # Embeddings of the dense and of the masked network.
             pre = pre_activations(attended, weights)
             f = respond(pre, bias)
-            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority) if step >= arm.onset else None
+            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority, scores) if step >= arm.onset else None
             straight_through = arm.pruned_update == "straight_through"
             if mask is None:
                 masked_pre, masked = pre, f
@@ -138,15 +159,14 @@ def pretrain(
                 if step == training.T:
                     metrics["T1"] = T1
                 if training.history:
-                    now = [product(weights, directions), weights.norm(dim=-1, keepdim=True), bias[..., None]]
-                    history = torch.cat([history, torch.cat(now, -1)[:, None]], 1)
+                    history = torch.cat([history, state(weights, bias, directions)[:, None]], 1)
                 trajectory += [
                     {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
                     for name, values in metrics.items()
                     for seed, value in zip(seeds, values.tolist(), strict=True)
                 ]
             if step == training.T:
-                encoders[arm.label] = Encoder(weights, bias, T1, history)
+                encoders[arm.label] = Encoder(weights, bias, T1, T2, history, ends, metrics["loss"])
                 continue
 
             # Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the dense one.
@@ -156,6 +176,9 @@ def pretrain(
             descent = -eta * coefficients(pre[:, :K], bias, f_y, p, tau, negatives)
             decay = 1 - eta * training.lambda_
             next_weights = space.step(weights, descent, attended[:, :K], decay, complement[arm.label])
+            stopped = ~(next_weights.norm(dim=-1) <= LARGEST_NORM).all(-1)
+            if stopped.any():
+                next_weights = torch.where(stopped[:, None, None], weights, next_weights)
 
             # Stage 1 ends at eq. (34) or at a fixed step; then the bias follows its rule.
             norms, next_norms = weights.norm(dim=-1), next_weights.norm(dim=-1)
@@ -174,10 +197,15 @@ def pretrain(
                 bias = bias - eta * bias_gradient(pre[:, :K], bias, f_y, p, tau, negatives)
             else:
                 bias = torch.where(starting[:, None], first, torch.where(started[:, None], later, bias))
-            encoders[arm.label] = Encoder(next_weights, bias, T1, history)
+            if training.history:
+                # Stage 2 ends at eq. (61), counted from the neurons at T1.
+                grown = (next_norms.square() >= d * ends[:, 0, :, -2].square()).any(-1) & (T2 < 0)
+                T2 = torch.where(grown, step + 1, T2)
+                reached = torch.stack([starting.expand(S), grown], 1)[..., None, None]
+                if reached.any():
+                    ends = torch.where(reached, state(next_weights, bias, directions)[:, None], ends)
+            encoders[arm.label] = Encoder(next_weights, bias, T1, T2, history, ends, loss)
 
-    if not all(encoder.weights.isfinite().all() for encoder in encoders.values()):
-        raise RarefeatError(DIVERGED)
     return encoders, trajectory
 
 
@@ -202,7 +230,10 @@ def main() -> None:
         encoders, rows = pretrain(draws, simulator, *point, seeds[now], train[now], label)
         parts.append({f"{arm}/{name}": value for arm, encoder in encoders.items() for name, value in encoder._asdict().items()})
         trajectory += rows
-    write_tensors(args.encoders, {name: torch.cat([part[name] for part in parts]) for name in parts[0]}, job.text)
+    encoders = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    if all(diverged(value, training.K).all() for name, value in encoders.items() if name.endswith("/loss")):
+        raise RarefeatError(ALL_DIVERGED)
+    write_tensors(args.encoders, encoders, job.text)
     write_table(args.trajectories, pa.Table.from_pylist(trajectory), {KEY: job.text})
 
 

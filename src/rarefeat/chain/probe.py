@@ -9,7 +9,8 @@ from torch import Tensor
 
 from rarefeat.chain.intermediates import encoders_of, latents_of
 from rarefeat.config.model import Arm, Data, Training
-from rarefeat.core.contrastive import infonce, infonce_floor
+from rarefeat.core.contrastive import best_scaled_infonce, infonce, infonce_floor
+from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.linear_probe import linear_probe, pair_cosine_similarity
@@ -113,7 +114,11 @@ def probe(
 
         fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
         f_fit = embed_pairs(fit["balanced"], fit["matched"], space, networks, sigma, generator(study, seed, "probe noise"))
-        f_test = embed_pairs(*test, space, networks, sigma, generator(study, seed, "test noise"))
+        # Beside the arms, the ideal encoder: its best-scaled loss is what a training loss is held against.
+        ideal = untrained(Arm(arm="ideal"), space, training.sigma_0, generator(study, seed, "weights"))
+        beside = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
+        *f_test, f_ideal = embed_pairs(*test, space, beside, sigma, generator(study, seed, "test noise"))
+        ideal_loss = best_scaled_infonce(*(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau)
         w_star = target(study, seed, data.d)
         labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}
         test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
@@ -124,6 +129,8 @@ def probe(
             for name in DISTRIBUTIONS:
                 similarity, empty = pair_cosine_similarity(*tested[name].unbind(1))
                 row[f"cosine_similarity_{name}"] = similarity
+                # Of the pairs that are both alive: an empty one counts as 0 in the convention above.
+                row[f"cosine_similarity_alive_{name}"] = similarity / (1 - empty) if empty < 1 else math.nan
                 if name == "balanced":
                     row["empty_share"] = empty
                 row[f"regression_mse_{name}"], row[f"regression_r2_{name}"] = linear_probe(
@@ -131,8 +138,10 @@ def probe(
                 )
             f_x, f_y = (_batched(view, training.K) for view in tested["matched"].unbind(1))
             row["final_loss"] = infonce(f_x, f_y, training.tau).mean().item()
-            row["loss_floor"] = floor
-            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority)
+            row["loss_floor"], row["ideal_loss"] = floor, ideal_loss
+            row["diverged"] = float(diverged(torch.tensor([row["final_loss"]]), training.K, weights))
+            scores = torch.rand(1, training.m, generator=generator(study, seed, "random mask"))
+            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority, scores)
             overlap = math.nan if mask is None else minority_overlap(mask, weights, space.dictionary, minority).item()
             row["mask_minority_overlap"] = None if math.isnan(overlap) else overlap
             rows.append(row)

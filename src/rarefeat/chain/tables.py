@@ -4,7 +4,10 @@ import pandera.pandas as pa
 
 from rarefeat.storage.schema import COSINE, SHARE, at_least, column, described, schema
 
-ARMS = ["dense", "pruned_neuron", "pruned_weight", "oracle", "initial", "ideal"]
+ARMS = [
+    "dense", "pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight", "oracle_all", "oracle_gated", "oracle_partial",
+    "initial", "ideal",
+]  # fmt: skip
 
 CORE = "imbalance_and_pruning"
 
@@ -26,7 +29,7 @@ ARM = {
         str,
         pa.Check.isin(ARMS),
         unit="",
-        description="dense; pruned_neuron, pruned_weight: Algorithm 1 by neuron norm or weight magnitude; oracle: the pruned set that Theorem 3.2 assumes; initial: no training; ideal: the dictionary itself",
+        description="dense; pruned_neuron, pruned_weight: Algorithm 1 by neuron norm or weight magnitude; random_neuron, largest_neuron: its controls; oracle_all, oracle_gated, oracle_partial: the pruned set that Theorem 3.2 assumes, at any norm, below the norm of majority neurons, or its smaller half; initial: no training; ideal: the dictionary itself",
         source=f"{CORE}, Algorithm 1, Thm. 3.2",
     ),
     "alpha": column(
@@ -83,6 +86,12 @@ METRICS = {
     "cosine_similarity_matched": column(
         float, COSINE, unit="1", description="the same at the training frequencies", source=f"{CORE}, Figure 3"
     ),
+    "cosine_similarity_alive_balanced": column(
+        float, COSINE, unit="1", description="mean over the pairs without a zero embedding alone; null if none", nullable=True
+    ),
+    "cosine_similarity_alive_matched": column(
+        float, COSINE, unit="1", description="the same at the training frequencies", nullable=True
+    ),
     "regression_mse_balanced": column(
         float,
         at_least(0),
@@ -115,6 +124,18 @@ METRICS = {
         at_least(0),
         unit="nat",
         description="mean log of the number of candidates with the anchor's latent sign pattern in the same batches: no encoder's expected loss is lower",
+    ),
+    "ideal_loss": column(
+        float,
+        at_least(0),
+        unit="nat",
+        description="the loss on the same batches of the ideal encoder, the dictionary without a bias, at the scale that is best for it",
+    ),
+    "diverged": column(
+        float,
+        SHARE,
+        unit="1",
+        description="1 if the final loss is above twice log K, which is the loss of an encoder that tells nothing apart: a training that is not to be read",
     ),
     "empty_share": column(
         float, SHARE, unit="1", description="share of balanced test pairs with an embedding that is exactly zero"
@@ -230,18 +251,32 @@ TRAJECTORIES = schema(
 )
 
 MILESTONES = described(
-    initial_norm_deviation="max_i | ||w_i(0)||^2 / (sigma_0^2 d1) - 1 | sqrt(d1) / log d1",
+    initial_norm_deviation="max_i | ||w_i(0)||^2 / (sigma_0^2 d1) - 1 |",
     initial_feature_norm_deviation="the same of the feature part, with d for d1",
+    strong_features_at_0="largest number of features with |<w_i(0), M_j>| >= sigma_0 log^(1/4) d, over d / 2^sqrt(log d), (43)",
+    tiny_features_at_0="largest number with |<w_i(0), M_j>| <= sigma_0 / d, over d / log d, (72)",
     T1="the step that ended stage 1",
-    stage1_growth_minority="growth per step of the minority feature in the first half of stage 1, less 1 - eta lambda",
+    stage1_growth_minority="growth per step of the minority feature while the logits are uniform, less 1 - eta lambda",
     stage1_growth_majority="the same of the majority features",
     stage1_growth_over_closed_form="the latter over its closed form (docs/method/model.md)",
     stage1_decay_outside="decay per step of the part of W outside span(M), over eta lambda",
+    stage1_linear_steps="the recorded step up to which these are read: K p <= 1.1",
+    growth_above_its_bound="largest log of (||M M^T w||^2 / its start - 1/d) over the fastest growth, t <= T1, (40)",
+    growth_below_its_bound="smallest log of (||M M^T w||^2 / its start + 1/d) over the slowest growth, t <= T1, (41)",
+    features_over_initial_norm="largest ||M M^T w(t)||^2 / ||w(0)||^2, t <= T1",
+    outside_growth="largest part off the features over that at the start, squared, t <= T1, (42)",
     lucky_above_threshold_at_T1="share of lucky neurons with the bound of Theorem C.1 (b)",
+    lucky_above_the_proofs_at_T1="with that at which its proof ends, (47)",
     others_below_threshold_at_T1="share of neurons outside M_j with that of (c)",
     few_strong_features_at_T1="share of neurons with that of (d)",
     outside_largest_at_T1="largest |cos| to a single direction outside span(M) over sqrt(log d / d1), (e)",
-    T2="first recorded step with a neuron grown d-fold in norm^2 since T1, eq. (61)",
+    T2="the step at which a neuron has grown d-fold in norm^2 since T1, eq. (61)",
+    lucky_above_bias="share of lucky neurons and recorded steps in (T1, T2] with (66)",
+    others_below_bias="share of neurons outside M_j with (67)",
+    others_largest="their largest |cos| sqrt(d) / log d, (68)",
+    features_near_bias="largest number of features with (69), over d / 2^sqrt(log d)",
+    outside_largest_in_stage_two="largest |cos| to a direction outside span(M), times sqrt(d1) / log d1, (70)",
+    norm_over_bias="largest ||w||^2 log d / (d b^2), (71)",
     lucky_growth_at_T2="share of lucky neurons with eq. (9)",
     lucky_focus_at_T2="mean |cos(w_i, M_j)| of lucky neurons over eps_min / eps_max",
     ordinary_over_lucky_at_T2="largest ratio of an ordinary neuron's projection to the best lucky one's",
@@ -250,14 +285,19 @@ MILESTONES = described(
     lucky_over_strongest_at_T="smallest projection of a lucky neuron over the largest of any in M_j",
     others_small_at_T="share of neurons outside M_j with |cos(w_i, M_j)| <= eps_j / (eps_max sqrt(d))",
     largest_norm="max_i ||w_i|| at T",
-    share_outside="mean share of ||w_i||^2 outside span(M) at T",
-    outside_per_direction="max_i of sqrt(d1) times the root mean square of w_i / ||w_i|| over the directions outside span(M)",
-    strength_ratio="sum_i <w_i, M_j>^2 of the minority feature over the mean of the majority ones",
+    bias_at_T="min_i b_i sqrt(d) / ||w_i|| at T",
+    outside_largest_at_T="largest |cos| to a direction outside span(M), times sqrt(d1)",
+    strength_ratio="sum over i in M_j of <w_i, M_j>^2, of the minority feature over the mean of the majority ones, (89)",
+    strength_ratio_of_all="the same over all neurons",
     magnitude_ratio="max_i |<w_i, M_j>| of the minority feature over the mean of the majority ones",
+    learned="1 if a neuron has an absolute cosine of at least 0.5 to every minority feature",
     alignment_gap="largest cosine, mean over the majority features less that to the minority one",
     pure_share="share of neurons with absolute cosine > 0.9 to any feature",
     pure_minority_neurons="their number for the minority feature",
-    pruned_other_features="largest sqrt(d) |cos| to another feature of the neurons whose largest is the minority one",
-    pruned_outside="outside_per_direction of these neurons alone",
-    minority_norm_rank="mean rank by norm, from 0 to 1, of the neurons with absolute cosine >= 0.3 to the minority feature",
+    oracle_neurons="neurons that the oracle would prune",
+    pruned_other_features="largest sqrt(d) |cos| of these to another feature",
+    pruned_outside="outside_largest_at_T of these alone",
+    minority_smaller_auc="probability that a neuron pure in the minority feature has a smaller norm than another one",
+    minority_among_smallest="of as many smallest neurons as are aligned with it, the share that are, less chance",
+    diverged="1 if weights or loss are not finite, or the unmasked loss is above twice log K",
 )

@@ -1,72 +1,89 @@
-"""What a claim is, how its rows are tested, and how code reads the verdict off the numbers."""
+"""What a claim is: a statement of a paper, what stands for it, and where that must lie. How it is tested: verdict.py."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr, stdtrit
 
-from rarefeat.claims.tables import CLAIMS, MEASURED, VERDICTS
+from rarefeat.claims.estimate import Estimate, of_seeds
+from rarefeat.claims.tables import MEASURED
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.statistics import holm
 from rarefeat.storage.schema import checked
 
-LEVEL = 0.05
-"""Family-wise (Holm), over every tested row of a family; bounds with an open constant are apart."""
 LEAST = 3
 """Fewer degrees of freedom than this are not tested."""
+FEW = "{} replicas have a value, fewer than a test needs"
+NOT_RUN = "its primary regime is no part of this configuration"
+VARIED = " | "
+"""Between what is varied and the point, in the point of a varied row."""
 
-HOLDS, CONDITION, FAILS, UNTESTABLE = VERDICTS
+
+class Regime(NamedTuple):
+    """Where a quantity was measured: a study, and for people a point or range in it."""
+
+    study: str
+    point: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.study}: {self.point}" if self.point else self.study
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper, the quantity that stands for it, and what that must be for the statement to hold.
+    """A statement of a paper, the quantity that stands for it, and the region it must lie in: declared before the run.
 
-    `above` and `below`: the mean over seeds is shown to lie on that side of the threshold (one-sided Student test). `within`:
-    it is shown to lie between the two (two one-sided tests). `not below` and `not above`, for bounds with a constant that the
-    paper leaves open: the mean is not shown to lie on the wrong side.
+    `superiority`: beyond the threshold. `non-inferiority`, for bounds whose constant the paper leaves open: not beyond the
+    threshold by more than the margin. `equivalence`: within the margin of the threshold. Ratios are measured as logarithms, so
+    that margins are symmetric.
     """
 
     id: str
     group: str
+    paper: str
+    """The family of its primary row."""
     source: str
+    """Theorem, lemma and equation."""
     statement: str
     quantity: str
-    side: Literal["above", "below", "within", "not below", "not above"]
-    threshold: tuple[float, ...]
+    test: Literal["superiority", "non-inferiority", "equivalence"]
+    side: Literal["above", "below", "around"]
+    threshold: float
     reason: str
-    family: str = "all"
-    """Tests that are corrected together. A confirmation on seeds that no search has seen is a family of its own."""
+    """Why threshold and margin follow from the statement."""
+    primary: str
+    """The regime that the paper speaks of, as Regime writes it: its study, or study and point."""
+    effect: float
+    """Distance from the edge of the region, in standard deviations between seeds, that `seeds` finds with a power of 0.9."""
+    seeds: int
+    """Replicas of the primary row; 0 for a claim about fitted sizes."""
+    tolerance: float
+    """A change of the quantity that is none, when a hyper-parameter is halved or doubled."""
+    control: str
+    """What would show the same without the claim being true, and how it is told apart."""
+    margin: float = 0.0
 
+    def __post_init__(self) -> None:
+        if (self.test == "equivalence") != (self.side == "around"):
+            raise ValueError(f"claim {self.id}: equivalence, and nothing else, is around its threshold")
+        if (self.margin > 0) == (self.test == "superiority"):
+            raise ValueError(f"claim {self.id}: superiority has no margin, {self.test} has one above 0")
 
-class Estimate(NamedTuple):
-    """A number with its standard error and the degrees of freedom of that."""
+    @property
+    def region(self) -> tuple[float, float]:
+        """The interval that the quantity must lie in; infinite where it is open."""
+        low, high = self.threshold - self.margin, self.threshold + self.margin
+        return (-np.inf if self.side == "below" else low), (np.inf if self.side == "above" else high)
 
-    value: float
-    error: float
-    freedom: int
-    n: int
-
-    def interval(self) -> tuple[float, float]:
-        """95 %, Student."""
-        half = stdtrit(self.freedom, 0.975) * self.error if self.freedom > 0 else np.nan
-        return self.value - half, self.value + half
-
-
-def of_seeds(values: np.ndarray) -> Estimate:
-    """The mean over seeds; a replica without a value is left out."""
-    values = np.asarray(values, dtype=float)
-    values = values[np.isfinite(values)]
-    n = len(values)
-    error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
-    return Estimate(values.mean() if n else np.nan, error, n - 1, n)
-
-
-def of_fit(value: float, low: float, high: float, n: int) -> Estimate:
-    """The slope of a line through n points, from its 95 % interval."""
-    return Estimate(value, (high - low) / (2 * stdtrit(n - 2, 0.975)), n - 2, n)
+    @property
+    def required(self) -> str:
+        """The region, for people."""
+        if self.test == "equivalence":
+            return f"within {self.margin:g} of {self.threshold:g}"
+        if self.test == "superiority":
+            return f"{self.side} {self.threshold:g}"
+        return f"{'at least' if self.side == 'above' else 'at most'} {self.threshold:g}, with a margin of {self.margin:g}"
 
 
 @dataclass(frozen=True)
@@ -74,117 +91,49 @@ class Measured:
     """A claim's quantity in one regime; or none, with the reason why."""
 
     claim: Claim
-    regime: str
+    regime: Regime
     estimate: Estimate
     untestable: str = ""
+    diverged: int = 0
+    """Replicas whose training has diverged: such a row is neither a gain nor a loss."""
+    remark: str = ""
+    role: Literal["regime", "varied"] = "regime"
+    """`varied`: a hyper-parameter at half or double its value, for the sensitivity alone."""
+
+    @property
+    def primary(self) -> bool:
+        """Whether this is the regime that the claim declares."""
+        return self.role == "regime" and self.claim.primary in (str(self.regime), self.regime.study)
 
 
-def p_value(estimate: Estimate, side: str, threshold: tuple[float, ...]) -> float:
-    """Of the Student test of the estimate; for the bounds that of their contradiction. Without spread it decides by itself."""
+def measured_table(measured: Iterable[Measured], claims: Iterable[Claim]) -> pd.DataFrame:
+    """A row for each claim and regime, in the order given, before any test.
 
-    def beyond(low: float) -> float:
-        """One-sided p-value of a number that is at most `low`."""
-        if estimate.error == 0:
-            return 0.0 if estimate.value > low else 1.0
-        return float(stdtr(estimate.freedom, (low - estimate.value) / estimate.error))
-
-    def short_of(high: float) -> float:
-        if estimate.error == 0:
-            return 0.0 if estimate.value < high else 1.0
-        return float(stdtr(estimate.freedom, (estimate.value - high) / estimate.error))
-
-    match side:
-        case "above" | "not above":
-            return beyond(threshold[0])
-        case "below" | "not below":
-            return short_of(threshold[0])
-    return max(beyond(threshold[0]), short_of(threshold[1]))
-
-
-def bounds(claim: Claim) -> tuple[float, float]:
-    """The interval in which the quantity must lie; NaN where it is open."""
-    match claim.side:
-        case "above" | "not below":
-            return claim.threshold[0], np.nan
-        case "below" | "not above":
-            return np.nan, claim.threshold[0]
-    return claim.threshold
-
-
-def required(claim: Claim) -> str:
-    """The condition on the quantity, for people."""
-    numbers = [f"{value:g}" for value in claim.threshold]
-    return f"between {' and '.join(numbers)}" if claim.side == "within" else f"{claim.side} {numbers[0]}"
-
-
-def measured_table(measured: list[Measured], claims: list[Claim]) -> pd.DataFrame:
-    """A row per claim and regime, with the p-value of its own test.
-
-    Raises:
-        RarefeatError: for a claim without a row: what it is read from has gone from the config, or from the code.
+    A claim whose primary regime was not run has a primary row without a number: it keeps its place in the family of its paper,
+    and no regime that happens to be there stands in for the one that was declared.
     """
-    if missing := [claim.id for claim in claims if claim.id not in {part.claim.id for part in measured}]:
-        raise RarefeatError(
-            f"claims: nothing was measured for {', '.join(missing)}: is a study left out that they are read from?"
-        )
+    measured = list(measured)
+    there = [part.claim.id for part in measured if part.primary]
+    if twice := {name for name in there if there.count(name) > 1}:
+        name = min(twice)
+        raise RarefeatError(f"claim {name}: its primary regime is that of {there.count(name)} rows; it must name one")
+    missing = [claim for claim in claims if claim.id not in there]
+    measured += [Measured(claim, Regime(*claim.primary.split(": ", 1)), of_seeds(np.array([])), NOT_RUN) for claim in missing]
     rows = []
     for part in measured:
-        value, _, freedom, n = part.estimate
-        low, high = part.estimate.interval()
-        tested = not part.untestable and freedom >= LEAST and np.isfinite(part.estimate.error)
-        reason = part.untestable or f"{n} replicas have a value, fewer than a test needs"
+        claim, (value, error, freedom, n) = part.claim, part.estimate
+        low, high = claim.region
+        untestable = part.untestable or ("" if freedom >= LEAST and np.isfinite(error) else FEW.format(n))
+        remark = f"diverged in {part.diverged} replicas" if part.diverged and not part.untestable else untestable or part.remark
         rows.append(
             {
-                "claim_id": part.claim.id, "group": part.claim.group, "source": part.claim.source,
-                "statement": part.claim.statement, "regime": part.regime, "quantity": part.claim.quantity, "estimate": value,
-                "ci_low": low, "ci_high": high, "n": n,
-                "test": f"{required(part.claim)}, Student" if tested else "",
-                "required_low": bounds(part.claim)[0], "required_high": bounds(part.claim)[1],
-                "p_value": p_value(part.estimate, part.claim.side, part.claim.threshold) if tested else np.nan,
-                "bound": part.claim.side.startswith("not"), "family": part.claim.family, "reason": "" if tested else reason,
+                "claim_id": claim.id, "group": claim.group, "paper": claim.paper, "source": claim.source,
+                "statement": claim.statement, "quantity": claim.quantity, "study": part.regime.study,
+                "point": part.regime.point, "primary": part.primary, "role": part.role, "estimate": value, "error": error,
+                "freedom": freedom, "n": n, "test": claim.test, "required": claim.required, "reason": claim.reason,
+                "control": claim.control, "required_low": low, "required_high": high, "tolerance": claim.tolerance,
+                "diverged": part.diverged,
+                "testable": not untestable and not part.diverged, "remark": remark,
             }
         )  # fmt: skip
     return checked(MEASURED, pd.DataFrame(rows))
-
-
-def judged(measured: pd.DataFrame) -> pd.DataFrame:
-    """The measured rows of one paper with their verdicts.
-
-    A row's test is one of its claim's family; a bound is held to its own interval. Where a claim holds in
-    some of its regimes and not in others, the rows where it holds say so with their regime as the condition; `does not hold
-    here` says whether the opposite was seen.
-    """
-    table = measured.reset_index(drop=True).rename(columns={"reason": "condition"})
-    tested = table["p_value"].notna()
-    table["adjusted_p_value"] = np.nan
-    for name in table["family"].unique():
-        family = tested & ~table["bound"] & (table["family"] == name)
-        table.loc[family, "adjusted_p_value"] = holm(table.loc[family, "p_value"].to_numpy())
-    # A correction for many tests would protect a bound: what contradicts it is its own interval.
-    contradicted = pd.Series([opposite(row) for row in table.itertuples()], index=table.index)
-    holds = (table["adjusted_p_value"] < LEVEL) | (table["bound"] & ~contradicted)
-    table["verdict"] = np.where(~tested, UNTESTABLE, np.where(holds, HOLDS, FAILS))
-    for _, part in table[tested].groupby("claim_id"):
-        if set(part["verdict"]) == {HOLDS, FAILS}:
-            some = part.index[part["verdict"] == HOLDS]
-            table.loc[some, "verdict"] = CONDITION
-            table.loc[some, "condition"] = table.loc[some, "regime"]
-    failed = tested & (table["verdict"] == FAILS)
-    table.loc[failed, "condition"] = [
-        "the interval lies on the other side" if opposite(row) else "not shown at this number of seeds"
-        for row in table[failed].itertuples()
-    ]
-    return checked(CLAIMS, table)
-
-
-def opposite(row) -> bool:
-    """Whether the whole interval contradicts the claim."""
-    return row.ci_high < row.required_low or row.ci_low > row.required_high
-
-
-def overall(rows: pd.DataFrame) -> str:
-    """The verdict of a claim over its rows."""
-    found = set(rows["verdict"])
-    if CONDITION in found:
-        return CONDITION
-    return HOLDS if HOLDS in found else FAILS if FAILS in found else UNTESTABLE

@@ -1,65 +1,95 @@
-"""Stage 5 of the claims: the rows of one part of the theory against what its claims require."""
+"""The claims of one part of the theory: a row for each, its regimes as marks on the scale of what it requires."""
 
 import textwrap
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rarefeat.claims.tables import VERDICTS
+from rarefeat.claims.verdict import line
 from rarefeat.run.job import Job
 
-MARKERS = dict(zip(VERDICTS, ["o", "D", "x", ""], strict=True))
-COLOURS = dict(zip(VERDICTS, ["#00224e", "#7d7c78", "#c8a200", ""], strict=True))
-COLUMNS = 3
+SHOWN = VERDICTS[:3]
+MARKERS = dict(zip(SHOWN, ["o", "X", "D"], strict=True))
+COLOURS = dict(zip(SHOWN, ["#00224e", "#b8860b", "#9a9a9a"], strict=True))
+HEIGHT = 0.42
+"""Of a row, in inches."""
+REACH = 1.5
+"""Marks further out than this multiple of what most regimes span stand at the edge, as an arrow."""
 
 
 def group(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """A panel for each claim: estimates with their intervals, one below the other by regime, and what is required, shaded."""
+    """Every claim of a part: the primary regime large with its 95 % interval, the others small, what is required shaded.
+
+    Each row has a scale of its own, that of its quantity. Regimes that are not tested or have diverged are counted, not drawn.
+    """
     (table,), name = tables.values(), job.part("group", str)
-    rows = table[(table["group"] == name) & (table["verdict"] != VERDICTS[3])]
+    return draw(table[table["group"] == name], name)
+
+
+def draw(rows: pd.DataFrame, name: str) -> Figure:
+    """The figure of the rows of one part."""
     claims = list(dict.fromkeys(rows["claim_id"]))
     if not claims:
         figure = plt.figure(figsize=(3.6, 1.0))
-        figure.text(0.5, 0.5, f"{name}: nothing could be tested", ha="center")
+        figure.text(0.5, 0.5, f"{name}: no claim is measured", ha="center")
         return figure
-    columns = min(COLUMNS, len(claims))
-    lines = -(-len(claims) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(3.6 * columns, 2.6 * lines), squeeze=False)
-    for ax in axes.flat[len(claims) :]:
-        ax.set_axis_off()
-    for ax, claim in zip(axes.flat, claims, strict=False):
-        part = rows[rows["claim_id"] == claim].reset_index(drop=True)
-        half = [part["estimate"] - part["ci_low"], part["ci_high"] - part["estimate"]]
-        for verdict in VERDICTS[:3]:
-            at = part.index[part["verdict"] == verdict]
-            if len(at):
-                ax.errorbar(
-                    part["estimate"][at], at, xerr=[side[at] for side in half], fmt=MARKERS[verdict], color=COLOURS[verdict],
-                    ms=3.5, lw=0.8,
-                )  # fmt: skip
-        shade(ax, part["required_low"].iloc[0], part["required_high"].iloc[0])
-        ax.set_title(textwrap.fill(f"{claim}: {part['statement'].iloc[0]}", 62), fontsize=5.5)
-        ax.set_xlabel(textwrap.fill(part["quantity"].iloc[0], 68), fontsize=5.5)
-        ax.tick_params(labelsize=5)
-        # Many rows are named by their study, at the first of each.
-        studies = part["regime"].str.split(": ").str[0].drop_duplicates()
-        labels = part["regime"] if len(part) <= 12 else studies if len(studies) <= 40 else studies[:0]
-        ax.set_yticks(labels.index, labels, fontsize=4.5 if len(labels) <= 12 else 3)
-        ax.invert_yaxis()
-    handles = [Line2D([], [], marker=MARKERS[name], color=COLOURS[name], ls="") for name in VERDICTS[:3]]
-    figure.legend(handles, VERDICTS[:3], loc="lower center", ncols=3, fontsize=6, bbox_to_anchor=(0.5, -0.03))
-    figure.tight_layout()
+    figure, axes = plt.subplots(len(claims), 1, figsize=(7.4, HEIGHT * len(claims) + 0.95), squeeze=False)
+    for ax, claim in zip(axes[:, 0], claims, strict=True):
+        row(ax, claim, rows[rows["claim_id"] == claim])
+    handles = [Line2D([], [], marker=MARKERS[verdict], color=COLOURS[verdict], ls="", ms=4) for verdict in SHOWN]
+    handles += [Line2D([], [], marker="o", color="0.3", ls="-", ms=7, mfc="none"), plt.Rectangle((0, 0), 1, 1, color="0.88")]
+    height = figure.get_figheight()
+    figure.subplots_adjust(left=0.17, right=0.66, top=1 - 0.16 / height, bottom=0.75 / height, hspace=1.3)
+    figure.legend(handles, [*SHOWN, "primary regime, 95 %", "required"], loc="lower center", ncols=5, fontsize=7, frameon=False)
     return figure
 
 
-def shade(ax: plt.Axes, low: float, high: float) -> None:
-    """Where a claim holds, with both ends in view."""
-    left, right = ax.get_xlim()
-    ends = [end for end in (low, high) if end == end]
-    pad = 0.05 * (right - left)
-    left, right = min(left, *ends) - pad, max(right, *ends) + pad
-    ax.axvspan(low if low == low else left, high if high == high else right, color="0.9", zorder=-1)
-    ax.set_xlim(left, right)
+def row(ax: plt.Axes, claim: str, part: pd.DataFrame) -> None:
+    """One claim."""
+    seen = part[part["verdict"].isin(SHOWN)]
+    low, high = limits(seen, part["required_low"].iloc[0], part["required_high"].iloc[0])
+    ax.axvspan(max(part["required_low"].iloc[0], low), min(part["required_high"].iloc[0], high), color="0.88", lw=0)
+    for verdict in SHOWN:
+        some = seen[(seen["verdict"] == verdict) & ~seen["primary"]]
+        for marker, chosen in arrows(some["estimate"], low, high, MARKERS[verdict]):
+            ax.plot(chosen, np.zeros(len(chosen)), marker, color=COLOURS[verdict], ms=4, alpha=0.75, mew=0.5, mec="white")
+    for entry in seen[seen["primary"]].itertuples():
+        colour = COLOURS[entry.verdict]
+        ends = np.clip([entry.ci_low, entry.ci_high], low, high)
+        ax.plot(ends, [0.45, 0.45], color=colour, lw=1.4)
+        ax.plot(np.clip(entry.estimate, low, high), 0.45, MARKERS[entry.verdict], color=colour, ms=7, mew=0.5, mec="white")
+    ax.set(xlim=(low, high), ylim=(-0.5, 0.95), yticks=[])
+    ax.tick_params(labelsize=6, length=2, pad=1)
+    ax.locator_params(axis="x", nbins=5)
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    primary = part.loc[part["primary"], "verdict"]
+    said = primary.iloc[0] if len(primary) else VERDICTS[-1]
+    ax.text(-0.02, 0.5, claim, transform=ax.transAxes, ha="right", va="center", fontsize=7.5)
+    others = part.loc[~part["primary"], "verdict"]
+    text = f"{said}; " + (f"others: {line(others)}" if len(others) else "no other regime")
+    ax.text(1.02, 0.5, textwrap.fill(text, 52), transform=ax.transAxes, ha="left", va="center", fontsize=6)
+
+
+def limits(seen: pd.DataFrame, low: float, high: float) -> tuple[float, float]:
+    """Ends of a row's scale: the finite ends of what is required, the primary interval, and what most regimes span."""
+    values = [*seen["estimate"].quantile([0.1, 0.5, 0.9]), *seen.loc[seen["primary"], ["ci_low", "ci_high"]].to_numpy().ravel()]
+    values = [value for value in [*values, low, high] if np.isfinite(value)]
+    left, right = (min(values), max(values)) if values else (0.0, 1.0)
+    pad = 0.5 * (REACH - 1) * (right - left) or 0.5 * abs(left) or 0.5
+    return left - pad, right + pad
+
+
+def arrows(values: pd.Series, low: float, high: float, marker: str) -> list[tuple[str, np.ndarray]]:
+    """Marks with their places; those beyond the scale at its ends."""
+    values = values.to_numpy()
+    below, above = values < low, values > high
+    return [
+        (marker, values[~below & ~above]),
+        ("<", np.full(below.sum(), low)),
+        (">", np.full(above.sum(), high)),
+    ]

@@ -1,15 +1,22 @@
-"""The claims of one paper, in Markdown: their verdicts, and the rows that these are read from."""
+"""The claims of one paper, in Markdown: an index with a line for each, and a page for each part of the theory."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from rarefeat.claims.claim import LEVEL, overall
 from rarefeat.claims.tables import VERDICTS
+from rarefeat.claims.verdict import LEVEL, condition, line
 from rarefeat.run.command import run, stage
 from rarefeat.run.metadata import write_page
 from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import row
+
+ABOUT = f"""Rendered from the table of claims; nothing here is written by hand. Each claim declares its quantity, the range that
+this must lie in with the reason, one primary regime on seeds of its own, and a control, all before the run. That the quantity
+lies there is one test, and that it lies elsewhere another: a claim is **supported** or **contradicted** where one of them is
+passed, and **undecided** where neither is. Primary regimes are corrected by Holm over a paper, at {LEVEL} for a false support
+anywhere and {LEVEL} for a false contradiction; the other regimes by Benjamini & Hochberg within their claim. Intervals are
+95 %, each for itself. *Diverged*: weights or loss not finite, or the unmasked loss above twice log K in some replica."""
 
 
 def number(value: float) -> str:
@@ -17,45 +24,69 @@ def number(value: float) -> str:
     return "" if value != value else f"{value:.3g}"
 
 
-def page(table: pd.DataFrame) -> str:
-    """The verdicts first, then the rows they are read from."""
-    summary = [(part.iloc[0], overall(part), part) for _, part in table.groupby("claim_id", sort=False)]
-    counts = pd.Series([verdict for _, verdict, _ in summary]).value_counts()
-    lines = [
-        "# Every claim, measured",
-        "",
-        "Rendered by `make claims`; nothing here is written by hand. What each quantity",
-        "must be for its statement to hold stands beside the statement in the code, and was fixed before the",
-        f"run. Tests are Student's, adjusted by Holm over all {table['adjusted_p_value'].notna().sum()} of them at a level of",
-        f"{LEVEL} for the whole table; a bound with an open constant is held to its own interval, and the confirmation of the",
-        "search on seeds that it has not seen is a family of its own. Intervals are 95 %, each for itself.",
-        "",
-        "; ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + ".",
-        "",
-        row("claim", "statement", "source", "verdict", "regimes in which it holds"),
-        row("---", "---", "---", "---", "---:"),
-    ]
-    for first, verdict, part in summary:
-        good = part["verdict"].isin(VERDICTS[:2]).sum()
-        tested = (part["verdict"] != VERDICTS[3]).sum()
-        link = f"[{first['claim_id']}](#{anchor(first['claim_id'])})"
-        lines.append(row(link, first["statement"], first["source"], verdict, f"{good} of {tested}"))
+def effect(entry: pd.Series) -> str:
+    """The estimate with its interval."""
+    if entry["estimate"] != entry["estimate"]:
+        return ""
+    interval = f" [{number(entry['ci_low'])}, {number(entry['ci_high'])}]" if entry["ci_low"] == entry["ci_low"] else ""
+    return number(entry["estimate"]) + interval
+
+
+def by_claim(table: pd.DataFrame) -> list[tuple[pd.Series, pd.DataFrame]]:
+    """Each claim's primary row and its others, in the order of the table."""
+    return [(part[part["primary"]].iloc[0], part[~part["primary"]]) for _, part in table.groupby("claim_id", sort=False)]
+
+
+def place(group: str) -> str:
+    """The page of a part, beside the index."""
+    return f"claims_{group.replace(' ', '_')}.md"
+
+
+def index(table: pd.DataFrame) -> str:
+    """A line for each claim."""
+    claims = by_claim(table)
+    counts = pd.Series([primary["verdict"] for primary, _ in claims]).value_counts()
+    lines = ["# Every claim, measured", "", ABOUT, ""]
+    lines += ["Primary regimes: " + ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + ".", ""]
+    lines += ["supported / contradicted / undecided of n counts the other regimes that were tested.", ""]
     for group, members in table.groupby("group", sort=False):
-        lines += ["", f"## {group[0].upper()}{group[1:]}", "", f"![](figures/claims_{group.replace(' ', '_')}.png)"]
-        for claim_id, part in members.groupby("claim_id", sort=False):
-            first = part.iloc[0]
-            lines += ["", f"### {claim_id}", "", f"{first['statement']} ({first['source']}). Measured: {first['quantity']}."]
-            lines += ["", row("regime", "estimate", "95 % interval", "n", "must be", "adjusted p", "verdict", "")]
-            lines.append(row("---", "---:", "---:", "---:", "---", "---:", "---", "---"))
-            for entry in part.itertuples():
-                interval = f"{number(entry.ci_low)}, {number(entry.ci_high)}" if entry.ci_low == entry.ci_low else ""
-                condition = "" if entry.condition == entry.regime else entry.condition
-                required = entry.test.removesuffix(", Student")
-                lines.append(
-                    row(entry.regime, number(entry.estimate), interval, str(entry.n), required, number(entry.adjusted_p_value),
-                        entry.verdict, condition)
-                )  # fmt: skip
-    return "\n".join(lines) + "\n"
+        lines += [f"## [{group[0].upper()}{group[1:]}]({place(group)})", ""]
+        lines += [row("claim", "statement", "source", "verdict", "effect", "other regimes"), row(*["---"] * 6)]
+        for primary, others in by_claim(members):
+            found = others["verdict"].value_counts()
+            tested = [found.get(verdict, 0) for verdict in VERDICTS[:3]]
+            other = f"{' / '.join(map(str, tested))} of {sum(tested)}" if len(others) else ""
+            link = f"[{primary['claim_id']}]({place(group)}#{anchor(primary['claim_id'])})"
+            lines.append(row(link, primary["statement"], primary["source"], primary["verdict"], effect(primary), other))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def part(table: pd.DataFrame, group: str) -> str:
+    """The claims of one part: its figure, and each claim with what was declared, found, and where regimes differ."""
+    name = place(group).removesuffix(".md")
+    lines = [f"# {group[0].upper()}{group[1:]}", "", f"![](figures/{name}.png)", ""]
+    lines += ["Every row stands in the report's table of claims, to sort and to filter. How to read this: the index.", ""]
+    for primary, others in by_claim(table[table["group"] == group]):
+        regime = primary["study"] + (f": {primary['point']}" if primary["point"] else "")
+        found, statement = effect(primary), primary["statement"]
+        lines += [
+            f"## {primary['claim_id']}",
+            "",
+            f"**{primary['verdict'].capitalize()}.** {statement[0].upper()}{statement[1:]} ({primary['source']}).",
+            "",
+            f"- Measured: {primary['quantity']}.",
+            f"- Required: {primary['required']}, by {primary['test']}; {primary['reason']}.",
+            f"- Primary regime: {regime}" + (f": {found}, n = {primary['n']}." if found else "."),
+            *([f"- {primary['remark'][0].upper()}{primary['remark'][1:]}."] if primary["remark"] else []),
+            f"- Control: {primary['control']}.",
+        ]  # fmt: skip
+        if len(others):
+            lines.append(f"- Other regimes: {line(others['verdict'])}.")
+        if where := condition(others):
+            lines.append(f"- {where[0].upper()}{where[1:]}.")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def anchor(claim_id: str) -> str:
@@ -64,12 +95,13 @@ def anchor(claim_id: str) -> str:
 
 
 def main() -> None:
-    """Command line of the stage."""
+    """Command line of the stage: the index, or the page of the part that the job names."""
     parser = stage(__doc__)
     parser.add_argument("--tables", nargs=1, type=Path, required=True, help="the table of claims")
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
-    text = page(read_table(args.tables[0]).to_pandas())
+    table = read_table(args.tables[0]).to_pandas()
+    text = part(table, args.job.part("group", str)) if "group" in args.job.config else index(table)
     write_page(args.output, text, args.job)
 
 

@@ -1,5 +1,6 @@
 """The cells of a study's grid, and where their files lie: one scheme for every kind of study."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,18 @@ class Cell:
 def cell(**values: Value) -> Cell:
     """A cell without arms."""
     return Cell(tuple(values.items()))
+
+
+def expanded(arms: list[Any]) -> list[Any]:
+    """Arms as a config has them; one with lists of values stands for an arm for each combination of them."""
+    found = []
+    for entry in arms:
+        if not isinstance(entry, dict):
+            found.append(entry)
+            continue
+        axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
+        found += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    return found
 
 
 def path_of(kind: str, study: str, at: Cell, block: str, suffix: str) -> str:

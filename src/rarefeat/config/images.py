@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell
+from rarefeat.config.cells import Cell, expanded
 from rarefeat.config.section import Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
@@ -118,7 +118,10 @@ class ImageTraining(Section):
     weight_decay: float = Field(ge=0)
     log_epochs: int = Field(ge=1, description="epochs between two records of loss, alignment, uniformity and kNN accuracy")
     checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
-    device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU; bfloat16 and channels-last there")
+    bfloat16: bool = Field(
+        default=False, description="convolutions and matrix products in bfloat16, channels-last; needs a processor that has it"
+    )
+    device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
     threads: int = Field(ge=1, description="CPU threads of a job")
 
     @model_validator(mode="after")
@@ -138,8 +141,10 @@ class ImageArm(Section):
     pruned_update: Literal["unmasked", "straight_through"] = Field(
         default="unmasked", description="of `pruned`: eq. (5), or the masked network's gradient applied to all weights"
     )
-    threshold: Literal["global", "per_layer"] = Field(
-        default="global", description="magnitudes are ranked together or by layer"
+    threshold: Literal["global", "per_layer", "random"] = Field(
+        default="global",
+        description="magnitudes are ranked together or by layer; `random` masks as many of each layer as `global`, whatever"
+        " their magnitude, the same throughout",
     )
 
     @model_validator(mode="after")
@@ -187,12 +192,21 @@ class ImageStudy(Section):
         description="replicas of one job, one after the other; or a list, as of the other studies"
     )
     draws: str = Field(min_length=1, description="name that keys the random draws: the study's own if not given")
-    arms: list[ImageArm] = Field(min_length=1)
+    arms: list[ImageArm] = Field(min_length=1, description="what is compared; a list of values stands for an arm with each")
     balanced_arms: list[str] = Field(description="arms, by label, also pretrained on a balanced subset of the same size")
     network: Network
+    widths: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[], description="every arm in a network of each of these widths; empty for network.width alone"
+    )
     augmentation: Augmentation
     training: ImageTraining
     probe: ImageProbe
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, raw: dict) -> dict:
+        """An entry of `arms` with lists of values stands for one arm for each combination of them."""
+        return raw | {"arms": expanded(raw["arms"])} if isinstance(raw, dict) and isinstance(raw.get("arms"), list) else raw
 
     @model_validator(mode="after")
     def _consistent(self) -> "ImageStudy":
@@ -201,10 +215,11 @@ class ImageStudy(Section):
             raise ValueError(f"arms must be distinct and hold dense, got {', '.join(labels)}")
         if unknown := set(self.balanced_arms) - set(labels):
             raise ValueError(f"balanced_arms: {min(unknown)} is none of {', '.join(labels)}")
-        try:
-            distinct(self.rho)
-        except ValueError as error:
-            raise ValueError(f"rho: {error}") from error
+        for name in ("rho", "widths"):
+            try:
+                distinct(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
         if self.data.index_files or self.data.pretrain_list:
             if len(self.rho) > 1:
                 raise ValueError("rho must be the one of index_files or pretrain_list")
@@ -213,12 +228,13 @@ class ImageStudy(Section):
         return self
 
     def cells(self) -> list[Cell]:
-        """A cell for each (rho, split, arm) that is pretrained; split is long_tailed or balanced."""
+        """A cell for each (rho, split, width, arm) that is pretrained; split is long_tailed or balanced."""
         balanced = [arm for arm in self.arms if arm.label in self.balanced_arms]
         return [
-            Cell((("rho", rho), ("split", split), ("arm", arm.label)), (arm,))
+            Cell((("rho", rho), ("split", split), *width, ("arm", arm.label)), (arm,))
             for rho in self.rho
             for split, arms in (("long_tailed", self.arms), ("balanced", balanced))
+            for width in ([(("width", width),) for width in self.widths] or [()])
             for arm in arms
         ]
 
@@ -228,11 +244,15 @@ class ImageStudy(Section):
         ratios = ", ".join(f"{rho:g}" for rho in self.rho)
         return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {self.training.epochs} epochs"
 
+    def network_of(self, cell: Cell) -> Network:
+        """The network of a cell."""
+        return self.network.model_copy(update={"width": cell["width"]}) if self.widths else self.network
+
     def pretrained(self, cell: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""
         (arm,) = cell.arms
-        parts = ("draws", "data", "network", "augmentation", "training")
-        return {"arm": arm, **{name: getattr(self, name) for name in parts}}
+        parts = ("draws", "data", "augmentation", "training")
+        return {"arm": arm, "network": self.network_of(cell), **{name: getattr(self, name) for name in parts}}
 
     def probed(self, cell: Cell) -> dict[str, Any]:
         """What the probe of a cell is told."""

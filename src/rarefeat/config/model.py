@@ -7,10 +7,12 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.section import Section
 
-TrainedArm = Literal["dense", "pruned_neuron", "pruned_weight", "oracle"]
+TrainedArm = Literal[
+    "dense", "pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight", "oracle_all", "oracle_gated", "oracle_partial"
+]
 UntrainedArm = Literal["initial", "ideal"]
-RATIO_ARMS = ("pruned_neuron", "pruned_weight")
-MASKED_ARMS = (*RATIO_ARMS, "oracle")
+RATIO_ARMS = ("pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight")
+MASKED_ARMS = (*RATIO_ARMS, "oracle_all", "oracle_gated", "oracle_partial")
 
 
 class Views(Section):

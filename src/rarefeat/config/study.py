@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell
+from rarefeat.config.cells import Cell, expanded
 from rarefeat.config.model import Arm, Data, TrainedArm, Training, UntrainedArm, Views
 from rarefeat.config.section import Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
@@ -56,16 +56,7 @@ class Study(Section):
     @classmethod
     def _expand(cls, raw: dict) -> dict:
         """An entry of `arms` with lists of values stands for one arm for each combination of them."""
-        if not isinstance(raw, dict) or not isinstance(raw.get("arms"), list):
-            return raw
-        arms = []
-        for entry in raw["arms"]:
-            if not isinstance(entry, dict):
-                arms.append(entry)
-                continue
-            axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
-            arms += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-        return raw | {"arms": arms}
+        return raw | {"arms": expanded(raw["arms"])} if isinstance(raw, dict) and isinstance(raw.get("arms"), list) else raw
 
     @model_validator(mode="after")
     def _consistent(self) -> "Study":

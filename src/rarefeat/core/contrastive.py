@@ -71,3 +71,25 @@ def pull(f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) ->
         return product(error, f_y) / (K * tau)
     own = error.diagonal(dim1=-2, dim2=-1)[..., None]
     return (product(error, negatives) + own * (f_y - negatives)) / (K * tau)
+
+
+def best_scaled_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> float:
+    """The loss of eq. (1) at the one scale of the embeddings that makes it smallest, batches (B, K, m) each, mean over them.
+
+    A floor for encoders of another size: no claim about a loss may ask for less than the best encoder of its kind has. The loss
+    is convex in the square of the scale, and bisection on its derivative finds it; where it only falls, it is the loss far out.
+    """
+    similarity = similarities(f_x.double(), f_y.double()) / tau
+    positive = similarity.diagonal(dim1=-2, dim2=-1)
+
+    def slope(scale: float) -> float:
+        weights = torch.softmax(scale * similarity, dim=-1)
+        return ((weights * similarity).sum(-1) - positive).mean().item()
+
+    low, high = 0.0, 1.0
+    while slope(high) < 0 and high < 2.0**20:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return -(torch.log_softmax(high * similarity, dim=-1).diagonal(dim1=-2, dim2=-1)).mean().item()

@@ -1,7 +1,9 @@
 """Means over seeds with their intervals, and many tests at once."""
 
+import itertools
+
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import nctdtrinc, stdtrit
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -32,3 +34,18 @@ def student_interval(
     sd = values.std(ddof=1) if n > 1 else np.nan
     half = stdtrit(n - 1, (1 + level) / 2) * sd / np.sqrt(n) if n > 1 else np.nan
     return mean, sd, np.clip(mean - half, *inside), np.clip(mean + half, *inside), n
+
+
+def smallest_seen(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
+    """The smallest mean that the interval of n values of this standard deviation would part from 0 with so much power.
+
+    From the noncentral t distribution of a two-sided test; NaN below two values.
+    """
+    if n < 2:
+        return np.nan
+    return float(nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n))
+
+
+def values_needed(sd: float, mean: float, power: float = 0.8, level: float = 0.95) -> int:
+    """How many values of this standard deviation part this mean from 0 with so much power."""
+    return next(n for n in itertools.count(2) if smallest_seen(sd, n, power, level) <= mean)

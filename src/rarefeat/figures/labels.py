@@ -67,7 +67,11 @@ ARMS = {
     "dense": "dense",
     "pruned_neuron": "pruned by neuron",
     "pruned_weight": "pruned by weight",
-    "oracle": "oracle mask",
+    "random_neuron": "random neurons",
+    "largest_neuron": "largest neurons",
+    "oracle_all": "oracle, every aligned neuron",
+    "oracle_gated": "oracle, until the majority's norm",
+    "oracle_partial": "oracle, the smaller half",
     "initial": "at initialisation",
     "ideal": "ideal encoder",
     "pruned": "pruned",
@@ -77,7 +81,8 @@ KEYS = {
     "alpha": lambda value: rf"$\alpha$ = {value:g}",
     "onset": lambda value: f"from step {value}",
     "pruned_update": lambda value: {"unmasked": "plain update", "straight_through": "straight-through update"}[value],
-    "threshold": lambda value: f"threshold {words(value)}",
+    "threshold": lambda value: "random mask" if value == "random" else f"threshold {words(value)}",
+    "width": lambda value: f"width {value}",
     "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[value],
 }
 """Keys of an arm, in words."""

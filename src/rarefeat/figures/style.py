@@ -95,8 +95,9 @@ LOOKS = tuple(Look(*parts) for parts in zip(QUALITATIVE, MARKERS, DASHES, strict
 OF_ARM = {
     "dense": LOOKS[0],
     "pruned_neuron": LOOKS[1],
-    "oracle": LOOKS[2],
+    "oracle_all": LOOKS[2],
     "pruned_weight": LOOKS[3],
+    "oracle_gated": LOOKS[5],
     "pruned": LOOKS[1],
     "self_damaging": LOOKS[4],
     "initial": Look(GREY, "v", (0, (1, 1))),

@@ -39,16 +39,30 @@ def softmax_weights(logits: Tensor) -> Tensor:
     return logits.detach().masked_fill(own, -torch.inf).softmax(-1)
 
 
-def masks_of(weights: Weights, arm: ImageArm) -> Weights:
-    """What the arm prunes of the convolutions' weights: True for the share alpha of smallest magnitude, of all or by layer."""
-    convolutions = {name: weight.detach().abs() for name, weight in weights.items() if weight.ndim == 4}
+def maskable(weights: Weights) -> Weights:
+    """The convolutions' weights, which masks are made of, by name."""
+    return {name: weight.detach() for name, weight in weights.items() if weight.ndim == 4}
+
+
+def masks_of(weights: Weights, arm: ImageArm, scores: Weights | None = None) -> Weights:
+    """What the arm prunes of the convolutions' weights: True for the share alpha of smallest magnitude, of all or by layer.
+
+    Args:
+        scores: numbers that know nothing of the weights, in their shapes, by which `threshold: random` takes as many weights of
+            each layer as `global` would by magnitude. It says whether the magnitude matters, at the same share of each layer.
+    """
     if arm.arm == "dense":
         return {}
+    convolutions = {name: weight.abs() for name, weight in maskable(weights).items()}
     if arm.threshold == "per_layer":
         return {name: smallest(weight.reshape(1, -1), arm.alpha).view_as(weight) for name, weight in convolutions.items()}
     flat = smallest(torch.cat([weight.flatten() for weight in convolutions.values()])[None], arm.alpha)[0]
     parts = flat.split([weight.numel() for weight in convolutions.values()])
-    return {name: part.view_as(convolutions[name]) for name, part in zip(convolutions, parts, strict=True)}
+    masks = {name: part.view_as(convolutions[name]) for name, part in zip(convolutions, parts, strict=True)}
+    if arm.threshold == "global":
+        return masks
+    ranks = {name: score.flatten().argsort().argsort().view_as(score) for name, score in scores.items()}
+    return {name: ranks[name] < mask.sum() for name, mask in masks.items()}
 
 
 def pruned(weights: Weights, masks: Weights, straight_through: bool = False) -> Weights:

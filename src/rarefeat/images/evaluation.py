@@ -173,3 +173,13 @@ def uniformity(x: Tensor) -> Tensor:
     The projections are normalised here. Small is uniform; fewer than two points give NaN.
     """
     return torch.pdist(functional.normalize(x, dim=-1)).square().mul(-2).exp().mean().log()
+
+
+def effective_rank(features: Tensor) -> float:
+    """exp of the entropy of the shares of the singular values of the centred features (Roy & Vetterli 2007), (n, D), in [1, D].
+
+    As RankMe (Garrido et al. 2023) has it, but without the mean, which all images share.
+    """
+    values = torch.linalg.svdvals(features.double() - features.double().mean(0))
+    shares = values / values.sum()
+    return torch.special.entr(shares).sum().exp().item()

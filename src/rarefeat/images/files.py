@@ -15,7 +15,7 @@ CELL = f"{SPLIT}/arm={{arm}}"
 SEED = Entry("seed", "int64", "replica")
 EPOCH, METRIC, VALUE = (
     Entry("epoch", "int64", "epochs that are done"),
-    Entry("metric", "string", "loss, learning_rate, alignment, uniformity or knn_accuracy"),
+    Entry("metric", "string", "loss, learning_rate, alignment, uniformity, knn_accuracy, few_shot_accuracy or effective_rank"),
     Entry("value", "float64", "of the metric"),
 )
 
@@ -81,7 +81,7 @@ CHECKPOINTS = Contents(
     (
         Entry("identity", "uint8", "SHA-256 of config, images and code; another one is refused", ("32",)),
         Entry("step", "int64", "the next step", ()),
-        Entry("records", "float64", "epoch, then the five metrics of the course in their order", ("E", "6")),
+        Entry("records", "float64", "epoch, then the seven metrics of the course in their order", ("E", "8")),
         Entry("weight/{weight}", "float32", "a trained weight, in the shape that PyTorch gives it", None),
         Entry("momentum/{weight}", "float32", "its momentum", None),
         Entry("mask/{weight}", "bool", "what is pruned of it in this epoch; for the arms with a mask", None),

@@ -13,8 +13,8 @@ def images_of(job: Job) -> dict[str, Any]:
 
 
 def splits_of(job: Job) -> dict[str, Any]:
-    """The splits of a job's cell: they are those of every arm."""
-    cell = {axis: value for axis, value in job.cell.items() if axis != "arm"}
+    """The splits of a job's cell: they are those of every width and arm."""
+    cell = {axis: job.cell[axis] for axis in ("rho", "split")}
     config = {name: job.config[name] for name in ("draws", "data")}
     return {"study": job.study, "cell": cell, "seeds": job.seeds, "config": config, "code": came_through(job, "images.splits")}
 

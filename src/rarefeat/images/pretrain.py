@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import torch
@@ -19,8 +20,16 @@ from rarefeat.config.section import Section, told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
-from rarefeat.images.contrast import Weights, arm_loss, masks_of
-from rarefeat.images.evaluation import alignment, knn_predict, uniformity
+from rarefeat.images.contrast import Weights, arm_loss, maskable, masks_of
+from rarefeat.images.evaluation import (
+    alignment,
+    effective_rank,
+    knn_predict,
+    logistic_probe,
+    predict,
+    standardised,
+    uniformity,
+)
 from rarefeat.images.intermediates import images_of, splits_of
 from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
 from rarefeat.run.command import progress, run, stage
@@ -30,9 +39,21 @@ from rarefeat.storage.files import DamagedError, write_table
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
-RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy")
+RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy", "effective_rank")
 NO_RECORDS = torch.zeros(0, 1 + len(RECORDED), dtype=torch.float64)
-NEIGHBOURS = 5
+NEIGHBOURS, L2 = 5, 1e-3
+"""Of the probes that are recorded during a training; those of a finished one are the config's."""
+
+
+class Bank(NamedTuple):
+    """What the recorded probes see: uint8 images (n, 3, H, W) and labels (n,)."""
+
+    images: Tensor  # the pretraining images
+    labels: Tensor
+    few: Tensor  # a few of each class
+    few_labels: Tensor
+    test: Tensor
+    test_labels: Tensor
 
 
 class Lars(torch.optim.Optimizer):
@@ -90,7 +111,7 @@ def pretrain_images(
     study: str,
     seed: int,
     images: Tensor,
-    bank: tuple[Tensor, Tensor, Tensor, Tensor],
+    bank: Bank,
     arm: ImageArm,
     network: Network,
     augmentation: Augmentation,
@@ -105,7 +126,7 @@ def pretrain_images(
     course as one that was not interrupted.
 
     Args:
-        images: uint8 (N, 3, H, W), on the device. bank: images and labels for the recorded kNN accuracy, and those to classify.
+        images: uint8 (N, 3, H, W), on the device, as is the bank.
         checkpoint: safetensors file to write and to resume from. identity: of config, data and code, kept in it.
 
     Returns:
@@ -116,10 +137,8 @@ def pretrain_images(
         RarefeatError: for a checkpoint of another identity, a loss that is not finite, and after SIGTERM, with the checkpoint
             written.
     """
-    device, cuda = images.device, images.is_cuda
-    encoder = make_encoder(network, 2 if arm.arm == "self_damaging" else 1, study, seed).to(device)
-    if cuda:
-        encoder = encoder.to(memory_format=torch.channels_last)
+    device, layout = images.device, torch.channels_last if training.bfloat16 else torch.contiguous_format
+    encoder = make_encoder(network, 2 if arm.arm == "self_damaging" else 1, study, seed).to(device, memory_format=layout)
     augment = make_augment(augmentation, images.shape[-1]).to(device)
     weights = dict(encoder.named_parameters())
     momentum = {"momentum": training.momentum, "weight_decay": training.weight_decay}
@@ -128,11 +147,11 @@ def pretrain_images(
     first, masks, records = 0, {}, NO_RECORDS
     if checkpoint.exists():
         first, masks, records = restore(checkpoint, identity, weights, optimiser, arm)
+    scores = mask_scores(weights, study, seed) if arm.threshold == "random" else None
 
     def project(replaced: dict[str, Tensor], views: Tensor, branch: int) -> Tensor:
-        views = views.to(memory_format=torch.channels_last) if cuda else views
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=cuda):
-            return functional_call(encoder, replaced, (views, branch))
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.bfloat16):
+            return functional_call(encoder, replaced, (views.contiguous(memory_format=layout), branch))
 
     total = training.epochs * per_epoch
     saved = time.monotonic()
@@ -142,7 +161,7 @@ def pretrain_images(
             if index == 0 or step == first:
                 order = epoch_batches(study, seed, epoch, len(images), training.batch)
             if index == 0:
-                masks = masks_of(weights, arm)
+                masks = masks_of(weights, arm, scores)
             optimiser.param_groups[0]["lr"] = rate = learning_rate(training, step, per_epoch)
             x, y = two_views(augment, images[order[index].to(device)], study, seed, step)
             loss = arm_loss(project, weights, masks, arm, x, y, training.tau)
@@ -155,7 +174,7 @@ def pretrain_images(
                 if not loss.isfinite():
                     raise RarefeatError(f"{label}: the loss is not finite after epoch {epoch + 1}; lower training.lr")
                 calibrate(encoder, images)
-                row = [epoch + 1, loss.item(), rate, *view_metrics(encoder, x, y), knn_accuracy(encoder, *bank)]
+                row = [epoch + 1, loss.item(), rate, *view_metrics(encoder, x, y), *feature_metrics(encoder, bank)]
                 records = torch.cat([records, torch.tensor([row], dtype=torch.float64)])
                 write_table(checkpoint.with_suffix(".parquet"), pa.Table.from_pylist(rows_of(records)))
             if asked or step + 1 == total or time.monotonic() - saved > 60 * training.checkpoint_minutes:
@@ -185,12 +204,21 @@ def view_metrics(encoder: Encoder, x: Tensor, y: Tensor) -> tuple[float, float]:
     return alignment(first, second).item(), uniformity(first).item()
 
 
-def knn_accuracy(encoder: Encoder, images: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor) -> float:
-    """Of labelled images for others, on the features."""
-    features, queries = extract(encoder, images)[0], extract(encoder, test)[0]
-    classes = int(max(labels.max(), test_labels.max())) + 1
-    predicted = knn_predict(features, labels, queries, min(NEIGHBOURS, len(labels)), classes)
-    return (predicted == test_labels).double().mean().item()
+def feature_metrics(encoder: Encoder, bank: Bank) -> tuple[float, float, float]:
+    """Of the test images: accuracy by neighbours of pretraining, by a few-shot probe, and their effective rank."""
+    features, few, test = (extract(encoder, images)[0] for images in (bank.images, bank.few, bank.test))
+    classes = int(max(bank.labels.max(), bank.test_labels.max())) + 1
+    nearest = knn_predict(features, bank.labels, test, min(NEIGHBOURS, len(features)), classes)
+    x, queries = standardised(few, test)
+    probed = predict(queries, *logistic_probe(x, bank.few_labels, classes, L2))
+    knn_accuracy, few_shot_accuracy = ((found == bank.test_labels).double().mean().item() for found in (nearest, probed))
+    return knn_accuracy, few_shot_accuracy, effective_rank(test)
+
+
+def mask_scores(weights: Weights, study: str, seed: int) -> Weights:
+    """What `threshold: random` ranks the convolutions' weights by: one uniform draw of each for the whole training."""
+    draws = generator(study, seed, "mask scores")
+    return {name: torch.rand(weight.shape, generator=draws).to(weight.device) for name, weight in maskable(weights).items()}
 
 
 def save(
@@ -211,7 +239,7 @@ def restore(
     Raises:
         RarefeatError: for a checkpoint of another config, other images or other code.
     """
-    masked = list(masks_of(weights, arm))
+    masked = [] if arm.arm == "dense" else list(maskable(weights))
     parts = [("weight", weights), ("momentum", weights), ("mask", masked)]
     try:
         (found,) = read_tensors(path, "identity")
@@ -228,7 +256,7 @@ def restore(
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(state[f"weight/{name}"])
-            optimiser.state[weight]["momentum_buffer"] = state[f"momentum/{name}"].to(weight)
+            optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(state[f"momentum/{name}"])
     masks = {name: state[f"mask/{name}"].to(weights[name].device) for name in masked}
     return int(step), masks, records
 
@@ -267,17 +295,19 @@ def main() -> None:
     torch.set_num_threads(training.threads)
     if training.device == "cuda" and not torch.cuda.is_available():
         raise RarefeatError("training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one")
+    if training.bfloat16 and training.device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        print("training.bfloat16: this processor has no products in bfloat16, and is slow without", file=sys.stderr)
     names = "train", "train_labels", "test", "test_labels"
     images, labels, test, test_labels = read_tensors(args.images, *names, expected=images_of(job))
     tensors, rows, checkpoints = {}, [], []
     for seed in job.seed_list:
-        (chosen,) = read_tensors(args.splits, f"{seed}/pretrain", expected=splits_of(job))
+        chosen, few = read_tensors(args.splits, f"{seed}/pretrain", f"{seed}/few_shot", expected=splits_of(job))
         checkpoints.append(args.checkpoints / f"{Path(args.encoders).stem}.seed={seed}.safetensors")
         identity = identity_of(images, chosen, draws, seed, *sections)
-        now = images[chosen].to(training.device)
-        bank = now, labels[chosen].to(training.device), test.to(training.device), test_labels.to(training.device)
+        seen = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
+        bank = Bank(*(tensor.to(training.device) for tensor in seen))
         label = f"{args.encoders} seed {seed}"
-        encoder, records = pretrain_images(draws, seed, now, bank, *sections, checkpoints[-1], identity, label)
+        encoder, records = pretrain_images(draws, seed, bank.images, bank, *sections, checkpoints[-1], identity, label)
         tensors |= {f"{seed}/{name}": value.detach().cpu() for name, value in encoder.state_dict().items()}
         rows += [{"seed": seed, **row} for row in records]
     write_tensors(args.encoders, tensors, job.text)

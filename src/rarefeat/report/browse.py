@@ -16,7 +16,7 @@ from itables import options, to_html_datatable
 from itables.javascript import generate_init_offline_itables_html
 from markdown_it import MarkdownIt
 
-from rarefeat.claims.claim import overall
+from rarefeat.claims.page import by_claim, effect
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.command import run
@@ -90,21 +90,22 @@ def tables_page(about: str, paths: list[Path], schemas: list[str]) -> str:
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """A row for each claim: its verdict over all regimes, and in how many of those where it was tested it holds."""
-    return pd.DataFrame(
-        [
+    """A row for each claim: the verdict of its primary regime with the effect, and how its other regimes came out."""
+    found = []
+    for primary, others in by_claim(claims):
+        counts = others["verdict"].value_counts()
+        found.append(
             {
-                "claim_id": claim,
-                "group": rows["group"].iloc[0],
-                "verdict": overall(rows),
-                "holds in": int(rows["verdict"].isin(VERDICTS[:2]).sum()),
-                "tested in": int((rows["verdict"] != VERDICTS[3]).sum()),
-                "statement": rows["statement"].iloc[0],
-                "source": rows["source"].iloc[0],
+                "claim_id": primary["claim_id"],
+                "group": primary["group"],
+                "verdict": primary["verdict"],
+                "effect": effect(primary),
+                **{f"{verdict} elsewhere": int(counts.get(verdict, 0)) for verdict in VERDICTS[:3]},
+                "statement": primary["statement"],
+                "source": primary["source"],
             }
-            for claim, rows in claims.groupby("claim_id", sort=False)
-        ]
-    )
+        )
+    return pd.DataFrame(found)
 
 
 def claims_page(path: Path) -> str:
@@ -112,7 +113,7 @@ def claims_page(path: Path) -> str:
     claims = read_table(path).to_pandas()
     shown = verdicts(claims)
     counts = "; ".join(f"{(shown['verdict'] == verdict).sum()} {verdict}" for verdict in VERDICTS)
-    order = ["claim_id", "group", "regime", "verdict"]
+    order = ["claim_id", "group", "study", "point", "verdict"]
     rows = claims[order + [name for name in claims if name not in {*order, "statement", "source"}]]
     about = f"A row for each claim and regime, from <code>{html.escape(path.name)}</code>. {meanings('claims.tables:CLAIMS')}"
     body = section("verdicts", f"{html.escape(counts)}.", shown) + section("measured", about, rows)

@@ -98,7 +98,8 @@ def environment(published: Published, project: Project, root: Path = Path(".")) 
     """What a template can use.
 
     The functions above; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections of the config by
-    kind of study; `drawn(name)`, whether docs/figures has a figure; `faults`, what tests/faults holds the project to.
+    kind of study; `drawn(name)` and `told_of(paper)`, whether docs has a figure, and the claims of a paper; `faults`, what tests/faults holds the
+    project to.
     """
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
@@ -115,6 +116,7 @@ def environment(published: Published, project: Project, root: Path = Path(".")) 
         "run_of": lambda name: run_of(published, name),
         "sources": lambda *names: sources(published, *names),
         "config": project.sections,
+        "told_of": lambda paper: (root / "docs/claims" / f"claims_{paper}.md").exists(),
         "faults": {name: read(root / FAULTS / f"{name}.yaml") for name in ("inputs", "runs")},
         "drawn": lambda name: (root / "docs/figures" / f"{name}.png").exists(),
     }

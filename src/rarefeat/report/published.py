@@ -22,6 +22,7 @@ from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table, replacing
 
 FOLDER = Path("docs/tables")
+CLAIMS = Path("docs/claims")
 INDEX = "origin.json"
 LARGEST = 100_000
 """Bytes of a table: what is larger belongs to results/, not to a page."""
@@ -126,6 +127,17 @@ def publish(results: Path, published: Published) -> list[str]:
     return written
 
 
+def publish_claims(results: Path, folder: Path) -> list[Path]:
+    """The pages of claims of a run, an index for each paper and a page for each part, beside the other pages of docs/."""
+    written = []
+    for path in sorted(results.glob("claims_*.md")):
+        text = path.read_text(encoding="utf-8").replace("](figures/", "](../figures/")
+        with replacing(folder / path.name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        written.append(folder / path.name)
+    return written
+
+
 def main() -> None:
     """Publish what a run has measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -135,7 +147,8 @@ def main() -> None:
     written = publish(args.results, Published(args.folder))
     if not written:
         raise RarefeatError(f"{args.results}/tables has none of the tables that the pages are filled in from")
-    print("\n".join(f"{args.folder}/{name}.csv" for name in written))
+    pages = publish_claims(args.results, CLAIMS)
+    print("\n".join([*(f"{args.folder}/{name}.csv" for name in written), *map(str, pages)]))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 import argparse
 import importlib
 import importlib.util
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 from pandera.pandas import DataFrameSchema
 
+from rarefeat.claims.claim import Claim
 from rarefeat.config.images import Augmentation as ImageAugmentation
 from rarefeat.config.images import ImageArm, ImageData, ImageProbe, ImageStudy, ImageTraining, IndexFiles, Network
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
@@ -181,13 +181,74 @@ def allowed(schema: dict) -> str:
     return f"{schema['type']} {bounds}".strip()
 
 
-PAGES = {
-    "reference/config.md": config_page,
-    "reference/files.md": files_page,
-    "reference/tables/index.md": tables_index,
-    **{f"reference/tables/{part}.md": partial(tables_page, part) for part in ("chain", "claims", *NAMES)},
-}
-"""What renders each page, by its path below docs/."""
+def declared() -> dict[str, list[Claim]]:
+    """Every claim, by its part of a paper's theory."""
+    found: dict[str, list[Claim]] = {}
+    for kind in kinds().values():
+        module = f"rarefeat.{kind.module('claims')}"
+        if importlib.util.find_spec(module):
+            for claim in importlib.import_module(module).CLAIMS:
+                found.setdefault(claim.group, []).append(claim)
+    return found
+
+
+def claims_index() -> str:
+    """docs/reference/claims/index.md: the parts, and how many claims each has."""
+    lines = [
+        "# Claims as they are declared",
+        "",
+        "Rendered from the code by `make docs`; a test keeps them in step. Statement, quantity, range, primary regime, seeds and",
+        "control of every claim are written down before the run that tests it; what each verdict means stands in",
+        "[the glossary](../../glossary.md#verdicts), what was changed and why in [changes](../../claims/changes.md). `make claims` measures",
+        "those of the theory, with an index and a page for each part in `results/`.",
+        "",
+        row("part", "of", "claims"),
+        row("---", "---", "---:"),
+    ]
+    for group, claims in declared().items():
+        papers = ", ".join(dict.fromkeys(claim.paper for claim in claims))
+        lines.append(row(f"[{group}]({slug(group)}.md)", papers, str(len(claims))))
+    return "\n".join(lines) + "\n"
+
+
+def slug(group: str) -> str:
+    """The name of the page of a part."""
+    return group.replace(" ", "_")
+
+
+def claims_page(group: str) -> str:
+    """docs/reference/claims/PART.md: each claim with all that is declared of it."""
+    lines = [f"# Claims: {group}", "", "Rendered from the code by `make docs`. [All parts](index.md)."]
+    for claim in declared()[group]:
+        seeds = (
+            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9" if claim.seeds else ""
+        )
+        lines += [
+            "",
+            f"## {claim.id}",
+            "",
+            f"{claim.statement[0].upper()}{claim.statement[1:]} ({claim.source}).",
+            "",
+            f"- Quantity: {claim.quantity}.",
+            f"- Required: {claim.required} ({claim.test}): {claim.reason}.",
+            f"- Primary regime: {claim.primary}{'; ' * bool(seeds)}{seeds}.",
+            f"- Control: {claim.control}.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def rendered() -> dict[str, str]:
+    """Every page by its path below docs/."""
+    tables = {f"reference/tables/{part}.md": tables_page(part) for part in ("chain", "claims", *NAMES)}
+    claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in declared()}
+    return {
+        "reference/config.md": config_page(),
+        "reference/files.md": files_page(),
+        "reference/tables/index.md": tables_index(),
+        "reference/claims/index.md": claims_index(),
+        **tables,
+        **claims,
+    }
 
 
 def main() -> None:
@@ -195,9 +256,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs"))
     folder = parser.parse_args().folder
-    for name, render in PAGES.items():
+    for name, text in rendered().items():
         with replacing(folder / name) as temporary:
-            temporary.write_text(render(), encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import hashlib
 import mmap
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ SEALED = re.compile(re.escape(SEAL.encode()) + rb".{2,3}([0-9a-f]{64})", re.DOTA
 # Of a job of the workflow: its run, and the file that names the run in charge of the results (results_folder.py).
 RUN, LOCK = os.environ.get("RAREFEAT_RUN"), os.environ.get("RAREFEAT_LOCK")
 PARENT = os.getppid()
+# The Snakemake that started the job's shell, which outlives it.
+SNAKEMAKE = os.environ.get("RAREFEAT_SNAKEMAKE")
 # For a stage in a fork of a server (run/workers.py), the process that the job's shell waits for.
 CLIENT = os.environ.get("RAREFEAT_CLIENT")
 
@@ -37,16 +40,26 @@ class DamagedError(RarefeatError):
     """A file that is not what was written."""
 
 
+def status(process: str | None) -> list[str]:
+    """What Linux says of another process, from its state on; nothing where it has ended, or elsewhere than on Linux."""
+    try:
+        found = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return []
+    return [] if found[0] in "ZX" else found
+
+
 def parent(process: str | None) -> str:
     """The parent of another process; none where that one has ended."""
-    try:
-        state, its_parent = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
-    except OSError:
-        return ""
-    return "" if state in "ZX" else its_parent
+    return (status(process) or ["", ""])[1]
 
 
-SHELL = parent(CLIENT)
+def born(process: str | None) -> str:
+    """When another process began, which tells it from a later one of its number; none where it has ended."""
+    return "".join(status(process)[19:20])
+
+
+SHELL, BORN = parent(CLIENT), born(SNAKEMAKE)
 
 
 def abandoned() -> bool:
@@ -54,7 +67,9 @@ def abandoned() -> bool:
     if not RUN:
         return False
     orphaned = os.getppid() != PARENT or (CLIENT and (not SHELL or parent(CLIENT) != SHELL))
-    return bool(orphaned) or Path(LOCK).read_text(encoding="utf-8") != RUN
+    # It may have ended before this was imported.
+    masterless = SNAKEMAKE and sys.platform == "linux" and (not BORN or born(SNAKEMAKE) != BORN)
+    return bool(orphaned or masterless) or Path(LOCK).read_text(encoding="utf-8") != RUN
 
 
 @contextlib.contextmanager

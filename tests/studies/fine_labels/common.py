@@ -10,6 +10,7 @@ from rarefeat.studies.fine_labels.config import COARSE, Detectors, FineLabels, H
 torch.set_num_threads(1)
 
 DETECTORS = Detectors(m=8000, threshold=2.75, T=40)
+DESCENT = {"epochs": 2, "warmup": 0.1, "batch": 50, "lr": 0.1, "momentum": 0.9, "weight_decay": 0}
 
 
 def hierarchy(**changes) -> Hierarchy:
@@ -63,6 +64,20 @@ def section(**changes) -> FineLabels:
         ],
         "heads": {"samples": 80, "ridge": [0, 0.1], "hard_share": [0, 0.1]},
         "noise": {"P": 900, "sigma_zeta": 0.1, "samples": 80, "tests": 8}, "direct": {"seeds": 1, "k": [2], "N": 16},
+        "crossing": {
+            "seeds": 2, "seeds_per_block": 1, "arms": {"views": [{"arm": "dense"}, {"arm": "oracle_gated", "bias": 1}]},
+            "training": {"m": 8, "K": 16, "tau": 1.0, "eta": 0.05, "lambda": 0.01, "sigma_0": 0.05, "T": 5, "bias_from": 2},
+        },
+        "digits": {
+            "seeds": 2, "seeds_per_block": 1, "first_seed": 0, "superclass": ["parity"],
+            "levels": {"parity": [y % 2 for y in range(10)]}, "candidates": [2, 4],
+            "labels": [
+                {"kind": "coarse"}, {"kind": "manual"}, {"kind": "random", "ids": 2}, {"kind": "clusters", "ids": 5},
+                {"kind": "rebalanced", "ids": 5}, {"kind": "whole", "ids": 10}, {"kind": "sample"},
+            ],
+            "training": {name: DESCENT for name in ("pretraining", "finetuning", "features")}
+            | {"checkpoints": [1, 2], "shift": 1, "l2": 0.1, "train": 100, "hidden": 8},
+        },
     }  # fmt: skip
     return FineLabels(**base | changes)
 

@@ -1,4 +1,6 @@
-"""The sweep on the digits: labels of every scheme, a training of many replicas at once, and what the config refuses."""
+"""The sweep on the digits: labels of every scheme, a training of many replicas at once, tables, and what the config refuses."""
+
+import itertools
 
 import pandas as pd
 import pytest
@@ -7,83 +9,194 @@ from common import draws
 from pydantic import ValidationError
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.studies.fine_labels import digits
+from rarefeat.studies.fine_labels.config import Descent, Digits, Perceptrons, Scheme
+from rarefeat.studies.fine_labels.granularity import aggregate, digits, labelling
+from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
 
 torch.set_num_threads(1)
-BASE = {
-    "superclass": "parity", "seeds": 2, "first_seed": 0, "train": 400, "random": [3], "clusters": [3], "smallest": [10],
-    "candidates": [2, 4, 8], "hidden": 32, "epochs": 8, "checkpoints": [2, 8], "batch": 50, "lr": 0.05, "momentum": 0.9,
-    "weight_decay": 5e-5,
-}  # fmt: skip
 STUDY = "fine labels tests"
+LEVELS = {"parity": [y % 2 for y in range(10)], "loops": [1, 0, 0, 0, 0, 0, 1, 0, 1, 1], "thirds": [y // 4 for y in range(10)]}
+SCHEMES = {
+    name: Scheme(**scheme)
+    for name, scheme in {
+        "coarse": {"kind": "coarse"},
+        "manual": {"kind": "manual"},
+        "manual-thirds": {"kind": "manual", "level": "thirds"},
+        "random-3": {"kind": "random", "ids": 3},
+        "clusters-3": {"kind": "clusters", "ids": 3},
+        "rebalanced-10": {"kind": "rebalanced", "ids": 10},
+        "whole-5": {"kind": "whole", "ids": 5},
+        "sample": {"kind": "sample"},
+    }.items()
+}
 
 
-def sweep(**changes):
-    return digits.DigitsSweep(**BASE | changes)
+def descent(**changes):
+    return {"epochs": 4, "warmup": 0.1, "batch": 50, "lr": 0.1, "momentum": 0.9, "weight_decay": 5e-5} | changes
 
 
-def test_every_label_but_the_digit_keeps_to_its_superclass():
-    images = digits.split(sweep(), STUDY)
-    found = digits.schemes(sweep(), images, STUDY)
-    assert {name for name, _ in found} == {"coarse", "manual", "sample", "random", "clusters", "rebalanced"}
-    for named in found.values():
-        for labels, superclass in zip(named, images.superclass, strict=True):
-            pairs = torch.stack([labels, superclass]).unique(dim=1)
-            assert pairs.shape[1] == len(labels.unique())
-    assert all((labels.bincount() > 0).sum() == 6 for labels in found["clusters", 3])
-    assert all(labels.bincount().min() >= 10 for labels in found["rebalanced", 10])
-    assert found["sample", 0][0].unique().numel() == 400
+def training(**changes):
+    base = {"pretraining": descent(), "finetuning": descent(), "features": descent(epochs=2), "checkpoints": [4]}
+    return Perceptrons(**base | {"shift": 1, "l2": 0.01, "train": 400, "hidden": 32} | changes)
 
 
-def test_replicas_do_not_depend_on_each_other():
-    short = {"random": [], "clusters": [], "smallest": [], "epochs": 3, "checkpoints": [3]}
-    rows = pd.DataFrame(digits.sweep_rows(sweep(**short), STUDY))
-    alone = pd.DataFrame(digits.sweep_rows(sweep(**short, seeds=1, first_seed=1), STUDY))
-    found = rows[rows["seed"] == 1].reset_index(drop=True)
-    # One image of 1,397 may change sides by rounding.
-    pd.testing.assert_frame_equal(found, alone, check_exact=False, atol=2 / 1397)
+def section(**changes):
+    base = {"seeds": 2, "first_seed": 0, "seeds_per_block": 2, "levels": LEVELS, "superclass": ["parity"]}
+    base |= {"labels": [scheme.model_dump() for scheme in SCHEMES.values()], "candidates": [2, 4, 8]}
+    return Digits(**base | {"training": training().model_dump()} | changes)
+
+
+def levels():
+    return labelling.read_levels(LEVELS)
+
+
+def named(scheme: str, seed: int = 0):
+    """Labels of the training images, with their digits and superclasses."""
+    images = digits.split(training(), [seed], STUDY)
+    features = digits.self_supervised(training(), images, [seed], STUDY)[0]
+    superclass = labelling.at_level(levels(), "parity", images.labels)[0]
+    found = labelling.classes_of(SCHEMES[scheme], images.labels[0], superclass, levels(), features, STUDY, seed, [2, 4, 8])
+    return found, images.labels[0], superclass
+
+
+@pytest.mark.parametrize("scheme", list(SCHEMES))
+def test_labels_are_those_that_the_scheme_says(scheme):
+    assert SCHEMES[scheme].label == scheme
+    found, digit, superclass = named(scheme)
+    classes = found.unique()
+    assert torch.equal(classes, torch.arange(len(classes)))
+    assert len(classes) <= labelling.most_classes(SCHEMES[scheme], levels(), "parity", 400, [2, 4, 8])
+    pairs = torch.stack([found, superclass]).unique(dim=1).shape[1]
+    assert (pairs == len(classes)) == (scheme not in ("whole-5", "manual-thirds"))
+    expected = {"coarse": 2, "manual": 10, "manual-thirds": 3, "random-3": 6, "clusters-3": 6, "whole-5": 5, "sample": 400}
+    assert len(classes) == expected.get(scheme, len(classes))
+    if scheme == "manual-thirds":
+        assert torch.equal(found, digit // 4)
+    if scheme == "rebalanced-10":
+        assert found.bincount().min() >= 10
+        assert len(classes) > 2
+
+
+def test_clusters_follow_the_digits_and_random_classes_do_not():
+    """Of the images of a digit the share in its largest class, less what as many classes have by chance."""
+
+    def purity(scheme):
+        found, digit, _ = named(scheme)
+        return torch.stack([found[digit == y].bincount().max() / (digit == y).sum() for y in range(10)]).mean()
+
+    assert purity("clusters-3") > purity("random-3") + 0.2
+
+
+def test_a_hierarchy_is_read_from_a_file(tmp_path):
+    (tmp_path / "levels.csv").write_text("family,order\n3,1\n3,1\n5,0\n")
+    found = labelling.read_levels("levels.csv", str(tmp_path))
+    assert {name: column.tolist() for name, column in found.items()} == {"family": [3, 3, 5], "order": [1, 1, 0]}
+    assert labelling.at_level(found, "family", torch.tensor([2, 0])).tolist() == [1, 0]
+    with pytest.raises(RarefeatError, match="genus is none of family, order"):
+        labelling.at_level(found, "genus", torch.tensor([0]))
+    with pytest.raises(RarefeatError, match="3 labels, and an image has the label 3"):
+        labelling.at_level(found, "order", torch.tensor([3]))
+    (tmp_path / "levels.csv").write_text("family\nx\n")
+    with pytest.raises(RarefeatError, match=r"levels\.csv: the column family"):
+        labelling.read_levels("levels.csv", str(tmp_path))
+    with pytest.raises(RarefeatError, match=r"cannot read .*absent\.csv"):
+        labelling.read_levels("absent.csv", str(tmp_path))
+
+
+@pytest.mark.parametrize("scheme", ["random-3", "rebalanced-10"])
+def test_replicas_do_not_depend_on_each_other(scheme):
+    def rows(seeds):
+        return pd.DataFrame(digits.rows(training(), levels(), "loops", SCHEMES[scheme], seeds, STUDY, [2, 4, 8]))
+
+    together = rows([0, 1, 2])
+    pd.testing.assert_frame_equal(together[together["seed"] == 1].reset_index(drop=True), rows([1]))
 
 
 def test_the_task_is_learned_and_a_probe_leaves_the_body():
-    rows = pd.DataFrame(digits.sweep_rows(sweep(clusters=[], smallest=[], random=[], epochs=20, checkpoints=[2, 20]), STUDY))
-    last = rows[rows["epoch"] == 20].groupby(["scheme", "network"])["error"].mean()
-    assert last["coarse", "finetuned"] < 0.15
-    assert last["manual", "probe"] < 0.25
-    assert len(rows) == 3 * 2 * 2 * 2
-    seeds = draws("body", [0, 1])
-    start = digits.layers([64, 8, 8, 2], seeds)
-    images = digits.split(sweep(), STUDY)
-    tuned = digits.fit(start, images.train, images.superclass, sweep(epochs=1, checkpoints=[1]), seeds, frozen=4)[1]
-    assert all(torch.equal(a, b) for a, b in zip(start[:4], tuned[:4], strict=True))
-    assert not torch.equal(start[4], tuned[4])
+    long = training(pretraining=descent(epochs=20), finetuning=descent(epochs=20), checkpoints=[2, 20])
+    errors = {}
+    for scheme in ("coarse", "manual", "sample"):
+        rows = pd.DataFrame(digits.rows(long, levels(), "parity", SCHEMES[scheme], [0, 1], STUDY))
+        assert set(rows["epoch"]) == {2, 20}
+        assert set(rows["readout"]) == {"finetuned", "probe", *(["once"] if scheme == "coarse" else [])}
+        errors[scheme] = rows[rows["epoch"] == 20].groupby("readout")["error"].mean()
+    assert errors["coarse"]["finetuned"] < 0.12
+    assert errors["coarse"]["once"] < 0.15
+    assert errors["manual"]["probe"] < 0.2
+    # A wrong head, or a body that is not the pretrained one, would be no worse than the true labels.
+    assert errors["sample"]["probe"] > errors["manual"]["probe"] + 0.02
 
 
-def test_shifts_move_by_a_pixel_at_most():
-    x = torch.zeros(1, 50, 64)
-    x[..., 27] = 1  # row 3, column 3
-    moved = digits.shifted(x, draws("shift")).view(50, 8, 8)
-    at = moved.nonzero()[:, 1:]
-    assert len(at) == 50
-    assert ((at - 3).abs() <= 1).all()
-    assert len(at.unique(dim=0)) > 5
+@pytest.mark.parametrize("pixels", [0, 1, 2])
+def test_images_move_by_so_many_pixels_at_most(pixels):
+    x = torch.zeros(2, 60, 3, 8, 8)
+    x[..., 3, 4] = 1
+    found = moved(x, pixels, draws("shift", [0, 1]))
+    at = found.nonzero()[:, 3:] - torch.tensor([3, 4])
+    assert len(at) == 2 * 60 * 3
+    assert at.abs().max() == pixels
+    assert len(at.unique(dim=0)) == (2 * pixels + 1) ** 2
+    # One move for all channels of an image, another one for each image and replica.
+    assert torch.equal(found[:, :, 0], found[:, :, 2])
+    assert pixels == 0 or not torch.equal(found[0], found[1])
+
+
+def test_the_rate_warms_up_and_falls_to_nothing():
+    rates = [learning_rate(Descent(**descent(lr=2.0, warmup=0.1)), step, 100) for step in range(100)]
+    assert rates[0] == pytest.approx(0.2)
+    assert max(rates) == rates[9] == pytest.approx(2.0)
+    assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
+    assert rates[-1] < 0.01
 
 
 def test_divergence_is_one_clear_line():
-    images = digits.split(sweep(), STUDY)
-    seeds = draws("body", [0, 1])
     with pytest.raises(RarefeatError, match="diverged"):
-        digits.fit(digits.layers([64, 8, 2], seeds), images.train, images.superclass, sweep(lr=1e20), seeds)
+        digits.rows(training(pretraining=descent(lr=1e20)), levels(), "parity", SCHEMES["coarse"], [0], STUDY)
+
+
+def test_the_summary_is_of_paired_differences():
+    rows = [
+        {
+            "superclass": "parity",
+            "labels": labels,
+            "epoch": epoch,
+            "readout": "probe",
+            "seed": seed,
+            "classes": 2,
+            "error": error,
+        }
+        for labels, epoch, errors in (("coarse", 1, [0.2, 0.4]), ("coarse", 2, [0.1, 0.1]), ("sample", 2, [0.2, 0.4]))
+        for seed, error in enumerate(errors)
+    ]
+    found = aggregate.summary(pd.DataFrame(rows)).set_index(["labels", "epoch"])
+    assert found.loc[("sample", 2), "paired_difference"] == pytest.approx(0.2)
+    assert found.loc[("sample", 2), "paired_ci_high"] > 0.3
+    assert (found.loc["coarse", "paired_difference"] == 0).all()
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"checkpoints": [9]}, "checkpoints"),
-        ({"batch": 500}, "batch"),
-        ({"random": [200]}, "train / 4"),
-        ({"superclass": "x"}, "parity"),
+        ({"superclass": ["x"]}, "levels: x is none of parity"),
+        ({"labels": [{"kind": "sample"}]}, "labels must hold"),
+        ({"labels": [{"kind": "coarse"}, {"kind": "coarse"}]}, "twice the same"),
+        ({"labels": [{"kind": "coarse"}, {"kind": "random"}]}, "ids is required"),
+        ({"labels": [{"kind": "coarse"}, {"kind": "sample", "ids": 3}]}, "ids is required"),
+        ({"labels": [{"kind": "coarse"}, {"kind": "sample", "level": "loops"}]}, "level is for manual"),
+        ({"levels": {name: [0, 1] for name in LEVELS}}, "ten digits"),
+        ({"levels": LEVELS | {"parity": [0] * 10}}, "two superclasses"),
+        ({"levels": LEVELS | {"loops": [0, 1]}}, "same number"),
+        ({"training": training().model_dump() | {"checkpoints": [2]}}, "must end with"),
+        ({"training": training().model_dump() | {"train": 100, "pretraining": descent(batch=200)}}, "pretraining.batch"),
     ],
 )
 def test_bad_input_is_refused(changes, said):
     with pytest.raises(ValidationError, match=said):
-        sweep(**changes)
+        section(**changes)
+
+
+def test_another_scheme_or_superclass_leaves_a_cell_s_job_as_it_is():
+    one = section(labels=[{"kind": "coarse"}, {"kind": "rebalanced", "ids": 10}])
+    two = section(superclass=["parity", "loops"], candidates=[2, 16])
+    for at in one.cells():
+        assert (one.measured(at) == two.measured(at)) == (at["labels"] == "coarse")

@@ -9,14 +9,18 @@ import pandas as pd
 import pytest
 from common import COARSE, DETECTORS, fine, hierarchy, learner, section
 
-from rarefeat.claims.claim import measured_table
+from rarefeat.claims.claim import NOT_RUN, measured_table
+from rarefeat.claims.verdict import seeds_needed
 from rarefeat.config.cells import path_of
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.run.job import job
 from rarefeat.storage.files import read_table
-from rarefeat.studies.fine_labels import aggregate, claims, compare, measure, theory, train
-from rarefeat.studies.fine_labels.config import DIRECT, SCALAR, Labels
+from rarefeat.studies.fine_labels import aggregate, claims, compare, crossing, figures, measure, theory, train
+from rarefeat.studies.fine_labels.config import CROSSING, DIGITS, DIRECT, SCALAR, Labels
+from rarefeat.studies.fine_labels.granularity import aggregate as sweeps
+from rarefeat.studies.fine_labels.granularity import digits
+from rarefeat.studies.fine_labels.granularity import figures as sweep_figures
 from rarefeat.studies.fine_labels.kind import KIND
 
 DRAWS = "fine labels tests"
@@ -46,9 +50,25 @@ def tables_of(study, folder, monkeypatch):
         for block in networks[DIRECT].blocks():
             told = job(f"{STAGES}.compare", (), networks[DIRECT].measured(at), DIRECT, at, block)
             run(compare, monkeypatch, told, "--output", folder / path_of("simulators", DIRECT, at, block, "parquet"))
+    for at in networks[CROSSING].cells():
+        for block in networks[CROSSING].blocks():
+            told = job(f"{STAGES}.crossing", (), networks[CROSSING].measured(at), CROSSING, at, block)
+            files = {kind: folder / path_of(kind, CROSSING, at, block, "parquet") for kind in ("crossing", "crossing_heads")}
+            run(crossing, monkeypatch, told, *(text for kind, path in files.items() for text in (f"--{kind}", path)))
+    for at in networks[DIGITS].cells():
+        for block in networks[DIGITS].blocks():
+            told = job(f"{STAGES}.granularity.digits", (), networks[DIGITS].measured(at), DIGITS, at, block)
+            run(digits, monkeypatch, told, "--output", folder / path_of("sweeps", DIGITS, at, block, "parquet"))
     made = KIND.made(study).tables
     paths = {name.removeprefix("fine_labels_"): folder / f"{name}.parquet" for name in made}
-    for of, chosen in ((SCALAR, ("errors", "summary", "trajectories", "heads")), (DIRECT, ("simulators",))):
+    of_sweep = made[f"{DIGITS}_errors"]
+    told = job(of_sweep.stage, of_sweep.through, of_sweep.parts, DIGITS)
+    written = [text for kind in ("errors", "summary") for text in (f"--{kind}", paths[f"digits_{kind}"])]
+    run(sweeps, monkeypatch, told, "--results", folder, *written)
+    for of, chosen in (
+        (SCALAR, ("errors", "summary", "trajectories", "heads")), (DIRECT, ("simulators",)),
+        (CROSSING, ("crossing", "crossing_heads")),
+    ):  # fmt: skip
         table = made[f"fine_labels_{chosen[0]}"]
         told = job(table.stage, table.through, table.parts, table.study)
         run(
@@ -78,6 +98,11 @@ def test_tables_are_whole(results):
     assert heads[heads["features"] == "patch sums"]["labels"].unique().tolist() == ["subclass-1"]
     assert set(tables["trajectories"]["step"]) >= {0, 1, 20 // 4, 19, 29}
     assert (tables["simulators"].query("metric == 'on_noise'")["value"] == 0).all()
+    assert set(tables["crossing"]["arm"]) == {"dense", "oracle_gated-bias=1"}
+    assert len(tables["crossing_heads"]) == 2 * 2 * 2 * 2 * 2
+    # Seeds, checkpoints and readouts of seven kinds of labels, the baseline with one readout more.
+    assert len(tables["digits_errors"]) == 2 * 2 * (2 * 7 + 1)
+    assert (tables["digits_summary"]["n"] == 2).all()
     hard = tables["summary"].query("metric == 'hard_error' and labels == 'subclass-1' and k == 2")
     assert hard["s_dag"].tolist() == [1.0, 3.0]
     assert (hard["n"] == 2).all()
@@ -137,11 +162,23 @@ def test_every_claim_is_measured_or_says_why(results):
     _, tables = results
     rows = claimed(tables, section())
     assert {row.claim.id for row in rows} == {item.id for item in claims.CLAIMS}
-    assert not [row.claim.id for row in rows if row.untestable]
     table = measured_table(rows, claims.CLAIMS)
     assert set(table["group"]) == set(KIND.claimed(section()).groups)
+    # Every claim has one primary row, which is that of its regime, or says that it was not run.
+    assert table.groupby("claim_id")["primary"].sum().eq(1).all()
     without = {**tables, "heads": tables["heads"].query("labels != 'sample'")}
-    assert {row.claim.id for row in claimed(without, section()) if row.untestable} == {"7-sample"}
+    left = measured_table(claimed(without, section()), claims.CLAIMS).query("claim_id == '7-sample'")
+    assert left["remark"].tolist() == [NOT_RUN]
+
+
+def test_figures_are_drawn_from_the_tables(results):
+    _, tables = results
+    whole = {f"fine_labels_{name}": table for name, table in tables.items()}
+    for name, figure in KIND.made(section()).figures.items():
+        module = sweep_figures if figure.module else figures
+        told = job("figures.draw", (), figure.parts)
+        drawn = getattr(module, figure.function)({table: whole[table] for table in figure.tables}, told)
+        assert drawn.axes, name
 
 
 def test_quantities_are_those_that_the_claims_say(results):
@@ -173,8 +210,14 @@ def test_quantities_are_those_that_the_claims_say(results):
     heads = tables["heads"].copy()
     heads["hard"] = heads["labels"].map({"subclass-2": 0.1, "sample": 0.3}).fillna(0.2).where(heads["features"] == "detectors")
     heads.loc[heads["features"] == "patch sums", "easy"] = heads["penalty"].map({0.0: 0.5, 0.1: 0.4})
-    rows = claimed({**tables, "errors": errors, "heads": heads}, study)
-    found = {(row.claim.id, row.regime): row.estimate for row in rows}
+    swept = tables["digits_errors"].copy()
+    late = swept["epoch"] == 2
+    swept["error"] = swept["labels"].map({"coarse": 0.2, "manual": 0.1, "clusters-5": 0.15, "whole-10": 0.25}).fillna(0.3)
+    swept.loc[~late, "error"] += 0.1
+    swept.loc[swept["readout"] != "finetuned", "error"] = 1.0
+    swept.loc[swept["labels"] == "clusters-5", "classes"] = 10
+    rows = claimed({**tables, "errors": errors, "heads": heads, "digits_errors": swept}, study)
+    found = {(row.claim.id, str(row.regime)): row.estimate for row in rows}
     floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
     expected = {
         ("4-first-coarse", "k=2"): 0.0,
@@ -192,24 +235,40 @@ def test_quantities_are_those_that_the_claims_say(results):
         ("7-random", "k=2"): 0.1,
         ("B2-linear", claims.NOISE): 0.4 - 0.02,
     }
+    of_digits = {
+        ("6-manual", "manual"): -0.5,
+        ("6-sample", "sample"): 0.5,
+        ("6-random", "random-2"): 0.5,
+        ("6-clusters", "clusters-5"): -0.25,
+        ("6-manual-clusters", "manual, clusters-5"): -0.25,
+        ("6-whole", "whole-10, clusters-5"): 0.5,
+        ("6-rebalanced", "rebalanced-5"): 0.75,
+        ("6-late", "manual, epoch 1"): 0.5,
+    }
+    for (claim_id, point), value in of_digits.items():
+        assert found[claim_id, f"{DIGITS}: parity, {point}"].value == pytest.approx(value), claim_id
     for (claim_id, point), value in expected.items():
         assert found[claim_id, f"{SCALAR}: {point}"].value == pytest.approx(value), claim_id
     assert found["F1-noise", f"{DIRECT}: k=2, fine"].value == 0
 
 
-def test_claims_are_declared_before_the_run():
-    assert len({item.id for item in claims.CLAIMS}) == len(claims.CLAIMS)
+def test_the_claims_primary_regimes_are_in_the_config_with_their_seeds():
     study = load(REPOSITORY / "config/config.yaml").sections["fine_labels"]
-    for item in claims.CLAIMS:
-        assert item.reason
-        assert item.control
-        assert item.seeds <= (study.direct.seeds if item.primary.startswith(DIRECT) else study.seeds)
-        # The region says the same as threshold and margin.
-        assert len(item.threshold) == (2 if item.test == "equivalence" else 1)
-    # Each names one regime that its own row has.
     points = {f"{SCALAR}: k={k}" for k in study.k} | {f"{SCALAR}: {name}" for name in (claims.GRID, claims.NOISE)}
     points |= {f"{SCALAR}: k={min(study.k)}..{max(study.k)}"} | {f"{DIRECT}: k={k}, fine" for k in study.direct.k}
-    assert {item.primary for item in claims.CLAIMS} <= points
+    labels = {scheme.label for scheme in study.digits.labels}
+    for item in claims.CLAIMS:
+        assert item.seeds >= seeds_needed(item.test, item.effect, len(claims.CLAIMS))
+        name, _, point = item.primary.partition(": ")
+        assert item.seeds <= study.studies()[name].seeds
+        if name != DIGITS:
+            assert item.primary in points
+            continue
+        task, *parts = point.split(", ")
+        assert task == study.digits.superclass[0]
+        for part in parts:
+            epoch = part.removeprefix("epoch ")
+            assert part in labels or int(epoch) in study.digits.training.checkpoints[:-1]
 
 
 def test_the_default_study_is_valid_and_in_the_theory_s_order():

@@ -6,7 +6,7 @@ import pytest
 from conftest import SEEDS, verdicts_of
 
 from rarefeat.chain.tables import METRICS
-from rarefeat.claims.claim import FAILS, HOLDS
+from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.project import load
 from rarefeat.studies.imbalance.claims import CLAIMS, FIGURES, measure, page_statistic
 
@@ -27,7 +27,7 @@ def test_the_trend_of_a_figure_is_seen_in_its_direction_alone():
 def test_every_trend_holds_where_it_is_planted_and_fails_where_it_is_turned_round(sign):
     """Metrics that follow eps_min in the papers' direction, and the noise in the other; then both the other way round."""
     rng = np.random.default_rng(6)
-    direction = {metric: towards for _, metric, _, towards in FIGURES}
+    direction = {metric: towards for _, metric, _, towards, _ in FIGURES}
     rows = []
     for cell in PROJECT.studies["paper"].cells():
         for arm in ("dense", "pruned_neuron"):
@@ -37,4 +37,4 @@ def test_every_trend_holds_where_it_is_planted_and_fails_where_it_is_turned_roun
                 rows.append({**cell.values, "arm": arm, "seed": seed} | values)
     measured = measure({"paper_grid": pd.DataFrame(rows)}, JOB)
     assert {row.claim.id for row in measured} == {claim.id for claim in CLAIMS}
-    assert set(verdicts_of(measured)["verdict"]) == {HOLDS if sign > 0 else FAILS}
+    assert set(verdicts_of(measured)["verdict"]) == {SUPPORTED if sign > 0 else CONTRADICTED}

@@ -13,7 +13,7 @@ JOB = Job(stage="studies.imbalance.figures")
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
 MANY = {"seeds": 7}
 WITH_UNTRAINED = ("dense", "pruned_neuron", "initial", "ideal")
-TRAINED = ("dense", "pruned_neuron", "oracle")
+TRAINED = ("dense", "pruned_neuron", "oracle_all")
 
 
 def tables(name: str, size: dict, sigmas: tuple[float, ...]) -> dict:
@@ -49,10 +49,10 @@ def test_figure(name, size, sigmas):
 
 
 def test_a_further_arm_joins_the_fate_by_being_in_the_table():
-    given = {"a": planted.grid(arms=(*TRAINED, "gated_oracle"), seeds=3), "b": planted.grid(arms=("dense",), seeds=5)}
+    given = {"a": planted.grid(arms=(*TRAINED, "a_new_arm"), seeds=3), "b": planted.grid(arms=("dense",), seeds=5)}
     figure = check(lambda: figures.fate(given, JOB))
     legend = " ".join(texts(figure))
-    assert "gated oracle, $n$ = 3 seeds" in legend
+    assert "a new arm, $n$ = 3 seeds" in legend
     assert "without a bias, $n$ = 5 seeds" in legend
 
 
@@ -75,7 +75,7 @@ def test_medians_are_not_moved_by_one_loss_that_explodes():
 
 def test_a_median_that_explodes_is_an_arrow_and_a_number():
     table = planted.trajectories(eps_mins=(0.2, 1.0), seeds=5)
-    last = (table["arm"] == "oracle") & (table["metric"] == "loss") & (table["step"] == 500)
+    last = (table["arm"] == "oracle_all") & (table["metric"] == "loss") & (table["step"] == 500)
     table.loc[last, "value"] = 6e11
     figure = check(lambda: figures.trajectories({"a": table}, JOB), 5)
     assert figure.axes[2].get_ylim()[1] < 10

@@ -6,7 +6,7 @@ import pytest
 from printed import check, texts
 
 from rarefeat.run.job import Job
-from rarefeat.studies.long_tail.figures import longtail
+from rarefeat.studies.long_tail.figures import gains, longtail
 
 JOB = Job(stage="studies.long_tail.figures")
 
@@ -22,3 +22,22 @@ def test_no_accuracy_is_above_one():
     bars = [path.vertices[:, 1] for part in figure.axes[2].containers for bar in part[2] for path in bar.get_paths()]
     assert len(bars)
     assert np.max(bars) <= 1
+
+
+def test_the_gains_have_a_column_for_each_update_and_a_look_for_each_ratio_and_control():
+    """Planted: the ratio 0.3 gains late, and in the rare classes alone."""
+    tables = planted.long_tail_courses(alphas=(0.3, 0.9), seeds=3)
+    figure = check(lambda: gains(tables, JOB), 3)
+    assert {"pruned, plain update", "pruned, straight-through update", "self-damaging"} <= set(texts(figure))
+    labels = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert labels >= {"dense", "dense, balanced images", r"$\alpha$ = 0.3", r"$\alpha$ = 0.3, random mask", r"$\alpha$ = 0.9"}
+    late, by_size = (figure.axes[3 * row].lines for row in (1, 2))
+    assert any(line.get_ydata()[0] < 0.02 and line.get_ydata()[-1] > 0.05 for line in late)
+    assert any(line.get_ydata()[0] < 0.02 and line.get_ydata()[-1] > 0.05 for line in by_size)
+
+
+def test_one_class_order_and_dense_alone_are_drawn_too():
+    """As the first class order of a confirmation has them, and the choice of a regime."""
+    check(lambda: gains(planted.long_tail_courses(seeds=1), JOB), 1)
+    tables = planted.long_tail((100.0,), 2)
+    check(lambda: longtail({name: table[table["arm"] == "dense"] for name, table in tables.items()}, JOB), 2)

@@ -1,6 +1,5 @@
 """The maps of the theory from planted tables."""
 
-import numpy as np
 import pandas as pd
 import planted
 import pytest
@@ -9,7 +8,7 @@ from printed import check, texts
 from rarefeat.config.section import told
 from rarefeat.project import load
 from rarefeat.run.job import Job
-from rarefeat.studies.theory.figures import overlap, phase, pruning, signed
+from rarefeat.studies.theory.figures import overlap, phase
 
 
 def job(figure: str) -> Job:
@@ -24,27 +23,6 @@ def test_phase(eps_mins):
     studies = given.config["studies"]
     tables = {name: planted.trajectories(eps_mins, ("dense",), 3, 2000, draw=i) for i, name in enumerate(studies)}
     check(lambda: phase(tables, given), 3, twice=len(eps_mins) == 2)
-
-
-def test_pruning_is_blank_where_nothing_is():
-    dense = planted.trajectories((0.3, 0.7), ("dense",), 5, draw=1)
-    noise, parts = np.random.default_rng(0), [dense]
-    for alpha in (0.1, 0.4, 0.9):
-        for onset in (0, 92):
-            gain = -0.2 * (alpha == 0.9) + 0.001 * noise.normal(size=len(dense)) * (alpha == 0.4)
-            parts.append(dense.assign(arm="pruned_neuron", alpha=alpha, onset=onset, value=dense["value"] + gain))
-    figure = check(
-        lambda: pruning({"pruning_trajectories": pd.concat(parts, ignore_index=True)}, job("claims_map_pruning")), 5, twice=True
-    )
-    found = [text for text in texts(figure) if text.startswith(("+", "\N{MINUS SIGN}0.2"))]
-    # Of both frequencies and onsets the largest ratio alone; not a change of nothing.
-    assert sum(text == "\N{MINUS SIGN}0.20" for text in texts(figure)) - 1 <= 4 <= len(found)
-    assert not any(text in ("+0.00", "-0.00", "\N{MINUS SIGN}0.00") for text in texts(figure))
-
-
-@pytest.mark.parametrize("value", [0.0004, -0.0004, -0.004, 0.3])
-def test_no_change_is_written_as_nothing(value):
-    assert float(signed(value).replace("\N{MINUS SIGN}", "-")) * value > 0
 
 
 def test_overlap_has_the_scale_of_the_data():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from rarefeat.claims.claim import NOT_RUN, measured_table
 from rarefeat.config.section import told
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import claims, kind, theory
@@ -52,10 +53,8 @@ def test_claims_are_consistent(section: TwoLayer):
     declared = [claim for claim, _, _ in claims.DECLARED]
     assert len({claim.id for claim in declared}) == len(declared)
     for claim, _, settings in claims.DECLARED:
-        assert claim.primary in settings
+        assert claim.primary in {f"emergence: {setting}" for setting in settings}
         assert set(settings) <= set(section.settings)
-        assert (claim.test == "equivalence") == (claim.side == "around")
-        assert (claim.margin > 0) == (claim.test != "superiority")
         assert claim.seeds <= section.seeds
 
 
@@ -126,23 +125,25 @@ def test_what_was_not_measured_has_no_value(section: TwoLayer):
     assert claims.accuracy("ntk")(by_hand, "parity").empty
     job = Job(stage="claims", config={"emergence": told(section.emergence)})
     found = [row for row in claims.measure({"two_layer": by_hand.rows}, job) if row.estimate.n]
-    assert {(row.claim.id, row.regime) for row in found} == {("2.1", "emergence: parity")}
+    assert {(row.claim.id, str(row.regime)) for row in found} == {("2.1", "emergence: parity")}
 
 
-def test_a_claim_whose_settings_are_left_out_says_so(section: TwoLayer):
+def test_a_claim_whose_settings_are_left_out_has_no_row_and_its_primary_one_says_so(section: TwoLayer):
     by_hand = evidence(section, network={("test_accuracy", 600): 1.0})
     alone = section.emergence.model_copy(update={"settings": {"parity": section.settings["parity"]}})
     found = claims.measure({"two_layer": by_hand.rows}, Job(stage="claims", config={"emergence": told(alone)}))
-    assert {row.claim.id for row in found} == {claim.id for claim in claims.CLAIMS}
-    assert {row.regime for row in found if row.untestable} == {"none"}
+    assert {str(row.regime) for row in found} == {"emergence: parity"}
+    table = measured_table(found, claims.CLAIMS).set_index("claim_id")
+    assert set(table.index) == {claim.id for claim in claims.CLAIMS}
+    assert table.loc["A.2-network", "remark"] == NOT_RUN
 
 
 def test_the_regions_are_those_that_are_declared():
-    tested = {claim.id: (claim.side, claim.threshold) for claim in claims.CLAIMS}
-    assert tested["2.1"] == ("above", (59 / 64,))
-    assert tested["2.4"] == ("within", (pytest.approx(0.475), pytest.approx(0.525)))
-    assert tested["B.1"] == ("above", (-0.02,))
-    assert tested["B.1-norm"] == ("below", (0.0,))
+    regions = {claim.id: claim.region for claim in claims.CLAIMS}
+    assert regions["2.1"] == (59 / 64, math.inf)
+    assert regions["2.4"] == pytest.approx((0.475, 0.525))
+    assert regions["B.1"] == (-0.02, math.inf)
+    assert regions["B.1-norm"] == (-math.inf, 0.0)
 
 
 def test_every_claim_belongs_to_one_part():

@@ -161,11 +161,11 @@ def measure_replica(
                     for sample, (feature, (x, y)) in enumerate(zip(features.feature.tolist(), places, strict=True))
                 ]
         if name == "trained":
-            T1, history = int(trained[arm].T1), trained[arm].history[0]
+            history = trained[arm].history[0]
             if labelled:
                 metrics["likeness_to_supervised"] = likeness(weights[0], labelled.weights[0])
             if not data.views.colour:
-                metrics |= course_metrics(history, T1, study, cell["eps_min"], cell["sigma"], seed)
+                metrics |= course_metrics(trained[arm], study, cell["eps_min"], cell["sigma"], seed)
             # At equal frequencies, as the paper has it.
             if arm == DENSE and cell["eps_min"] == 1 and not data.views.colour:
                 metrics |= gradient_metrics(study, pairs, probability, cell["sigma"], seed, gradients)

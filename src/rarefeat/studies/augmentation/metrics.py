@@ -10,16 +10,16 @@ import torch
 from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
-from rarefeat.chain.milestones import growth, milestones
+from rarefeat.chain.milestones import law, milestones
+from rarefeat.chain.pretrain import Encoder
 from rarefeat.config.model import Data
 from rarefeat.config.study import Study
 from rarefeat.core.definitions import GAMMA, PURE
 from rarefeat.core.linear_probe import pair_cosine_similarity
 from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
+from rarefeat.core.quantities import linear_phase, neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.recording import log_spaced
-from rarefeat.core.sparse_coding import frequencies
-from rarefeat.core.theory import stage1_growth
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
 
 L2 = 1e-2
@@ -27,8 +27,6 @@ L2 = 1e-2
 OF_THE_STAGES = (
     "T1",
     "T2",
-    "initial_norm_deviation",
-    "initial_feature_norm_deviation",
     "lucky_above_threshold_at_T1",
     "others_below_threshold_at_T1",
     "few_strong_features_at_T1",
@@ -87,23 +85,22 @@ def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
     }
 
 
-def course_metrics(history: Tensor, T1: int, study: Study, eps_min: float, sigma: float, seed: int) -> dict[str, float]:
-    """P1 and P4-P6 of one replica, from its recorded course (R, m, d + 2), without a colour; NaN for what it does not have."""
+def course_metrics(encoder: Encoder, study: Study, eps_min: float, sigma: float, seed: int) -> dict[str, float]:
+    """P1 and P4-P6 of one replica, (1, ...) of each tensor, without a colour; NaN for what it does not have."""
     data, training, steps = study.data, study.training, log_spaced(study.training.T)
     directions = generator(study.draws, seed, "directions")
-    found = milestones(history, T1, data, training, eps_min, sigma, directions)
+    history, T1 = encoder.history[0], int(encoder.T1)
+    found = milestones(history, encoder.ends[0], T1, int(encoder.T2), data, training, eps_min, sigma, directions)
     found = {name: found[name] for name in OF_THE_STAGES} | initial_sets(history[0, :, : data.d], eps_min)
     found["growth_over_closed_form"] = math.nan
-    half = max((index for index, step in enumerate(steps) if 0 < step <= T1 / 2), default=None)
-    if half:
-        eps = frequencies(data.d, data.minority, eps_min)
-        predicted = stage1_growth(
-            eps, data.C, data.L, sigma**2 * data.d1, training.K, training.tau, training.eta, training.lambda_
-        )
+    of, course = law(data, training, eps_min, sigma), neurons(history, data.d)
+    last = linear_phase(course, steps, T1, of)
+    if last is not None:
         # Correlated noise is a signal, too: it adds rho sigma^2 to the variance that both views share.
-        predicted = predicted + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
+        predicted = of.growth + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
         shrink = 1 - training.eta * training.lambda_
-        rate = growth(history[[0, half]][..., : data.d], steps[half])
+        strength = course.projections[[0, last]].square().sum(-2)
+        rate = (strength[1] / strength[0]) ** (1 / (2 * steps[last]))
         found["growth_over_closed_form"] = ((rate - shrink) / (predicted - shrink))[: -len(data.minority)].mean().item()
     return found
 

@@ -13,9 +13,12 @@ from rarefeat.run.metadata import made_from, write_product
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.fine_labels.config import FineLabels
-from rarefeat.studies.fine_labels.tables import ERRORS, HEADS, SIMULATORS, SUMMARY, TRAJECTORIES
+from rarefeat.studies.fine_labels.tables import CROSSING, CROSSING_HEADS, ERRORS, HEADS, SIMULATORS, SUMMARY, TRAJECTORIES
 
-SCHEMAS = {"errors": ERRORS, "trajectories": TRAJECTORIES, "heads": HEADS, "simulators": SIMULATORS}
+SCHEMAS = {
+    "errors": ERRORS, "trajectories": TRAJECTORIES, "heads": HEADS, "simulators": SIMULATORS, "crossing": CROSSING,
+    "crossing_heads": CROSSING_HEADS,
+}  # fmt: skip
 
 
 def collected(kind: str, job: Job, results: Path) -> pd.DataFrame:

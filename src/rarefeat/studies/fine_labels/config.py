@@ -1,4 +1,4 @@
-"""The section `fine_labels` of the config: the hierarchical data, the networks and their training, and what is measured."""
+"""The section `fine_labels` of the config: the hierarchical data, the networks, what is measured, and images."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell, cell
+from rarefeat.config.images import Augmentation, ImageData, ImageTraining, Network
 from rarefeat.config.section import Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
-SCALAR, DIRECT = "fine_labels_scalar", "fine_labels_direct"
-"""The studies: all networks by the scalar simulator, and some by both simulators."""
+SCALAR, DIRECT, CROSSING, DIGITS = (f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits"))
+"""The studies: all networks by the scalar simulator, some by both simulators, contrastive encoders, and the digits."""
 
 
 class Easy(Section):
@@ -141,6 +142,253 @@ class Direct(Section):
     N: int = Field(ge=2, description="samples of a batch")
 
 
+Pair = Literal["views", "subclass", "superclass"]
+
+
+class Contrast(Section):
+    """Eq. (1)-(5) of the core's paper with patches for tokens, which do not attend to each other."""
+
+    m: int = Field(ge=1, description="number of neurons m")
+    K: int = Field(ge=2, description="batch size K; the other K - 1 second samples are the negatives")
+    tau: float = Field(gt=0, description="temperature tau")
+    eta: float = Field(gt=0, description="learning rate eta")
+    lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
+    sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
+    T: int = Field(ge=1, description="training steps T")
+    bias_from: int = Field(ge=0, description="first step with a bias, of the arms that have one")
+
+
+class CrossingArm(Section):
+    """What is compared on the same samples."""
+
+    arm: Literal["dense", "pruned_neuron", "oracle_gated"] = Field(
+        description="mask of the logits, as in the core's studies; the minority are the subclass features"
+    )
+    alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha of pruned_neuron")
+    bias: float = Field(default=0.0, ge=0, description="bias in units of sqrt(2 log d / d) ||w_i||; 0 for none")
+
+    @model_validator(mode="after")
+    def _ratio(self) -> "CrossingArm":
+        if (self.alpha > 0) != (self.arm == "pruned_neuron"):
+            raise ValueError("alpha must be above 0 for pruned_neuron and absent for the other arms")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        keys = {"alpha": self.alpha, "bias": self.bias}
+        return "-".join([self.arm, *(f"{key}={value:g}" for key, value in keys.items() if value)])
+
+
+class Crossing(Section):
+    """The contrastive encoder on the hierarchical data, at every k."""
+
+    seeds: int = Field(ge=1, description="replicas")
+    seeds_per_block: PerBlock = Field(description="replicas of one job, one after the other; no number depends on it")
+    arms: dict[Pair, Annotated[list[CrossingArm], Field(min_length=1)]] = Field(
+        min_length=1,
+        description="by positive pair, two views of a sample, two samples of a subclass, or two of a superclass: what is"
+        " trained on the same samples",
+    )
+    training: Contrast
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Crossing":
+        for pair, arms in self.arms.items():
+            if len({arm.label for arm in arms}) < len(arms):
+                raise ValueError(f"arms.{pair}: twice the same")
+        return self
+
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Scheme(Section):
+    """What the training images are called in pretraining (Figure 5, Table 1)."""
+
+    kind: Literal["coarse", "manual", "random", "clusters", "rebalanced", "whole", "sample"] = Field(
+        description="the superclasses, which are the baseline; a level of the hierarchy; random classes within a superclass;"
+        " k-means clusters within each, or so many that none is small; clusters of all images; or each image its own class"
+    )
+    level: str = Field(default="", description="of `manual`: a level of the hierarchy; empty for the images' own labels")
+    ids: int = Field(
+        default=0,
+        ge=0,
+        description="classes of a superclass; of `whole`, in all; of `rebalanced`, images of the smallest cluster",
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Scheme":
+        if (self.ids > 0) != (self.kind in ("random", "clusters", "rebalanced", "whole")):
+            raise ValueError("ids is required for random, clusters, rebalanced and whole, and for them alone")
+        if self.level and self.kind != "manual":
+            raise ValueError("level is for manual")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Name in files and tables."""
+        return "-".join([self.kind, *([self.level] if self.level else []), *([str(self.ids)] if self.ids else [])])
+
+    @property
+    def clustered(self) -> bool:
+        """Whether it needs features."""
+        return self.kind in ("clusters", "rebalanced", "whole")
+
+
+class Descent(Section):
+    """SGD with momentum; the rate warms up linearly and falls along a cosine to 0."""
+
+    epochs: int = Field(ge=1, description="passes over the training images")
+    warmup: float = Field(ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    batch: int = Field(ge=2, description="images of a batch")
+    lr: float = Field(gt=0, description="largest learning rate")
+    momentum: float = Field(ge=0, lt=1, description="momentum")
+    weight_decay: float = Field(ge=0, description="weight decay")
+
+
+class Transfer(Section):
+    """Pretraining with some labels, then the superclasses."""
+
+    pretraining: Descent = Field(description="with the labels of the scheme")
+    finetuning: Descent = Field(description="of all weights, with a new head on the superclasses")
+    checkpoints: list[Positive] = Field(
+        min_length=1, description="epochs of pretraining after which it is fine-tuned and probed; the last must be among them"
+    )
+    shift: int = Field(ge=0, description="pixels that a training image is moved by at most, in either direction")
+    l2: float = Field(
+        gt=0, description="penalty of the linear probe, a logistic regression on standardised features, per image"
+    )
+
+    @model_validator(mode="after")
+    def _ends(self) -> "Transfer":
+        if max(self.checkpoints) != self.pretraining.epochs:
+            raise ValueError(
+                f"checkpoints must end with pretraining.epochs = {self.pretraining.epochs}, got {self.checkpoints}"
+            )
+        return self
+
+
+class Perceptrons(Transfer):
+    """Two hidden layers on 8 x 8 pixels."""
+
+    train: int = Field(ge=100, le=1700, description="training images of the 1,797; the others are for validation")
+    hidden: int = Field(ge=1, description="neurons of either hidden layer")
+    features: Descent = Field(description="of a network that fills in hidden pixels, whose last hidden layer is clustered")
+
+    @model_validator(mode="after")
+    def _batches(self) -> "Perceptrons":
+        for name in ("pretraining", "finetuning", "features"):
+            if getattr(self, name).batch > self.train:
+                raise ValueError(f"{name}.batch must be at most train = {self.train}, got {getattr(self, name).batch}")
+        return self
+
+
+class Residuals(Transfer):
+    """A residual network on photographs."""
+
+    network: Network = Field(description="its `head` serves the self-supervised features alone")
+    flip: float = Field(ge=0, le=1, description="probability of a horizontal flip of a training image")
+    precision: Literal["float32", "bfloat16"] = Field(description="of convolutions and products; weights are float32")
+    checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
+    device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
+    threads: int = Field(ge=1, description="CPU threads of a job")
+
+
+class SelfSupervised(Section):
+    """The network whose features are clustered: SimCLR, one for all replicas."""
+
+    augmentation: Augmentation
+    training: ImageTraining
+
+
+class Granularity(Section):
+    """The sweep over label granularity (Section 6.2, Figure 5, Tables 1 and 2)."""
+
+    seeds: int = Field(ge=1, description="replicas: initial weights, order of the images, and labels where they are random")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
+    levels: dict[str, list[Annotated[int, Field(ge=0)]]] | str = Field(
+        description="the hierarchy: at each level the class of every label; or a CSV file in data.folder whose header names the"
+        " levels, with a line for each label"
+    )
+    superclass: list[str] = Field(min_length=1, description="levels that are the coarse task, each a sweep of its own")
+    labels: list[Scheme] = Field(
+        min_length=1, description="what the images are called in pretraining; `coarse` must be among them"
+    )
+    candidates: list[Positive] = Field(
+        default=[2], min_length=1, description="numbers of clusters of a superclass that `rebalanced` chooses from"
+    )
+
+    @model_validator(mode="after")
+    def _hierarchy(self) -> "Granularity":
+        if Scheme(kind="coarse") not in self.labels:
+            raise ValueError("labels must hold {kind: coarse}, the baseline")
+        if len({scheme.label for scheme in self.labels}) < len(self.labels):
+            raise ValueError("labels: twice the same")
+        if isinstance(self.levels, str):
+            return self
+        wanted = {*self.superclass, *(scheme.level for scheme in self.labels if scheme.level)}
+        if missing := wanted - set(self.levels):
+            raise ValueError(f"levels: {min(missing)} is none of {', '.join(self.levels)}")
+        if len({len(classes) for classes in self.levels.values()}) > 1:
+            raise ValueError("levels must all have the same number of labels")
+        for name in self.superclass:
+            if len(set(self.levels[name])) < 2:
+                raise ValueError(f"levels.{name}: two superclasses at least are needed")
+        return self
+
+    def by_cell(self) -> dict[Cell, tuple[str, Scheme]]:
+        """Level of the superclasses and labels of every cell."""
+        pairs = [(level, scheme) for level in self.superclass for scheme in self.labels]
+        return {cell(superclass=level, labels=scheme.label): (level, scheme) for level, scheme in pairs}
+
+    def cells(self) -> list[Cell]:
+        """Every coarse task and kind of labels."""
+        return list(self.by_cell())
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
+
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """What the trainings of a cell are told."""
+        level, scheme = self.by_cell()[at]
+        chosen = {"candidates": self.candidates} if scheme.kind == "rebalanced" else {}
+        return {"levels": self.levels, "superclass": level, "labels": scheme, "training": self.training} | chosen
+
+
+class Digits(Granularity):
+    """The sweep on scikit-learn's digits; each replica has a split of its own."""
+
+    training: Perceptrons
+
+    @model_validator(mode="after")
+    def _ten(self) -> "Digits":
+        if isinstance(self.levels, str) or len(next(iter(self.levels.values()), [])) != 10:
+            raise ValueError("levels must say the class of each of the ten digits")
+        return self
+
+
+class Photographs(Granularity):
+    """The sweep on a data set of images, of which the test images are for validation."""
+
+    data: ImageData
+    training: Residuals
+    features: SelfSupervised | None = Field(default=None, description="what is clustered, where labels are clusters")
+
+    @model_validator(mode="after")
+    def _clustered(self) -> "Photographs":
+        if self.features is None and any(scheme.clustered for scheme in self.labels):
+            raise ValueError("features are required where labels are clusters")
+        return self
+
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """With the images, and what is clustered."""
+        told = super().measured(at) | {"data": self.data}
+        return told | ({"features": self.features} if self.by_cell()[at][1].clustered else {})
+
+
 class FineLabels(Section):
     """The study: coarse and fine labels for every k, distractors for every s_dag, and other labels at one k."""
 
@@ -161,6 +409,9 @@ class FineLabels(Section):
     heads: Heads = Field(description="linear heads on the trained detectors")
     noise: Noise = Field(description="where a linear model on patches is held against the coarse network, at the primary k")
     direct: Direct = Field(description="the direct simulator")
+    crossing: Crossing = Field(description="the contrastive encoder on the same data")
+    digits: Digits = Field(description="the granularity sweep on the digits")
+    photographs: dict[str, Photographs] = Field(default={}, description="the same on other images, by name of the study")
 
     @model_validator(mode="after")
     def _consistent(self) -> "FineLabels":
@@ -171,6 +422,7 @@ class FineLabels(Section):
             if self.direct.N % (2 * k):
                 raise ValueError(f"direct.N must be a multiple of 2 k = {2 * k}, got {self.direct.N}")
         sizes = {"learner.N": self.learner.N, "tests": self.tests, "heads.samples": self.heads.samples}
+        sizes["crossing.training.K"] = self.crossing.training.K
         for k in self.k:
             self.at(k)
             for key, n in sizes.items():
@@ -193,9 +445,14 @@ class FineLabels(Section):
         changed = {"k": k} | ({} if s_dag is None else {"s_dag": s_dag})
         return Hierarchy(**self.hierarchy.model_dump() | changed)
 
-    def studies(self) -> dict[str, "Networks | Compared"]:
+    def studies(self) -> dict[str, "Networks | Compared | Contrasted | Granularity"]:
         """What the workflow trains: a network for each cell and seed."""
-        return {SCALAR: Networks(self), DIRECT: Compared(self)}
+        return {SCALAR: Networks(self), DIRECT: Compared(self), CROSSING: Contrasted(self), **self.sweeps}
+
+    @property
+    def sweeps(self) -> dict[str, Granularity]:
+        """The granularity sweeps by name of the study."""
+        return {DIGITS: self.digits, **self.photographs}
 
     def trained(self, k: int, labels: Labels) -> dict[str, Any]:
         """What the training of a network is told, by either simulator."""
@@ -213,6 +470,11 @@ class Networks:
     """The networks of the scalar simulator."""
 
     section: FineLabels
+
+    @property
+    def seeds(self) -> int:
+        """Replicas of every cell."""
+        return self.section.seeds
 
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at every k, the other ones at the primary k."""
@@ -254,6 +516,11 @@ class Compared:
 
     section: FineLabels
 
+    @property
+    def seeds(self) -> int:
+        """Replicas of every cell."""
+        return self.section.direct.seeds
+
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at some k."""
         return labelled([(k, labels) for k in self.section.direct.k for labels in (COARSE, fine(k))])
@@ -272,3 +539,30 @@ class Compared:
         learner = section.learner.model_copy(update={"N": section.direct.N})
         found = {"learner": learner, "hierarchy": section.at(k), "tests": section.tests}
         return section.trained(k, labels) | found
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """The contrastive encoders."""
+
+    section: FineLabels
+
+    @property
+    def seeds(self) -> int:
+        """Replicas of every cell."""
+        return self.section.crossing.seeds
+
+    def cells(self) -> list[Cell]:
+        """Every k and kind of pair."""
+        return [cell(k=k, pair=pair) for pair in self.section.crossing.arms for k in self.section.k]
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        crossing = self.section.crossing
+        return seed_blocks(self.section.first_seed, crossing.seeds, crossing.seeds_per_block)
+
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """What the encoders of a cell are told."""
+        section, crossing = self.section, self.section.crossing
+        found = {"hierarchy": section.at(at["k"]), "tests": section.tests, "heads": section.heads}
+        return found | {"pair": at["pair"], "arms": crossing.arms[at["pair"]], "training": crossing.training}

@@ -9,6 +9,9 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.figures.labels import INTERVALS, seeds_of
+from rarefeat.figures.panels import estimates, handle, key, letter, marks, panels, zero
+from rarefeat.figures.style import LOOKS, Look
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import COARSE, FineLabels, Labels, fine
@@ -215,4 +218,71 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     axes[0, 0].set(ylabel=f"error on hard samples, $k={k}$", ylim=(-0.03, 1.03))
     axes[0, -1].legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.tight_layout()
+    return figure
+
+
+OF_PAIR = {"views": "views of a sample", "subclass": "of a subclass", "superclass": "of a superclass"}
+
+
+def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Contrastive encoders between coarse and fine labels: hard error over k and penalty, and what embeddings tell apart."""
+    supervised, encoders, heads = tables.values()
+    study = job.part("fine_labels", FineLabels)
+    k, plain = study.hierarchy.k, sorted(arm.label for arms in study.crossing.arms.values() for arm in arms)
+    strongest = max((arm.bias for arms in study.crossing.arms.values() for arm in arms), default=0)
+    biased = "dense" if not strongest else f"dense-bias={strongest:g}"
+    supervised = supervised[(supervised["features"] == "detectors") & (supervised["hard_share"] == 0)]
+    easy_only = heads[heads["hard_share"] == 0]
+    penalties = sorted(study.heads.ridge)
+    penalty = RIDGE if RIDGE in penalties else penalties[-1]
+
+    # One look for each positive pair, open without a bias; the masks have those of their arms.
+    found = {f"{OF_PAIR[pair]}, {name}": (pair, arm) for pair in study.crossing.arms for arm, name in
+             ((biased, "bias"), ("dense", "no bias")) if arm in plain}  # fmt: skip
+    shades = dict(zip(OF_PAIR, LOOKS[1:], strict=False))
+    series = {
+        label: (easy_only[(easy_only["pair"] == pair) & (easy_only["arm"] == arm)], shades[pair].but(filled=arm != "dense"))
+        for label, (pair, arm) in found.items()
+    }
+    masked = [arm.label for arm in study.crossing.arms.get("views", []) if arm.arm != "dense"]
+    of_arm = dict(
+        zip(
+            masked,
+            [look.but(filled=bool("bias" in arm)) for arm, look in zip(masked, LOOKS[4:] * 2, strict=False)],
+            strict=True,
+        )
+    )
+    masks = {arm: (easy_only[(easy_only["pair"] == "views") & (easy_only["arm"] == arm)], look) for arm, look in of_arm.items()}
+    ends = {f"{name} labels": (of_labels(supervised, name), Look("0.45", mark, dash)) for name, mark, dash in
+            (("coarse", "v", "-"), ("fine", "^", (0, (4, 1.5))))}  # fmt: skip
+
+    figure, axes = panels(2, 2, height=5.0)
+    for ax, chosen in ((axes[0, 0], ends | series), (axes[0, 1], ends | masks)):
+        for index, (table, look) in enumerate(chosen.values()):
+            curve = estimates(table[table["penalty"] == penalty], "k", "hard", (0, 1))
+            marks(ax, curve.index * 1.02 ** (index - len(chosen) / 2), curve, look)
+        ax.set(xscale="log", xlabel="subclasses of a superclass, $k$", ylabel=f"error on hard samples,\npenalty {penalty:g}")
+        ax.set_xticks(sorted(study.k), sorted(study.k))
+        ax.minorticks_off()
+    for index, (table, look) in enumerate((ends | series).values()):
+        curve = estimates(table[table["k"] == k], "penalty", "hard", (0, 1))
+        places = np.array([penalties.index(value) for value in curve.index])
+        marks(axes[1, 0], places + 0.05 * (index - len(ends | series) / 2), curve, look)
+    axes[1, 0].set(xlabel="penalty of the head", ylabel=f"error on hard samples, $k={k}$")
+    axes[1, 0].set_xticks(range(len(penalties)), [f"{value:g}" for value in penalties])
+    wide = encoders.pivot_table(index=["k", "pair", "arm", "seed"], columns="metric", values="value").reset_index()
+    wide["subclasses"], wide["superclasses"] = (
+        wide["within_subclass"] - wide["within_superclass"], wide["within_superclass"] - wide["across"],
+    )  # fmt: skip
+    for label, (pair, arm) in found.items():
+        rows = wide[(wide["k"] == k) & (wide["pair"] == pair) & (wide["arm"] == arm)]
+        x, y = (estimates(rows, "arm", name) for name in ("superclasses", "subclasses"))
+        spread = np.abs([[x["mean"] - x["low"], x["high"] - x["mean"]], [y["mean"] - y["low"], y["high"] - y["mean"]]])
+        axes[1, 1].errorbar(x["mean"], y["mean"], spread[1], spread[0], capsize=1.6, elinewidth=0.8, **series[label][1].line)
+    axes[1, 1].set(xlabel=f"cosine within less across superclasses, $k={k}$", ylabel="cosine within less across subclasses")
+    zero(axes[1, 1])
+    zero(axes[1, 1], across=True)
+    letter(axes.flat)
+    entries = {name: handle(look) for name, (_, look) in (ends | series | masks).items()}
+    key(figure, entries, note=f"{INTERVALS}, {seeds_of(heads)}", columns=3)
     return figure

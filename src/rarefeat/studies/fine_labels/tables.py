@@ -132,3 +132,92 @@ SIMULATORS = schema(
     },
     unique=["k", "labels", "seed", "metric"],
 )
+ENCODED = described(
+    pure_common="share of neurons with |cos| above the purity of core/definitions.py to a common feature",
+    pure_subclass="to a subclass feature",
+    common_strength="norm of all neurons' weights along a common feature, mean over the two",
+    subclass_strength="along a subclass feature, mean over the 2k",
+    strength_ratio="subclass_strength over common_strength",
+    contrastive_loss="InfoNCE of the last batch, without a mask",
+    pruned="share of neurons that the mask of the last step leaves out",
+    within_subclass="mean cosine of centred embeddings of easy samples, within a subclass",
+    within_superclass="across the subclasses of a superclass",
+    across="across superclasses",
+)
+PAIRED = {
+    "k": KEYS["k"],
+    "pair": column(
+        str, pa.Check.isin(["views", "subclass", "superclass"]), unit="", description="what the two of a positive pair share"
+    ),
+    "arm": column(str, None, unit="", description="mask of the logits, its ratio, and the bias where there is one"),
+}
+CROSSING = schema(
+    "fine_labels_crossing",
+    "a row per (k, pair, arm, seed, metric): contrastive encoders on the same data",
+    PAIRED
+    | SEED
+    | {
+        "metric": column(str, pa.Check.isin(ENCODED), unit="", description=listed(ENCODED)),
+        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+    },
+    unique=["k", "pair", "arm", "seed", "metric"],
+)
+CROSSING_HEADS = schema(
+    "fine_labels_crossing_heads",
+    "a row per (k, pair, arm, seed, penalty, hard_share): linear heads for the superclass on the embeddings",
+    PAIRED
+    | SEED
+    | {
+        "penalty": HEADS.columns["penalty"],
+        "hard_share": HEADS.columns["hard_share"],
+        "easy": HEADS.columns["easy"],
+        "hard": column(float, SHARE, unit="1", description="on hard samples"),
+    },
+    unique=["k", "pair", "arm", "seed", "penalty", "hard_share"],
+)
+READOUTS = described(
+    finetuned="all weights trained on the superclasses",
+    probe="a linear probe of frozen features",
+    once="with the labels `coarse`, which are then trained on twice: before they are",
+)
+ERROR = {"unit": "1", "source": f"{PAPER}, Table 1"}
+POINT = {
+    "superclass": column(str, None, unit="", description="level of the hierarchy that is the coarse task"),
+    "labels": column(str, None, unit="", description="kind of labels in pretraining, and their number or level"),
+}
+READ = {
+    "epoch": column("int64", at_least(1), unit="epochs", description="of pretraining", source=f"{PAPER}, Table 2"),
+    "readout": column(str, pa.Check.isin(READOUTS), unit="", description=listed(READOUTS)),
+}
+SWEEP = schema(
+    "{study}_errors",
+    "a row per (superclass, labels, epoch, readout, seed) of a granularity sweep",
+    POINT
+    | READ
+    | SEED
+    | {
+        "classes": column("int64", at_least(2), unit="classes", description="G, of the labels in pretraining"),
+        "error": column(float, SHARE, description="share of validation images whose superclass is missed", **ERROR),
+    },
+    unique=["superclass", "labels", "epoch", "readout", "seed"],
+)
+SWEEP_SUMMARY = schema(
+    "{study}_summary",
+    "its means, a row per (superclass, labels, epoch, readout)",
+    POINT
+    | READ
+    | {
+        "classes": column(float, at_least(2), unit="classes", description="mean of G"),
+        "mean": column(float, SHARE, description="mean error over seeds", **ERROR),
+        "sd": column(float, at_least(0), unit="1", description="standard deviation over seeds", nullable=True),
+        "ci_low": column(
+            float, None, unit="1", description="lower end of the 95 % interval of the mean (Student)", nullable=True
+        ),
+        "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
+        "n": column("int64", at_least(1), unit="replicas", description="seeds"),
+        "paired_difference": column(float, None, unit="1", description="mean over seeds of the error less that of `coarse`"),
+        "paired_ci_low": column(float, None, unit="1", description="lower end of its 95 % interval (Student)", nullable=True),
+        "paired_ci_high": column(float, None, unit="1", description="upper end", nullable=True),
+    },
+    unique=["superclass", "labels", "epoch", "readout"],
+)

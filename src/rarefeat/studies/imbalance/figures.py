@@ -260,15 +260,15 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
-    """Alignment with minority and majority features over training and the excess loss, at up to four eps_min, dense and oracle.
+    """Alignment with minority and majority features and the excess loss over training, at up to four eps_min.
 
-    Under the oracle mask the loss of the network without the mask grows without bound, in some replicas or in most:
-    medians, and an arrow where they are beyond what dense training spans.
+    Dense and `oracle_all`. Where every aligned neuron is masked, the loss of the network without the mask grows without bound,
+    in some replicas or in most: medians, and an arrow where they are beyond what dense training spans.
     """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
     chosen = sorted({levels[index] for index in np.linspace(0, len(levels) - 1, 4).round().astype(int)})
-    table = table[table["eps_min"].isin(chosen) & table["arm"].isin(["dense", "oracle"]) & (table["step"] > 0)]
+    table = table[table["eps_min"].isin(chosen) & table["arm"].isin(["dense", "oracle_all"]) & (table["step"] > 0)]
     at = ["eps_min", "arm", "seed", "step"]
     wide = table.pivot_table(index=at, columns="metric", values="value").reset_index()
     wide["excess_loss"] = wide["loss"] - wide["loss_floor"]
@@ -295,7 +295,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
     letter(axes[0])
     entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": handle(look) for eps_min, look in colours.items()}
-    entries |= {name_of(arm): handle(Look("black", dash=look.dash)) for arm, look in looks(["dense", "oracle"]).items()}
+    entries |= {name_of(arm): handle(Look("black", dash=look.dash)) for arm, look in looks(["dense", "oracle_all"]).items()}
     if beyond:
         entries |= {f"beyond the axis, up to {beyond:.1g}": handle(Look("black", BEYOND, filled=False), line=False)}
     key(figure, entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=min(4, len(entries)))

@@ -56,7 +56,7 @@ FIGURES = {
     "trajectories": Figure(
         ("paper.arms_trajectories",),
         "Over training, from the lowest frequency to the highest: alignment with the rare feature (a) and with the others"
-        " (b), and the loss over its floor (c), dense and under the oracle mask. Medians, because the loss of the network"
+        " (b), and the loss over its floor (c), dense and with every neuron of the rare feature masked. Medians, because the loss of the network"
         " without its mask grows without bound there: arrows are beyond the axis. See that frequent features are learned"
         " first, and how long the rare one waits.",
     ),

@@ -8,7 +8,7 @@ from rarefeat.core.statistics import student_interval
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons", "pure_minority_neurons",
            "cosine_similarity_balanced", "cosine_similarity_matched", "regression_mse_balanced", "regression_mse_matched",
-           "mask_minority_overlap"]  # fmt: skip
+           "mask_minority_overlap", "diverged"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest", "at_highest",
          "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 

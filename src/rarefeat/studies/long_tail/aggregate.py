@@ -34,13 +34,13 @@ DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 
 def gathered(job: Job, study: ImageStudy, results: Path, kind: str) -> pd.DataFrame:
     """The files of every cell and block of a study, with their keys."""
-    names = ("draws", "data", "network", "augmentation", "training", *(("probe",) if kind == "probes" else ()))
-    config = {name: told(getattr(study, name)) for name in names}
     code = {stage: job.code[stage] for stage in ("images.pretrain", *(("images.probe",) if kind == "probes" else ()))}
     parts = []
     for cell in study.cells():
         (arm,) = cell.arms
-        keys = {"dataset": job.study, "rho": cell["rho"], "split": cell["split"], **arm.model_dump()}
+        config = told(study.probed(cell) if kind == "probes" else study.pretrained(cell))
+        width = study.network_of(cell).width
+        keys = {"dataset": job.study, "rho": cell["rho"], "split": cell["split"], "width": width, **arm.model_dump()}
         for block in study.blocks():
             of_cell = {"study": job.study, "cell": cell.values, "seeds": block, "config": config, "code": code}
             table = read_table(results / path_of(kind, job.study, cell, block, "parquet"), of_cell)
@@ -48,9 +48,11 @@ def gathered(job: Job, study: ImageStudy, results: Path, kind: str) -> pd.DataFr
     return pd.concat(parts, ignore_index=True)
 
 
-def longtail_table(classes: pd.DataFrame, study: ImageStudy) -> pd.DataFrame:
-    """One row per replica, from the accuracies of its classes."""
+def longtail_table(classes: pd.DataFrame, trajectories: pd.DataFrame, study: ImageStudy) -> pd.DataFrame:
+    """One row per replica, from the accuracies of its classes and the last record of its training."""
     rows = []
+    ranks = trajectories[trajectories["metric"] == "effective_rank"].sort_values("epoch")
+    ranks = ranks.groupby([*IMAGE_KEYS, "seed"])["value"].last()
     for key, replica in classes.groupby([*IMAGE_KEYS, "seed"]):
         found = dict.fromkeys((f"{probe}_{metric}" for probe in PROBES for metric in GROUPS), np.nan)
         for probe, part in replica.groupby("probe"):
@@ -60,7 +62,8 @@ def longtail_table(classes: pd.DataFrame, study: ImageStudy) -> pd.DataFrame:
             found |= {f"{probe}_{metric}": metrics[metric] for metric in GROUPS}
         images = replica[replica["probe"] == "balanced"]["count"].sum()
         keys = dict(zip([*IMAGE_KEYS, "seed"], key, strict=True))
-        rows.append(keys | {"images": images, "epochs": study.training.epochs} | found)
+        of_all = {"images": images, "epochs": study.training.epochs, "effective_rank": ranks[key]}
+        rows.append(keys | of_all | found)
     return ordered(LONGTAIL, pd.DataFrame(rows))
 
 
@@ -69,7 +72,7 @@ def summary_table(longtail: pd.DataFrame) -> pd.DataFrame:
     cells = {key: cell.set_index("seed") for key, cell in longtail.groupby(list(IMAGE_KEYS))}
     rows = []
     for key, cell in cells.items():
-        dense = cells.get((*key[:3], *DENSE))
+        dense = cells.get((*key[: -len(DENSE)], *DENSE))
         for probe in PROBES:
             for metric in GROUPS:
                 values = cell[f"{probe}_{metric}"]
@@ -92,8 +95,8 @@ def main() -> None:
     job: Job = args.job
     study = job.part(job.study, ImageStudy)
     classes = ordered(LONGTAIL_CLASSES, gathered(job, study, args.results, "probes"))
-    longtail = longtail_table(classes, study)
     trajectories = ordered(LONGTAIL_TRAJECTORIES, gathered(job, study, args.results, "trajectories"))
+    longtail = longtail_table(classes, trajectories, study)
     for output, table in zip(args.output, (longtail, classes, summary_table(longtail), trajectories), strict=True):
         write_product(output, table, made_from(job))
 

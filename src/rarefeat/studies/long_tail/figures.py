@@ -1,13 +1,13 @@
-"""The gain by pruning against rho, accuracy and Delta_20 by arm, and how training went."""
+"""The gain by pruning against rho, over training and by class size, accuracy and Delta_20 by arm, and how training went."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, Quantity, n_of, name_of, quantity, with_series
+from rarefeat.figures.labels import INTERVALS, KEYS, Quantity, n_of, name_of, quantity, with_series
 from rarefeat.figures.panels import band, estimates, handle, key, letter, marks, panels, zero
-from rarefeat.figures.style import PAGE, Look, looks
+from rarefeat.figures.style import LOOKS, PAGE, Look, looks
 from rarefeat.run.job import Job
 
 DENSE = "dense"
@@ -16,7 +16,7 @@ BALANCED = ", balanced images"
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """With a column `series`: the arm in words, and whether it was pretrained on balanced images."""
-    table = with_series(table, ("alpha", "pruned_update", "threshold"))
+    table = with_series(table, ("alpha", "pruned_update", "threshold", "width"))
     balanced = table["split"] == "balanced"
     return table.assign(series=table["series"].mask(balanced, table["series"] + BALANCED))
 
@@ -61,6 +61,79 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         columns=min(3, len(drawn)),
     )
     return figure
+
+
+def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Of each update, at the largest rho: the few-shot probe over training, its gain over dense, and the gain by class size."""
+    trajectories, classes = tables.values()
+    trajectories = trajectories[trajectories["metric"] == "few_shot_accuracy"]
+    course, of_class = (
+        labelled(table[table["rho"] == table["rho"].max()])
+        for table in (trajectories, classes[classes["probe"] == "balanced"].rename(columns={"accuracy": "value"}))
+    )
+    sizes = course[course["split"] == "long_tailed"]
+    updates = sorted(set(sizes[sizes["arm"] != DENSE]["update"]))
+    drawn = looks(
+        [DENSE, *sorted(set(course["label"]) - {DENSE})], {DENSE: LOOKS[0], DENSE + BALANCED: Look("0.5", "", (0, (2, 1)))}
+    )
+    images = of_class[of_class["split"] == "long_tailed"].groupby("rank")["count"].mean()
+    rows = (
+        (course, "epoch", False, quantity("accuracy").range, "epoch", "few-shot probe,\naccuracy"),
+        (over_dense(course, "epoch"), "epoch", True, (-1, 1), "epoch", "few-shot probe,\ngain over dense"),
+        (
+            over_dense(of_class, "rank"),
+            "rank",
+            True,
+            (-1, 1),
+            "pretraining images of the class",
+            "linear probe, gain\nover dense",
+        ),
+    )
+    figure, axes = panels(len(rows), len(updates), 1.7 * len(rows) + 0.8, PAGE, sharey="row")
+    for line, (table, by, gain, ends, x, y) in zip(axes, rows, strict=True):
+        for ax, update in zip(line, updates, strict=True):
+            part = table[table["update"].isin([update, ""])]
+            for name, of_name in part.groupby("label"):
+                if not gain or (of_name["value"] != 0).any():
+                    found = estimates(of_name, by, "value", ends)
+                    band(ax, found.set_index(images) if by == "rank" else found, drawn[name], every=max(len(found) // 5, 1))
+            if gain:
+                zero(ax)
+            if by == "rank":
+                ax.set_xscale("log")
+            ax.set_xlabel(x)
+        line[0].set_ylabel(y)
+    letter(axes.flat)
+    for ax, update in zip(axes[0], updates, strict=True):
+        ax.set_title(name_of(update))
+    shown = {name_of(name): handle(look) for name, look in drawn.items()}
+    key(figure, shown, f"{INTERVALS}, {n_of(course['seed'].nunique())}", columns=4)
+    return figure
+
+
+def labelled(table: pd.DataFrame) -> pd.DataFrame:
+    """With columns `update`, the arm with its update, empty for dense, and `label`, what else tells its series apart."""
+    masked = table[table["arm"] != DENSE]
+    several = [name for name in ("alpha", "threshold", "width") if masked[name].nunique() > 1]
+
+    def label(row: dict) -> str:
+        if row["arm"] == DENSE:
+            parts = [BALANCED.strip(", ")] if row["split"] == "balanced" else []
+            parts += [KEYS["width"](row["width"])] if "width" in several else []
+            return ", ".join([DENSE, *parts])
+        shown = [KEYS[name](row[name]) for name in several if name != "threshold" or row[name] != "global"]
+        return ", ".join(shown) or "pruned"
+
+    found = table.to_dict("records")
+    update = with_series(table, ("pruned_update",))["series"].mask(table["arm"] == DENSE, "")
+    return table.assign(update=update, label=[label(row) for row in found])
+
+
+def over_dense(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Each value less that of dense on long-tailed images, at the same width and seed."""
+    keys = ["width", "seed", by]
+    dense = table[(table["arm"] == DENSE) & (table["split"] == "long_tailed")].set_index(keys)["value"]
+    return table.assign(value=table["value"].to_numpy() - dense.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy())
 
 
 def series_looks(names: list[str]) -> dict[str, Look]:

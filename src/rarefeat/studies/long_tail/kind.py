@@ -15,10 +15,15 @@ SEE = (
     " accuracy itself (c); and accuracy of nearest neighbours over training (d). See whether the interval of a gain leaves"
     " the line of zero."
 )
+SEE_GAINS = (
+    "Long-tailed images at the largest rho, a column for each update under the mask: accuracy of a few-shot probe over the"
+    " training, its gain over the dense arm at the same seed, and that gain of the linear probe on balanced images, class by"
+    " class, against the number of images of the class. See whether a gain appears late, or in the rare classes alone."
+)
 
 
 def made(section: LongTail) -> Made:
-    """The tables and the figure of each study; then all studies in one, and Table 2."""
+    """The tables and figures of each study; then all studies in one, and Table 2."""
     tables, figures = {}, {}
     for name, study in section.studies.items():
         for table in TABLES:
@@ -26,6 +31,9 @@ def made(section: LongTail) -> Made:
         figures[f"longtail_{name}"] = Figure(
             (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
         )
+        if any(arm.arm != "dense" for arm in study.arms):
+            courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
+            figures[f"longtail_{name}_gains"] = Figure(courses, SEE_GAINS, function="gains")
     for table in TABLES:
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
     pages = {"table2": page("Table 2: long-tailed images", "", section.studies)}

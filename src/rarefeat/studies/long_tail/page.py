@@ -1,10 +1,25 @@
-"""What docs/studies/long_tail.md is filled in from."""
+"""What docs/studies/long_tail.md and docs/studies/photographs.md are filled in from."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import pandas as pd
 
+from rarefeat.chain.aggregate import paired_interval
+from rarefeat.chain.tables import PAIRED
+from rarefeat.config.images import ImageArm
+from rarefeat.core.statistics import smallest_seen, student_interval
+from rarefeat.studies.long_tail import choose
+from rarefeat.studies.long_tail.published import printed_gain
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS
 
 METRICS = ["accuracy", "delta_20"]
+JUDGED = [
+    *(f"{probe}_{metric}" for probe in ("balanced", "few_shot", "knn") for metric in (*METRICS, "many", "few")),
+    "effective_rank",
+]
+CELL = ["rho", "split", "width", "arm", "alpha"]
+ESTIMATE = ["mean", "ci_low", "ci_high", *PAIRED, "n"]
 
 
 def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
@@ -17,9 +32,78 @@ def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
     update = found["pruned_update"].where(found["arm"] == "pruned")
     found["arm"] = found["arm"].str.cat(update, sep="_", na_rep="").str.rstrip("_")
     return found[
-        ["dataset", "rho", "split", "arm", "alpha", "metric", "mean", "ci_low", "ci_high",
+        ["dataset", "rho", "split", "width", "arm", "alpha", "metric", "mean", "ci_low", "ci_high",
          "paired_difference", "paired_ci_low", "paired_ci_high", "n", "epochs", "images"]
     ].reset_index(drop=True)  # fmt: skip
 
 
+def beside_dense(table: pd.DataFrame, value: str) -> Iterator[tuple[tuple, pd.Series, pd.Series | None]]:
+    """Of each arm its values by seed, and those of dense on long-tailed images at the same rho and width; None for these."""
+    parts = {key: part.set_index("seed")[value] for key, part in table.groupby([*IMAGE_KEYS])}
+    dense = {(key[1], key[3]): part for key, part in parts.items() if (key[2], key[4]) == ("long_tailed", "dense")}
+    for (_, rho, split, width, *arm), values in parts.items():
+        other = dense[rho, width]
+        named = ImageArm(**dict(zip(choose.ARM, arm, strict=True)))
+        yield (rho, split, width, named.label, named.alpha), values, None if other is values else other
+
+
+def estimated(values: pd.Series, dense: pd.Series | None) -> tuple:
+    """Mean, interval, paired difference with its interval, and n."""
+    mean, _, low, high, n = student_interval(values.to_numpy())
+    return mean, low, high, *paired_interval(values, dense), n
+
+
+def gains(replicas: pd.DataFrame) -> pd.DataFrame:
+    """Every arm under every probe, with its gain over dense and the smallest gain that its class orders could have shown."""
+    rows = []
+    for metric in JUDGED:
+        for key, values, dense in beside_dense(replicas, metric):
+            sd = np.nan if dense is None else (values - dense).std()
+            rows.append((*key, metric, *estimated(values, dense), smallest_seen(sd, len(values))))
+    found = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
+    masked = (found["metric"] == "balanced_accuracy") & (found["alpha"] > 0)
+    printed = found["rho"].map(lambda rho: printed_gain("CIFAR10-LT", rho)).where(masked)
+    return found.assign(printed=printed, images=int(replicas["images"].max()), epochs=int(replicas["epochs"].max()))
+
+
+def courses(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """The few-shot probe, neighbours and the effective rank over epochs, with their gain over dense."""
+    rows = []
+    for metric in ("few_shot_accuracy", "knn_accuracy", "effective_rank"):
+        for epoch, part in trajectories[trajectories["metric"] == metric].groupby("epoch"):
+            rows += [(*key, metric, epoch, *estimated(*pair)) for key, *pair in beside_dense(part, "value")]
+    return pd.DataFrame(rows, columns=[*CELL, "metric", "epoch", *ESTIMATE])
+
+
+def by_class(classes: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of the balanced probe on the class of each rank, with the gain over dense and the class's pretraining images."""
+    rows = []
+    for rank, part in classes[classes["probe"] == "balanced"].groupby("rank"):
+        images = part[part["split"] == "long_tailed"]["count"].mean()
+        rows += [(*key, rank, images, *estimated(*pair)) for key, *pair in beside_dense(part, "accuracy")]
+    return pd.DataFrame(rows, columns=[*CELL, "rank", "images", *ESTIMATE])
+
+
+def imbalance(replicas: pd.DataFrame) -> pd.DataFrame:
+    """What a candidate for the regime shows: the cost of imbalance to dense, and the class orders that its spread asks for."""
+    metrics = ["balanced_few", "balanced_accuracy", "few_shot_accuracy"]
+    rows = [(metric, *(found := choose.gap(replicas, metric)), found.visible) for metric in metrics]
+    found = pd.DataFrame(rows, columns=["metric", "mean", "ci_low", "ci_high", "n", "visible"])
+    return found.assign(images=int(replicas["images"].max()), class_orders=choose.class_orders(replicas))
+
+
+def screened(replicas: pd.DataFrame) -> pd.DataFrame:
+    """What the screen picks from: mean gain in accuracy and in tail less head of each update and ratio."""
+    keys = [*choose.UPDATE, "alpha"]
+    found = choose.gains(replicas).groupby(keys)[["accuracy", "tail_less_head"]].mean().reset_index()
+    picked = choose.picked(replicas)
+    return found.assign(picked=[picked[arm, update] == alpha for arm, update, alpha in found[keys].itertuples(index=False)])
+
+
 TABLES = {"table2": (("longtail_summary", "longtail"), table2)}
+for name in choose.STAGES:
+    TABLES[f"{name}_gains"] = ((f"{name}.longtail",), gains)
+    TABLES[f"{name}_courses"] = ((f"{name}.longtail_trajectories",), courses)
+    TABLES[f"{name}_classes"] = ((f"{name}.longtail_classes",), by_class)
+TABLES |= {f"{name}_imbalance": ((f"{name}.longtail",), imbalance) for name in choose.REGIMES}
+TABLES["cifar10_screened"] = ((f"{choose.SCREEN}.longtail",), screened)

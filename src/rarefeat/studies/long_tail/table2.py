@@ -31,9 +31,10 @@ def page(
     chosen = summary[summary["probe"] == "balanced"].set_index([*IMAGE_KEYS, "metric"])
     cells_of = dict(iter(longtail.groupby(list(IMAGE_KEYS))))
     for name, study in studies.items():
+        last = {cell["rho"]: cell for cell in study.cells() if cell["split"] == "long_tailed"}
         for cell in study.cells():
             rho, split, (arm,) = cell["rho"], cell["split"], cell.arms
-            key = (name, float(rho), split, *arm.model_dump().values())
+            key = (name, float(rho), split, study.network_of(cell).width, *arm.model_dump().values())
             replicas = cells_of[key]
             cells = []
             for metric in ("accuracy", "delta_20"):
@@ -41,8 +42,9 @@ def page(
                 cells += [percent(found["mean"], found["ci_low"], found["ci_high"])]
                 cells += [percent(*(found[column] for column in PAIRED), sign="+") if arm.arm != "dense" else ""]
             counts = str(len(replicas)), str(study.training.epochs), f"{replicas['images'].mean():.0f}"
-            lines.append(row(name, f"{rho:g}", split.replace("_", "-"), arm.label, *cells, *counts))
-            if arm == study.arms[-1] and (published := TABLE_2.get((study.table2, float(rho)))):
+            label = f"{arm.label}, width {cell['width']}" if study.widths else arm.label
+            lines.append(row(name, f"{rho:g}", split.replace("_", "-"), label, *cells, *counts))
+            if cell == last[rho] and (published := TABLE_2.get((study.table2, float(rho)))):
                 for label, index in (("paper, without pruning", 0), ("paper, with pruning", 1)):
                     values = published[index], "", published[index + 2], ""
                     lines.append(row(study.table2, f"{rho:g}", "long-tailed", label, *values, "", "", ""))

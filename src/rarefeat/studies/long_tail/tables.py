@@ -17,7 +17,10 @@ IMAGE_ARM = {
         str, pa.Check.isin(["unmasked", "straight_through"]), unit="", description="update under the mask, for `pruned`"
     ),
     "threshold": column(
-        str, pa.Check.isin(["global", "per_layer"]), unit="", description="magnitudes ranked together or by layer"
+        str,
+        pa.Check.isin(["global", "per_layer", "random"]),
+        unit="",
+        description="magnitudes ranked together or by layer; random: as many of each layer as global, whatever their magnitude",
     ),
 }
 
@@ -33,6 +36,7 @@ IMAGE_KEYS = {
     "split": column(
         str, pa.Check.isin(["long_tailed", "balanced"]), unit="", description="long-tailed, or as many images in equal classes"
     ),
+    "width": column("int64", at_least(1), unit="channels", description="of the network's first stage"),
 } | IMAGE_ARM
 
 PROBES = described(
@@ -42,6 +46,10 @@ PROBES = described(
     few_shot="linear probe on a few images per class",
     knn="nearest neighbours among the pretraining images",
 )
+
+RECORDED = (
+    "loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy", "effective_rank",
+)  # fmt: skip
 
 GROUPS = described(
     accuracy="mean accuracy of the classes",
@@ -61,12 +69,19 @@ VALUES = {
 
 LONGTAIL = schema(
     "longtail",
-    "a row per (dataset, rho, split, arm with its keys, seed) of the image studies",
+    "a row per (dataset, rho, split, width, arm with its keys, seed) of the image studies",
     IMAGE_KEYS
     | SEED
     | {
         "images": column("int64", at_least(2), unit="images", description="pretraining images"),
         "epochs": column("int64", at_least(1), unit="epochs", description="passes over them"),
+        "effective_rank": column(
+            float,
+            at_least(1),
+            unit="1",
+            description="exp of the entropy of the shares of the singular values of the test images' centred features",
+            source="Roy & Vetterli 2007; Garrido et al. 2023",
+        ),
     }
     | VALUES,
     unique=[*IMAGE_KEYS, "seed"],
@@ -93,7 +108,7 @@ LONGTAIL_CLASSES = schema(
 
 LONGTAIL_SUMMARY = schema(
     "longtail_summary",
-    "a row per (dataset, rho, split, arm with its keys, probe, metric)",
+    "a row per (dataset, rho, split, width, arm with its keys, probe, metric)",
     IMAGE_KEYS
     | {
         "probe": column(str, pa.Check.isin(PROBES), unit="", description="as in longtail_classes"),
@@ -115,10 +130,11 @@ LONGTAIL_TRAJECTORIES = schema(
         "epoch": column("int64", at_least(1), unit="epochs", description="passes done"),
         "metric": column(
             str,
-            pa.Check.isin(["loss", "learning_rate", "alignment", "uniformity", "knn_accuracy"]),
+            pa.Check.isin(RECORDED),
             unit="",
             description="loss: what the arm descends, of the epoch's last batch; alignment and uniformity (Wang & Isola 2020) of its"
-            " projections under the dense weights; knn_accuracy: test images by 5 neighbours among the pretraining images",
+            " projections under the dense weights; of the test images knn_accuracy by 5 neighbours among the pretraining images,"
+            " few_shot_accuracy by a linear probe on a few images of each class, and effective_rank as in longtail",
         ),
         "value": column(float, None, unit="of the metric", description="value of the metric"),
     },

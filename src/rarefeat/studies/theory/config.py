@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from rarefeat.config.section import Section, one_line
 from rarefeat.config.study import Study, merged
 
-Role = Literal["stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5", "pruning", "held_out", "phase"]
+Role = Literal["stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5", "pruning", "phase"]
 
 
 class TheoryStudy(Study):
@@ -16,7 +16,7 @@ class TheoryStudy(Study):
 
     role: Role = Field(
         description="stages: milestones of training, and one step with the assumed mask; T1_...: a law in what varies;"
-        " T5: the oracle's mask to the end of Theorem 3.2; pruning: the search, and held_out: its find again; phase: the onset"
+        " T5: the oracles' masks to the end of Theorem 3.2; pruning: Algorithm 1 with its controls; phase: the onset"
     )
 
     @model_validator(mode="after")
@@ -26,6 +26,8 @@ class TheoryStudy(Study):
         return self
 
 
+VARIED = "_"
+"""Between a study and what is varied of it, in the name of a varied study."""
 HISTORY = ("stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5")
 """Roles whose claims are read from the neurons' history."""
 
@@ -43,7 +45,6 @@ class Sensitivity(Section):
 class Maps(Section):
     """What the maps show."""
 
-    pruning: str = Field(description="the study of the search whose gains are mapped")
     overlap: list[str] = Field(min_length=1, description="studies with a history whose smallest neurons are mapped")
 
 
@@ -58,7 +59,6 @@ class Theory(Section):
     def _known(self) -> "Theory":
         wanted = {
             "sensitivity.study": [self.sensitivity.study],
-            "maps.pruning": [self.maps.pruning],
             "maps.overlap": self.maps.overlap,
         }
         for key, names in wanted.items():
@@ -66,6 +66,12 @@ class Theory(Section):
                 raise ValueError(f"{key}: {min(unknown)!r} is none of studies: {', '.join(self.studies)}")
         self.every_study()  # for its errors
         return self
+
+    def varied(self, name: str) -> tuple[str, str]:
+        """The study that a study of every_study() varies, and what; itself and nothing for one of its own."""
+        if name in self.studies or not name.startswith(self.sensitivity.study + VARIED):
+            return name, ""
+        return self.sensitivity.study, name.removeprefix(self.sensitivity.study + VARIED).replace("=", " = ")
 
     def of_role(self, *roles: Role) -> dict[str, TheoryStudy]:
         """The studies with one of these roles."""
@@ -89,7 +95,7 @@ class Theory(Section):
             value = node[last] * factor
             node[last] = round(value) if isinstance(node[last], int) else value
             try:
-                varied[f"{wanted.study}_{last}={node[last]:g}"] = TheoryStudy.model_validate(changed)
+                varied[f"{wanted.study}{VARIED}{last}={node[last]:g}"] = TheoryStudy.model_validate(changed)
             except ValidationError as error:
                 raise ValueError(f"sensitivity: {path} = {node[last]:g}: {one_line(error)}") from error
         return self.studies | varied

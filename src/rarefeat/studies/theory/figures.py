@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
@@ -11,11 +10,10 @@ from matplotlib.figure import Figure
 
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
-from rarefeat.figures.labels import ALIGNMENT, INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import band, estimate, estimates, handle, key, panels, within
-from rarefeat.figures.style import DIVERGING, PAGE, Look, ordered
+from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
+from rarefeat.figures.panels import band, estimates, handle, key, panels, within
+from rarefeat.figures.style import PAGE, Look, ordered
 from rarefeat.run.job import Job
-from rarefeat.studies.theory.claims.pruning import gains
 from rarefeat.studies.theory.config import TheoryStudy
 
 Tables = Mapping[str, pd.DataFrame]
@@ -85,57 +83,6 @@ def phase(tables: Tables, job: Job) -> Figure:
     entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": handle(look) for level, look in shown.items()}
     entries |= {"predicted onset of stage 1": handle(Look("black", dash=(0, (3, 1.5))))}
     key(figure, entries, f"{INTERVALS}, {seeds_of(*chosen)}")
-    return figure
-
-
-def signed(value: float) -> str:
-    """With two digits after the point, or as many as the first that is not 0 needs."""
-    text = f"{value:+.2f}"
-    return (text if float(text) else f"{value:+.1g}").replace("-", "\N{MINUS SIGN}")
-
-
-def pruning(tables: Tables, job: Job) -> Figure:
-    """Paired gain in max_alignment against dense by ratio and onset; blank where its 95 % interval holds 0."""
-    (table,) = tables.values()
-    differences = gains(table).reset_index()
-    seeds = [column for column in differences.columns if isinstance(column, int)]
-    found = [estimate(values, quantity("max_alignment").difference) for values in differences[seeds].to_numpy()]
-    found = pd.DataFrame(found, columns=["mean", "low", "high", "n"], index=differences.index)
-    # An interval that cannot be had holds everything.
-    found["unsure"] = ~((found["low"] > 0) | (found["high"] < 0))
-    found["half"] = (found["high"] - found["low"]) / 2
-    differences = differences.join(found)
-    updates, levels = sorted(differences["pruned_update"].unique(), reverse=True), sorted(differences["eps_min"].unique())
-    reach = max(differences["mean"].abs().max(), 1e-9)
-    colours = mpl.colormaps[DIVERGING].with_extremes(bad="white")
-    figure, axes = panels(len(updates), len(levels), 0.8 + 1.55 * len(updates), PAGE, sharex=True, sharey=True)
-    for line, update in zip(axes, updates, strict=True):
-        for ax, eps_min in zip(line, levels, strict=True):
-            part = differences[(differences["pruned_update"] == update) & (differences["eps_min"] == eps_min)]
-            wide = part.pivot(index="onset", columns="alpha", values="mean")
-            unsure = part.pivot(index="onset", columns="alpha", values="unsure").to_numpy().astype(bool)
-            sure = np.ma.masked_array(wide.to_numpy(), mask=unsure | wide.isna().to_numpy())
-            mesh = ax.imshow(sure, cmap=colours, vmin=-reach, vmax=reach, aspect="auto", origin="lower")
-            for (row, column), value in np.ndenumerate(wide.to_numpy()):
-                if not sure.mask[row, column]:
-                    dark = abs(value) > 0.6 * reach
-                    ax.text(
-                        column, row, signed(value), ha="center", va="center", size="small", color="white" if dark else "black"
-                    )
-            ax.set_title(rf"{UPDATES[update]}, $\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
-            ax.set_xticks(range(wide.shape[1]), [f"{alpha:g}" for alpha in wide.columns])
-            ax.set_yticks(range(wide.shape[0]), wide.index)
-            ax.tick_params(length=0)
-    for ax in axes[-1]:
-        ax.set_xlabel(r"pruning ratio $\alpha$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("onset (step)")
-    figure.colorbar(mesh, ax=axes, label=f"change of {ALIGNMENT},\nsame seed", aspect=30)
-    spread = differences["half"].median()
-    note = (
-        f"mean over {n_of(*found['n'])}; half a 95 % interval is {spread:.2g} in the median; blank where the interval holds 0"
-    )
-    figure.supxlabel(note, size="medium")
     return figure
 
 

@@ -11,12 +11,6 @@ MAPS = {
         "Alignment with the rare feature over training, against its frequency, with and without a bias and at two decays:"
         " where it takes off, beside the step that theory predicts; below, the same at three frequencies with intervals.",
     ),
-    "claims_map_pruning": (
-        "pruning",
-        "trajectories",
-        "What magnitude pruning changes in the alignment with the rare feature, over pruning ratio and the step at which it"
-        " begins; blank where the 95 % interval of the change holds 0.",
-    ),
     "claims_map_overlap": (
         "overlap",
         "overlap",
@@ -27,18 +21,16 @@ MAPS = {
 
 
 def made(section: Theory) -> Made:
-    """Milestones of the studies with a history, one step of those of the stages, trajectories of the others; and three"
-    " maps."""
+    """Milestones of the studies with a history, one step of those of the stages, trajectories of the others; and two maps."""
     tables = {}
     for name, study in section.of_role(*HISTORY).items():
         tables[f"{name}_milestones"] = read_from_encoders("MILESTONE_ROWS", "milestones", name, study)
-    for name, study in section.of_role("stages").items():
+    for name, study in section.of_role("stages", "T1_d").items():
         tables[f"{name}_one_step"] = read_from_encoders("ONE_STEP_ROWS", "one_step", name, study)
-    for name, study in section.of_role("pruning", "held_out", "phase").items():
+    for name, study in section.of_role("pruning", "phase").items():
         tables[f"{name}_trajectories"] = trajectories(name, study)
     mapped = {
         "phase": list(section.of_role("phase")),
-        "pruning": [section.maps.pruning],
         "overlap": section.maps.overlap,
     }
     for name in mapped["overlap"]:
@@ -50,7 +42,7 @@ def made(section: Theory) -> Made:
         )
         for figure, (role, table, see) in MAPS.items()
     }  # fmt: skip
-    page = Page("sensitivity", "studies.theory.sensitivity", ("claims_imbalance_and_pruning",), {"theory": section})
+    page = Page("sensitivity", "studies.theory.sensitivity", ("sensitivity_imbalance_and_pruning",), {"theory": section})
     return Made(tables, figures, {"sensitivity": page})
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from rarefeat.chain.intermediates import encoders
 from rarefeat.chain.milestones import milestones
 from rarefeat.config.study import Study
+from rarefeat.core.divergence import diverged
 from rarefeat.core.randomness import generator
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
@@ -20,11 +21,14 @@ def milestone_rows(job: Job, study: Study, results: Path) -> pd.DataFrame:
     rows = []
     for cell, seeds, read in encoders(job, study, results):
         for arm in cell.trained:
-            histories, T1 = read(f"{arm.label}/history", f"{arm.label}/T1")
-            for seed, history, first in zip(seeds, histories, T1.tolist(), strict=True):
+            names = ("weights", "loss", "history", "ends", "T1", "T2")
+            weights, loss, *kept = read(*(f"{arm.label}/{name}" for name in names))
+            gone = diverged(loss, study.training.K, weights)
+            for index, seed in enumerate(seeds):
                 keys = {**cell.values, **arm.model_dump(), "seed": seed}
-                directions = generator(study.draws, seed, "directions")
-                found = milestones(history, first, study.data, study.training, cell["eps_min"], cell["sigma"], directions)
+                history, ends, T1, T2 = (part[index] for part in kept)
+                at = study.data, study.training, cell["eps_min"], cell["sigma"], generator(study.draws, seed, "directions")
+                found = milestones(history, ends, int(T1), int(T2), *at) | {"diverged": float(gone[index])}
                 rows += [{**keys, "metric": name, "value": value} for name, value in found.items()]
     return checked(MILESTONE_ROWS, pd.DataFrame(rows))
 

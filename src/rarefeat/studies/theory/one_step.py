@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from rarefeat.config.study import Study
 from rarefeat.core.contrastive import coefficients, probabilities
 from rarefeat.core.definitions import PURE
 from rarefeat.core.encoder import attend, pre_activations, respond
-from rarefeat.core.neurons import absolute_cosines
+from rarefeat.core.neurons import absolute_cosines, ordinary_neurons
 from rarefeat.core.products import product
 from rarefeat.core.pruning import oracle_mask
 from rarefeat.core.randomness import generator
@@ -63,17 +64,24 @@ def one_step(
     latents = latent_pairs(batches * training.K, data.L, probability, generator(name, seed, "one step"))
     noise = [generator(name, seed, "one step noise")]
     identity = torch.eye(training.K)
-    steps = {"dense": torch.zeros_like(weights[0]), "masked": torch.zeros_like(weights[0])}
+    # Beside the whole set, a random quarter and half of it: how the mask's work grows with alpha.
+    drawn = torch.rand(training.m, generator=generator(name, seed, "one step subset"))
+    order = drawn.masked_fill(~pruned, torch.inf).argsort(stable=True)
+    counts = {kind: -(-int(pruned.sum()) // share) for kind, share in (("quarter", 4), ("half", 2), ("masked", 1))}
+    masks = {kind: torch.zeros_like(pruned).index_fill_(0, order[:count], True) for kind, count in counts.items()}
+    steps = {kind: torch.zeros_like(weights[0]) for kind in ("dense", *masks)}
     pulls = {"positive": torch.zeros(int(pruned.sum())), "negative": torch.zeros(int(pruned.sum()))}
-    drops, holds_minority, positive, negative = [], [], [], []
+    drops: dict[str, list[Tensor]] = {kind: [] for kind in masks}
+    holds_minority, positive, negative = [], [], []
     for batch in latents.split(training.K):
         z = batch.transpose(0, 1).flatten(0, 1)[None]
         attended = attend(space.tokens(z.float(), sigma, noise))
         pre = pre_activations(attended, weights)
         f = respond(pre, bias)
         f_x, f_y = f.split(training.K, dim=1)
-        masked_x, masked_y = (part.masked_fill(pruned, 0.0) for part in (f_x, f_y))
-        p = {"dense": probabilities(f_x, f_y, training.tau), "masked": probabilities(masked_x, masked_y, training.tau)}
+        p = {"dense": probabilities(f_x, f_y, training.tau)}
+        for kind, mask in masks.items():
+            p[kind] = probabilities(f_x.masked_fill(mask, 0.0), f_y.masked_fill(mask, 0.0), training.tau)
         seen = attended[:, : training.K, :, : weights.shape[-1]].flatten(1, 2)
         for kind in steps:
             c = coefficients(pre[:, : training.K], bias, f_y, p[kind], training.tau)
@@ -86,7 +94,8 @@ def one_step(
         sign = weights[0] @ space.dictionary[0, :, -1]
         pulls["positive"] += ((error @ f_y[0])[:, pruned] * gated).sum(0) * sign[pruned].sign() / batches
         pulls["negative"] += ((others @ f_y[0])[:, pruned] * gated).sum(0) * sign[pruned].sign() / batches
-        drops.append((p["masked"] - p["dense"])[0].diagonal())
+        for kind in masks:
+            drops[kind].append((p[kind] - p["dense"])[0].diagonal())
         holds_minority.append(aggregated_sign(batch[:, 0])[:, -1] != 0)
         similarity = f_x[0][:, pruned] @ f_y[0][:, pruned].T
         positive.append(similarity.diagonal().mean())
@@ -94,15 +103,21 @@ def one_step(
 
     decay = training.eta * training.lambda_
     now = weights[0] @ space.dictionary[0]
-    found = {}
+    found, grown = {}, {}
     for kind, step in steps.items():
         relative = (step @ space.dictionary[0]) / now - decay
-        found[f"growth_minority_{kind}"] = relative[pruned, -1].mean().item()
-        found[f"growth_majority_{kind}"] = relative[pure].gather(1, cosines[pure].argmax(-1)[:, None]).mean().item()
+        grown[kind] = relative[pruned, -1].mean().item()
+        if kind in ("dense", "masked"):
+            found[f"growth_minority_{kind}"] = grown[kind]
+            found[f"growth_majority_{kind}"] = relative[pure].gather(1, cosines[pure].argmax(-1)[:, None]).mean().item()
     found["growth_minority_gain"] = found["growth_minority_masked"] - found["growth_minority_dense"]
     found["growth_majority_gain"] = found["growth_majority_masked"] - found["growth_majority_dense"]
     found["gain_ratio"] = ratio(found["growth_majority_gain"], found["growth_minority_gain"])
-    change, minority = torch.cat(drops), torch.cat(holds_minority)
+    change, minority = torch.cat(drops["masked"]), torch.cat(holds_minority)
+    lost = {kind: -torch.cat(parts).mean().item() for kind, parts in drops.items()}
+    found["logit_drop"] = lost["masked"]
+    found["gain_in_alpha"] = power([counts[kind] for kind in masks], [grown[kind] - grown["dense"] for kind in masks])
+    found["logit_in_alpha"] = power([counts[kind] for kind in masks], [lost[kind] for kind in masks])
     found["logit_with_minority"] = change[minority].mean().item()
     found["logit_without_minority"] = change[~minority].mean().item()
     found["logit_leak"] = ratio(found["logit_without_minority"], found["logit_with_minority"])
@@ -111,6 +126,40 @@ def one_step(
     found["negative_share"] = ratio(pulls["negative"].sum().item(), pulls["positive"].sum().item())
     found["pruned_neurons"] = float(pruned.sum())
     return found
+
+
+def firing(
+    simulator: Literal["direct", "reduced"], name: str, data: Data, training: Training, eps_min: float, sigma: float, seed: int,
+    weights: Tensor, bias: Tensor, batches: int = BATCHES,
+) -> dict[str, float]:  # fmt: skip
+    """Lemma E.1: of the times a neuron fires, the share with a feature of its N_i, and how often the busiest neuron fires.
+
+    N_i are the features that the neuron is ordinary for at its W(0) (Definition B.1). The second is over C loglog d / d.
+    """
+    space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
+    initial = space.weights(training.sigma_0, [generator(name, seed, "weights")])
+    of_neuron = ordinary_neurons(initial, space.dictionary, eps_min)[0].float()
+    probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
+    latents = latent_pairs(batches * training.K, data.L, probability, generator(name, seed, "firing"))
+    noise = [generator(name, seed, "firing noise")]
+    fired, explained = torch.zeros(training.m), torch.zeros(training.m)
+    for batch in latents[:, 0].split(training.K):
+        attended = attend(space.tokens(batch[None].float(), sigma, noise))
+        fires = respond(pre_activations(attended, weights), bias)[0] != 0
+        present = aggregated_sign(batch).abs().float() @ of_neuron.T > 0
+        fired += fires.sum(0)
+        explained += (fires & present).sum(0)
+    return {
+        "fires_with_its_features": ratio(explained.sum().item(), fired.sum().item()),
+        "fires_at_most": fired.max().item() / len(latents) / probability.max().item(),
+    }
+
+
+def power(counts: list[int], effects: list[float]) -> float:
+    """Exponent of an effect in the number of pruned neurons; NaN where the numbers or the signs do not tell."""
+    if len(set(counts)) < 3 or min(effects) <= 0:
+        return math.nan
+    return float(np.polyfit(np.log(counts), np.log(effects), 1)[0])
 
 
 def ratio(part: float, whole: float) -> float:
@@ -127,6 +176,7 @@ def one_step_rows(job: Job, study: Study, results: Path, batches: int = BATCHES)
             replica = weights[index : index + 1], bias[index : index + 1]
             at = study.data, study.training, cell["eps_min"], cell["sigma"], seed
             found = one_step(study.simulator, study.draws, *at, *replica, batches)
+            found |= firing(study.simulator, study.draws, *at, *replica, batches)
             rows += [{**cell.values, "seed": seed, "metric": metric, "value": value} for metric, value in found.items()]
     # Types for a study without a neuron to prune, whose table is empty.
     types = {"eps_min": float, "sigma": float, "seed": "int64", "metric": str, "value": float}

@@ -1,178 +1,309 @@
 """Theorem 3.2 with its lemmas, and what it takes for granted: that magnitude pruning removes the neurons of the minority."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
+import torch
 
 from rarefeat.chain.tables import ARM
-from rarefeat.claims.claim import Claim, Measured, of_seeds
-from rarefeat.claims.evidence import exponent, named
-from rarefeat.config.model import Data
+from rarefeat.claims.claim import Measured
+from rarefeat.claims.estimate import exponent
+from rarefeat.config.model import Arm, Data
+from rarefeat.core.divergence import diverged
 from rarefeat.core.theory import attended_count, pruning_time
-from rarefeat.studies.theory.claims.evidence import Evidence
+from rarefeat.studies.theory.claims.reader import EXACT_CONSTANT, NO_MINORITY, POINT, RANGE, Reader, declare, log2, point_of
 
-CORE, GROUP = "imbalance_and_pruning", "pruning"
-HORIZON = 10_000
-"""Steps beyond which T5 is out of reach."""
-FASTER = Claim(
+GROUP = "pruning"
+declare = partial(declare, group=GROUP)
+ORACLES = ("oracle_all", "oracle_gated", "oracle_partial")
+AT_T5 = "T5_ratio=0.7: eps_min 0.7, sigma 0.05, oracle_gated"
+ALGORITHM_1 = "pruning: eps_min 0.5, sigma 0.05, alpha 0.1 from step 0, unmasked"
+# One step of trained encoders.
+FASTER = declare(
     id="3.2-a",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (a), eq. (15)",
+    source="Theorem 3.2 (a), eq. (15)",
     statement="masking neurons of the minority feature makes them grow faster along it in the next step",
-    quantity="relative growth with the mask less that without",
+    quantity="relative growth with the mask less that without, in units of eta",
+    test="superiority",
     side="above",
-    threshold=(0.0,),
+    threshold=0.0,
     reason="faster",
+    tolerance=0.05,
+    control="3.2-b: the others on the same batches",
 )
-ELSEWHERE = Claim(
+ELSEWHERE = declare(
     id="3.2-b",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (b), eq. (16)",
+    source="Theorem 3.2 (b), eq. (15), (16)",
     statement="along other features the mask changes growth by a factor of order eps / d less",
     quantity="gain along majority features over the gain along the minority one",
-    side="within",
-    threshold=(-1 / 9, 1 / 9),
-    reason="1 / d at d = 9",
+    test="equivalence",
+    side="around",
+    threshold=0.0,
+    margin=1 / 9,
+    reason="1 / d at d = 9, with eps <= 1",
+    tolerance=0.05,
+    control="1 if the mask spoke to every neuron",
 )
-ENOUGH = Claim(
+ENOUGH = declare(
     id="3.2-a-net",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (a), (c)",
+    source="Theorem 3.2 (a), (c)",
     statement="with the mask the minority's neurons grow along it, weight decay included",
-    quantity="relative growth in one step with the mask",
+    quantity="relative growth in one step with the mask, in units of eta",
+    test="superiority",
     side="above",
-    threshold=(0.0,),
+    threshold=0.0,
     reason="growing",
+    tolerance=0.05,
+    control="without the mask it is 0 at convergence",
 )
-LOGIT = Claim(
+LOGIT = declare(
     id="F.2",
-    group=GROUP,
-    source=f"{CORE}, Lemma F.2, eq. (181)",
+    source="Lemma F.2, eq. (181)",
     statement="the mask lowers the positive logit of samples that contain the minority feature",
     quantity="mean change of the positive logit",
+    test="superiority",
     side="below",
-    threshold=(0.0,),
+    threshold=0.0,
     reason="lower",
+    tolerance=0.05,
+    control="F.2-others: samples without the feature",
 )
-LEAK = Claim(
+LEAK = declare(
     id="F.2-others",
-    group=GROUP,
-    source=f"{CORE}, F.3, the distribution D_2",
+    source="F.3, the distribution D_2",
     statement="the mask does not change the positive logit of the other samples",
     quantity="change on the other samples over the change on those with the feature",
-    side="within",
-    threshold=(-0.05, 0.05),
+    test="equivalence",
+    side="around",
+    threshold=0.0,
+    margin=0.05,
     reason="none, to a twentieth",
+    tolerance=0.05,
+    control="1 if the feature did not matter",
 )
-POSITIVE = Claim(
+POSITIVE = declare(
     id="F.1a",
-    group=GROUP,
-    source=f"{CORE}, Lemma F.1 (a), eq. (178)",
+    source="Lemma F.1 (a), eq. (178)",
     statement="the pruned neurons add to the similarity of positive pairs",
     quantity="mean of sum over P of h_i(X) h_i(Y)",
+    test="superiority",
     side="above",
-    threshold=(0.0,),
+    threshold=0.0,
     reason="positive",
+    tolerance=0.05,
+    control="F.1b: negative pairs",
 )
-NEGATIVE = Claim(
+NEGATIVE = declare(
     id="F.1b",
-    group=GROUP,
-    source=f"{CORE}, Lemma F.1 (b), eq. (179)",
+    source="Lemma F.1 (b), eq. (179)",
     statement="and nothing on average to that of negative pairs",
     quantity="their mean over negative pairs over that over positive ones",
-    side="within",
-    threshold=(-0.05, 0.05),
+    test="equivalence",
+    side="around",
+    threshold=0.0,
+    margin=0.05,
     reason="none, to a twentieth",
+    tolerance=0.05,
+    control="1 if positives were nothing special",
 )
-FIXED = Claim(
+FIXED = declare(
     id="F.1c",
-    group=GROUP,
-    source=f"{CORE}, Lemma F.1 (c), eq. (180), and eq. (184)",
+    source="Lemma F.1 (c), eq. (180), and eq. (184)",
     statement="the negatives do not pull on the pruned neurons: their logits are held fixed, although they grow with h_i",
     quantity="pull of the negatives over that of the positives",
-    side="within",
-    threshold=(-0.05, 0.05),
+    test="equivalence",
+    side="around",
+    threshold=0.0,
+    margin=0.05,
     reason="none, to a twentieth",
+    tolerance=0.05,
+    control="1 where positives and negatives balance, as without a mask",
 )
-SMALLEST = Claim(
+
+
+def scaling(identity: str, source: str, statement: str, quantity: str, power: float, primary: str, **more):
+    """A claim about how one step's effect scales: an exponent, to a quarter."""
+    return declare(
+        id=identity, source=source, statement=statement, quantity=quantity, test="equivalence", side="around", threshold=power,
+        margin=0.25, reason=f"{power:g}, to a quarter", primary=primary, tolerance=0.25, **more,
+    )  # fmt: skip
+
+
+SIGN = "an exponent of 0: an effect that does not know the parameter"
+GAIN_ALPHA = scaling(
+    "15-alpha", "Theorem 3.2 (a), eq. (15)", "the gain of one step is proportional to the pruning ratio alpha",
+    "exponent of the gain in the number of pruned neurons, a quarter, a half and all of them", 1.0, POINT, control=SIGN,
+)  # fmt: skip
+GAIN_EPS = scaling(
+    "15-eps", "Theorem 3.2 (a), eq. (15)", "the gain of one step is proportional to eps_min^2",
+    "exponent of the gain in eps_min", 2.0, RANGE, control=SIGN,
+)  # fmt: skip
+GAIN_D = scaling(
+    "15-d", "Theorem 3.2 (a), eq. (15)", "the gain of one step is proportional to loglog d / d",
+    "exponent of the gain in d / loglog d", -1.0, "T1_d", effect=1.25, seeds=24, control=SIGN,
+)  # fmt: skip
+OTHER_EPS = scaling(
+    "16-eps", "Theorem 3.2 (b), eq. (16)", "along other features the gain is proportional to eps_min^3 at most",
+    "exponent in eps_min of the absolute gain along majority features", 3.0, RANGE, control=SIGN,
+)  # fmt: skip
+LOGIT_ALPHA = scaling(
+    "181-alpha", "Lemma F.2, eq. (181)", "the drop of the positive logit is proportional to alpha m",
+    "exponent in the number of pruned neurons of the drop over all samples", 1.0, POINT, control=SIGN,
+)  # fmt: skip
+LOGIT_EPS = scaling(
+    "181-eps", "Lemma F.2, eq. (181)", "the drop of the positive logit is proportional to eps_min",
+    "exponent in eps_min of the drop over all samples", 1.0, RANGE, control=SIGN,
+)  # fmt: skip
+LOGIT_D = scaling(
+    "181-d", "Lemma F.2, eq. (181)", "the drop of the positive logit is proportional to loglog d / d",
+    "exponent in d / loglog d of the drop over all samples", -1.0, "T1_d", effect=1.25, seeds=24, control=SIGN,
+)  # fmt: skip
+# What magnitude pruning takes for granted.
+SMALLER = declare(
     id="3.2-implicit",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2, Remark 1",
-    statement="the neurons of smallest norm are those of the minority feature",
-    quantity="share of the pruned neurons that are aligned with it, at T",
+    source="Theorem 3.2, Remark 1",
+    statement="the neurons of the minority feature are smaller than the others, so that magnitude pruning takes them first",
+    quantity="probability that a neuron pure in it is smaller than another one, at T (AUC)",
+    test="superiority",
     side="above",
-    threshold=(0.5,),
-    reason="most of them",
+    threshold=0.5,
+    reason="more often than by chance",
+    tolerance=0.1,
+    control="0.5 at eps_min = 1 by symmetry",
 )
-RANK = Claim(
+AMONG = declare(
     id="3.2-rank",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2, Remark 1",
-    statement="neurons of the minority feature are smaller than the others, so that magnitude pruning takes them first",
-    quantity="mean rank by norm at T of the neurons aligned with it, 0 for the smallest neuron and 1 for the largest",
-    side="below",
-    threshold=(0.5,),
-    reason="smaller than the middle",
+    source="Theorem 3.2, Remark 1",
+    statement="of as many of the smallest neurons as are aligned with the minority feature, most are these",
+    quantity="their share less chance, k / m",
+    test="superiority",
+    side="above",
+    threshold=0.5,
+    reason="most of them, beyond chance",
+    tolerance=0.1,
+    control="0 for a random mask",
 )
-RAISES = Claim(
+# Algorithm 1.
+GAIN = declare(
     id="A1-gain",
-    group=GROUP,
-    source=f"{CORE}, Algorithm 1, section 3.3.2",
-    statement="magnitude pruning raises alignment with the minority feature",
-    quantity="max_alignment less that of the dense arm, seed by seed",
+    source="Algorithm 1, section 3.3.2, (K3)",
+    statement="magnitude pruning raises alignment with the minority feature, and not that with the majority",
+    quantity="change of max_alignment less change of majority_alignment, to dense, seed by seed",
+    test="superiority",
     side="above",
-    threshold=(0.0,),
+    threshold=0.0,
     reason="higher",
+    primary=ALGORITHM_1,
+    tolerance=0.02,
+    control="A1-control: a random mask, and one on the largest neurons",
 )
-CONFIRMED = Claim(
-    id="A1-confirmed",
-    group=GROUP,
-    source=f"{CORE}, Algorithm 1, section 3.3.2",
-    statement="there is a regime of plain magnitude pruning that raises it, found by a search and confirmed on other seeds",
-    quantity="max_alignment less that of the dense arm, on the held-out seeds",
+CONTROL = declare(
+    id="A1-control",
+    source="Algorithm 1, section 3.3.2, (K3)",
+    statement="and does so because the smallest neurons are pruned",
+    quantity="A1-gain's quantity less the same under a random mask of the same size, seed by seed",
+    test="superiority",
     side="above",
-    threshold=(0.0,),
+    threshold=0.0,
     reason="higher",
-    family="confirmation",
+    primary=ALGORITHM_1,
+    tolerance=0.02,
+    control="the same less a mask on the largest neurons, in the table of trajectories",
 )
-NUMBER = Claim(
+# The assumed set, to the end.
+NUMBER = declare(
     id="3.2-c",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (c)",
+    source="Theorem 3.2 (c)",
     statement="with the assumed set masked, Omega(m / d) neurons end with N_i = {j*}, whatever the ratio",
-    quantity="neurons of the oracle arm with absolute cosine > 0.9 to the minority feature, over m / d",
-    side="not below",
-    threshold=(1.0,),
-    reason="the constant read as 1",
+    quantity="neurons with absolute cosine > 0.9 to the minority feature at T5, over m / d",
+    test="non-inferiority",
+    side="above",
+    threshold=1.0,
+    margin=0.5,
+    reason=EXACT_CONSTANT,
+    primary=AT_T5,
+    effect=1.25,
+    seeds=24,
+    tolerance=0.25,
+    control="dense at the same step and seeds",
 )
-STRENGTH = Claim(
+MORE = declare(
+    id="3.2-c-more",
+    source="Theorem 3.2, Remark 3",
+    statement="the mask drives more neurons to specialise in the minority feature",
+    quantity="their number at T5 less that of dense, over m / d, seed by seed",
+    test="superiority",
+    side="above",
+    threshold=0.0,
+    reason="more",
+    primary=AT_T5,
+    effect=1.25,
+    seeds=24,
+    tolerance=0.25,
+    control="the arm oracle_all, which nothing stops: its gain is a runaway where it diverges",
+)
+STRENGTH = declare(
     id="18-alpha",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (c), eq. (18), F.4",
-    statement="at T5 the strength of the minority feature in the pruned neurons does not depend on eps_min / eps_max",
-    quantity="exponent of the largest |<w_i, M_minority>| over that of the majority features in eps_min",
-    side="within",
-    threshold=(-0.25, 0.25),
+    source="Theorem 3.2 (c), eq. (18), F.4, Remark 3",
+    statement="at T5 the strength of the minority feature does not depend on eps_min / eps_max",
+    quantity="exponent in eps_min of the largest |<w_i, M_minority>| over that of the majority features",
+    test="equivalence",
+    side="around",
+    threshold=0.0,
+    margin=0.25,
     reason="0, to a quarter; without pruning it is 1 (eq. 13)",
+    primary="T5: oracle_gated",
+    effect=1.25,
+    seeds=24,
+    tolerance=0.25,
+    control="dense: 12-alpha-exponent",
 )
-OTHERS = Claim(
+SAME = declare(
+    id="K3-equal",
+    source="(K3), Theorem 3.2, Remark 3",
+    statement="at T5 the coefficient of the minority feature is of the same order as that of majority features",
+    quantity="log2 of the largest |<w_i, M_minority>| over that of the majority features",
+    test="equivalence",
+    side="around",
+    threshold=0.0,
+    margin=1.0,
+    reason="the same order: a factor of two to either side",
+    primary=AT_T5,
+    effect=1.25,
+    seeds=24,
+    tolerance=0.25,
+    control="dense at the same step; a runaway exceeds it",
+)
+OTHERS = declare(
     id="18-others",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (c), eq. (18)",
+    source="Theorem 3.2 (c), eq. (18)",
     statement="at T5 the pruned neurons hold o((1 + 1/d) / sqrt(d)) of every other feature",
-    quantity="largest sqrt(d) |<w_i, M_j>| / ||w_i|| of the pruned neurons",
+    quantity="largest sqrt(d) |<w_i, M_j>| / ||w_i|| of the minority's neurons",
+    test="superiority",
     side="below",
-    threshold=(0.5,),
+    threshold=0.5,
     reason="o(1) read as under a half",
+    primary=AT_T5,
+    effect=1.25,
+    seeds=24,
+    tolerance=0.1,
+    control="dense: E.1e",
 )
-OUTSIDE = Claim(
+OUTSIDE = declare(
     id="18-beta",
-    group=GROUP,
-    source=f"{CORE}, Theorem 3.2 (c), eq. (18)",
+    source="Theorem 3.2 (c), eq. (18)",
     statement="at T5 the pruned neurons hold o(1 / sqrt(d1)) of every direction off the features",
-    quantity="sqrt(d1) times the root mean square over these directions, as a share of ||w_i||, largest of the pruned neurons",
+    quantity="sqrt(d1) times the largest |<w_i, M_j^perp>| / ||w_i|| over these neurons and directions",
+    test="superiority",
     side="below",
-    threshold=(0.5,),
+    threshold=0.5,
     reason="o(1) read as under a half",
+    primary=AT_T5,
+    effect=1.25,
+    seeds=24,
+    tolerance=0.1,
+    control="dense: 12-beta",
 )
 ONE_STEP = (
     (FASTER, "growth_minority_gain"),
@@ -183,84 +314,91 @@ ONE_STEP = (
     (POSITIVE, "similarity_positive"),
     (NEGATIVE, "similarity_negative"),
     (FIXED, "negative_share"),
+    (GAIN_ALPHA, "gain_in_alpha"),
+    (LOGIT_ALPHA, "logit_in_alpha"),
 )
+PER_ETA = (FASTER, ENOUGH)
+SIZES = ((SMALLER, "minority_smaller_auc"), (AMONG, "minority_among_smallest"))
+IN_EPS = ((GAIN_EPS, "growth_minority_gain"), (OTHER_EPS, "growth_majority_gain"), (LOGIT_EPS, "logit_drop"))
+IN_D = ((GAIN_D, "growth_minority_gain"), (LOGIT_D, "logit_drop"))
+T5_ROWS = ((OTHERS, "pruned_other_features"), (OUTSIDE, "pruned_outside"))
+CLAIMS = (
+    *(claim for claim, _ in (*ONE_STEP, *SIZES, *IN_EPS, *IN_D, *T5_ROWS)), GAIN, CONTROL, NUMBER, MORE, STRENGTH, SAME,
+)  # fmt: skip
 
 
-def gains(trajectories: pd.DataFrame, metric: str = "max_alignment") -> pd.DataFrame:
-    """Paired differences to the dense arm at the last step: one row per point and masked arm, a column per seed."""
-    last = trajectories[(trajectories["step"] == trajectories["step"].max()) & (trajectories["metric"] == metric)]
-    wide = last.pivot(index=["eps_min", "sigma", *ARM], columns="seed", values="value").reset_index()
-    seeds = [column for column in wide.columns if column not in ("eps_min", "sigma", *ARM)]
-    dense = wide[wide["arm"] == "dense"].set_index(["eps_min", "sigma"])[seeds]
-    masked = wide[wide["arm"] != "dense"].set_index(["eps_min", "sigma", *ARM])
-    return masked[seeds] - dense.reindex(masked.index.droplevel(list(ARM))).to_numpy()
+def measure(reader: Reader) -> list[Measured]:
+    """One step of trained encoders, sizes of neurons, the assumed set to T5, and Algorithm 1 with its controls."""
+    return [*one_step(reader), *in_d(reader), *at_T5(reader), *algorithm_1(reader)]
 
 
-def arm_regime(study: str, key: tuple) -> str:
-    """A regime for people, from the index of `gains`."""
-    eps_min, sigma, arm, alpha, onset, update = key
-    return f"{named(study, eps_min, sigma)}, {arm} alpha {alpha:g} from step {onset}, {update}"
-
-
-def measure(evidence: Evidence) -> list[Measured]:
-    """One step of every trained encoder; the oracle at T5; every arm of the search, and its best on the held-out seeds."""
-    paper = evidence.paper
-    neurons_per_feature = paper.training.m / paper.data.d
+def one_step(reader: Reader) -> list[Measured]:
+    """The mask's work in one step, at every point of the stages, and how it scales with alpha and eps_min."""
     rows = []
-    if evidence.grid is not None:
-        oracle = evidence.grid[evidence.grid["arm"] == "oracle"]
-        for (eps_min, sigma), cell in oracle.groupby(["eps_min", "sigma"]):
-            share = cell["pure_minority_neurons"].to_numpy() / neurons_per_feature
-            rows.append(Measured(NUMBER, named("paper", eps_min, sigma), of_seeds(share)))
-    for study, table in evidence.one_step.items():
-        for eps_min, sigma in evidence.points(study):
-            point = table[(table["eps_min"] == eps_min) & (table["sigma"] == sigma)]
-            ranks = of_seeds(evidence.at(study, "minority_norm_rank", eps_min=eps_min, sigma=sigma))
-            steps = [(claim, of_seeds(point[point["metric"] == metric]["value"].to_numpy())) for claim, metric in ONE_STEP]
-            for claim, values in [*steps, (RANK, ranks)]:
-                reason = "too few replicas have a neuron of the minority feature" if values.n < 5 else ""
-                rows.append(Measured(claim, named(study, eps_min, sigma), values, reason))
-    for study in evidence.of_role("pruning"):
-        table = evidence.trajectories[study]
-        for key, values in gains(table).iterrows():
-            rows.append(Measured(RAISES, arm_regime(study, key), of_seeds(values.to_numpy())))
-        last = table[(table["step"] == table["step"].max()) & (table["metric"] == "mask_minority_overlap")]
-        for key, part in last.groupby(["eps_min", "sigma", *ARM]):
-            rows.append(Measured(SMALLEST, arm_regime(study, key), of_seeds(part["value"].to_numpy())))
-    return rows + at_T5(evidence) + searched(evidence)
+    for name, study in reader.studies("stages", table="one_step").items():
+        for eps_min, sigma in reader.points(name):
+            at, said = {"eps_min": eps_min, "sigma": sigma}, point_of(eps_min, sigma)
+            for claim, metric in ONE_STEP:
+                values = reader.values(name, metric, "one_step", **at) / (study.training.eta if claim in PER_ETA else 1)
+                rows.append(reader.row(claim, name, said, values, NO_MINORITY))
+            for claim, metric in SIZES:
+                if eps_min < 1:
+                    rows.append(reader.row(claim, name, said, reader.values(name, metric, **at), NO_MINORITY))
+        for x, sigma, said in reader.ranges(name):
+            for claim, metric in IN_EPS:
+                values = [reader.by_seed(name, metric, "one_step", eps_min=eps_min, sigma=sigma) for eps_min in x]
+                curves = pd.concat(values, axis=1).to_numpy().T
+                rows.append(reader.row(claim, name, said, exponent(x, np.abs(curves)), NO_MINORITY))
+    return rows
 
 
-def at_T5(evidence: Evidence) -> list[Measured]:
-    """The studies T5_..., with the oracle's mask from T4 on, at the end of their training; ratios out of reach have a reason.
+def in_d(reader: Reader) -> list[Measured]:
+    """One step's effect over the sizes of the law of T1, at equal frequencies."""
+    studies = reader.studies("T1_d", table="one_step")
+    if len(studies) < 3:
+        return []
+    x = np.array([study.data.d / np.log(np.log(study.data.d)) for study in studies.values()])
+    rows = []
+    for claim, metric in IN_D:
+        curves = pd.concat([reader.by_seed(name, metric, "one_step") for name in studies], axis=1).to_numpy().T
+        rows.append(reader.row(claim, "T1_d", f"{len(x)} values", exponent(x, np.abs(curves)), NO_MINORITY))
+    return rows
+
+
+def at_T5(reader: Reader) -> list[Measured]:
+    """Each oracle's mask from T4 on, at the end of T5's training, with dense beside it; ratios out of reach have a reason.
 
     alpha of the formula for T5 is 1/d, the share of one feature's neurons.
     """
-    rows, ratios, magnitudes = [], [], []
-    for name in evidence.of_role("T5"):
-        data, training = evidence.studies[name].data, evidence.studies[name].training
-        for eps_min, sigma in evidence.points(name):
-            at = {"eps_min": eps_min, "sigma": sigma, "arm": "oracle"}
-            T5 = end_of_pruning(data, training.eta, eps_min, sigma)
-            reason = f"the training ends at {training.T}, before T5 = {T5:.0f}" if training.T < T5 else ""
-            regime = f"{named(name, eps_min, sigma)}, step {training.T}"
-            for claim, metric in ((OTHERS, "pruned_other_features"), (OUTSIDE, "pruned_outside")):
-                values = of_seeds(evidence.at(name, metric, **at))
-                few = "too few replicas have a neuron of the minority feature" if values.n < 5 else ""
-                rows.append(Measured(claim, regime, values, reason or few))
-            number = evidence.at(name, "pure_minority_neurons", **at) * data.d / training.m
-            rows.append(Measured(NUMBER, regime, of_seeds(number), reason))
-            if not reason:
-                ratios.append(eps_min)
-                magnitudes.append(evidence.at(name, "magnitude_ratio", **at))
-    if len(ratios) > 2:
-        regime = f"T5: eps_min {min(ratios):g} to {max(ratios):g}"
-        rows.append(Measured(STRENGTH, regime, of_seeds(exponent(np.array(ratios), np.array(magnitudes)))))
-    paper = evidence.paper
-    for cell in paper.cells():
-        T5 = end_of_pruning(paper.data, paper.training.eta, cell["eps_min"], cell["sigma"])
-        if T5 > HORIZON and cell["sigma"] == min(other["sigma"] for other in paper.cells()):
-            reason = f"the horizon is out of reach: T5 = {T5:.0f} steps"
-            rows.append(Measured(OTHERS, named("paper", cell["eps_min"], cell["sigma"]), of_seeds(np.array([])), reason))
+    rows = []
+    for oracle in ORACLES:
+        ratios, magnitudes = [], []
+        for name, study in reader.studies("T5").items():
+            data, training = study.data, study.training
+            for eps_min, sigma in reader.points(name):
+                at = {"eps_min": eps_min, "sigma": sigma}
+                masked, dense = (reader.values(name, "pure_minority_neurons", **at, arm=arm) for arm in (oracle, "dense"))
+                if not len(masked):
+                    continue
+                T5 = end_of_pruning(data, training.eta, eps_min, sigma)
+                late = f"the training ends at {training.T}, before T5 = {T5:.0f}" if training.T < T5 else ""
+                lost = int(reader.values(name, "diverged", **at, arm=oracle).sum())
+                said = f"{point_of(eps_min, sigma)}, {oracle}"
+                magnitude = reader.values(name, "magnitude_ratio", **at, arm=oracle)
+                row = partial(reader.row, study=name, point=said, untestable=late, diverged=lost)
+                for claim, metric in T5_ROWS:
+                    rows.append(row(claim, values=reader.values(name, metric, **at, arm=oracle), few=NO_MINORITY))
+                per_feature = training.m / data.d
+                rows.append(row(NUMBER, values=masked / per_feature))
+                rows.append(row(MORE, values=(masked - dense) / per_feature))
+                rows.append(row(SAME, values=log2(magnitude)))
+                if not late:
+                    ratios.append(eps_min)
+                    magnitudes.append((magnitude, lost))
+        if len(ratios) > 2:
+            curves = np.array([values for values, _ in magnitudes])
+            lost = sum(number for _, number in magnitudes)
+            rows.append(reader.row(STRENGTH, "T5", oracle, exponent(np.array(ratios), curves), diverged=lost))
     return rows
 
 
@@ -270,32 +408,47 @@ def end_of_pruning(data: Data, eta: float, eps_min: float, sigma: float) -> floa
     return data.d**1.99 / eta + pruning_time(data.d, eta, C_z, 1 / data.d, eps_min)
 
 
-def searched(evidence: Evidence) -> list[Measured]:
-    """The regime with the largest t-statistic among all that were tried, measured again on seeds that no search has seen.
+def gains(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """Minority gain less majority gain at the last step: a row per point and masked arm, a column per seed."""
+    last = trajectories[trajectories["step"] == trajectories["step"].max()]
+    keys = ["eps_min", "sigma", *ARM]
+    wide = {
+        metric: last[last["metric"] == metric].pivot(index=keys, columns="seed", values="value")
+        for metric in ("max_alignment", "majority_alignment")
+    }
+    lead = wide["max_alignment"] - wide["majority_alignment"]
+    dense = lead.xs("dense", level="arm").droplevel([key for key in ARM if key != "arm"])
+    masked = lead[lead.index.get_level_values("arm") != "dense"]
+    return masked - dense.reindex(masked.index.droplevel(list(ARM))).to_numpy()
 
-    The study with the role held_out declares that regime: nothing is trained there but what a search on other seeds has found,
-    and where the search finds another one, nothing is confirmed.
-    """
-    if not (held := evidence.of_role("held_out")):
-        return [Measured(CONFIRMED, "held_out", of_seeds(np.array([])), "the config has no study with the role held_out")]
-    (held_out_study,) = held
-    best, where = -np.inf, None
-    for study in evidence.of_role("pruning"):
-        differences = gains(evidence.trajectories[study])
-        differences = differences[differences.index.get_level_values("arm") == "pruned_neuron"]
-        if differences.empty:
-            continue
-        spread = differences.std(axis=1, ddof=1).clip(lower=1e-6)
-        statistic = differences.mean(axis=1) / spread * np.sqrt(differences.shape[1])
-        if statistic.max() > best:
-            best, where = statistic.max(), (study, statistic.idxmax())
-    if where is None:
-        return []
-    study, key = where
-    held_out = gains(evidence.trajectories[held_out_study])
-    found, regime = evidence.studies[study], arm_regime(held_out_study, key)
-    same = found.data == evidence.studies[held_out_study].data and found.training == evidence.studies[held_out_study].training
-    if not same or key not in held_out.index:
-        reason = f"the search found {arm_regime(study, key)}, which {held_out_study} does not hold"
-        return [Measured(CONFIRMED, regime, of_seeds(np.array([])), reason)]
-    return [Measured(CONFIRMED, regime, of_seeds(held_out.loc[key].to_numpy()))]
+
+def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
+    """Replicas whose training diverged, at any recorded step, by point and arm."""
+    keys = ["eps_min", "sigma", *ARM]
+    loss = trajectories[trajectories["metric"].isin(["loss", "weight_norm"])]
+    wide = loss.pivot(index=[*keys, "seed", "step"], columns="metric", values="value")
+    values = torch.tensor(wide["loss"].to_numpy()), torch.tensor(wide["weight_norm"].to_numpy())
+    wide["diverged"] = diverged(values[0], K, values[1]).numpy()
+    return wide["diverged"].groupby([*keys, "seed"]).any().groupby(keys).sum()
+
+
+def algorithm_1(reader: Reader) -> list[Measured]:
+    """Magnitude pruning, and a random mask of the same size beside it."""
+    rows = []
+    for name, study in reader.studies("pruning", table="trajectories").items():
+        table = reader.tables[f"{name}_trajectories"]
+        found, gone = gains(table), lost(table, study.training.K)
+        for key, values in found.iterrows():
+            eps_min, sigma, arm = key[:3]
+            masked = Arm(**dict(zip(ARM, key[2:], strict=True)))
+            if arm not in ("pruned_neuron", "pruned_weight"):
+                continue
+            update = masked.pruned_update
+            said = f"{point_of(eps_min, sigma)}, alpha {masked.alpha:g} from step {masked.onset}, {update}"
+            said += ", by weight" if arm == "pruned_weight" else ""
+            rows.append(reader.row(GAIN, name, said, values.to_numpy(), diverged=int(gone[key])))
+            other = (eps_min, sigma, "random_neuron", *key[3:])
+            if other in found.index:
+                both = int(gone[key] + gone[other])
+                rows.append(reader.row(CONTROL, name, said, (values - found.loc[other]).to_numpy(), diverged=both))
+    return rows

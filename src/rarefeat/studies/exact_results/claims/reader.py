@@ -1,0 +1,36 @@
+"""What the claims of the exact results have in common: how numbers are read off their tables, by seed."""
+
+from functools import partial
+from typing import Literal
+
+import pandas as pd
+
+from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.estimate import of_seeds
+
+PAPER = "shi_feature_learning"
+declare = partial(Claim, paper=PAPER)
+
+
+def by_seed(
+    table: pd.DataFrame, setting: str, quantity: str, at: float | None = None, column: Literal["value", "stated"] = "value"
+) -> pd.Series:
+    """A quantity, or what is stated of it, by seed: at one place of its axis, or at the last if none is given."""
+    rows = table[(table["setting"] == setting) & (table["quantity"] == quantity)]
+    at = rows["at"].max() if at is None else at
+    return rows[rows["at"] == at].set_index("seed")[column].sort_index()
+
+
+def excess(table: pd.DataFrame, setting: str, quantity: str, at: float | None = None) -> pd.Series:
+    """Value less what is stated, by seed."""
+    return by_seed(table, setting, quantity, at) - by_seed(table, setting, quantity, at, "stated")
+
+
+def settings(table: pd.DataFrame, quantity: str) -> list[str]:
+    """The settings with a quantity."""
+    return list(dict.fromkeys(table.loc[table["quantity"] == quantity, "setting"]))
+
+
+def row(claim: Claim, study: str, point: str, values: pd.Series, remark: str = "") -> Measured:
+    """A row of a claim: the mean over seeds."""
+    return Measured(claim, Regime(study, point), of_seeds(values.to_numpy()), remark=remark)

@@ -1,0 +1,286 @@
+"""The keys of the results: each is a study of its own, with cells and seeds, and a problem that its stage is told."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from rarefeat.config.cells import Cell, cell
+from rarefeat.config.section import Section
+from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.study import distinct
+
+Size = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Result(Section):
+    """A result: seeds, cells on one axis, and the problem that is the same at all of them."""
+
+    seeds: int = Field(ge=1, description="replicas of every cell")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: PerBlock = Field(description="replicas of one job")
+
+    def points(self) -> list[dict[str, Any]]:
+        """The axis and its value at each cell."""
+        raise NotImplementedError
+
+    def cells(self) -> list[Cell]:
+        """One for each point."""
+        return [cell(**point) for point in self.points()]
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
+
+    def parameters(self, at: Cell) -> Section:
+        """What the job of a cell is told."""
+        return self.problem
+
+
+class LoopedProblem(Section):
+    """Section 8.6."""
+
+    d: int = Field(ge=2, description="dimension d")
+    T: int = Field(ge=5, description="loops T")
+    trials: int = Field(ge=2, description="problems of an experiment, which is a replica: section 8.6 has ten")
+
+
+class LoopedTransformer(Result):
+    """8-1: a looped linear transformer beside gradient descent."""
+
+    n: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="examples n")
+    problem: LoopedProblem
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over n."""
+        return [{"n": n} for n in self.n]
+
+    @model_validator(mode="after")
+    def _solvable(self) -> "LoopedTransformer":
+        distinct(self.n)
+        if min(self.n) <= self.problem.d:
+            raise ValueError(f"n must exceed problem.d = {self.problem.d} (Definition 8.10), got {min(self.n)}")
+        return self
+
+
+class AttentionProblem(Section):
+    """Section 5.4."""
+
+    d: int = Field(ge=2, description="dimension d")
+    decay: float = Field(gt=0, le=1, description="eigenvalues of the tokens' covariance: lambda_i = decay^(i - 1)")
+    N: int = Field(ge=1, description="examples of a prompt in pretraining N")
+    M: int = Field(ge=1, description="examples of a prompt in evaluation M")
+    sigma: float = Field(ge=0, description="standard deviation of the label noise in evaluation")
+    prompts: int = Field(ge=2, description="prompts that the loss is simulated with, for each seed")
+
+
+class LowRankAttention(Result):
+    """5-T: the loss of linear attention by its rank."""
+
+    signal: list[Size] = Field(
+        min_length=1, description="so many leading directions hold the task's weights w; the others have none"
+    )
+    problem: AttentionProblem
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over the directions of the signal."""
+        return [{"signal": signal} for signal in self.signal]
+
+    @model_validator(mode="after")
+    def _inside(self) -> "LowRankAttention":
+        distinct(self.signal)
+        if max(self.signal) > self.problem.d:
+            raise ValueError(f"signal must be at most problem.d = {self.problem.d}, got {max(self.signal)}")
+        return self
+
+
+class SpuriousProblem(Section):
+    """Section 6.4: every seed draws a problem that Proposition 6.3 speaks of."""
+
+    r: Annotated[list[Annotated[int, Field(ge=37)]], Field(min_length=2, max_length=2)] = Field(
+        description="smallest and largest number of invariant features r; 3 / sqrt(r) < gamma < 1/2 asks for more than 36"
+    )
+    more: float = Field(gt=1, description="largest d - r in units of r / gamma^2, whose smallest is 1")
+
+
+class SpuriousFeatures(Result):
+    """6-T: a ridge keeps spurious features, a bound on the rank drops them."""
+
+    factor: list[Positive] = Field(
+        min_length=1, description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open"
+    )
+    problem: SpuriousProblem
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over the strength of the ridge."""
+        return [{"factor": factor} for factor in self.factor]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "SpuriousFeatures":
+        distinct(self.factor)
+        if self.problem.r[0] > self.problem.r[1]:
+            raise ValueError(f"problem.r must be [smallest, largest], got {self.problem.r}")
+        return self
+
+
+class Mixture(Section):
+    """A mixture of tasks (F.35-F.37), all variances 1, and what is done with the representation that it gives."""
+
+    r: int = Field(ge=2, description="invariant features of a task r")
+    s: int = Field(ge=1, description="of these, shared by all tasks s")
+    weights: list[Positive] = Field(min_length=1, description="how often each task comes, up to a factor: w_t")
+    spurious: int = Field(ge=1, description="spurious features, which a positive pair does not share")
+    samples: int = Field(ge=100, description="positive pairs that the contrastive loss is a mean over")
+    gamma: list[Positive] = Field(default=[], description="radii gamma of contrastive fine-tuning on the first task (F.105)")
+    labels: list[Size] = Field(default=[], description="numbers of labels m of a probe of the first and the last task")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Mixture":
+        if self.s >= self.r:
+            raise ValueError(f"s must be less than r = {self.r}, got {self.s}")
+        if self.gamma and (self.r != 2 * self.s or len(set(self.weights)) > 1):
+            raise ValueError("gamma: Proposition F.9 is about r = 2 s and equal weights")
+        return self
+
+
+class TaskMixture(Result):
+    """7-T: the features that contrastive learning keeps of a mixture of tasks, even or not."""
+
+    mixtures: dict[str, Mixture] = Field(min_length=1, description="mixtures by name")
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over the mixtures."""
+        return [{"mixture": name} for name in self.mixtures]
+
+    def parameters(self, at: Cell) -> Mixture:
+        """The mixture of a cell."""
+        return self.mixtures[at["mixture"]]
+
+
+class Table(Section):
+    """A table of (a_1 + ... + a_k) mod p, the network that learns it, and its training."""
+
+    k: int = Field(ge=2, le=5, description="inputs k")
+    p: int = Field(ge=3, description="prime p")
+    m: int = Field(ge=1, description="neurons m; 2^(2k - 2) (p - 1) are enough for the largest margin (Theorem 4.9)")
+    steps: int = Field(ge=1, description="steps of training")
+    lr: float = Field(gt=0, description="Adam's step, falling linearly to 0")
+    penalty: float = Field(gt=0, description="lambda of the L_{2,k+1} norm (Definition 4.1)")
+
+    @model_validator(mode="after")
+    def _prime(self) -> "Table":
+        if self.p % 2 == 0 or any(self.p % divisor == 0 for divisor in range(3, int(self.p**0.5) + 1, 2)):
+            raise ValueError(f"p must be an odd prime, got {self.p}")
+        return self
+
+
+class ModularAddition(Result):
+    """4-1, reduced: the frequencies of neurons that add modulo p, and their margin."""
+
+    tables: dict[str, Table] = Field(min_length=1, description="tables by name")
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over the tables."""
+        return [{"table": name} for name in self.tables]
+
+    def parameters(self, at: Cell) -> Table:
+        """The table of a cell."""
+        return self.tables[at["table"]]
+
+
+class DigitProblem(Section):
+    """A.7.4 on scikit-learn's digits."""
+
+    m: int = Field(ge=2, description="neurons m")
+    steps: int = Field(ge=1, description="steps of training")
+    batch: int = Field(ge=1, description="images of a step")
+    momentum: float = Field(ge=0, lt=1, description="momentum of SGD")
+    lr: float = Field(gt=0, description="step of SGD, which the text does not print")
+
+
+class DigitNeurons(Result):
+    """2-8 on digits: clusters of the neurons of a two-layer network."""
+
+    sigma: list[Positive] = Field(
+        min_length=1, description="deviation of the initial weights in units of 1 / sqrt(64), which the text does not print"
+    )
+    problem: DigitProblem
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over the size of the initial weights."""
+        return [{"sigma": sigma} for sigma in self.sigma]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "DigitNeurons":
+        distinct(self.sigma)
+        return self
+
+
+class NuclearProblem(Section):
+    """Section 6.3.1."""
+
+    penalty: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="lambda of the nuclear norm; 0 for ERM")
+    steps: int = Field(ge=1, description="steps of gradient descent")
+    lr: float = Field(gt=0, description="step of gradient descent")
+    test: int = Field(ge=1000, description="test samples of either domain")
+
+
+class NuclearNorm(Result):
+    """6-1: the two-dimensional example of nuclear-norm regularisation."""
+
+    model: list[Literal["logits", "head", "fixed_head"]] = Field(
+        min_length=1,
+        description="what reads the features A x: they are the two logits, or a head does, trained or fixed at ones",
+    )
+    n: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="training samples, which the text does not print")
+    problem: NuclearProblem
+
+    def points(self) -> list[dict[str, Any]]:
+        """Over the readings of the text, and the size of the sample."""
+        return [{"model": model, "n": n} for model in self.model for n in self.n]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "NuclearNorm":
+        distinct(self.model)
+        distinct(self.n)
+        return self
+
+
+class Machine(Section):
+    """How fast a machine is, for the cost of what is out of reach."""
+
+    cores: float = Field(gt=0, description="floating-point operations per second that two cores sustain in training")
+    gpu: float = Field(gt=0, description="the same of one GPU of the size that the dissertation had")
+
+
+class ExactResults(Section):
+    """Every result, and what is out of reach."""
+
+    looped_transformer: LoopedTransformer
+    low_rank_attention: LowRankAttention
+    spurious_features: SpuriousFeatures
+    task_mixture: TaskMixture
+    modular_addition: ModularAddition
+    digit_neurons: DigitNeurons
+    nuclear_norm: NuclearNorm
+    machine: Machine = Field(description="what the cost of the experiments that are out of reach is counted on")
+
+    def studies(self) -> dict[str, Result]:
+        """Each result is a study."""
+        return {name: part for name in type(self).model_fields if isinstance(part := getattr(self, name), Result)}
+
+
+NAMED = {"task_mixture": "mixtures", "modular_addition": "tables"}
+"""Results whose cells are sections by name."""
+
+
+def inherit(raw: Any, shared: dict) -> Any:
+    """The section as it is: it shares nothing. A mixture or table that a later config sets to null is left out."""
+    if not isinstance(raw, dict):
+        return raw
+    found = dict(raw)
+    for result, key in NAMED.items():
+        part = raw.get(result)
+        if isinstance(part, dict) and isinstance(part.get(key), dict):
+            found[result] = part | {key: {name: item for name, item in part[key].items() if item is not None}}
+    return found

@@ -1,0 +1,104 @@
+"""Result 2-8 on scikit-learn's digits (A.7.4): do the neurons of a two-layer network that tells 0 from 1 form two clusters?"""
+
+import math
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+from sklearn.metrics import silhouette_score
+from torch import Tensor
+from torch.nn import functional
+
+from rarefeat.config.cells import Cell
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.randomness import generator
+from rarefeat.run.command import run
+from rarefeat.studies.exact_results.config import DigitProblem
+from rarefeat.studies.exact_results.measured import Row, measured
+
+MOST_CLUSTERS = 8
+RECORDED = 9
+"""Steps at which neurons are recorded, about evenly in their logarithm."""
+
+
+def images() -> tuple[Tensor, Tensor]:
+    """The zeros and ones: pixels less their mean image, of mean norm 1, (n, 64), and labels -1 and 1, (n,)."""
+    bunch = load_digits(n_class=2)
+    x = torch.from_numpy(bunch.data).float()
+    x = x - x.mean(0)
+    return x / x.norm(dim=1).mean(), torch.from_numpy(bunch.target).float() * 2 - 1
+
+
+def scores(parameters: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
+    """g(x) = sum of a_i min(1, max(<w_i, x> + b_i, 0)) (section 2.3): w (m, 64), b (m,), a (m,); x (n, 64) -> (n,)."""
+    w, b, a = parameters
+    return (x @ w.T + b).clamp(0, 1) @ a
+
+
+def trained(
+    problem: DigitProblem, sigma: float, x: Tensor, y: Tensor, stream: torch.Generator
+) -> list[tuple[int, Tensor, float]]:
+    """Weights w, (m, 64), and training accuracy at the recorded steps; SGD with momentum on the hinge loss, no penalty.
+
+    Raises:
+        RarefeatError: for weights that are no longer finite.
+    """
+    m, d = problem.m, x.shape[1]
+    w = sigma * torch.randn(m, d, generator=stream) / math.sqrt(d)
+    b, a = torch.zeros(m), sigma * torch.randn(m, generator=stream) / math.sqrt(m)
+    parameters = tuple(part.requires_grad_() for part in (w, b, a))
+    optimiser = torch.optim.SGD(parameters, lr=problem.lr, momentum=problem.momentum)
+    recorded = {0} | {round(problem.steps ** (i / (RECORDED - 1))) for i in range(RECORDED)}
+    found = []
+    for step in range(problem.steps + 1):
+        if step in recorded:
+            with torch.no_grad():
+                right = float((scores(parameters, x) * y > 0).double().mean())
+            found.append((step, w.detach().clone(), right))
+        rows = torch.randint(len(x), (problem.batch,), generator=stream)
+        optimiser.zero_grad()
+        functional.relu(1 - y[rows] * scores(parameters, x[rows])).mean().backward()
+        optimiser.step()
+    if not w.isfinite().all():
+        raise RarefeatError("training on the digits diverged: the weights are no longer finite; lower lr")
+    return found
+
+
+def clusters(w: Tensor, seed: int) -> tuple[int, float]:
+    """The number of k-means clusters of the neurons' directions with the largest mean silhouette, and that: (m, d)."""
+    direction = functional.normalize(w, dim=1).double().numpy()
+    found = {}
+    for number in range(2, min(MOST_CLUSTERS, len(w) - 1) + 1):
+        named = KMeans(number, n_init=4, random_state=seed).fit_predict(direction)
+        found[number] = silhouette_score(direction, named) if len(np.unique(named)) > 1 else -1.0
+    best = max(found, key=found.get)
+    return best, float(found[best])
+
+
+def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+    """A seed's network: its clusters of neurons, and how near neurons are to the difference of the class means."""
+    x, y = images()
+    between = functional.normalize(x[y > 0].mean(0) - x[y < 0].mean(0), dim=0)
+    found = []
+    for seed in seeds:
+        for step, w, right in trained(problem, cell["sigma"], x, y, generator(draws, seed, "network")):
+            number, silhouette = clusters(w, seed)
+            cosine = functional.cosine_similarity(w, between, dim=1)
+            found += [
+                Row(seed, step, "accuracy", right),
+                Row(seed, step, "clusters", number, 2.0),
+                Row(seed, step, "silhouette", silhouette),
+                Row(seed, step, "aligned", (cosine.abs() > 0.9).double().mean()),
+                Row(seed, step, "median_cosine", cosine.abs().median()),
+            ]
+    return found
+
+
+def main() -> None:
+    """Command line of the stage."""
+    measured(__doc__, DigitProblem, rows)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,266 @@
+"""A figure for each result: what is measured beside what is stated."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
+from rarefeat.figures.panels import ANYWHERE, band, beside, estimates, handle, key, letter, marks, panels
+from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.run.job import Job
+from rarefeat.studies.exact_results.config import TaskMixture
+from rarefeat.studies.exact_results.printed import AGREES, OOD_ERM, OOD_NUCLEAR
+
+Tables = Mapping[str, pd.DataFrame]
+STATED = Look("0", dash=(0, (4, 1.5)))
+SHARE = (0.0, 1.0)
+
+
+def of_quantity(table: pd.DataFrame, quantity: str, setting: str | None = None) -> pd.DataFrame:
+    """Rows of a quantity, of one setting if it is given."""
+    rows = table[table["quantity"] == quantity]
+    return rows if setting is None else rows[rows["setting"] == setting]
+
+
+def named(table: pd.DataFrame, axis: str) -> dict[float, str]:
+    """Settings by their value on an axis of numbers, ascending."""
+    found = {float(setting.removeprefix(f"{axis}=")): setting for setting in table["setting"].unique()}
+    return dict(sorted(found.items()))
+
+
+def looped_transformer(tables: Tables, job: Job) -> Figure:
+    """Figure 8.1: error over loops with its bound, and without rounding."""
+    table = tables["looped_transformer"]
+    sizes = named(table, "n")
+    looks = ordered(sizes)
+    figure, axes = panels(1, 2, 2.9, PAGE)
+    left, right = axes[0]
+    for n, setting in sizes.items():
+        exact = of_quantity(table, "log_error", setting)
+        band(left, estimates(exact, "at", "value"), looks[n].but(marker=""))
+        left.plot(estimates(exact, "at", "stated")["mean"], color=looks[n].colour, ls=STATED.dash, lw=0.8)
+        rounded = estimates(of_quantity(table, "log_error_rounded", setting), "at", "value")
+        left.plot(rounded["mean"].iloc[::2], **(looks[n].line | {"ls": "none", "ms": 2.5}))
+        band(right, estimates(of_quantity(table, "gap", setting), "at", "value"), looks[n], every=4)
+    left.set(ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4))
+    right.set(ylabel=r"$-t/\kappa$ less that (nat)", ylim=(0, None))
+    for ax in (left, right):
+        ax.set_xlabel("loops $t$")
+    letter(axes.flat)
+    entries = {f"$n$ = {n:g}": handle(look) for n, look in looks.items()}
+    entries |= {r"bound $-t/\kappa$": handle(STATED), "double precision": handle(Look("0", "o"), line=False)}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
+    return figure
+
+
+def low_rank_attention(tables: Tables, job: Job) -> Figure:
+    """Loss by rank, simulated and in closed form."""
+    table = tables["low_rank_attention"]
+    signals = named(table, "signal")
+    figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else PAGE / 2)
+    look = LOOKS[1]
+    for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
+        rows = of_quantity(table, "loss", setting)
+        marks(ax, sorted(rows["at"].unique()), estimates(rows, "at", "value", (0, np.inf)), look, line=False)
+        ax.plot(estimates(rows, "at", "stated")["mean"], **STATED.line)
+        ax.set(xlabel="rank $r$", ylim=(0, None), title=f"task in {signal:g} of {int(rows['at'].max())} directions")
+    axes[0, 0].set_ylabel("mean squared error")
+    if len(signals) > 1:
+        letter(axes.flat)
+    key(figure, {"simulated": handle(look, line=False), "Theorem 5.4.2": handle(STATED)}, f"{INTERVALS}, {seeds_of(table)}")
+    return figure
+
+
+def spurious_features(tables: Tables, job: Job) -> Figure:
+    """Instances of Proposition 6.3: accuracy out of domain and ratio of weights, with their bounds."""
+    table = tables["spurious_features"]
+    factors = named(table, "factor")
+    looks = dict(zip(factors, LOOKS[1:], strict=False))
+    figure, axes = panels(1, 2, 2.9, PAGE)
+    left, right = axes[0]
+    for factor, setting in factors.items():
+        options = looks[factor].but(filled=False).line | {"ls": "none"}
+        ood = of_quantity(table, "ood_accuracy", setting)
+        left.plot(ood["at"], ood["value"], **options)
+        ratio = of_quantity(table, "alpha_over_beta", setting)
+        right.plot(0.75 / ratio["stated"], ratio["value"], **options)
+    r = np.linspace(ood["at"].min(), ood["at"].max(), 50)
+    left.plot(r, np.exp(-r / 10), **STATED.line)
+    gamma = np.linspace((0.75 / ratio["stated"]).min(), 0.5, 50)
+    right.plot(gamma, 0.75 / gamma, **STATED.line)
+    limit = Look(GREY)
+    right.plot(gamma, 0.5 / gamma, **limit.line)
+    left.set(yscale="log", xlabel="invariant features $r$", ylabel="accuracy out of domain")
+    right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
+    letter(axes.flat)
+    entries = {
+        rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": handle(look.but(filled=False), line=False)
+        for factor, look in looks.items()
+    }
+    entries |= {"bound": handle(STATED), r"b: $1 / (2\gamma)$": handle(limit)}
+    key(figure, entries, f"{seeds_of(table)}, each an instance of its own", columns=3)
+    return figure
+
+
+def task_mixture(tables: Tables, job: Job) -> Figure:
+    """Weights over the frequency of the rare task, fine-tuning over its radius, and errors of probes."""
+    table, study = tables["task_mixture"], job.part("task_mixture", TaskMixture)
+    figure, axes = panels(1, 3, 2.9, PAGE)
+    left, middle, right = axes[0]
+    rare, frequent = LOOKS[1], LOOKS[2]
+    share = {
+        f"mixture={name}": mixture.weights[-1] / mixture.weights[0]
+        for name, mixture in study.mixtures.items()
+        if mixture.weights[-1] < mixture.weights[0]
+    }
+    rows = of_quantity(table, "private_weight")
+    rows = rows[rows["setting"].isin(share)]
+    rows = rows.assign(share=rows["setting"].map(share), last=rows["at"] == rows.groupby("setting")["at"].transform("max"))
+    for look, part in ((rare, rows[rows["last"]]), (frequent, rows[~rows["last"]])):
+        by_seed = part.groupby(["share", "seed"])[["value", "stated"]].mean().reset_index()
+        marks(left, sorted(share.values()), estimates(by_seed, "share", "value", SHARE), look, line=False)
+        left.plot(by_seed.groupby("share")["stated"].mean(), color=look.colour, ls=STATED.dash)
+    left.set(
+        xlabel="frequency of the rare task\nover that of the others",
+        ylabel=r"weight of private features $\alpha_t$",
+        ylim=(-0.01, None),
+    )
+
+    tuned = of_quantity(table, "tuned_root_weight")
+    several = ordered(tuned["setting"].unique())
+    for setting, look in several.items():
+        part = tuned[tuned["setting"] == setting]
+        marks(middle, sorted(part["at"].unique()), estimates(part, "at", "value", SHARE), look, line=False)
+        middle.plot(estimates(part, "at", "stated")["mean"], color=look.colour, ls=STATED.dash)
+    middle.set(xlabel=r"radius of fine-tuning $\gamma$", ylabel=r"$\sqrt{\beta}$ of the target's features")
+
+    errors = pd.concat(
+        [of_quantity(table, "risk_first"), of_quantity(table, "risk_last")[lambda part: part["setting"].isin(share)]]
+    )
+    labels = sorted(errors["at"].unique())
+    settings = [name for name in dict.fromkeys(errors["setting"]) if name.startswith("mixture=even_")]
+    series = {f"one of {name.removeprefix('mixture=even_')}": (name, "risk_first") for name in settings}
+    series |= {f"rare, {share[name]:g}": (name, "risk_last") for name in list(share)[-2:]}
+    for i, (look, (setting, quantity)) in enumerate(zip(LOOKS, series.values(), strict=False)):
+        part = of_quantity(errors, quantity, setting)
+        marks(right, beside(labels, i, len(series), 0.3), estimates(part, "at", "value", (0, np.inf)), look)
+    right.set(xlabel="labels $m$", ylabel="error of the probe,\nover that of answering 0", xticks=labels, ylim=(-0.02, None))
+    letter(axes.flat)
+    entries = {"a: rare task": handle(rare, line=False), "a: others": handle(frequent, line=False)}
+    entries |= {
+        f"b: $T$ = {setting.removeprefix('mixture=even_')}": handle(look, line=False) for setting, look in several.items()
+    }
+    entries |= {
+        f"c: {name} task{'s' if 'one of' in name and not name.endswith(' 1') else ''}": handle(look)
+        for look, name in zip(LOOKS, series, strict=False)
+    }
+    entries["closed form"] = handle(STATED)
+    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
+    return figure
+
+
+def modular_addition(tables: Tables, job: Job) -> Figure:
+    """Margin and frequencies over training steps."""
+    table = tables["modular_addition"]
+    settings = list(dict.fromkeys(table["setting"]))
+    looks = dict(zip(settings, LOOKS[1:], strict=False))
+    figure, axes = panels(1, 3, 2.6, PAGE)
+    parts = (
+        ("margin_ratio", r"margin over $\gamma^*$", ANYWHERE),
+        ("one_frequency", "share of neurons\nwith one frequency", SHARE),
+        ("phase", "mean cosine of the phases'\nsum less that of $w$", (-1.0, 1.0)),
+    )
+    for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
+        for setting, look in looks.items():
+            rows = of_quantity(table, quantity, setting)
+            rows = rows[(rows["at"] > 0) & rows["value"].notna()]
+            if len(rows):
+                band(ax, estimates(rows, "at", "value", inside), look, every=2)
+        ax.axhline(1, **(STATED.line | {"lw": 0.8}))
+        ax.set(xscale="log", xlabel=STEP, ylabel=label)
+    axes[0, 0].set_ylim(-0.3, 1.05)
+    letter(axes.flat)
+    entries = {name_of(setting, job): handle(look) for setting, look in looks.items()} | {"Theorem 4.9": handle(STATED)}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}")
+    return figure
+
+
+def name_of(setting: str, job: Job) -> str:
+    """A table of sums for people."""
+    declared = job.config["modular_addition"]["tables"][setting.removeprefix("table=")]
+    return rf"$k$ = {declared['k']}, $p$ = {declared['p']}, $m$ = {declared['m']}"
+
+
+def digit_neurons(tables: Tables, job: Job) -> Figure:
+    """Clusters of neurons over training steps."""
+    table = tables["digit_neurons"]
+    sizes = named(table, "sigma")
+    looks = ordered(sizes)
+    figure, axes = panels(1, 3, 2.6, PAGE)
+    parts = (
+        ("clusters", "clusters of the\nlargest silhouette", (2.0, 8.0)),
+        ("silhouette", "their silhouette", (-1.0, 1.0)),
+        ("median_cosine", "median |cosine| to the\ndifference of the class means", SHARE),
+    )
+    for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
+        for sigma, setting in sizes.items():
+            rows = of_quantity(table, quantity, setting)
+            band(ax, estimates(rows.assign(at=rows["at"] + 1), "at", "value", inside), looks[sigma], every=2)
+        ax.set(xscale="log", xlabel="training step $t$ + 1", ylabel=label)
+    axes[0, 0].set_ylim(1.5, 8.5)
+    axes[0, 1].axhline(0.25, color=GREY, lw=0.7, zorder=0)
+    for ax in axes[0, 1:]:
+        ax.set_ylim(0, 1)
+    letter(axes.flat)
+    entries = {rf"$\sigma$ = {sigma:g} / 8": handle(look) for sigma, look in looks.items()}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}")
+    return figure
+
+
+MODELS = {"logits": "two logits", "head": "trained head", "fixed_head": "head of ones"}
+
+
+def nuclear_norm(tables: Tables, job: Job) -> Figure:
+    """Accuracy out of domain over the penalty by reading, and the line on which all rules lie."""
+    table = tables["nuclear_norm"]
+    parts = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
+    table = table.join(parts)
+    models = list(dict.fromkeys(table["model"]))
+    sizes = ordered(sorted(table["n"].unique()))
+    figure, axes = panels(1, len(models) + 1, 2.8, PAGE)
+    smallest = min((penalty for penalty in table["at"].unique() if penalty), default=1.0)
+    for ax, model in zip(axes[0], models, strict=False):
+        rows = of_quantity(table[table["model"] == model], "ood_accuracy")
+        for n, look in sizes.items():
+            found = estimates(rows[rows["n"] == n], "at", "value", SHARE)
+            # No penalty has its place left of the smallest one.
+            marks(ax, np.maximum(found.index, smallest / 5), found, look)
+        ax.axhline(OOD_ERM, color=GREY, lw=0.7, ls=STATED.dash)
+        ax.axhline(OOD_NUCLEAR, color=GREY, lw=0.7)
+        ax.set(xscale="log", xlabel=r"penalty $\lambda$ (left: none)", title=MODELS[model], ylim=(0.55, 1.01))
+    axes[0, 0].set_ylabel("accuracy out of domain")
+    line_of_rules(axes[0, -1], table)
+    letter(axes.flat)
+    entries = {f"$n$ = {n}": handle(look) for n, look in sizes.items()}
+    entries |= {
+        "printed, ERM": handle(Look(GREY, dash=STATED.dash)),
+        "printed, nuclear norm": handle(Look(GREY)),
+        "every rule": handle(STATED),
+    }
+    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
+    return figure
+
+
+def line_of_rules(ax: Axes, table: pd.DataFrame) -> None:
+    """Both accuracies of every rule that was learned, and of every slope."""
+    keys = ["setting", "seed", "at"]
+    both = [of_quantity(table, f"{domain}_accuracy").set_index(keys)["value"] for domain in ("id", "ood")]
+    ax.plot(*both, ls="none", marker=".", ms=2, color=LOOKS[6].colour)
+    t = np.linspace(0, 1, 2)
+    ax.plot(1 - t * (1 - AGREES) / 2, 1 - t * AGREES / 2, **STATED.line)
+    for accuracy in (OOD_ERM, OOD_NUCLEAR):
+        ax.plot(1.0, accuracy, marker="x", color="0", ls="none")
+    ax.set(xlabel="accuracy in domain", ylabel="accuracy out of domain", title="all rules", xlim=(0.84, 1.01), ylim=(0.6, 1.01))

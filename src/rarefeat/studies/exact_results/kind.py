@@ -1,0 +1,73 @@
+"""What the exact results make: a table and a figure for each, and what is out of reach."""
+
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table
+from rarefeat.studies.exact_results.config import ExactResults, inherit
+
+PAPER = "shi_feature_learning"
+PACKAGE = "studies.exact_results"
+GROUPS = (
+    "looped transformer", "low-rank attention", "spurious features", "mixture of tasks", "modular addition", "neurons on digits",
+    "nuclear norm",
+)  # fmt: skip
+SEE = {
+    "looped_transformer": (
+        "Logarithm of the normalised squared error over loops, by the number of examples n: lines without rounding, marks the"
+        " transformer's own output in double precision, dashed the bound -t / kappa. Mean over experiments with 95 % intervals. See"
+        " where the marks stop falling and cross their bound, and whether the gap narrows with n as the text says."
+    ),
+    "low_rank_attention": (
+        "Mean squared error of linear attention by its rank, simulated, marks, and in closed form, lines, for tasks in the leading"
+        " directions alone and in all of them. See at which rank more directions begin to harm."
+    ),
+    "spurious_features": (
+        "Each seed's instance. Left: accuracy out of domain of the ridge's minimum, over the number of invariant features, with the"
+        " bound exp(-r / 10). Right: alpha / beta over gamma, with its bound 3 / (4 gamma) and its limit 1 / (2 gamma). See how"
+        " far below the bounds the points lie."
+    ),
+    "task_mixture": (
+        "Left: weight of a rare task's private features, and of the frequent ones', over how often the rare task comes: minimisers of"
+        " sampled losses, marks, and Lemma F.3, lines. Middle: fine-tuning within a radius on the target, with Proposition F.9."
+        " Right: error of probes with few labels. See from which frequency on the rare task is not encoded at all."
+    ),
+    "modular_addition": (
+        "Normalised margin over gamma*, and the share of neurons with one frequency, over training steps; mean over seeds with its"
+        " 95 % interval. See whether both reach 1."
+    ),
+    "digit_neurons": (
+        "Silhouette of the best clustering of the neurons' directions, and median cosine to the difference of the class means, over"
+        " training steps, by the size of the initial weights. See for which of them two clusters form."
+    ),
+    "nuclear_norm": (
+        "Accuracy out of domain over the penalty on the nuclear norm, by the reading of the text and the size of the sample; crosses"
+        " are the printed 0.76 without and 0.94 with the penalty. Last: all rules in the plane of both accuracies, with the line on which"
+        " every rule lies. See which way the penalty moves, and that the printed pairs are not on the line."
+    ),
+}
+
+
+def made(section: ExactResults) -> Made:
+    """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
+    studies = section.studies()
+    tables = {
+        name: Table(
+            f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.aggregate", {name: study}, (f"{PACKAGE}.{name}",), study=name
+        )
+        for name, study in studies.items()
+    }
+    tables["exact_results"] = Table(f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary", tables=tuple(studies))
+    tables["out_of_reach"] = Table(f"{PACKAGE}.tables:OUT_OF_REACH", f"{PACKAGE}.out_of_reach", {"machine": section.machine})
+    together = ("exact_results", "out_of_reach")
+    figures = {name: Figure((name,), see, parts={name: studies[name]}) for name, see in SEE.items()}
+    page = Page("exact results, stated beside measured", f"{PACKAGE}.summarise", together)
+    browsed = Browsed("Exact results, stated beside measured, and the cost of what is out of reach", together)
+    return Made(tables, figures, {"exact_results": page}, {"exact_results_tables": browsed})
+
+
+def claimed(section: ExactResults) -> Claimed:
+    """What chapters 2 and 4 to 8 state of them."""
+    studies = section.studies()
+    return Claimed(PAPER, GROUPS, tuple(studies), dict(studies))
+
+
+# By default once its full run has been made.
+KIND = Kind("exact_results", "Exact results", ExactResults, made, ExactResults.studies, inherit, claimed, by_default=False)

@@ -1,0 +1,150 @@
+"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ... + a_k) mod p, their neurons and margin."""
+
+import itertools
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rarefeat.config.cells import Cell
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.randomness import generator
+from rarefeat.run.command import progress, run
+from rarefeat.studies.exact_results.config import Table
+from rarefeat.studies.exact_results.measured import Row, measured
+
+ONE_FREQUENCY = 0.9
+"""A neuron has one frequency where so much of its power lies there: uniform weights have 2 / (p - 1) of it at each."""
+RECORDED = 12
+"""Steps at which a training is recorded, about evenly in their logarithm."""
+
+
+def largest_margin(k: int, p: int) -> float:
+    """gamma* of Theorem 4.9: the largest margin at an L_{2,k+1} norm of 1."""
+    return 2 * math.factorial(k) / ((2 * k + 2) ** ((k + 1) / 2) * (p - 1) * p ** ((k - 1) / 2))
+
+
+def table(k: int, p: int) -> tuple[Tensor, Tensor]:
+    """Every input, (p^k, k), and its sum mod p, (p^k,)."""
+    inputs = torch.cartesian_prod(*[torch.arange(p)] * k)
+    return inputs, inputs.sum(1) % p
+
+
+def forward(u: Tensor, w: Tensor) -> Tensor:
+    """The network at every input of the table, eq. (4.2): u (k, m, p), w (m, p) -> (p^k, p)."""
+    k = len(u)
+    total = u[0]
+    for following in u[1:]:
+        total = (total[:, :, None] + following[:, None, :]).flatten(1)
+    return (total**k).T @ w
+
+
+def norm(u: Tensor, w: Tensor) -> Tensor:
+    """The L_{2,k+1} norm (section 4.3.1)."""
+    k = len(u)
+    of_neuron = u.square().sum((0, 2)) + w.square().sum(1)
+    return of_neuron.pow((k + 1) / 2).sum() ** (1 / (k + 1))
+
+
+def margin(u: Tensor, w: Tensor) -> float:
+    """The normalised margin over the whole table (Definitions 4.2-4.4); the network is homogeneous of degree k + 1."""
+    k, _, p = u.shape
+    scores = forward(u, w)
+    right = scores.gather(1, table(k, p)[1][:, None])
+    others = scores.scatter(1, table(k, p)[1][:, None], -torch.inf).max(1).values
+    return float((right[:, 0] - others).min() / norm(u, w) ** (k + 1))
+
+
+def construction(k: int, p: int) -> tuple[Tensor, Tensor]:
+    """The network of Lemma C.18: 2^(2k - 1) neurons for each frequency, u (k, m, p) and w (m, p).
+
+    cos(a_1 + ... + a_k - c) is a sum of products of cosines and sines (C.21), and a product of k factors is a sum of k-th
+    powers (Lemma C.16), whose signs c and -c give the same.
+    """
+    angles = 2 * math.pi / p * torch.arange(p, dtype=torch.double)
+    wave = (torch.cos, torch.sin)
+    u, w = [], []
+    for zeta in range(1, (p - 1) // 2 + 1):
+        for kinds in itertools.product((0, 1), repeat=k):
+            # cos(A - c) = cos A cos c + sin A sin c; the sign of a term is that of the real or imaginary part of i^sines.
+            sines = sum(kinds)
+            sign = -1.0 if sines % 4 in (2, 3) else 1.0
+            for signs in itertools.product((1, -1), repeat=k - 1):
+                factors = (1, *signs)
+                u.append(torch.stack([s * wave[kind](zeta * angles) for s, kind in zip(factors, kinds, strict=True)]))
+                w.append(sign * math.prod(factors) * wave[sines % 2](zeta * angles))
+    return torch.stack(u, 1), torch.stack(w)
+
+
+def trained(setting: Table, stream: torch.Generator) -> list[tuple[int, Tensor, Tensor]]:
+    """Weights at the recorded steps of a training on the whole table: cross-entropy and lambda times the norm (Definition 4.1).
+
+    Raises:
+        RarefeatError: for weights that are no longer finite.
+    """
+    k, p, m = setting.k, setting.p, setting.m
+    target = table(k, p)[1]
+    u = torch.randn(k, m, p, generator=stream) / math.sqrt(p)
+    w = torch.randn(m, p, generator=stream) / math.sqrt(p)
+    parameters = [u.requires_grad_(), w.requires_grad_()]
+    optimiser = torch.optim.Adam(parameters, lr=setting.lr, betas=(0.9, 0.98))
+    recorded = {0} | {round(setting.steps ** (i / (RECORDED - 1))) for i in range(RECORDED)}
+    found = []
+    for step in progress(range(setting.steps + 1), setting.steps + 1, f"modulo {p}"):
+        if step in recorded:
+            found.append((step, u.detach().double(), w.detach().double()))
+        if step == setting.steps:
+            break
+        optimiser.param_groups[0]["lr"] = setting.lr * min(1.0, (step + 1) / 10) * (1 - step / setting.steps)
+        optimiser.zero_grad()
+        loss = functional.cross_entropy(forward(u, w), target) + setting.penalty * norm(u, w)
+        loss.backward()
+        optimiser.step()
+    if not all(part.isfinite().all() for part in found[-1][1:]):
+        raise RarefeatError("training on modular addition diverged: the weights are no longer finite; lower lr")
+    return found
+
+
+def rows(setting: Table, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+    """A seed's training: margin over gamma*, and the frequencies of the neurons, at the recorded steps."""
+    k, p, found = setting.k, setting.p, []
+    for seed in seeds:
+        stages = trained(setting, generator(draws, seed, f"k={k} p={p} m={setting.m}"))
+        for step, u, w in stages:
+            found += [Row(seed, step, *part) for part in of_weights(u, w)]
+    return found
+
+
+def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
+    """What is measured of a network, with what Theorem 4.9 states of it: (quantity, value, stated)."""
+    k, _, p = u.shape
+    parts = torch.cat([u, w[None]])
+    spectrum = torch.fft.rfft(parts)[..., 1:]
+    share = spectrum.abs().square().sum(0)
+    share = share / share.sum(-1, keepdim=True).clamp_min(torch.finfo(share.dtype).tiny)
+    largest, at = share.max(-1)
+    single = largest > ONE_FREQUENCY
+    phases = spectrum.angle().gather(-1, at.expand(k + 1, -1)[..., None])[..., 0]
+    # Phases of u sum to that of w, up to a sign that an even power does not see and w has.
+    turn = torch.cos(phases[:k].sum(0) - phases[k])[single]
+    size = u.square().sum((0, 2)) + w.square().sum(1)
+    weight = size.pow((k + 1) / 2)
+    return [
+        ("margin_ratio", margin(u, w) / largest_margin(k, p), 1.0),
+        ("accuracy", float((forward(u, w).argmax(1) == table(k, p)[1]).double().mean()), 1.0),
+        ("one_frequency", float(single.double().mean()), 1.0),
+        ("one_frequency_weight", float(weight[single].sum() / weight.sum()), 1.0),
+        ("power", float(largest.mean()), 1.0),
+        ("frequencies", float(len(at[single].unique())), (p - 1) / 2),
+        ("phase", float(turn.mean()) if len(turn) else math.nan, 1.0),
+    ]
+
+
+def main() -> None:
+    """Command line of the stage."""
+    measured(__doc__, Table, rows)
+
+
+if __name__ == "__main__":
+    run(main)

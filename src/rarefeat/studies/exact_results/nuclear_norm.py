@@ -1,0 +1,104 @@
+"""Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation, as its text may be read."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rarefeat.config.cells import Cell
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.randomness import generator
+from rarefeat.run.command import run
+from rarefeat.studies.exact_results.config import NuclearProblem
+from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.printed import AGREES
+
+
+def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tensor]:
+    """n inputs, (n, 2), invariant feature first, and labels -1 and 1, (n,)."""
+    draws = torch.rand(n, 4, generator=stream, dtype=torch.double)
+    y = torch.where(draws[:, 0] < 0.5, 1.0, -1.0).double()
+    sign = torch.where(draws[:, 1] < agrees, 1.0, -1.0)
+    return torch.stack([draws[:, 2] * y, draws[:, 3] * sign * y], 1), y
+
+
+def accuracy(w: Tensor, agrees: float) -> Tensor:
+    """Of the rule sign <w, x>, exactly: (..., 2) -> (...). With t = w_2 / w_1 in [0, 1] it is 1 - t (1 - agrees) / 2.
+
+    The rule fails where the second feature votes against the label, and outvotes the first: with probability t / 2 for t <= 1,
+    1 - 1 / (2 t) beyond.
+    """
+    first, t = w[..., 0], (w[..., 1] / w[..., 0]).abs()
+    outvoted = torch.where(t <= 1, t / 2, 1 - 1 / (2 * t))
+    against = torch.where(w[..., 1] * first > 0, 1 - agrees, agrees)
+    # A rule that follows -x_1 is right exactly where its opposite is wrong.
+    right = 1 - against * outvoted
+    return torch.where(first > 0, right, 1 - right)
+
+
+def nuclear_norm(F: Tensor) -> Tensor:
+    """Sum of the two singular values of matrices (..., n, 2) -> (...)."""
+    gram = F.mT @ F
+    determinant = (gram[..., 0, 0] * gram[..., 1, 1] - gram[..., 0, 1] ** 2).clamp_min(1e-24)
+    return (gram[..., 0, 0] + gram[..., 1, 1] + 2 * determinant.sqrt()).sqrt()
+
+
+def rule(A: Tensor, head: Tensor) -> Tensor:
+    """The weights of the linear rule that a head makes of the features A x: (..., 2, 2), (..., 2) -> (..., 2)."""
+    return torch.einsum("...ij,...i->...j", A, head)
+
+
+def trained(problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: torch.Generator) -> Tensor:
+    """Rules that gradient descent finds, one for each penalty: the logistic loss, and lambda |A X|_* as in the printed code.
+
+    The model `logits` is the softmax of two logits A x, the same as the logistic loss of their difference; `head` a trained one
+    on the features A x, `fixed_head` ones.
+
+    Returns:
+        (penalties, 2).
+    """
+    P = len(problem.penalty)
+    penalty = torch.tensor(problem.penalty, dtype=X.dtype)
+    # As torch's linear layer begins: uniform up to 1 / sqrt(2).
+    start = (2 * torch.rand(3, 2, generator=stream, dtype=X.dtype) - 1) / 2**0.5
+    A = start[:2].repeat(P, 1, 1).requires_grad_()
+    fixed = {"logits": [1.0, -1.0], "fixed_head": [1.0, 1.0]}
+    head = torch.tensor(fixed[model], dtype=X.dtype).repeat(P, 1) if model in fixed else start[2].repeat(P, 1).requires_grad_()
+    parameters = [A] if model in fixed else [A, head]
+    optimiser = torch.optim.SGD(parameters, lr=problem.lr)
+    for _ in range(problem.steps):
+        optimiser.zero_grad()
+        features = X @ A.mT
+        loss = functional.softplus(-y * torch.einsum("pni,pi->pn", features, head)).mean(1)
+        (loss + penalty * nuclear_norm(features)).sum().backward()
+        optimiser.step()
+    found = rule(A, head).detach()
+    if not found.isfinite().all():
+        raise RarefeatError("training with the nuclear norm diverged: the weights are no longer finite; lower lr")
+    return found
+
+
+def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+    """A seed's samples: slope, and accuracies in and out of domain on test samples beside 1 - 0.15 t and 1 - 0.35 t."""
+    n, found = int(cell["n"]), []
+    for seed in seeds:
+        X, y = sample(n, AGREES, generator(draws, seed, f"n={n}"))
+        rules = trained(problem, cell["model"], X, y, generator(draws, seed, "weights"))
+        tests = {
+            domain: (agrees, *sample(problem.test, agrees, generator(draws, seed, domain)))
+            for domain, agrees in (("id", AGREES), ("ood", 1 - AGREES))
+        }
+        for penalty, w in zip(problem.penalty, rules, strict=True):
+            found.append(Row(seed, penalty, "slope", w[1] / w[0]))
+            for domain, (agrees, inputs, labels) in tests.items():
+                right = ((inputs @ w) * labels > 0).double().mean()
+                found.append(Row(seed, penalty, f"{domain}_accuracy", right, accuracy(w, agrees)))
+    return found
+
+
+def main() -> None:
+    """Command line of the stage."""
+    measured(__doc__, NuclearProblem, rows)
+
+
+if __name__ == "__main__":
+    run(main)

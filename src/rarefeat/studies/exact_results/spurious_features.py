@@ -1,0 +1,217 @@
+"""Result 6-T (section 6.4): weight decay keeps spurious features and fails where they turn, a bound on the rank drops them."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.signal import fftconvolve
+from scipy.special import expit
+
+from rarefeat.config.cells import Cell
+from rarefeat.core.randomness import generator
+from rarefeat.run.command import run
+from rarefeat.studies.exact_results.config import SpuriousProblem
+from rarefeat.studies.exact_results.measured import Row, measured
+
+CELLS = 64
+"""Cells of [0, 1] in the law of a feature: means are exact, variances a part 1 / CELLS^2 too small."""
+NODES = 24
+"""Nodes of a quadrature: exact for polynomials up to degree 47 of the sum of all features."""
+
+
+class Instance(NamedTuple):
+    """What Proposition 6.3 speaks of."""
+
+    r: int
+    """Invariant features."""
+    d: int
+    """All features."""
+    gamma: float
+    """How much more often than not a spurious feature agrees with the label."""
+    penalty: float
+    """lambda of eq. (6.4)."""
+
+
+def instance(problem: SpuriousProblem, factor: float, stream: torch.Generator) -> Instance:
+    """One of those that the proposition allows: r and gamma uniform in their ranges, d - r log-uniform above r / gamma^2."""
+    low, high = problem.r
+    first, second, third = torch.rand(3, generator=stream, dtype=torch.double).tolist()
+    r = low + math.floor(first * (high - low + 1))
+    gamma = 3 / math.sqrt(r) + (0.5 - 3 / math.sqrt(r)) * second
+    d = r + math.floor(r / gamma**2 * problem.more**third) + 1
+    return Instance(r, d, gamma, factor * math.sqrt(r) / math.exp(math.sqrt(r) / 5))
+
+
+class Sum(NamedTuple):
+    """The law of a sum of independent features on a lattice."""
+
+    values: np.ndarray
+    """(n,), ascending."""
+    probability: np.ndarray
+    """(n,)."""
+
+
+def feature(gamma: float) -> Sum:
+    """D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0] (Lemma E.3); an invariant feature for 1/2."""
+    middles = (np.arange(-CELLS, CELLS) + 0.5) / CELLS
+    return Sum(middles, np.where(middles > 0, 0.5 + gamma, 0.5 - gamma) / CELLS)
+
+
+def summed(law: Sum, n: int) -> Sum:
+    """The sum of n independent copies, by repeated squaring; for n = 0 it is 0."""
+    total, power = Sum(np.zeros(1), np.ones(1)), law
+    while n:
+        total = _plus(total, power) if n % 2 else total
+        n //= 2
+        power = _plus(power, power) if n else power
+    return total
+
+
+def _plus(one: Sum, other: Sum) -> Sum:
+    probability = np.clip(fftconvolve(one.probability, other.probability), 0, None)
+    low = one.values[0] + other.values[0]
+    return Sum(low + np.arange(len(probability)) / CELLS, probability / probability.sum())
+
+
+def quadrature(law: Sum) -> Sum:
+    """Gauss's quadrature of a law: NODES values with weights, by Lanczos and the eigenvalues of the Jacobi matrix."""
+    kept = law.probability > 1e-30
+    x, weight = law.values[kept], law.probability[kept]
+    n = min(NODES, len(x))
+    basis, diagonal, beside = [np.sqrt(weight / weight.sum())], [], []
+    for i in range(n):
+        following = x * basis[i]
+        diagonal.append(following @ basis[i])
+        for _ in range(2):
+            following = following - np.array(basis).T @ (np.array(basis) @ following)
+        beside.append(np.linalg.norm(following))
+        if i + 1 < n:
+            basis.append(following / beside[-1])
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+    return Sum(values, vectors[0] ** 2)
+
+
+def logistic(margin: np.ndarray) -> np.ndarray:
+    """log(1 + exp(-margin))."""
+    return np.logaddexp(0, -margin)
+
+
+class Ridge(NamedTuple):
+    """The minimum of eq. (6.4): by symmetry alpha on every invariant and beta on every spurious feature (Lemma E.5)."""
+
+    alpha: float
+    beta: float
+
+
+def ridge(given: Instance) -> Ridge:
+    """The minimum over both weights of the exact objective, by Newton's method with its gradient and curvature."""
+    invariant = quadrature(summed(feature(0.5), given.r))
+    spurious = quadrature(summed(feature(given.gamma), given.d - given.r))
+    weight = np.outer(invariant.probability, spurious.probability)
+    counts = np.array([given.r, given.d - given.r])
+
+    def objective(pair: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = pair[0] * invariant.values[:, None] + pair[1] * spurious.values
+        slope = -weight * expit(-margin)
+        by_pair = np.array([(slope * invariant.values[:, None]).sum(), (slope * spurious.values).sum()])
+        value = (weight * logistic(margin)).sum() + given.penalty / 2 * (counts * pair**2).sum()
+        return value, by_pair + given.penalty * counts * pair
+
+    start = np.full(2, 0.5 / math.sqrt(given.d))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000})
+    return Ridge(*map(float, found.x))
+
+
+def tilted(law: Sum, slope: float) -> tuple[Sum, float]:
+    """The law with probabilities in proportion to p exp(slope x), and the logarithm of what they sum to."""
+    weight = law.probability * np.exp(slope * law.values)
+    return Sum(law.values, weight / weight.sum()), math.log(weight.sum())
+
+
+def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
+    """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma: -gamma of the instance out of domain.
+
+    If the sum has a negative mean, both laws are tilted until it is 0, so that a small probability is no rounding of a large one.
+    """
+    laws, counts = (feature(0.5), feature(gamma)), (given.r, given.d - given.r)
+
+    def cumulant(slope: float) -> float:
+        return sum(n * tilted(law, slope * weight)[1] for law, weight, n in zip(laws, weights, counts, strict=True))
+
+    slope, most = 0.0, 1.0
+    if weights.alpha * given.r / 2 + weights.beta * counts[1] * gamma < 0:
+        while cumulant(2 * most) < cumulant(most):
+            most *= 2
+        slope = float(minimize_scalar(cumulant, bounds=(0, 2 * most), method="bounded", options={"xatol": 1e-9}).x)
+    invariant, spurious = (
+        summed(tilted(law, slope * weight)[0], n) for law, weight, n in zip(laws, weights, counts, strict=True)
+    )
+    # Far below the mean, where the exponential leaves the range of numbers, there is no probability.
+    returned = spurious.probability * np.exp(np.minimum(-slope * weights.beta * spurious.values, 700))
+    if weights.beta == 0:
+        return float(invariant.probability[weights.alpha * invariant.values >= 0].sum())
+    # Within its cell a value of the sum is taken as uniform.
+    above = np.concatenate([np.cumsum(returned[::-1])[::-1], [0.0]])
+    edges = np.append(spurious.values, spurious.values[-1] + 1 / CELLS) - 0.5 / CELLS
+    needed = -weights.alpha * invariant.values / weights.beta
+    right = np.interp(needed, edges, above, left=above[0], right=0.0)
+    return math.exp(cumulant(slope)) * float(invariant.probability * np.exp(-slope * weights.alpha * invariant.values) @ right)
+
+
+def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
+    """Least mean loss of weights with |w| <= norm on so many features of either sort: the objective of eq. (6.5).
+
+    Without a bound on |w| it has no minimum: with weights on invariant features alone every margin is positive, so that the
+    loss goes to 0 as they grow, and it does with a fixed weight on spurious ones beside.
+    """
+    a, b = quadrature(summed(feature(0.5), invariant)), quadrature(summed(feature(gamma), spurious))
+    weight = np.outer(a.probability, b.probability)
+
+    def loss(angle: float) -> float:
+        alpha = norm * math.cos(angle) / math.sqrt(invariant) if invariant else 0.0
+        beta = norm * math.sin(angle) / math.sqrt(spurious) if spurious else 0.0
+        return float((weight * logistic(alpha * a.values[:, None] + beta * b.values)).sum())
+
+    if not invariant or not spurious:
+        return loss(math.pi / 2 if spurious else 0.0)
+
+    def slope(angle: float) -> float:
+        return loss(angle + 1e-4) - loss(angle - 1e-4)
+
+    # Convex in w and falling in both weights, so that one angle of the first quadrant is the best.
+    return loss(brentq(slope, 0, math.pi / 2) if slope(0) < 0 < slope(math.pi / 2) else 0.0)
+
+
+def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+    """A seed's instance: the ridge's weights and accuracies, and what one spurious feature costs under a bound on the rank."""
+    found = []
+    for seed in seeds:
+        stream = generator(draws, seed, "instance")
+        given = instance(problem, cell["factor"], stream)
+        weights = ridge(given)
+        found += [
+            Row(seed, given.r, "alpha", weights.alpha, 1 / math.sqrt(given.r)),
+            Row(seed, given.r, "beta", weights.beta, weights.alpha),
+            Row(seed, given.r, "alpha_over_beta", weights.alpha / weights.beta, 3 / (4 * given.gamma)),
+            Row(seed, given.r, "id_accuracy", accuracy(given, weights, given.gamma)),
+            Row(seed, given.r, "ood_accuracy", accuracy(given, weights, -given.gamma), math.exp(-given.r / 10)),
+        ]
+        # What follows knows nothing of the ridge.
+        rank = 1 + math.floor(torch.rand(1, generator=stream, dtype=torch.double).item() * given.r)
+        norm = 1.0
+        alone = support_loss(rank, 0, given.gamma, norm)
+        others = [support_loss(rank - b, b, given.gamma, norm) for b in sorted({1, (rank + 1) // 2, rank})]
+        found.append(Row(seed, rank, "cost_of_spurious", min(others) - alone, 0.0))
+        found.append(Row(seed, rank, "rank_ood_accuracy", accuracy(given._replace(r=rank), Ridge(1.0, 0.0), -given.gamma), 1.0))
+    return found
+
+
+def main() -> None:
+    """Command line of the stage."""
+    measured(__doc__, SpuriousProblem, rows)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,203 @@
+"""The contrastive encoder of the core on hierarchical data: does it behave as coarse or as fine labels?
+
+The positive pair decides. Two views of a sample have its patches and amplitudes, with noise of their own; two samples of a
+subclass share that alone, as fine labels do, and two of a superclass share what coarse labels do. The neurons see patch by
+patch, as those of the supervised networks do, without attention.
+"""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rarefeat.core import bias as bias_rules
+from rarefeat.core.contrastive import coefficients, infonce, probabilities
+from rarefeat.core.definitions import PURE
+from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.neurons import absolute_cosines
+from rarefeat.core.products import product
+from rarefeat.core.pruning import mask_of
+from rarefeat.run.command import progress, run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.studies.fine_labels.config import Contrast, CrossingArm, Heads, Hierarchy, Pair
+from rarefeat.studies.fine_labels.data import DRAWS, Generators, Patches, easy, hard, inputs, streams, subclasses
+from rarefeat.studies.fine_labels.metrics import probe_errors
+from rarefeat.studies.fine_labels.scalar import DIVERGED
+
+SAMPLES = {"easy": easy, "hard": hard}
+
+
+class Encoder(NamedTuple):
+    """S replicas."""
+
+    weights: Tensor
+    """(S, m, d)."""
+    bias: Tensor
+    """(S, m)."""
+    loss: Tensor
+    """Unmasked InfoNCE of the last batch, (S,)."""
+    pruned: Tensor
+    """Share of the neurons that the last step's mask left out, (S,)."""
+
+
+def second(pair: Pair, data: Hierarchy, first: Patches, generators: Generators) -> Patches:
+    """The other sample of each positive pair, in the order of the first."""
+    if pair == "views":
+        return first
+    n = first.feature.shape[1]
+    fresh = easy(data, n, generators)
+    if pair == "subclass":
+        return fresh
+    half = n // 2
+    order = torch.stack(
+        [torch.cat([torch.randperm(half, generator=g), half + torch.randperm(half, generator=g)]) for g in generators]
+    )
+    return Patches(*(part.gather(1, order[..., None].expand_as(part)) for part in fresh[:2]))
+
+
+def dictionary(data: Hierarchy, S: int) -> Tensor:
+    """The features, (S, d, F): common ones first, then the subclasses', which are the minority."""
+    return torch.eye(data.d)[:, : data.features].expand(S, -1, -1)
+
+
+def train(
+    data: Hierarchy, training: Contrast, pair: Pair, arms: list[CrossingArm], seeds: list[int], draws: str = DRAWS
+) -> dict[str, Encoder]:
+    """Eq. (1)-(5) and Algorithm 1 on fresh easy samples, all arms on the same: encoders by label of the arm.
+
+    What is pruned is left out of the logits alone (eq. 5). The bias follows the norms from the step `bias_from` on, as in the
+    core's rule `follow`; an arm without one is linear in the sum of the patches, which is what it is given.
+
+    Raises:
+        RarefeatError: for weights that are no longer finite.
+    """
+    purposes = ("crossing weights", "crossing batches", "crossing pairs", "crossing noise")
+    of_weights, of_batches, of_pairs, of_noise = (streams(purpose, seeds, draws) for purpose in purposes)
+    S, features = len(seeds), dictionary(data, len(seeds))
+    start = training.sigma_0 * torch.stack([torch.randn(training.m, data.d, generator=g) for g in of_weights])
+    nothing = torch.zeros(S, training.m)
+    encoders = {arm.label: Encoder(start, nothing, nothing[:, 0], nothing[:, 0]) for arm in arms}
+    for step in range(training.T):
+        first = easy(data, training.K, of_batches)
+        other = second(pair, data, first, of_pairs)
+        patches = [inputs(data, part, of_noise) for part in (first, other)]
+        sums = [x.sum(2, keepdim=True) for x in patches]
+        for arm in arms:
+            weights, bias, _, _ = encoders[arm.label]
+            x, y = patches if bias.any() else sums
+            pre = pre_activations(x, weights)
+            f_x, f_y = respond(pre, bias), respond(pre_activations(y, weights), bias)
+            mask = mask_of(arm.arm, arm.alpha, weights, features, 2 * data.k)
+            logits = (f_x, f_y) if mask is None else tuple(f.masked_fill(mask.mT, 0.0) for f in (f_x, f_y))
+            p = probabilities(*logits, training.tau)
+            descent = -training.eta * coefficients(pre, bias, logits[1], p, training.tau)
+            weights = (1 - training.eta * training.lambda_) * weights + product(descent.flatten(1, 2).mT, x.flatten(1, 2))
+            if arm.bias and step + 1 >= training.bias_from:
+                bias = bias_rules.follow(weights.norm(dim=-1), data.d, arm.bias)
+            pruned = nothing[:, 0] if mask is None else mask.float().mean((-2, -1))
+            loss = infonce(f_x, f_y, training.tau)
+            if not loss.isfinite().all():
+                raise RarefeatError(f"{DIVERGED}: the contrastive arm {arm.label} at step {step + 1}")
+            encoders[arm.label] = Encoder(weights, bias, loss, pruned)
+    return encoders
+
+
+def embeddings(encoder: Encoder, data: Hierarchy, patches: Patches, generators: Generators) -> Tensor:
+    """f(X), (S, n, m) float64."""
+    return respond(pre_activations(inputs(data, patches, generators), encoder.weights), encoder.bias).double()
+
+
+def composition(encoder: Encoder, data: Hierarchy) -> dict[str, Tensor]:
+    """What the neurons have become, each (S,)."""
+    cosines = absolute_cosines(encoder.weights, dictionary(data, len(encoder.weights)))
+    pure = cosines > PURE
+    strength = encoder.weights[..., : data.features].double().square().sum(1).sqrt()
+    common, subclass = strength[:, :2].mean(-1), strength[:, 2:].mean(-1)
+    return {
+        "pure_common": pure[..., :2].any(-1).double().mean(-1),
+        "pure_subclass": pure[..., 2:].any(-1).double().mean(-1),
+        "common_strength": common,
+        "subclass_strength": subclass,
+        "strength_ratio": subclass / common,
+        "contrastive_loss": encoder.loss,
+        "pruned": encoder.pruned,
+    }
+
+
+def cosine_to_kind(embedding: Tensor, k: int) -> dict[str, Tensor]:
+    """Mean cosines of centred embeddings: within a subclass, across those of a superclass, and across superclasses, each (S,).
+
+    (S, n, m) in order of their subclass. Fine labels tell the first from the second, coarse ones the second from the third.
+    """
+    n = embedding.shape[1]
+    unit = torch.nn.functional.normalize(embedding - embedding.mean(1, keepdim=True), dim=-1)
+    cosine = unit @ unit.mT
+    y = subclasses(k, n)
+    same, near = y[:, None] == y, (y // k)[:, None] == y // k
+    others = ~torch.eye(n, dtype=torch.bool)
+    return {
+        name: cosine[:, chosen].mean(-1)
+        for name, chosen in (("within_subclass", same & others), ("within_superclass", near & ~same), ("across", ~near))
+    }
+
+
+def rows(
+    data: Hierarchy, encoder: Encoder, seeds: list[int], tests: int, heads: Heads, draws: str = DRAWS
+) -> tuple[list[dict], list[dict]]:
+    """One arm: rows of metrics, and of linear heads on easy and hard samples (`metrics.probe_errors`).
+
+    The samples of the heads and of the tests are those of the supervised networks.
+    """
+    sizes = {"probe": heads.samples, "tests": tests}
+    made = {
+        (kind, purpose): embeddings(
+            encoder,
+            data,
+            part(data, size, streams(f"{kind} {purpose}", seeds, draws)),
+            streams(f"crossing {kind} {purpose} noise", seeds, draws),
+        )
+        for purpose, size in sizes.items()
+        for kind, part in SAMPLES.items()
+    }
+    metrics = composition(encoder, data) | cosine_to_kind(made["easy", "tests"], data.k)
+    final = [
+        {"seed": seed, "metric": metric, "value": value}
+        for metric, values in metrics.items()
+        for seed, value in zip(seeds, values.tolist(), strict=True)
+    ]
+    probe = []
+    for s, seed in enumerate(seeds):
+        fit_on, tested = (tuple(made[kind, purpose][s] for kind in SAMPLES) for purpose in sizes)
+        found = probe_errors(fit_on, tested, data.k, heads.ridge, heads.hard_share)
+        probe += [{"seed": seed, **row} for row in found]
+    return final, probe
+
+
+def main() -> None:
+    """Command line of the stage: every arm at one number of subclasses and one kind of positive pair."""
+    parser = stage(__doc__)
+    parser.add_argument("--crossing", required=True, help="Parquet file to write, of metrics of the encoders")
+    parser.add_argument("--crossing_heads", required=True, help="Parquet file to write, of linear heads")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    job: Job = args.job
+    data, training, heads = job.part("hierarchy", Hierarchy), job.part("training", Contrast), job.part("heads", Heads)
+    arms, pair, tests = job.part("arms", list[CrossingArm]), job.part("pair", Pair), job.part("tests", int)
+    found: tuple[list[dict], list[dict]] = ([], [])
+    # One replica at a time: its tokens stay in the cache.
+    for seed in progress(job.seed_list, len(job.seed_list), "replicas"):
+        encoders = train(data, training, pair, arms, [seed])
+        for arm in arms:
+            keys = {**job.cell, "arm": arm.label}
+            for part, own in zip(found, rows(data, encoders[arm.label], [seed], tests, heads), strict=True):
+                part += [{**keys, **row} for row in own]
+    for path, part in zip((args.crossing, args.crossing_heads), found, strict=True):
+        write_table(path, pa.Table.from_pylist(part), {KEY: job.text})
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,51 @@
+"""Features that no label has shaped, of the images of a sweep on photographs: SimCLR (Chen et al. 2020) for all replicas."""
+
+from pathlib import Path
+
+import torch
+
+from rarefeat.config.images import ImageArm, ImageData
+from rarefeat.core.errors import RarefeatError
+from rarefeat.images.intermediates import images_of
+from rarefeat.images.network import extract
+from rarefeat.images.pretrain import identity_of, pretrain_images
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.studies.fine_labels.config import Residuals, SelfSupervised
+
+SEED = 0
+"""Of its weights, order and views: the clusters of every replica are of these features, as the paper's are of one CLIP."""
+ARM = ImageArm(arm="dense")
+
+
+def main() -> None:
+    """Command line of the stage; a training that is interrupted goes on from its checkpoint."""
+    parser = stage(__doc__)
+    parser.add_argument("--images", required=True, help="safetensors file of the data set")
+    parser.add_argument("--checkpoints", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--output", required=True, help="safetensors file to write")
+    args = parser.parse_args()
+    job: Job = args.job
+    features, network = job.part("features", SelfSupervised), job.part("training", Residuals).network
+    training = features.training
+    torch.set_num_threads(training.threads)
+    if training.device == "cuda" and not torch.cuda.is_available():
+        raise RarefeatError("features.training.device is cuda, and there is no GPU here; set it to cpu")
+    job.part("data", ImageData)
+    names = "train", "train_labels", "test", "test_labels"
+    images, labels, test, test_labels = (
+        part.to(training.device) for part in read_tensors(args.images, *names, expected=images_of(job))
+    )
+    checkpoint = args.checkpoints / "features.safetensors"
+    sections = ARM, network, features.augmentation, training
+    identity = identity_of(images.cpu(), torch.arange(len(images)), job.study, SEED, *sections)
+    bank = images, labels, test, test_labels
+    encoder, _ = pretrain_images(job.study, SEED, images, bank, *sections, checkpoint, identity, args.output)
+    write_tensors(args.output, {"features": extract(encoder, images)[0].cpu()}, job.text)
+    checkpoint.unlink(missing_ok=True)
+    checkpoint.with_suffix(".parquet").unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,374 @@
+"""Verdicts: right where the truth is known, silent where it is not shown, and wrong as rarely as they promise."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rarefeat.claims import verdict as module
+from rarefeat.claims.claim import Claim, Measured, Regime, measured_table
+from rarefeat.claims.estimate import Estimate, censored_exponent, exponent, of_fit, of_seeds
+from rarefeat.claims.verdict import (
+    CHANGED,
+    CONTRADICTED,
+    DIVERGED,
+    LEVEL,
+    NOT_TESTABLE,
+    SAME,
+    SUPPORTED,
+    UNDECIDED,
+    UNKNOWN,
+    change,
+    changes,
+    condition,
+    judge,
+    line,
+    power,
+    seeds_needed,
+    shown_above,
+    shown_below,
+    shown_inside,
+    shown_outside,
+)
+from rarefeat.claims.verdict import verdicts as judged
+from rarefeat.core.errors import RarefeatError
+
+ABOVE = ("superiority", "above", 0.0, 0.0)
+BELOW = ("superiority", "below", 0.0, 0.0)
+NOT_BELOW = ("non-inferiority", "above", 1.0, 0.5)
+NOT_ABOVE = ("non-inferiority", "below", 1.0, 0.5)
+AROUND = ("equivalence", "around", -1.0, 0.5)
+KINDS = (ABOVE, BELOW, NOT_BELOW, NOT_ABOVE, AROUND)
+
+
+def claim(kind=ABOVE, identity="a", paper="paper", primary="main"):
+    test, side, threshold, margin = kind
+    return Claim(
+        id=identity, group="g", paper=paper, source="s", statement="t", quantity="q", test=test, side=side,
+        threshold=threshold, margin=margin, reason="r", primary=primary, effect=1.0, seeds=20, tolerance=0.1, control="c",
+    )  # fmt: skip
+
+
+def verdicts(measured):
+    return judged(measured_table(measured, ()))
+
+
+def around(value, spread=1e-3, n=12, seed=0):
+    return of_seeds(value + spread * np.random.default_rng(seed).normal(size=n))
+
+
+def alone(kind, estimate):
+    """The verdict of one number that is a family of its own."""
+    low, high = claim(kind).region
+    sides = (np.array([test(estimate, low, high)]) for test in (shown_inside, shown_outside))
+    return judge(*sides, primary=True)[2][0]
+
+
+# Each verdict where it is right
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "outside"),
+    [(ABOVE, 0.2, -0.2), (BELOW, -0.2, 0.2), (NOT_BELOW, 0.6, 0.4), (NOT_ABOVE, 1.4, 1.6), (AROUND, -1.4, -0.4)],
+)
+def test_a_precise_number_is_supported_inside_and_contradicted_outside(kind, inside, outside):
+    assert alone(kind, around(inside)) == SUPPORTED
+    assert alone(kind, around(outside)) == CONTRADICTED
+    assert alone(kind, around(inside, spread=100.0)) == UNDECIDED
+    assert alone(kind, around(outside, spread=100.0)) == UNDECIDED
+
+
+def test_equivalence_is_contradicted_on_either_side():
+    assert [alone(AROUND, around(value)) for value in (-1.7, -1.0, -0.3)] == [CONTRADICTED, SUPPORTED, CONTRADICTED]
+
+
+def test_a_noisy_bound_is_undecided_and_not_supported():
+    """A bound that its own interval does not contradict: it held by default."""
+    assert alone(NOT_BELOW, around(1.2, spread=3.0)) == UNDECIDED
+
+
+@settings(deadline=None, max_examples=60)
+@given(value=st.floats(-3, 3), error=st.floats(1e-3, 3), n=st.integers(5, 100))
+def test_nothing_is_false_whose_interval_lies_inside_and_nothing_true_whose_interval_lies_outside(value, error, n):
+    """60-eta had an estimate of -0.945 in [-1.29, -0.60], wholly inside (-1.5, -0.5), and was called false."""
+    for kind in KINDS:
+        low, high = claim(kind).region
+        estimate = Estimate(value, error, n - 1, n)
+        found = alone(kind, estimate)
+        ends = estimate.interval()
+        if low < ends[0] and ends[1] < high:
+            assert found == SUPPORTED
+        if ends[1] < low or ends[0] > high:
+            assert found == CONTRADICTED
+        if ends[0] < low < ends[1] and ends[0] < high < ends[1]:
+            assert found == UNDECIDED
+
+
+def test_the_row_that_a_review_found():
+    assert alone(AROUND, of_fit(-0.945, -1.29, -0.60, 20)) == SUPPORTED
+
+
+@settings(deadline=None, max_examples=60)
+@given(value=st.floats(-3, 3), error=st.floats(1e-3, 3), n=st.integers(5, 100))
+def test_no_number_is_both_supported_and_contradicted(value, error, n):
+    for kind in KINDS:
+        estimate, (low, high) = Estimate(value, error, n - 1, n), claim(kind).region
+        assert shown_inside(estimate, low, high) + shown_outside(estimate, low, high) >= 1 - 1e-9
+
+
+def test_replicas_without_spread_are_tested_by_their_number():
+    """Forty of forty on one side is much, four of four is not; and no p-value is 0."""
+    assert shown_inside(of_seeds(np.ones(10)), 0.95, np.inf) == 2.0**-10
+    assert shown_outside(of_seeds(np.zeros(10)), 0.95, np.inf) == 2.0**-10
+    assert alone(("superiority", "above", 0.95, 0.0), of_seeds(np.full(40, 0.97))) == SUPPORTED
+    assert alone(("superiority", "above", 0.95, 0.0), of_seeds(np.ones(4))) == UNDECIDED
+    assert alone(ABOVE, of_seeds(np.zeros(10))) == UNDECIDED
+
+
+def test_the_rounding_of_sums_shows_nothing():
+    for values in (np.full(30, 2e-17), 2e-17 + 1e-18 * np.random.default_rng(0).normal(size=30)):
+        estimate = of_seeds(values)
+        assert shown_above(estimate, 0.0) == shown_below(estimate, 0.0) == 1.0
+
+
+def test_too_few_replicas_and_given_reasons_are_not_tested_and_say_why():
+    few = Measured(claim(), Regime("main"), of_seeds(np.array([1.0, math.nan, 1.0])))
+    told = Measured(claim(), Regime("elsewhere"), around(1.0), "true by construction")
+    table = verdicts([few, told])
+    assert list(table["verdict"]) == [NOT_TESTABLE] * 2
+    assert list(table["remark"]) == ["2 replicas have a value, fewer than a test needs", "true by construction"]
+
+
+def test_a_training_that_diverged_is_no_gain_however_large():
+    table = verdicts([Measured(claim(), Regime("main"), around(1e6), diverged=3)])
+    assert list(table["verdict"]) == [DIVERGED]
+    assert table["p_supported"].isna().all()
+    assert table["remark"][0] == "diverged in 3 replicas"
+
+
+def test_a_claim_says_what_it_requires_and_refuses_a_margin_that_its_test_does_not_have():
+    said = [claim(kind).required for kind in KINDS]
+    assert said[0] == "above 0"
+    assert said[2] == "at least 1, with a margin of 0.5"
+    assert said[4] == "within 0.5 of -1"
+    for wrong in (("superiority", "above", 0.0, 0.1), ("equivalence", "around", 0.0, 0.0), ("equivalence", "above", 0.0, 0.1)):
+        with pytest.raises(ValueError, match="claim a"):
+            claim(wrong)
+
+
+# Families
+
+
+def planted(kind, value, identity="a", study="main", seed=0, **more):
+    return Measured(claim(kind, identity, **more), Regime(study), around(value, 1.0, 12, seed))
+
+
+def test_the_regime_that_was_declared_is_primary_by_its_study_or_by_its_point():
+    part = Measured(claim(primary="main: eps_min 0.5"), Regime("main", "eps_min 0.5"), around(1.0))
+    assert part.primary
+    assert not Measured(part.claim, Regime("main", "eps_min 0.7"), around(1.0)).primary
+    assert Measured(claim(primary="main"), Regime("main", "eps_min 0.7"), around(1.0)).primary
+
+
+def test_other_papers_and_secondary_rows_change_no_primary_verdict():
+    mine = [planted(ABOVE, 0.9, f"mine{index}", seed=index) for index in range(5)]
+    other = [planted(ABOVE, 0.0, f"other{index}", seed=index, paper="another") for index in range(200)]
+    secondary = [planted(ABOVE, 0.0, "mine0", f"elsewhere{index}", seed=index) for index in range(200)]
+    before = verdicts(mine)
+    after = verdicts([*mine, *other, *secondary])[:5]
+    pd.testing.assert_frame_equal(before, after)
+    # Within the paper, the others do count.
+    more = verdicts([*mine, *[planted(ABOVE, 0.0, f"more{index}", seed=index) for index in range(200)]])[:5]
+    assert (more["adjusted_p_supported"] > before["adjusted_p_supported"]).all()
+
+
+def test_a_primary_row_without_a_test_keeps_its_place_in_the_family():
+    mine = planted(ABOVE, 0.9)
+    untold = [Measured(claim(ABOVE, f"b{index}"), Regime("main"), around(0.0), "not here") for index in range(9)]
+    assert verdicts([mine, *untold])["adjusted_p_supported"][0] == pytest.approx(10 * verdicts([mine])["p_supported"][0])
+
+
+def test_the_secondary_rows_of_a_claim_are_a_family():
+    rows = [planted(ABOVE, 1.0, "a", f"s{index}", seed=index) for index in range(10)]
+    table = verdicts(rows)
+    assert (table["adjusted_p_supported"] >= table["p_supported"]).all()
+    assert table["adjusted_p_supported"].max() == pytest.approx(table["p_supported"].max())
+
+
+def p_values(truth, kind, rows, n, repeats, seed, shared=0.0):
+    """Two-sided p-values, each (repeats, rows), of rows with means `truth`; `shared` is their correlation."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(repeats, 1, n))
+    draws = np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=(repeats, rows, n)) + np.reshape(truth, (-1, 1))
+    low, high = claim(kind).region
+    estimates = [[of_seeds(row) for row in family] for family in draws]
+    return (
+        np.array([[test(one, low, high) for one in family] for family in estimates]) for test in (shown_inside, shown_outside)
+    )
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.6])
+@pytest.mark.parametrize("share_outside", [1.0, 0.5])
+def test_a_wrong_verdict_among_the_primary_rows_is_as_rare_as_promised(shared, share_outside):
+    """At the edge of the region, where a wrong verdict is easiest: half of the rows a hair inside, the others outside."""
+    repeats, rows, edge = 600, 12, 1e-9
+    truth = np.where(np.arange(rows) < share_outside * rows, -edge, edge)
+    inside, outside = p_values(truth, ABOVE, rows, 8, repeats, 1, shared)
+    wrong = 0
+    for p_in, p_out in zip(inside, outside, strict=True):
+        found = judge(p_in, p_out, primary=True)[2]
+        wrong += ((found == SUPPORTED) & (truth < 0)).any() or ((found == CONTRADICTED) & (truth > 0)).any()
+    assert wrong / repeats <= LEVEL + 3 * math.sqrt(LEVEL * (1 - LEVEL) / repeats)
+
+
+def test_without_the_correction_the_promise_would_not_be_kept():
+    inside, _ = p_values(np.zeros(12), ABOVE, 12, 8, 300, 2)
+    assert (inside < LEVEL).any(1).mean() > 0.3
+
+
+def test_the_promise_holds_for_equivalence_at_both_of_its_edges():
+    for mean in (-1.5, -0.5):
+        inside, outside = p_values(np.full(6, mean), AROUND, 6, 8, 400, 3)
+        for p in (inside, outside):
+            assert (np.array([judge(part, np.ones(6), True)[0].min() for part in p]) < LEVEL).mean() < LEVEL + 0.033
+
+
+def test_false_discoveries_among_secondary_rows_are_as_rare_as_promised():
+    truth = np.repeat([-1e-9, 2.0], [10, 10])
+    inside, outside = p_values(truth, ABOVE, 20, 8, 400, 4)
+    shares = []
+    for p_in, p_out in zip(inside, outside, strict=True):
+        supported = judge(p_in, p_out, primary=False)[2] == SUPPORTED
+        shares.append((supported & (truth < 0)).sum() / max(supported.sum(), 1))
+    assert np.mean(shares) < LEVEL
+
+
+# Lines and conditions
+
+
+def test_the_line_of_a_claim_counts_its_regimes():
+    assert line(pd.Series([SUPPORTED, SUPPORTED, CONTRADICTED, UNDECIDED])) == (
+        "supported in 2, contradicted in 1, undecided in 1 of 4 regimes"
+    )
+    assert line(pd.Series([DIVERGED, NOT_TESTABLE])).endswith("diverged in 1, not testable in 1 of 2 regimes")
+
+
+def test_a_condition_is_written_where_regimes_differ_and_nowhere_else():
+    rows = pd.DataFrame(
+        {
+            "study": ["a", "a", "b", "b"],
+            "point": ["1", "2", "1", "2"],
+            "verdict": [SUPPORTED, CONTRADICTED, SUPPORTED, SUPPORTED],
+        }
+    )
+    assert condition(rows) == "supported: a (1), b. contradicted: a (2)"
+    assert condition(rows[2:]) == ""
+    assert condition(rows.assign(verdict=[SUPPORTED, UNDECIDED, SUPPORTED, UNDECIDED])) == ""
+
+
+# Power
+
+
+@pytest.mark.parametrize(("kind", "mean"), [(ABOVE, 1.0), (("equivalence", "around", 0.0, 1.0), 0.0)])
+def test_the_number_of_seeds_has_the_power_that_it_promises(kind, mean):
+    n = seeds_needed(kind[0], 1.0, rows=20)
+    assert 10 < n < 60
+    inside, _ = p_values(np.full(1, mean), kind, 1, n, 2000, 5)
+    hit = (inside < LEVEL / 20).mean()
+    assert hit > module.POWER - 3 * math.sqrt(0.09 / 2000)
+    fewer, _ = p_values(np.full(1, mean), kind, 1, n - 4, 2000, 6)
+    assert (fewer < LEVEL / 20).mean() < module.POWER + 0.01
+
+
+def test_power_rises_with_the_effect_and_is_the_level_without_one():
+    assert power(20, 0.0, 0.05) == pytest.approx(0.05)
+    assert power(20, 0.3, 0.05) < power(20, 0.6, 0.05) < power(40, 0.6, 0.05)
+    assert seeds_needed("superiority", 2.0, 1) < seeds_needed("superiority", 1.0, 1) < seeds_needed("superiority", 1.0, 50)
+
+
+# Half and double
+
+
+def test_a_change_is_shown_to_be_none_or_some_or_neither():
+    base = around(0.5, 0.05, 30, 1)
+    assert change(around(0.5, 0.05, 10, 2), base, 0.1)[1] == SAME
+    assert change(around(0.9, 0.05, 10, 2), base, 0.1)[1] == CHANGED
+    assert change(around(0.5, 1.0, 10, 2), base, 0.1)[1] == UNKNOWN
+    assert change(of_seeds(np.array([1.0])), base, 0.1)[1] == UNKNOWN
+    moved, _ = change(around(0.9, 0.05, 10, 2), base, 0.1)
+    assert moved.value == pytest.approx(0.4, abs=0.05)
+    assert moved.freedom == 9
+
+
+# Times that are not reached
+
+
+def times(exponent_of=-1.0, spread=0.2, seeds=20, seed=0, horizon=np.inf):
+    rng = np.random.default_rng(seed)
+    x = np.array([0.5, 1.0, 2.0])
+    found = 100 * x[:, None] ** exponent_of * np.exp(spread * rng.normal(size=(3, seeds)))
+    return x, np.where(found < horizon, found, np.nan), np.full((3, seeds), horizon)
+
+
+def test_without_censoring_the_exponent_is_the_mean_of_each_seeds_own():
+    x, found, horizon = times()
+    expected = of_seeds(exponent(x, found))
+    estimate = censored_exponent(x, found, horizon)
+    assert estimate == pytest.approx(expected, rel=1e-6)
+
+
+def test_dropping_what_is_not_reached_biases_the_exponent_and_counting_it_does_not():
+    dropped, counted = [], []
+    for seed in range(20):
+        x, found, horizon = times(horizon=240.0, seed=seed, spread=0.3)
+        counted.append(censored_exponent(x, found, horizon).value)
+        dropped.append(np.nanmean(exponent(x, found)))
+    assert np.isnan(found).any()
+    assert abs(np.mean(counted) + 1) < 3 * np.std(counted) / math.sqrt(20) + 0.02
+    assert np.mean(dropped) > -0.95
+
+
+def test_the_interval_under_censoring_covers_the_truth_as_often_as_it_says():
+    hits = 0
+    for seed in range(20):
+        low, high = censored_exponent(*times(horizon=240.0, seed=100 + seed, spread=0.3)).interval()
+        hits += low < -1 < high
+    assert hits >= 16
+
+
+def test_where_most_replicas_do_not_reach_the_time_there_is_no_exponent():
+    x, found, horizon = times(horizon=150.0)
+    assert np.isnan(found[0]).mean() > 0.5
+    assert math.isnan(censored_exponent(x, found, horizon).value)
+
+
+def test_varied_rows_are_compared_with_their_own_study_and_have_no_verdict():
+    own = Measured(claim(), Regime("main", "eps_min 0.5"), around(0.5, 0.05, 30, 1))
+    moved = Measured(claim(), Regime("main", "eta = 0.05 | eps_min 0.5"), around(0.9, 0.05, 10, 2), role="varied")
+    alone = Measured(claim(), Regime("main", "eta = 0.05 | eps_min 0.9"), around(0.9, 0.05, 10, 2), role="varied")
+    table = measured_table([own, moved, alone], ())
+    assert len(judged(table)) == 1
+    found = changes(table)
+    assert list(found["varied"]) == ["eta = 0.05"]
+    assert list(found["found"]) == [CHANGED]
+    assert found["change"][0] == pytest.approx(0.4, abs=0.05)
+    assert len(changes(table[:1])) == 0
+
+
+def test_a_primary_regime_that_was_not_run_is_said_and_keeps_its_place():
+    """No other regime stands in for the declared one."""
+    elsewhere = Measured(claim(primary="main: eps_min 0.5"), Regime("other", "eps_min 0.5"), around(1.0))
+    table = judged(measured_table([elsewhere], [elsewhere.claim]))
+    assert list(table["primary"]) == [False, True]
+    assert list(table["verdict"]) == [SUPPORTED, NOT_TESTABLE]
+    assert table["remark"][1] == "its primary regime is no part of this configuration"
+    assert (table["study"][1], table["point"][1]) == ("main", "eps_min 0.5")
+
+
+def test_a_primary_regime_that_is_no_single_row_is_an_error_in_one_line():
+    rows = [Measured(claim(), Regime("main", point), around(1.0)) for point in ("eps_min 0.5", "eps_min 0.7")]
+    with pytest.raises(RarefeatError, match="claim a: its primary regime is that of 2 rows"):
+        measured_table(rows, ())

@@ -1,0 +1,174 @@
+"""What the kind declares, how its files come together, what its page and figures show."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+import pyarrow as pa
+import pytest
+import yaml
+
+from rarefeat.config.cells import path_of
+from rarefeat.config.section import told
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import Project, load, merged, parse
+from rarefeat.registry import kinds
+from rarefeat.report.reference import config_page, tables_page
+from rarefeat.run.job import job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.storage.schema import ordered
+from rarefeat.studies.exact_results import aggregate, figures, looped_transformer, out_of_reach, summarise, summary, tables
+from rarefeat.studies.exact_results.config import LoopedProblem, Machine
+from rarefeat.studies.exact_results.measured import Row, table
+from rarefeat.studies.exact_results.printed import KAPPA
+
+mpl.use("agg")
+CONFIG = Path(__file__).parents[3] / "config"
+
+
+def project(**exact_results) -> Project:
+    raw = merged(yaml.safe_load((CONFIG / "config.yaml").read_text()), yaml.safe_load((CONFIG / "quick.yaml").read_text()))
+    return parse(raw | ({"exact_results": exact_results} if exact_results else {}), CONFIG / "studies")
+
+
+def test_every_result_is_a_study_with_a_stage_a_table_and_a_figure():
+    of = load(CONFIG / "config.yaml")
+    made, studies = of.made["exact_results"], of.sections["exact_results"].studies()
+    assert list(studies) == list(tables.QUANTITIES) == list(made.figures)
+    assert set(studies) < set(made.tables)
+    for name, study in studies.items():
+        assert len({cell.path for cell in study.cells()}) == len(study.cells()) > 0
+        assert any(f"tables/{name}.parquet" == path for path in of.targets[name])
+    assert not kinds()["exact_results"].by_default
+
+
+def test_a_mixture_can_be_left_out_and_a_bad_value_is_named():
+    names = [cell["mixture"] for cell in project().studies["task_mixture"].cells()]
+    assert "rare_0.1" not in names
+    assert "rare_0.5" in names
+    for part, message in (
+        ({"looped_transformer": {"n": [3]}}, r"looped_transformer.*n must exceed problem\.d = 4"),
+        ({"modular_addition": {"tables": {"k2": {"p": 9}}}}, "p must be an odd prime, got 9"),
+        ({"task_mixture": {"mixtures": {"rare_0.5": {"s": 4}}}}, "s must be less than r = 4"),
+        ({"task_mixture": {"mixtures": {"rare_0.5": {"gamma": [0.1]}}}}, "r = 2 s and equal weights"),
+        ({"nuclear_norm": {"model": ["softmax"]}}, "nuclear_norm"),
+    ):
+        with pytest.raises(RarefeatError, match=message):
+            project(**part)
+
+
+def test_what_a_job_is_told_knows_no_other_cell_and_no_seeds():
+    study, more = (of.studies["task_mixture"] for of in (project(), project(task_mixture={"seeds": 9})))
+    for at in study.cells():
+        assert told(study.parameters(at)) == told(more.parameters(at))
+    other = project(task_mixture={"mixtures": {"even_2": {"samples": 700}}}).studies["task_mixture"]
+    changed = [at["mixture"] for at in study.cells() if told(study.parameters(at)) != told(other.parameters(at))]
+    assert changed == ["even_2"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Blocks of the quick looped transformer as its stage writes them, and the job that gathers them."""
+    folder, study = tmp_path_factory.mktemp("results"), project().studies["looped_transformer"]
+    for at in study.cells():
+        for block, seeds in study.blocks().items():
+            own = job(
+                "studies.exact_results.looped_transformer",
+                (),
+                {"parameters": study.parameters(at)},
+                "looped_transformer",
+                at,
+                block,
+            )
+            rows = looped_transformer.rows(own.part("parameters", LoopedProblem), at, own.study, seeds)
+            path = folder / path_of("probes", own.study, at, block, "parquet")
+            write_table(path, pa.Table.from_pandas(table(rows, at), preserve_index=False), {KEY: own.text})
+    through = ("studies.exact_results.looped_transformer",)
+    gather = job("studies.exact_results.aggregate", through, {"looped_transformer": study}, "looped_transformer")
+    return gather, folder
+
+
+def test_blocks_come_together_and_those_of_another_config_are_refused(written):
+    gather, folder = written
+    found = ordered(tables.LOOPED_TRANSFORMER, aggregate.gathered(gather, folder))
+    assert set(found["setting"]) == {"n=16", "n=32"}
+    assert found["seed"].nunique() == 4
+    other = gather.model_copy(deep=True)
+    other.config["looped_transformer"]["problem"]["T"] = 21
+    with pytest.raises(RarefeatError, match=r"another config\.parameters"):
+        aggregate.gathered(other, folder)
+
+
+def test_the_summary_has_what_is_stated_and_what_is_printed(written):
+    found = summary.summary({"looped_transformer": ordered(tables.LOOPED_TRANSFORMER, aggregate.gathered(*written))})
+    at = found.set_index(["setting", "quantity", "at"])
+    assert at.loc[("n=16", "kappa", 0.0), "printed"] == KAPPA[16]
+    assert at.loc[("n=16", "log_error", 20.0), "mean"] < at.loc[("n=16", "log_error", 20.0), "stated"] < 0
+    assert set(found["n"]) == {4}
+    text = summarise.page(found, out_of_reach.costs(Machine(cores=1e11, gpu=1e14)))
+    assert "| n=16 | 0 | kappa |" in text
+    assert "log_error_rounded" not in text
+    assert "LongBench" in text
+
+
+def test_instances_come_together_over_the_axis_that_their_seeds_draw():
+    rows = [Row(0, 40, "alpha", 0.1, 0.2), Row(1, 50, "alpha", 0.3, 0.4)]
+    found = summary.summary({"spurious_features": table(rows, project().studies["spurious_features"].cells()[0])})
+    assert found[["at", "mean", "stated", "n"]].to_numpy().tolist() == [[0.0, pytest.approx(0.2), pytest.approx(0.3), 2]]
+
+
+def test_costs_are_operations_over_speed():
+    slow, fast = (out_of_reach.costs(Machine(cores=speed, gpu=1e14)) for speed in (1e11, 2e11))
+    assert (slow["hours_cores"] / fast["hours_cores"]).tolist() == pytest.approx([2] * len(slow))
+    assert (slow["hours_cores"] * 3600 * 1e11 / slow["operations"]).tolist() == pytest.approx([1] * len(slow))
+    # Rows of the inventory that no study has: none is left out, none is here twice.
+    assert slow["experiment"].is_unique
+    assert slow["operations"].min() > 0
+
+
+SMALL = {
+    "low_rank_attention": [
+        ("signal=3", rank, quantity) for rank in (3, 4) for quantity in ("loss", "increment", "pretraining_loss")
+    ],
+    "modular_addition": [
+        ("table=k2", step, name) for step in (1, 10, 100) for name in ("margin_ratio", "one_frequency", "phase")
+    ],
+    "digit_neurons": [("sigma=0.1", step, name) for step in (0, 9) for name in ("clusters", "silhouette", "median_cosine")],
+    "nuclear_norm": [
+        ("model=logits/n=20", penalty, name) for penalty in (0.0, 0.01) for name in ("slope", "id_accuracy", "ood_accuracy")
+    ],
+    "spurious_features": [("factor=1.0", 40, name) for name in ("alpha", "alpha_over_beta", "ood_accuracy")],
+    "task_mixture": [
+        (f"mixture={name}", at, quantity)
+        for name in ("even_1", "even_2", "rare_0.5")
+        for at, quantity in (
+            (1, "private_weight"),
+            (2, "private_weight"),
+            (0.2, "tuned_root_weight"),
+            (2, "risk_first"),
+            (2, "risk_last"),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_figures_hold_what_the_tables_hold(name):
+    rows = [(setting, seed, at, quantity, 0.4 + 0.1 * seed, 0.5) for setting, at, quantity in SMALL[name] for seed in range(3)]
+    found = pd.DataFrame(rows, columns=["setting", "seed", "at", "quantity", "value", "stated"]).astype({"at": float})
+    drawn = getattr(figures, name)({name: found}, project().figure_job(name))
+    shown = [line.get_ydata() for ax in drawn.axes for line in ax.get_lines()]
+    assert any(abs(y - 0.5) < 1e-9 for ys in shown for y in ys)
+
+
+def test_the_looped_transformer_is_drawn(written):
+    found = ordered(tables.LOOPED_TRANSFORMER, aggregate.gathered(*written))
+    drawn = figures.looped_transformer({"looped_transformer": found}, project().figure_job("looped_transformer"))
+    assert len(drawn.axes) == 2
+
+
+def test_the_reference_pages_have_the_section_and_the_tables():
+    assert "`exact_results`, `Mixture`" in config_page()
+    text = tables_page("exact_results")
+    assert all(f"## `{name}.parquet`" in text for name in [*tables.QUANTITIES, "exact_results", "out_of_reach"])

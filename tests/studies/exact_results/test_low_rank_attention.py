@@ -1,0 +1,116 @@
+"""Theorems 5.4.1 to 5.4.3 against prompts that are drawn, against every choice of directions, and against derivatives."""
+
+import itertools
+
+import pytest
+import torch
+
+from rarefeat.config.cells import cell
+from rarefeat.studies.exact_results import low_rank_attention as exact
+from rarefeat.studies.exact_results.config import AttentionProblem
+
+N, M, SIGMA = 6, 4, 0.7
+EIGENVALUES = torch.tensor([1.5, 0.8, 0.5, 0.2], dtype=torch.double)
+D = len(EIGENVALUES)
+
+
+def stream():
+    return torch.Generator().manual_seed(3)
+
+
+def rotated():
+    Q = torch.linalg.qr(torch.randn(D, D, generator=stream(), dtype=torch.double)).Q
+    return Q, Q * EIGENVALUES.sqrt()
+
+
+def prompts(root, w, n, sigma, P, generator):
+    """E of section 5.4.2, (P, d + 1, n + 1), and the label of the query, (P,)."""
+    x = torch.randn(P, n + 1, D, generator=generator, dtype=torch.double) @ root.T
+    y = torch.einsum("pnd,pd->pn", x, w) + sigma * torch.randn(P, n + 1, generator=generator, dtype=torch.double)
+    y[:, -1] = 0
+    return torch.cat([x, y[..., None]], -1).mT, torch.einsum("pd,pd->p", x[:, -1], w)
+
+
+def predicted(E, U, rho):
+    """The corner of eq. (5.1) with the weights of eq. (5.3)."""
+    W_PV, W_KQ = torch.zeros(D + 1, D + 1, dtype=torch.double), torch.zeros(D + 1, D + 1, dtype=torch.double)
+    W_PV[-1, -1], W_KQ[:D, :D] = 1, U
+    return exact.attend(E, W_PV, W_KQ, rho)[:, -1, -1]
+
+
+@pytest.mark.parametrize("r", [0, 2, 4])
+def test_the_loss_in_evaluation_is_that_of_the_whole_attention(r):
+    Q, root = rotated()
+    w = torch.tensor([1.0, -0.5, 0.8, 2.0], dtype=torch.double)
+    v = exact.optimum(EIGENVALUES, N, r)
+    E, label = prompts(root, (Q @ w).expand(200_000, D), M, SIGMA, 200_000, stream())
+    errors = (predicted(E, (Q * v) @ Q.T, M) - label).square()
+    stated = exact.evaluation_loss(EIGENVALUES, v, w, M, SIGMA)
+    assert abs(errors.mean() - stated) < 5 * errors.std() / len(errors) ** 0.5
+    if r == 2:
+        # All of w as s, which the theorem's text can be read as, is another number.
+        shrunk = (w.square() * EIGENVALUES * (EIGENVALUES * v - 1).square()).sum()
+        wrong = stated + (w.square() * v.square() * EIGENVALUES**3).sum() / M + shrunk
+        assert abs(errors.mean() - wrong) > 10 * errors.std() / len(errors) ** 0.5
+
+
+def test_the_same_prompts_through_the_last_row_alone():
+    Q, root = rotated()
+    w = Q @ torch.tensor([1.0, -0.5, 0.8, 2.0], dtype=torch.double)
+    U = torch.stack([(Q * exact.optimum(EIGENVALUES, N, r)) @ Q.T for r in (1, 3)])
+    found = exact.simulated_losses(root, U, w, M, SIGMA, 500, stream())
+    draws = stream()
+    x = torch.randn(500, M + 1, D, generator=draws, dtype=torch.double) @ root.T
+    y = torch.zeros(500, M + 1, dtype=torch.double)
+    y[:, :M] = x[:, :M] @ w + SIGMA * torch.randn(500, M, generator=draws, dtype=torch.double)
+    E = torch.cat([x, y[..., None]], -1).mT
+    for loss, matrix in zip(found, U, strict=True):
+        assert float(loss) == pytest.approx(float((predicted(E, matrix, M) - x[:, M] @ w).square().mean()))
+
+
+def test_the_loss_in_pretraining_is_that_of_drawn_tasks():
+    Q, root = rotated()
+    U = (Q * exact.optimum(EIGENVALUES, N, 3)) @ Q.T + 0.05
+    draws = stream()
+    w = torch.randn(100_000, D, generator=draws, dtype=torch.double)
+    E, label = prompts(root, w, N, 0.0, 100_000, draws)
+    errors = (predicted(E, U, N) - label).square() / 2
+    assert abs(errors.mean() - exact.pretraining_loss(U, root @ root.T, N)) < 5 * errors.std() / len(errors) ** 0.5
+
+
+def test_the_optimum_is_the_best_choice_of_directions_and_stationary():
+    Q, root = rotated()
+    covariance = root @ root.T
+    full = exact.optimum(EIGENVALUES, N, D)
+    for r in range(1, D):
+        choices = [
+            float(
+                exact.pretraining_loss(
+                    (Q * full * torch.zeros(D, dtype=torch.double).index_fill(0, torch.tensor(kept), 1)) @ Q.T, covariance, N
+                )
+            )
+            for kept in itertools.combinations(range(D), r)
+        ]
+        best = float(exact.pretraining_loss((Q * exact.optimum(EIGENVALUES, N, r)) @ Q.T, covariance, N))
+        assert best == pytest.approx(min(choices))
+        assert sorted(choices)[1] > best * 1.01
+        assert exact.descended_loss(covariance, N, r, stream()) == pytest.approx(best, rel=1e-6)
+    U = ((Q * full) @ Q.T).requires_grad_()
+    exact.pretraining_loss(U, covariance, N).backward()
+    assert U.grad.abs().max() < 1e-12
+
+
+def test_increments_are_differences_of_losses():
+    w = torch.tensor([1.0, -0.5, 0.0, 0.0], dtype=torch.double)
+    loss = [exact.evaluation_loss(EIGENVALUES, exact.optimum(EIGENVALUES, N, r), w, M, SIGMA) for r in range(D + 1)]
+    for r in (2, 3):
+        assert float(loss[r + 1] - loss[r]) == pytest.approx(float(exact.increment(EIGENVALUES, w, N, M, SIGMA, r)))
+
+
+def test_a_seed_does_not_depend_on_its_block():
+    problem = AttentionProblem(d=3, decay=0.5, N=5, M=3, sigma=1.0, prompts=50)
+    both = exact.rows(problem, cell(signal=2), "here", [0, 1])
+    alone = exact.rows(problem, cell(signal=2), "here", [1])
+    assert [(row.quantity, row.at, float(row.value)) for row in both if row.seed == 1] == [
+        (row.quantity, row.at, float(row.value)) for row in alone
+    ]

@@ -1,0 +1,93 @@
+"""The network, its norm and margin against loops; Theorem 4.9 against its construction, and against a search."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from rarefeat.config.cells import cell
+from rarefeat.core.errors import RarefeatError
+from rarefeat.studies.exact_results import modular_addition as exact
+from rarefeat.studies.exact_results.config import Table
+
+
+def weights(k, p, m, seed=0):
+    stream = torch.Generator().manual_seed(seed)
+    return torch.randn(k, m, p, generator=stream, dtype=torch.double), torch.randn(m, p, generator=stream, dtype=torch.double)
+
+
+def test_scores_and_margin_are_those_of_loops():
+    u, w = weights(3, 3, 2)
+    scores, gaps = exact.forward(u, w), []
+    for at, inputs in enumerate(itertools.product(range(3), repeat=3)):
+        by_hand = sum(sum(u[j, i, a] for j, a in enumerate(inputs)) ** 3 * w[i] for i in range(2))
+        torch.testing.assert_close(scores[at], by_hand)
+        right = sum(inputs) % 3
+        gaps.append(by_hand[right] - max(by_hand[c] for c in range(3) if c != right))
+    norm = sum((u[:, i].square().sum() + w[i].square().sum()) ** 2 for i in range(2)) ** 0.25
+    assert float(exact.norm(u, w)) == pytest.approx(float(norm))
+    assert exact.margin(u, w) == pytest.approx(float(min(gaps) / norm**4))
+    assert exact.margin(3 * u, 3 * w) == pytest.approx(exact.margin(u, w))
+
+
+@pytest.mark.parametrize(("k", "p"), [(2, 5), (2, 23), (3, 5), (3, 11), (4, 5)])
+def test_the_construction_has_the_largest_margin(k, p):
+    u, w = exact.construction(k, p)
+    assert u.shape == (k, 2 ** (2 * k - 1) * (p - 1) // 2, p)
+    assert exact.margin(u, w) == pytest.approx(exact.largest_margin(k, p), rel=1e-9)
+    found = {quantity: (value, stated) for quantity, value, stated in exact.of_weights(u, w)}
+    for quantity in ("margin_ratio", "accuracy", "one_frequency", "one_frequency_weight", "power", "frequencies", "phase"):
+        assert found[quantity][0] == pytest.approx(found[quantity][1]), quantity
+
+
+def test_the_largest_margin_for_three_inputs_is_that_of_theorem_c_21():
+    assert exact.largest_margin(3, 11) == pytest.approx(3 / 16 / (11 * 10))
+
+
+def test_no_neuron_has_more():
+    """The mean margin over all other classes is linear in the neurons: gamma* is the most that one of norm 1 has."""
+    k, p = 2, 7
+    _, target = exact.table(k, p)
+    best = -math.inf
+    for seed in range(4):
+        parts = [part.requires_grad_() for part in weights(k, p, 1, seed)]
+        search = torch.optim.LBFGS(parts, max_iter=300, line_search_fn="strong_wolfe", tolerance_grad=1e-12)
+
+        def mean_margin(parts=parts):
+            scores = exact.forward(*parts)
+            right = scores.gather(1, target[:, None])[:, 0]
+            return ((right - (scores.sum(1) - right) / (p - 1)) / exact.norm(*parts) ** (k + 1)).mean()
+
+        def closure(search=search, mean_margin=mean_margin):
+            search.zero_grad()
+            loss = -mean_margin()
+            loss.backward()
+            return loss
+
+        search.step(closure)
+        best = max(best, float(mean_margin().detach()))
+    assert best == pytest.approx(exact.largest_margin(k, p), rel=1e-4)
+
+
+def test_wrong_phases_are_seen():
+    u, w = exact.construction(2, 5)
+    found = {quantity: value for quantity, value, _ in exact.of_weights(u, w.roll(1, dims=1))}
+    assert found["one_frequency"] == 1
+    assert found["phase"] < 0.9
+
+
+def test_training_learns_a_small_table_and_a_seed_is_itself():
+    setting = Table(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
+    rows = exact.rows(setting, cell(table="k2"), "here", [0, 1])
+    last = {row.quantity: row.value for row in rows if row.seed == 1 and row.at == 400}
+    assert last["accuracy"] == 1
+    assert last["margin_ratio"] > 0.5
+    assert [row for row in rows if row.seed == 1 and row.quantity == "power"] == [
+        row for row in exact.rows(setting, cell(table="k2"), "here", [1]) if row.quantity == "power"
+    ]
+
+
+def test_a_training_that_diverges_says_so():
+    with pytest.raises(RarefeatError, match="modular addition diverged"):
+        exact.trained(Table(k=4, p=5, m=16, steps=60, lr=1e12, penalty=0.005), torch.Generator().manual_seed(0))

@@ -1,0 +1,191 @@
+"""The granularity sweep on photographs: resumed trainings, the stages from file to file, and the recipes."""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import torch
+import yaml
+from common import DESCENT
+from pydantic import ValidationError
+
+from rarefeat.config.cells import path_of
+from rarefeat.core.errors import RarefeatError
+from rarefeat.images import datasets
+from rarefeat.project import load
+from rarefeat.run.job import job
+from rarefeat.storage.files import read_table
+from rarefeat.studies.fine_labels.config import Photographs, Residuals, Scheme
+from rarefeat.studies.fine_labels.granularity import aggregate, photographs, represent
+from rarefeat.studies.fine_labels.kind import swept
+
+torch.set_num_threads(1)
+REPOSITORY = Path(__file__).parents[3]
+SWEPT = "studies.fine_labels.granularity"
+STUDY = "sweep_of_tests"
+NETWORK = {"block": "basic", "depths": [1], "width": 2, "stem": "cifar", "head": 2}
+
+
+def training(**changes):
+    base = {"pretraining": DESCENT, "finetuning": DESCENT, "checkpoints": [1, 2], "shift": 1, "l2": 0.1, "flip": 0.5}
+    base |= {"network": NETWORK, "precision": "float32", "checkpoint_minutes": 5, "device": "cpu", "threads": 1}
+    return Residuals(**base | changes)
+
+
+def sweep(**changes):
+    simclr = {
+        "tau": 0.2, "epochs": 1, "warmup_epochs": 0, "batch": 128, "optimiser": "sgd", "lr": 0.1, "final_lr": 0,
+        "momentum": 0.9, "weight_decay": 0, "log_epochs": 1, "checkpoint_minutes": 5, "device": "cpu", "threads": 1,
+    }  # fmt: skip
+    views = {"crop_scale": [0.8, 1.0], "flip": 0, "jitter": [0, 0, 0, 0], "jitter_probability": 0, "grey": 0, "blur": 0}
+    base = {
+        "data": {"format": "digits"}, "seeds": 2, "first_seed": 0, "seeds_per_block": 2, "superclass": ["parity"],
+        "levels": {"parity": [y % 2 for y in range(10)]}, "labels": [{"kind": "coarse"}, {"kind": "clusters", "ids": 3}],
+        "training": training(checkpoints=[2]).model_dump(), "features": {"augmentation": views, "training": simclr},
+    }  # fmt: skip
+    return Photographs(**base | changes)
+
+
+def images(n=60):
+    g = torch.Generator().manual_seed(0)
+    y = torch.arange(n) % 4
+    x = torch.randint(40, (n, 3, 8, 8), generator=g, dtype=torch.uint8)
+    x[torch.arange(n), y % 3, :4] += 150
+    return photographs.Images(x, y, y % 2, x[:20], (y % 2)[:20])
+
+
+def course(folder, identity=0):
+    return photographs.Course(STUDY, 0, "pretraining", folder / "a.safetensors", torch.full((32,), identity, dtype=torch.uint8))
+
+
+def classifier(classes=4):
+    encoder = photographs.make_encoder(training().network, 1, STUDY, 0)
+    return photographs.Classifier(encoder, classes, torch.Generator().manual_seed(0))
+
+
+def fit(folder, own=None, identity=0):
+    model, own = classifier(), own or training(pretraining=DESCENT | {"batch": 16})
+    photographs.fit(model, images().train, images().labels, own, own.pretraining, course(folder, identity), [1])
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("stop", [1, 3, 4])
+def test_a_training_that_was_interrupted_takes_the_same_course(stop, tmp_path, monkeypatch):
+    whole = fit(tmp_path / "whole")
+    often = training(pretraining=DESCENT | {"batch": 16}, checkpoint_minutes=1e-9)
+    true = photographs.learning_rate
+
+    def interrupted(descent, step, steps):
+        if step == stop:
+            raise KeyboardInterrupt
+        return true(descent, step, steps)
+
+    monkeypatch.setattr(photographs, "learning_rate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path / "cut", often)
+    monkeypatch.setattr(photographs, "learning_rate", true)
+    resumed = fit(tmp_path / "cut", often)
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+    # The state after the first epoch is there too, and is another one.
+    early = classifier()
+    photographs.load(course(tmp_path / "cut").after(1), course(tmp_path / "cut"), early)
+    assert not torch.equal(early.state_dict()["head.weight"], whole["head.weight"])
+
+
+def test_checkpoints_of_another_training_are_refused_and_damaged_ones_are_none(tmp_path, capsys):
+    whole = fit(tmp_path)
+    with pytest.raises(RarefeatError, match="checkpoint of another config"):
+        fit(tmp_path, identity=1)
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(path.read_bytes()[:-10] + b"0123456789")
+    again = fit(tmp_path)
+    assert "damaged" in capsys.readouterr().err
+    assert all(torch.equal(again[name], value) for name, value in whole.items())
+
+
+def test_a_loss_that_is_not_finite_is_one_clear_line(tmp_path):
+    with pytest.raises(RarefeatError, match="the loss is not finite after epoch 1; lower lr"):
+        fit(tmp_path, training(pretraining=DESCENT | {"lr": 1e30}))
+
+
+def test_a_replica_has_a_row_for_every_checkpoint_and_readout(tmp_path):
+    found = pd.DataFrame(
+        photographs.replica(
+            images(), images().superclass, Scheme(kind="coarse"), training(), 0, STUDY, tmp_path, course(tmp_path).identity
+        )
+    )
+    assert found.groupby("epoch")["readout"].apply(set).tolist() == [{"probe", "once", "finetuned"}] * 2
+    assert (found["classes"] == 2).all()
+    assert found["error"].between(0, 1).all()
+
+
+def test_the_task_is_learned(tmp_path):
+    long = DESCENT | {"epochs": 20, "batch": 20}
+    own = training(pretraining=long, finetuning=long, checkpoints=[20], shift=0, flip=0, network=NETWORK | {"width": 8})
+    rows = photographs.replica(
+        images(), images().labels, Scheme(kind="manual"), own, 0, STUDY, tmp_path, course(tmp_path).identity
+    )
+    assert {row["readout"]: row["error"] for row in rows} == {
+        "probe": pytest.approx(0, abs=0.1),
+        "finetuned": pytest.approx(0, abs=0.1),
+    }
+
+
+def test_the_stages_run_from_file_to_file(tmp_path, monkeypatch):
+    study = sweep()
+
+    def run(stage, told, *files):
+        monkeypatch.setattr(sys, "argv", ["stage", "--job", told.text, *map(str, files)])
+        stage.main()
+
+    where = tmp_path / "images.safetensors"
+    run(datasets, job("images.datasets", (), {"data": study.data}, STUDY), "--output", where)
+    parts = {name: getattr(study, name) for name in ("data", "training", "features")}
+    told = job(f"{SWEPT}.represent", ("images.datasets",), parts, STUDY)
+    features = tmp_path / "features.safetensors"
+    run(represent, told, "--images", where, "--checkpoints", tmp_path, "--output", features)
+    for at in study.cells():
+        for block in study.blocks():
+            told = job(f"{SWEPT}.photographs", ("images.datasets", f"{SWEPT}.represent"), study.measured(at), STUDY, at, block)
+            output = tmp_path / path_of("sweeps", STUDY, at, block, "parquet")
+            known = ["--features", features] if at["labels"] == "clusters-3" else []
+            run(photographs, told, "--images", where, *known, "--checkpoints", tmp_path / "checkpoints", "--output", output)
+    assert not list((tmp_path / "checkpoints").iterdir())
+    table = swept(STUDY, "errors", study)
+    told = job(table.stage, table.through, table.parts, STUDY)
+    outputs = {kind: tmp_path / f"{kind}.parquet" for kind in ("errors", "summary")}
+    run(aggregate, told, "--results", tmp_path, *(text for kind, path in outputs.items() for text in (f"--{kind}", path)))
+    errors = read_table(outputs["errors"]).to_pandas()
+    assert errors.groupby("labels")["classes"].first().to_dict() == {"clusters-3": 6, "coarse": 2}
+    assert len(errors) == 2 * (2 + 3)
+
+
+def test_clusters_need_features():
+    with pytest.raises(ValidationError, match="features are required"):
+        sweep(features=None)
+    told = sweep(features=None, labels=[{"kind": "coarse"}, {"kind": "sample"}])
+    assert "features" not in told.measured(told.cells()[0])
+
+
+@pytest.mark.parametrize("name", ["cifar100", "inaturalist", "imagenet21k"])
+def test_recipes_are_whole_configs(name):
+    project = load(REPOSITORY / "config/config.yaml", REPOSITORY / f"config/{name}_labels.yaml")
+    made = project.targets[f"{name}_labels"]
+    assert f"tables/{name}_labels_summary.parquet" in made
+    text = (REPOSITORY / f"config/{name}_labels.yaml").read_text(encoding="utf-8")
+    assert f"snakemake {name}_labels " in text
+    assert ("Not run as a whole" if name == "cifar100" else "NOT MEASURED") in text
+
+
+def test_the_superclasses_of_cifar_100_are_those_of_its_files():
+    folder = REPOSITORY.parent / "shared/data/cifar100"
+    paths = sorted(folder.glob("*.parquet")) or sorted((REPOSITORY.parents[1] / "shared/data/cifar100").glob("*.parquet"))
+    if not paths:
+        pytest.skip("CIFAR-100 is not at hand")
+    recipe = yaml.safe_load((REPOSITORY / "config/cifar100_labels.yaml").read_text(encoding="utf-8"))
+    named = recipe["fine_labels"]["photographs"]["cifar100_labels"]["levels"]["superclass"]
+    for path in paths:
+        table = pq.read_table(path, columns=["fine_label", "coarse_label"]).to_pandas()
+        assert table.groupby("fine_label")["coarse_label"].agg(["min", "max"]).eq(pd.Series(named), axis=0).all(None)

@@ -1,0 +1,259 @@
+"""Table 2 on photographs: the rules that choose, on planted replicas; what is published of them; the recipe."""
+
+import itertools
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from whole_project import ROOT
+
+from rarefeat.config.images import ImageArm
+from rarefeat.config.study import merged
+from rarefeat.core.statistics import smallest_seen
+from rarefeat.images.contrast import maskable
+from rarefeat.images.network import Encoder
+from rarefeat.images.splits import long_tailed_counts
+from rarefeat.project import load, parse, read
+from rarefeat.report.pages import environment
+from rarefeat.report.published import Published
+from rarefeat.studies.long_tail import choose
+from rarefeat.studies.long_tail.choose import CONFIRM, REGIMES, SCREEN, WIDTHS, Run
+from rarefeat.studies.long_tail.page import TABLES, by_class, courses, gains, imbalance, screened
+from rarefeat.studies.long_tail.tables import GROUPS, PROBES
+
+RECIPE = ROOT / "config/cifar10_two_cores.yaml"
+PROJECT = load(ROOT / "config/config.yaml", RECIPE)
+STUDIES = PROJECT.sections["long_tail"].studies
+SPREAD = (-0.01, -0.005, 0.0, 0.005, 0.01)
+"""Of five class orders, shared by every arm."""
+
+
+def replicas(study, effect, spread=SPREAD):
+    """Every metric of every probe at 0.6, with the class order's shift; `effect(cell)`: what `many` and `few` have more."""
+    rows = []
+    for cell, seed in itertools.product(study.cells(), range(study.seeds)):
+        (arm,) = cell.arms
+        keys = {"dataset": "x", "rho": 100.0, "split": cell["split"], "width": study.network_of(cell).width}
+        row = {f"{probe}_{metric}": 0.6 + spread[seed] for probe in PROBES for metric in GROUPS}
+        many, few = effect(cell)
+        for probe in PROBES:
+            row[f"{probe}_many"] += many
+            row[f"{probe}_few"] += few
+            row[f"{probe}_accuracy"] += (many + few) / 2
+        rows.append(keys | arm.model_dump() | {"seed": seed, "images": 2478, "epochs": 200, "effective_rank": 9.0 + seed} | row)
+    return pd.DataFrame(rows)
+
+
+def of_regime(cost, name=REGIMES[0], **options):
+    """Dense, whose rarest third loses `cost` to balanced images."""
+    return replicas(STUDIES[name], lambda cell: (0.0, 0.0 if cell["split"] == "balanced" else -cost), **options)
+
+
+def of_screen(effect):
+    return replicas(STUDIES[SCREEN], lambda cell: effect(cell.arms[0]) if cell.arms[0].alpha else (0.0, 0.0))
+
+
+def test_the_first_regime_whose_tail_visibly_pays_is_taken():
+    cheap, dear, worst = of_regime(0.01), of_regime(0.05), of_regime(0.015, REGIMES[1])
+    assert choose.gap(dear) == pytest.approx((0.05, 0.05, 0.05, 5))
+    assert choose.regime({}) is None
+    assert choose.regime({REGIMES[0]: dear}) == REGIMES[0]
+    assert choose.regime({REGIMES[0]: cheap}) is None
+    assert choose.regime({REGIMES[0]: cheap, REGIMES[1]: dear}) == REGIMES[1]
+    # None passes: the nearest.
+    assert choose.regime({REGIMES[0]: cheap, REGIMES[1]: worst}) == REGIMES[1]
+
+
+def test_a_mean_above_two_points_with_a_wide_interval_does_not_pass():
+    found = of_regime(0.03)
+    found.loc[(found["split"] == "balanced") & (found["seed"] == 0), "balanced_few"] += 0.1
+    assert choose.gap(found).mean == pytest.approx(0.05)
+    assert not choose.gap(found).visible
+
+
+def test_the_ratio_with_the_best_tail_less_head_is_picked_of_those_that_cost_no_capacity():
+    effects = {0.05: (0.0, 0.01), 0.3: (-0.02, 0.01), 0.9: (-0.2, 0.0)}
+    screen = of_screen(lambda arm: effects[arm.alpha])
+    assert set(choose.picked(screen).values()) == {0.3}
+    assert set(choose.picked(screen)) == {("pruned", "unmasked"), ("pruned", "straight_through"), ("self_damaging", "unmasked")}
+    # Where everything costs too much, what costs least.
+    assert set(choose.picked(of_screen(lambda arm: (-arm.alpha - 0.1, -0.1))).values()) == {0.05}
+    # Of equal ones the smaller.
+    assert set(choose.picked(of_screen(lambda arm: (0.0, 0.0))).values()) == {0.05}
+    table = screened(screen)
+    assert table[table["picked"]]["alpha"].tolist() == [0.3] * 3
+
+
+def test_a_random_mask_and_the_paper_s_ratio_stand_beside_each_picked_arm():
+    arms = [ImageArm(**arm).label for arm in choose.confirmed(of_screen(lambda arm: (0.0, 0.0)))]
+    assert arms[:4] == [
+        "dense", "pruned_straight_through-alpha=0.05", "pruned_straight_through-alpha=0.05-threshold=random",
+        "pruned_straight_through-alpha=0.9",
+    ]  # fmt: skip
+    assert len(arms) == 1 + 3 * 3
+    at_paper = choose.confirmed(of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == choose.PAPER))))
+    assert len(at_paper) == 1 + 3 * 2
+
+
+def test_class_orders_are_as_many_as_the_spread_of_dense_asks_for():
+    assert choose.class_orders(of_regime(0.03)) == choose.FEWEST
+    wide = tuple(4.7 * shift for shift in SPREAD)
+    needed = choose.class_orders(of_regime(0.03, spread=wide))
+    assert choose.FEWEST < needed <= choose.MOST
+    assert smallest_seen(np.std(wide, ddof=1), needed) <= choose.EFFECT < smallest_seen(np.std(wide, ddof=1), needed - 1)
+    assert choose.class_orders(of_regime(0.03, spread=tuple(100 * shift for shift in SPREAD))) == choose.MOST
+
+
+def test_the_stages_follow_one_another():
+    tables = {}
+
+    def following(name, table):
+        tables[name] = table
+        return choose.next_run(tables)
+
+    assert choose.next_run({}) == Run(REGIMES[0])
+    assert following(REGIMES[0], of_regime(0.0)) == Run(REGIMES[1])
+    assert following(REGIMES[1], of_regime(0.05, REGIMES[1])) == Run(SCREEN)
+    assert following(SCREEN, of_screen(lambda arm: (0.0, 0.0))) == Run(WIDTHS)
+    assert following(WIDTHS, replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0))) == Run(CONFIRM, 1)
+    confirmed = replicas(STUDIES[CONFIRM], lambda cell: (0.0, 0.0))
+    assert following(CONFIRM, confirmed[confirmed["seed"] < 3]) == Run(CONFIRM, 4)
+    assert following(CONFIRM, confirmed) is None
+
+
+def test_what_was_chosen_is_a_config_over_the_recipe():
+    regimes = {REGIMES[1]: {"data": {"n_max": 500}, "training": {"epochs": 400}}}
+    tables = {REGIMES[0]: of_regime(0.0), REGIMES[1]: of_regime(0.05, REGIMES[1])}
+    tables[SCREEN] = of_screen(lambda arm: (0.0, 0.0))
+    raw = merged(merged(read(ROOT / "config/config.yaml"), read(RECIPE)), choose.overlay(tables, regimes))
+    study = parse(raw, ROOT / "config/studies").studies[CONFIRM]
+    assert (study.data.n_max, study.training.epochs, study.seeds) == (500, 400, choose.FEWEST)
+    assert study.data.folder == "data/cifar10"
+    assert len(study.arms) == 10
+    assert choose.overlay({}, {}) == {"long_tail": {}}
+
+
+def test_every_stage_has_class_orders_of_its_own():
+    assert set(choose.STAGES) <= set(STUDIES)
+    draws = {
+        stage: {STUDIES[name].draws for name in choose.STAGES if choose.STAGES[name] == stage}
+        for stage in choose.STAGES.values()
+    }
+    assert [len(names) for names in draws.values()] == [1, 1, 1]
+    assert len(set().union(*draws.values())) == 3
+
+
+@pytest.mark.parametrize("name", REGIMES)
+def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
+    """Even with the paper's ratio masked, more of the convolutions' weights are left than there are images."""
+    study = STUDIES[name]
+    weights = sum(weight.numel() for weight in maskable(dict(Encoder(study.network).named_parameters())).values())
+    assert (1 - choose.PAPER) * weights > sum(long_tailed_counts(study.data.n_max, 100, 10))
+    assert [arm.label for arm in study.arms] == ["dense"]
+    assert study.training.bfloat16
+
+
+# What is published
+
+
+def test_the_published_gains_pair_with_dense_and_say_what_could_have_been_seen():
+    study = STUDIES[CONFIRM]
+    found = replicas(study, lambda cell: (0.0, 0.0) if not cell.arms[0].alpha else (0.1, 0.1))
+    found.loc[found["arm"] == "self_damaging", "balanced_accuracy"] += 2 * np.array(SPREAD)
+    table = gains(found).set_index(["metric", "split", "arm"])
+    row = table.loc["balanced_accuracy", "long_tailed", "self_damaging-alpha=0.9"]
+    assert row["paired_difference"] == pytest.approx(0.1)
+    assert row["smallest_seen"] == pytest.approx(smallest_seen(np.std(2 * np.array(SPREAD), ddof=1), 5))
+    assert np.isnan(table.loc["balanced_accuracy", "long_tailed", "dense"]["paired_difference"])
+    assert table.loc["effective_rank", "balanced", "dense"]["mean"] == 11
+    assert len(table) == len(study.cells()) * 13
+
+
+def test_the_published_cost_of_imbalance_says_whether_it_is_visible():
+    table = imbalance(of_regime(0.05)).set_index("metric")
+    assert table["visible"].tolist() == [True, True, True]
+    assert table.loc["balanced_accuracy", "mean"] == pytest.approx(0.025)
+    assert set(table["class_orders"]) == {choose.FEWEST}
+
+
+def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
+    keys = replicas(STUDIES[SCREEN], lambda cell: (0.0, 0.0))
+    keys = keys[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
+    late = pd.concat([keys.assign(epoch=epoch, metric="few_shot_accuracy", value=0.3) for epoch in (20, 200)])
+    late.loc[(late["epoch"] == 200) & (late["arm"] != "dense"), "value"] += 0.1
+    found = courses(late)
+    gained = found[found["arm"] != "dense"].groupby("epoch")["paired_difference"].mean()
+    assert gained.tolist() == pytest.approx([0.0, 0.1])
+    ranks = [keys.assign(probe="balanced", rank=rank, count=100 // 10**rank, accuracy=0.5 + 0.1 * rank) for rank in (0, 1)]
+    table = by_class(pd.concat(ranks))
+    assert set(table[table["rank"] == 1]["images"]) == {10}
+    assert table["paired_difference"].dropna().abs().max() == 0
+
+
+def test_every_stage_publishes_its_gains():
+    assert {f"{name}_{table}" for name in choose.STAGES for table in ("gains", "courses", "classes")} <= set(TABLES)
+
+
+def test_the_command_asks_for_the_first_candidate_where_nothing_is_there(tmp_path):
+    command = [sys.executable, "-m", "rarefeat.studies.long_tail.choose", str(tmp_path / "results")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["--", REGIMES[0]]
+    assert f"results={tmp_path}/results" in done.stdout
+    chosen = tmp_path / "results/chosen.yaml"
+    assert str(chosen) in done.stdout
+    load(ROOT / "config/config.yaml", RECIPE, chosen)
+
+
+def of_confirmation(seeds):
+    """Replicas, trajectories and classes of the confirmation under the arms that the screen picks, on so many class orders."""
+    arms = [ImageArm(**arm) for arm in choose.confirmed(of_screen(lambda arm: (0.0, 0.0)))]
+    study = STUDIES[CONFIRM].model_copy(update={"arms": arms, "seeds": seeds})
+    found = replicas(study, lambda cell: (0.0, 0.02 * (cell["arm"].startswith("self_damaging"))))
+    keys = found[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
+    metrics = itertools.product(("few_shot_accuracy", "knn_accuracy", "effective_rank"), (100, 200))
+    course = pd.concat([keys.assign(epoch=epoch, metric=metric, value=0.3) for metric, epoch in metrics])
+    classes = pd.concat([keys.assign(probe="balanced", rank=rank, count=10 - rank, accuracy=0.5) for rank in range(10)])
+    return found, course, classes
+
+
+STAGES = {
+    "nothing": ("nothing to say", "No run has been published yet"),
+    "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
+    "undecided": ("what follows is undecided",),
+    "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
+    "confirm": ("**3 of 5 class orders have ended**", "The paper prints +7.07 points", "+1.0 [+1.0, +1.0]"),
+    "whole": ("could have seen", "Each pair has the same class order"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
+    (tmp_path / "origin.json").write_text("{}")
+    published = Published(tmp_path)
+    until = list(STAGES).index(stage)
+    tables = {}
+    if until:
+        tables["cifar10_regime_1000_imbalance"] = imbalance(of_regime(0.05 if stage != "undecided" else 0.0))
+    if stage == "undecided":
+        tables["cifar10_regime_500_imbalance"] = imbalance(of_regime(0.01, REGIMES[1]))
+    if until > 2:
+        tables["cifar10_screened"] = screened(of_screen(lambda arm: (0.0, 0.01 * (arm.alpha == 0.3))))
+        tables["cifar10_widths_gains"] = gains(replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0)))
+    if until > 3:
+        confirmed = of_confirmation(3 if stage == "confirm" else 5)
+        makers = {"gains": gains, "courses": courses, "classes": by_class}
+        tables |= {f"{CONFIRM}_{name}": make(table) for (name, make), table in zip(makers.items(), confirmed, strict=True)}
+    for name, table in {"times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}), **tables}.items():
+        published.put(name, table, {"run": "a run of this workflow", "commit": "0000000"})
+    page = environment(published, PROJECT, ROOT).get_template("studies/photographs.md.j2").render()
+    for words in STAGES[stage]:
+        assert words in page
+    assert ("have ended**" in page) == (stage == "confirm")
+    assert "nan" not in page
+    # Every row of a table has as many cells as its head.
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1, block
+        assert re.match(r"\|[ :|-]+\|$", block.splitlines()[1]), block
