@@ -5,7 +5,7 @@ import importlib.util
 from collections import Counter
 from pathlib import Path
 
-from rarefeat.claims.claim import overall
+from rarefeat.claims.page import by_claim
 from rarefeat.project import Project
 from rarefeat.registry import kinds
 from rarefeat.storage.files import read_table
@@ -28,10 +28,11 @@ def found(project: Project) -> str:
     for paper in project.papers:
         path = Path(project.results, f"tables/claims_{paper}.parquet")
         if path.exists():
-            claims = read_table(path).to_pandas()
-            counts = Counter(overall(rows) for _, rows in claims.groupby("claim_id", sort=False))
+            counts = Counter(primary["verdict"] for primary, _ in by_claim(read_table(path).to_pandas()))
             said = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
-            items.append((f"Claims of {paper}", [f"{sum(counts.values())} claims: {said}."]))
+            items.append(
+                (f"Claims of {paper}", [f"{sum(counts.values())} claims, each in the regime that it was declared for: {said}."])
+            )
     return "\n".join(f"* **{escaped(title)}.** {escaped(' '.join(lines))}" for title, lines in items) or "* Nothing yet."
 
 

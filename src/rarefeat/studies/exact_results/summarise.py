@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from rarefeat.run.command import run, stage
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import write_page
+from rarefeat.storage.files import read_table
 from rarefeat.storage.markdown import row
 from rarefeat.studies.exact_results.page import shown
 
@@ -57,8 +58,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     text = page(*(read_table(path).to_pandas() for path in args.tables))
-    with replacing(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_page(args.output, text, args.job)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.run.command import run, stage
 from rarefeat.run.metadata import made_from, write_product
 from rarefeat.storage.files import read_table
@@ -17,13 +17,17 @@ OVER_SEEDS = {"spurious_features"}
 """Results whose axis is drawn by the seed: their rows come together over it."""
 
 
+SHARE = (0.0, 1.0)
+SHARES = {"id_accuracy", "ood_accuracy", "rank_ood_accuracy", "accuracy", "one_frequency", "aligned", "median_cosine"}
+
+
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """A row for each quantity at each place of its axis."""
     rows = []
     for result, table in tables.items():
         table = table.assign(at=0.0) if result in OVER_SEEDS else table
         for (setting, at, quantity), part in table.groupby(["setting", "at", "quantity"]):
-            mean, _, low, high, n = student_interval(part["value"].to_numpy())
+            mean, _, low, high, n = student_interval(part["value"].to_numpy(), inside=SHARE if quantity in SHARES else ANYWHERE)
             printed = PRINTED.get((result, setting, quantity, at), PRINTED.get((result, setting, quantity)))
             rows.append((result, setting, at, quantity, mean, low, high, n, part["stated"].mean(), printed))
     found = pd.DataFrame(rows, columns=list(EXACT_RESULTS.columns))

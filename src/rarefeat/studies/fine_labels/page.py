@@ -2,11 +2,16 @@
 
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.studies.fine_labels.granularity.published import BASELINE, TABLE_1
 from rarefeat.studies.fine_labels.metrics import RIDGE
 
 COARSE = "subclass-1"
+RANGES = {
+    **dict.fromkeys(("easy", "hard", "pruned", "pure_common", "pure_subclass"), (0, 1)),
+    **dict.fromkeys(("within_subclass", "within_superclass", "across"), (-1, 1)),
+}
+"""Of quantities."""
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +40,10 @@ def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFra
 
 def means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Means over seeds with their intervals."""
-    found = [(*key, *student_interval(part["value"].to_numpy())) for key, part in rows.groupby(keys)]
+    found = [
+        (*key, *student_interval(part["value"].to_numpy(), inside=RANGES.get(key[-1], ANYWHERE)))
+        for key, part in rows.groupby(keys)
+    ]
     return pd.DataFrame(found, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"]).drop(columns="sd")
 
 

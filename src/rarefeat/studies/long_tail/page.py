@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from rarefeat.chain.aggregate import paired_interval
+from rarefeat.chain.aggregate import paired_interval, range_of
 from rarefeat.chain.tables import PAIRED
 from rarefeat.config.images import ImageArm
 from rarefeat.core.statistics import smallest_seen, student_interval
+from rarefeat.figures.labels import quantity
 from rarefeat.studies.long_tail import choose
 from rarefeat.studies.long_tail.published import printed_gain
-from rarefeat.studies.long_tail.tables import IMAGE_KEYS
+from rarefeat.studies.long_tail.tables import IMAGE_KEYS, VALUES
 
 METRICS = ["accuracy", "delta_20"]
 JUDGED = [
@@ -47,10 +48,11 @@ def beside_dense(table: pd.DataFrame, value: str) -> Iterator[tuple[tuple, pd.Se
         yield (rho, split, width, named.label, named.alpha), values, None if other is values else other
 
 
-def estimated(values: pd.Series, dense: pd.Series | None) -> tuple:
-    """Mean, interval, paired difference with its interval, and n."""
-    mean, _, low, high, n = student_interval(values.to_numpy())
-    return mean, low, high, *paired_interval(values, dense), n
+def estimated(values: pd.Series, dense: pd.Series | None, metric: str) -> tuple:
+    """Mean, interval, paired difference with its interval, and n, within the range of a metric."""
+    inside = range_of(VALUES[metric]) if metric in VALUES else quantity(metric).range
+    mean, _, low, high, n = student_interval(values.to_numpy(), inside=inside)
+    return mean, low, high, *paired_interval(values, dense, inside), n
 
 
 def gains(replicas: pd.DataFrame) -> pd.DataFrame:
@@ -59,7 +61,7 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
     for metric in JUDGED:
         for key, values, dense in beside_dense(replicas, metric):
             sd = np.nan if dense is None else (values - dense).std()
-            rows.append((*key, metric, *estimated(values, dense), smallest_seen(sd, len(values))))
+            rows.append((*key, metric, *estimated(values, dense, metric), smallest_seen(sd, len(values))))
     found = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
     masked = (found["metric"] == "balanced_accuracy") & (found["alpha"] > 0)
     printed = found["rho"].map(lambda rho: printed_gain("CIFAR10-LT", rho)).where(masked)
@@ -71,7 +73,7 @@ def courses(trajectories: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for metric in ("few_shot_accuracy", "knn_accuracy", "effective_rank"):
         for epoch, part in trajectories[trajectories["metric"] == metric].groupby("epoch"):
-            rows += [(*key, metric, epoch, *estimated(*pair)) for key, *pair in beside_dense(part, "value")]
+            rows += [(*key, metric, epoch, *estimated(*pair, metric)) for key, *pair in beside_dense(part, "value")]
     return pd.DataFrame(rows, columns=[*CELL, "metric", "epoch", *ESTIMATE])
 
 
@@ -80,7 +82,7 @@ def by_class(classes: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for rank, part in classes[classes["probe"] == "balanced"].groupby("rank"):
         images = part[part["split"] == "long_tailed"]["count"].mean()
-        rows += [(*key, rank, images, *estimated(*pair)) for key, *pair in beside_dense(part, "accuracy")]
+        rows += [(*key, rank, images, *estimated(*pair, "accuracy")) for key, *pair in beside_dense(part, "accuracy")]
     return pd.DataFrame(rows, columns=[*CELL, "rank", "images", *ESTIMATE])
 
 

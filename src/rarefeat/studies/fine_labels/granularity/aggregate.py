@@ -29,8 +29,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(difference=less_baseline(table))
     rows = []
     for point, part in table.groupby(POINT):
-        mean, sd, low, high, n = student_interval(part["error"].to_numpy())
-        gain, _, gain_low, gain_high, _ = student_interval(part["difference"].to_numpy())
+        mean, sd, low, high, n = student_interval(part["error"].to_numpy(), inside=(0, 1))
+        gain, _, gain_low, gain_high, _ = student_interval(part["difference"].to_numpy(), inside=(-1, 1))
         rows.append((*point, part["classes"].mean(), mean, sd, low, high, n, gain, gain_low, gain_high))
     columns = [*POINT, "classes", "mean", "sd", "ci_low", "ci_high", "n"]
     columns += ["paired_difference", "paired_ci_low", "paired_ci_high"]
