@@ -38,9 +38,8 @@ TABLES ?= docs/tables
 UNTIL ?= confirm
 CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose $(RESULTS) --until $(UNTIL)
 photographs: venv
-	while next="$$($(CHOOSE))" && test -n "$$next"; do \
-	  $(SNAKEMAKE) --nolock $$next || exit 1; \
-	  $(BIN)/python -m rarefeat.report.published $(RESULTS) $(TABLES); \
+	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
+	  $(SNAKEMAKE) --nolock $$next && $(BIN)/python -m rarefeat.report.published $(RESULTS) $(TABLES) || exit 1; \
 	done
 
 quick: venv

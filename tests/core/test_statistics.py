@@ -6,7 +6,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.core.statistics import holm, student_interval
+from rarefeat.core.statistics import holm, smallest_seen, student_interval, values_needed
 
 
 def test_student_interval_is_scipys():
@@ -46,3 +46,19 @@ def test_holm_lies_between_the_p_value_and_bonferroni_and_keeps_the_order(values
     assert (adjusted >= p_values - 1e-12).all()
     assert (adjusted <= np.minimum(len(p_values) * p_values, 1) + 1e-12).all()
     assert (np.diff(adjusted[np.argsort(p_values, kind="stable")]) >= 0).all()
+
+
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_the_smallest_mean_that_could_be_seen_is_seen_with_its_power(n):
+    """By draws: intervals of n values around it lie above zero in 80 %."""
+    mean = smallest_seen(2.0, n)
+    draws = np.random.default_rng(n).normal(mean, 2.0, size=(6000, n))
+    half = scipy.stats.t.ppf(0.975, n - 1) * draws.std(1, ddof=1) / np.sqrt(n)
+    assert abs(np.mean(draws.mean(1) > half) - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 6000)
+    assert smallest_seen(2.0, n, power=0.9) > mean > smallest_seen(1.0, n)
+    assert np.isnan(smallest_seen(2.0, 1))
+
+
+def test_as_many_values_are_needed_as_see_the_mean():
+    n = values_needed(2.0, 3.0)
+    assert smallest_seen(2.0, n) <= 3 < smallest_seen(2.0, n - 1)

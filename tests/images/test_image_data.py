@@ -121,6 +121,16 @@ def test_a_draw_depends_on_its_own_study_and_seed_alone():
     assert len({tuple(class_order("study", seed, 6)) for seed in range(20)}) > 10
 
 
+def test_a_list_can_be_cut_from_fewer_images_than_there_are():
+    labels = torch.arange(90) % 3
+    indices = long_tailed(labels, 4, "study", 1, n_max=20)
+    assert labels[indices].bincount().sort(descending=True).values.tolist() == [20, 10, 5]
+    assert set(indices.tolist()) <= set(long_tailed(labels, 4, "study", 1).tolist())
+    assert torch.equal(long_tailed(labels, 4, "study", 1, n_max=30), long_tailed(labels, 4, "study", 1))
+    message = refused(long_tailed, labels, 4, "study", 1, 31)
+    assert message == "data.n_max: 31, but class 0 has 30 images; at most 30"
+
+
 def test_few_shot_lists():
     labels = torch.tensor([0, 1, 0, 1, 1, 0, 0])
     indices = few_shot(labels, 3, "study", 1)

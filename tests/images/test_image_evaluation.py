@@ -244,6 +244,15 @@ def test_alignment_by_hand():
     assert alignment(x, torch.tensor([[0.0, 7.0], [0.0, 1.0], [-1.0, 0.0]])).item() == pytest.approx((2 + 0 + 4) / 3)
 
 
+def test_the_effective_rank_counts_directions_of_equal_spread_and_not_the_mean():
+    axes = torch.cat([torch.eye(6)[:4], -torch.eye(6)[:4]])
+    assert evaluation.effective_rank(axes) == pytest.approx(4)
+    assert evaluation.effective_rank(axes + 100) == pytest.approx(4, rel=1e-4)
+    assert evaluation.effective_rank(7 * axes) == pytest.approx(4)
+    assert evaluation.effective_rank(axes[:, :1]) == pytest.approx(1)
+    assert 1 < evaluation.effective_rank(axes * torch.tensor([9.0, 1, 1, 1, 1, 1])) < 4
+
+
 def test_uniformity_by_hand():
     assert uniformity(torch.tensor([[1.0, 1.0], [2.0, 2.0], [5.0, 5.0]])).item() == pytest.approx(0.0, abs=1e-6)
     assert uniformity(torch.tensor([[1.0, 0.0], [-3.0, 0.0]])).item() == pytest.approx(-8.0)

@@ -146,12 +146,11 @@ def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[st
     taken = regime(tables)
     if not taken:
         return {"long_tail": {}}
-    parts = {name: regimes[taken][name] for name in ("data", "training")}
-    same = {"data": {"n_max": parts["data"]["n_max"]}, "training": {"epochs": parts["training"]["epochs"]}}
+    data, training = (regimes[taken][name] for name in ("data", "training"))
+    same = {"data": {"n_max": data["n_max"]}, "training": {"epochs": training["epochs"]}}
     studies: dict[str, Any] = {name: same for name in (SCREEN, WIDTHS, CONFIRM)}
     if SCREEN in tables:
-        orders = class_orders(tables[taken])
-        studies[CONFIRM] = same | {"arms": confirmed(tables[SCREEN]), "seeds": orders}
+        studies[CONFIRM] = same | {"arms": confirmed(tables[SCREEN]), "seeds": class_orders(tables[taken])}
     return {"long_tail": {"studies": studies}}
 
 
