@@ -133,7 +133,7 @@ def tilted(law: Sum, slope: float) -> tuple[Sum, float]:
 def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
     """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma: -gamma of the instance out of domain.
 
-    If the sum has a negative mean, both laws are tilted until it is 0: a small probability is no rounding of a large one.
+    If the sum's mean is negative, both laws are tilted until it is 0: a small probability is then no rounding of a large one.
     """
     laws, counts = (feature(0.5), feature(gamma)), (given.r, given.d - given.r)
 
