@@ -92,9 +92,13 @@ def test_spurious_features():
     ]
     table = planted(rows, 1e-3)
     table.loc[table["quantity"] == "rank_ood_accuracy", "value"] = 1.0
+    small = table["quantity"] == "ood_accuracy"
+    table.loc[small, "value"] = 1e-80 * (1 + table.loc[small, "seed"])
     assert (judged("spurious_features", table) == SUPPORTED).all()
-    broken = table.assign(value=np.where(table["quantity"] == "ood_accuracy", 0.5 + 0.01 * table["seed"], table["value"]))
+    broken = table.assign(value=np.where(small, 0.5 + 0.01 * table["seed"], table["value"]))
     assert judged("spurious_features", broken)["6.3-ridge", "factor=1.0"] == CONTRADICTED
+    other = table.assign(value=np.where(table["quantity"] == "cost_of_spurious", -table["value"], table["value"]))
+    assert judged("spurious_features", other)["6.2", "factor=1.0"] == CONTRADICTED
 
 
 def mixtures(rare: float) -> pd.DataFrame:

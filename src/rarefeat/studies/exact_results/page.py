@@ -10,7 +10,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     """The summary without courses: of trainings the end, of loops none but the extremes over all of them."""
     steps = table["result"].isin(LAST)
     last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")
-    courses = table["quantity"].isin(["log_error", "log_error_rounded"])
+    courses = table["quantity"].isin(["log_error", "log_error_rounded", "gap"])
     return table[(~steps | last) & ~courses].reset_index(drop=True)
 
 
