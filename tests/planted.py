@@ -240,7 +240,7 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
             found = dict(
                 zip(
                     ("mean", "sd", "ci_low", "ci_high", "n"),
-                    student_interval((centre + 0.01 * rng.normal(size=seeds)).clip(max=1)),
+                    student_interval((centre + 0.01 * rng.normal(size=seeds)).clip(max=1), inside=(-1 + (metric == "accuracy"), 1)),
                     strict=True,
                 )
             )

@@ -201,8 +201,10 @@ def jobs() -> dict[str, tuple[set[str], set[str]]]:
             if job.stage == "chain.join":
                 by_name.add(project.tables[name].schema.partition(":")[0])
             found[f"{kind} {name}"] = by_name, set(job.code)
+    for name, table in project.tables.items():
+        found |= {f"table {name}, through {stage}": ({stage}, {stage}) for stage in table.through}
     for rules in Path("workflow/rules").glob("*.smk"):
-        for stage in re.findall(r'"((?:chain|images|studies)\.[a-z_.]+)"', rules.read_text()):
+        for stage in re.findall(r'"((?:chain|images|studies)\.[a-z_.0-9]+)"', rules.read_text()):
             found[f"{rules.stem}: {stage}"] = {stage}, {stage}
     return found
 
@@ -225,7 +227,7 @@ def test_every_stage_of_the_workflow_is_looked_at():
     mains = {
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
         for path in PACKAGE.rglob("*.py")
-        if re.search(r"^    parser = stage\(", path.read_text(), re.MULTILINE)
+        if re.search(r"^    (parser = stage|measured)\(", path.read_text(), re.MULTILINE) and "__main__" in path.read_text()
     }
     assert len(mains) > 20
     assert mains - stages == set()

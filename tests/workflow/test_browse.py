@@ -97,7 +97,7 @@ def test_every_figure_has_a_caption_of_its_own():
             snakemake={
                 "wildcards": {"figure": name},
                 "input": ["r/tables/a.parquet"],
-                "config": {"results": "r", "captions": captions},
+                "config": {"results": "r", "captions": captions, "of_this_run": ""},
             }
         )
         for name in captions

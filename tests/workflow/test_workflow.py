@@ -44,9 +44,9 @@ def test_every_product_is_there_and_keeps_to_its_schema(finished):
         checked(schema_of(name), table.to_pandas())
     heatmap = read_table(finished / RESULTS / "tables/alignment_heatmap.parquet")
     assert heatmap.num_rows == 2 * 4 * 30 * 9
-    # Three arms at two eps_min, both simulators: four seeds against three.
+    # Four arms at two eps_min, both simulators: four seeds against three.
     both = read_table(finished / RESULTS / "tables/cross_check.parquet").to_pandas()
-    assert len(both.drop_duplicates(["eps_min", "arm"])) == 6
+    assert len(both.drop_duplicates(["eps_min", "arm"])) == 8
     assert (both["n_reduced"] == 4).all()
     assert (both["n_direct"] == 3).all()
     figures = [path for path in DEFAULT if path.startswith("figures/")]

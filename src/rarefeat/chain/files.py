@@ -14,6 +14,7 @@ AXES = {
     "p": "coordinates of a weight: `d1` under the simulator direct; under reduced `d` of the features, then those of a factor"
     " of the Gram matrix of the rest ([reduced.md](../method/reduced.md))",
     "R": "recorded steps: 0, 1, 2, ..., log-spaced up to T (`core/recording.py`); 0 unless `training.history` is true",
+    "E": "the ends of stages 1 and 2: 2, or 0 without a history",
     "colour": "`data.views.colour`, the rank of a dense nuisance; 0 without one",
 }
 CELL = "eps_min={eps_min}/sigma={sigma}/seeds={block}"

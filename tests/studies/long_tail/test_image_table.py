@@ -44,11 +44,15 @@ def classes_table(gain, study=STUDY, name="digits"):
 
 
 def replicas(gain, study=STUDY):
-    """Of such classes, with an effective rank that grows over the training."""
+    """The table of such classes."""
     classes = classes_table(gain, study)
+    return longtail_table(classes, courses_of(classes), study)
+
+
+def courses_of(classes):
+    """An effective rank that grows over the training, of each replica."""
     keys = classes[[*IMAGE_KEYS, "seed"]].drop_duplicates()
-    courses = pd.concat([keys.assign(epoch=epoch, metric="effective_rank", value=0.5 * epoch) for epoch in (2, 4, 10)])
-    return longtail_table(classes, courses, study)
+    return pd.concat([keys.assign(epoch=epoch, metric="effective_rank", value=0.5 * epoch) for epoch in (2, 4, 10)])
 
 
 def test_a_replica_s_groups_follow_its_own_order_of_the_classes():
@@ -79,7 +83,7 @@ def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can
     classes = classes[classes["seed"] < 2].assign(accuracy=lambda table: np.where(table["seed"] == 0, 0.99, 0.5))
     flat = classes["arm"] == "dense"
     classes.loc[flat, "accuracy"] = np.where(classes.loc[flat, "seed"] == 0, 0.01, 0.5)
-    summary = summary_table(longtail_table(classes, STUDY))
+    summary = summary_table(longtail_table(classes, courses_of(classes), STUDY))
     share, gap = summary[summary["metric"] == "accuracy"], summary[summary["metric"] == "delta_20"]
     assert (share["ci_low"].min(), share["ci_high"].max()) == (0.0, 1.0)
     assert (share["paired_ci_low"].min(), share["paired_ci_high"].max()) == (-1.0, 1.0)
@@ -152,7 +156,7 @@ def test_table_2_is_supported_where_it_is_planted_and_contradicted_where_its_opp
         ({"arms": [{"arm": "pruned", "alpha": 0.5}], "balanced_arms": []}, "arms must be distinct and hold dense"),
         ({"balanced_arms": ["sparse"]}, "balanced_arms: sparse is none of"),
         ({"rho": [0.5]}, "greater than or equal to 1"),
-        ({"widths": [8, 8]}, "widths: twice the same value"),
+        ({"widths": [8, 8]}, "widths: values must be distinct"),
         (
             {
                 "data": {

@@ -36,7 +36,7 @@ GROUPS = {
 
 def declare(
     id: str, source: str, statement: str, quantity: str, test: str, side: str, threshold: float, reason: str, primary: str,
-    control: str, margin: float = 0.0, effect: float = 2.0, seeds: int = SEEDS, tolerance: float = 0.01,
+    control: str, margin: float = 0.0, effect: float = 2.2, seeds: int = SEEDS, tolerance: float = 0.01,
 ) -> Claim:  # fmt: skip
     """A claim whose primary regime is a setting of the config."""
     group = next(name for name, ids in GROUPS.items() if id in ids)
