@@ -231,11 +231,7 @@ def test_a_damaged_encoder_is_refused(results, encoder_file, tmp_path):
 def rewritten(results, encoder_file, folder, block="100-103", **changes) -> None:
     """The encoders and trajectories in another folder, by a job with changes."""
     told = api.block_of(results, "paper", api.a_cell(**POINT), 100)[1].model_copy(update=changes | {"seeds": block})
-    names = [
-        f"{arm}/{name}"
-        for arm in ("dense", "pruned_neuron-alpha=0.1", "oracle_all")
-        for name in Trained._fields
-    ]
+    names = [f"{arm}/{name}" for arm in ("dense", "pruned_neuron-alpha=0.1", "oracle_all") for name in Trained._fields]
     tensors = dict(zip(names, read_tensors(encoder_file, *names), strict=True))
     place = f"paper/eps_min=0.2/sigma=0.05/seeds={block}"
     write_tensors(folder / f"encoders/{place}.safetensors", tensors, told.text)

@@ -170,7 +170,7 @@ rule sweep_digits:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
-        job=told(f"{SWEPT}.digits", (), lambda study, cell: study.measured(cell)),
+        job=told("studies.fine_labels.granularity.digits", (), lambda study, cell: study.measured(cell)),
     shell:
         stage("--output {output:q}")
 
@@ -208,7 +208,7 @@ rule represent_photographs:
         gpu=gpus,
     params:
         job=told(
-            f"{SWEPT}.represent",
+            "studies.fine_labels.granularity.represent",
             ("images.datasets",),
             ("data", "training", "features"),
         ),
@@ -243,8 +243,8 @@ rule sweep_photographs:
         gpu=gpus,
     params:
         job=told(
-            f"{SWEPT}.photographs",
-            ("images.datasets", f"{SWEPT}.represent"),
+            "studies.fine_labels.granularity.photographs",
+            ("images.datasets", "studies.fine_labels.granularity.represent"),
             lambda study, cell: study.measured(cell),
         ),
         features=lambda wildcards, input: (

@@ -22,7 +22,6 @@ from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table, replacing
 
 FOLDER = Path("docs/tables")
-CLAIMS = Path("docs/claims")
 INDEX = "origin.json"
 LARGEST = 100_000
 """Bytes of a table: what is larger belongs to results/, not to a page."""
@@ -147,7 +146,7 @@ def main() -> None:
     written = publish(args.results, Published(args.folder))
     if not written:
         raise RarefeatError(f"{args.results}/tables has none of the tables that the pages are filled in from")
-    pages = publish_claims(args.results, CLAIMS)
+    pages = publish_claims(args.results, args.folder.parent / "claims")
     print("\n".join([*(f"{args.folder}/{name}.csv" for name in written), *map(str, pages)]))
 
 

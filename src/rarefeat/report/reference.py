@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -39,9 +40,9 @@ SECTIONS = {
 }
 
 
-def sections() -> dict[str, type[Section]]:
-    """Every section of the config with its heading: the top level, those of each kind of study, and what these share."""
-    found: dict[str, type[Section]] = {"Top level": Top}
+def sections_of_kinds() -> dict[str, type[Section]]:
+    """The sections of each kind of study, with their headings."""
+    found: dict[str, type[Section]] = {}
     for name, kind in kinds().items():
         found[f"`{name}`: {kind.title}"] = kind.section
         module = importlib.import_module(f"rarefeat.{kind.module('config')}")
@@ -49,7 +50,7 @@ def sections() -> dict[str, type[Section]]:
             own = isinstance(item, type) and issubclass(item, Section) and item.__module__ == module.__name__
             if own and item is not kind.section:
                 found[f"`{name}`, `{item.__name__}`"] = item
-    return found | SECTIONS
+    return found
 
 
 def schemas_of_parts() -> dict[str, dict[str, DataFrameSchema]]:
@@ -147,21 +148,38 @@ def shown(shape: tuple[str, ...] | None) -> str:
 
 
 def config_page() -> str:
-    """docs/reference/config.md: every key of the config with its type, bounds and meaning."""
+    """docs/reference/config.md: every key of the top level and of what kinds of study share: type, bounds and meaning."""
     lines = [
         "# Config",
         "",
         "Rendered from the code by `make docs`; a test keeps them in step. The values, with their reasons, are in",
         "`config/config.yaml` and `config/studies/`. What stands at the top level there holds for every study that does",
         "not say otherwise.",
-        "Numbers are finite and, counts apart, dimensionless; an unknown key is an error.",
+        "Numbers are finite and, counts apart, dimensionless; an unknown key is an error. The keys of each kind of study stand in",
+        "[a page of their own](config_studies.md).",
     ]
-    for title, model in sections().items():
+    return "\n".join([*lines, *keys({"Top level": Top} | SECTIONS)]) + "\n"
+
+
+def config_studies_page() -> str:
+    """docs/reference/config_studies.md: the keys of each kind of study."""
+    lines = [
+        "# Config of each kind of study",
+        "",
+        "Rendered from the code by `make docs`. What kinds share: [config](config.md).",
+    ]
+    return "\n".join([*lines, *keys(sections_of_kinds())]) + "\n"
+
+
+def keys(sections: Mapping[str, type[Section]]) -> list[str]:
+    """A table of keys for each section."""
+    lines: list[str] = []
+    for title, model in sections.items():
         lines += ["", f"## {title}", "", row("key", "allowed", "meaning"), row(*["---"] * 3)]
         for name, item in model.model_json_schema(by_alias=True)["properties"].items():
             default = f"; default {item['default']}" if "default" in item else ""
             lines.append(row(f"`{name}`", allowed(item) + default, item.get("description", "")))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def allowed(schema: dict) -> str:
@@ -243,6 +261,7 @@ def rendered() -> dict[str, str]:
     claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in declared()}
     return {
         "reference/config.md": config_page(),
+        "reference/config_studies.md": config_studies_page(),
         "reference/files.md": files_page(),
         "reference/tables/index.md": tables_index(),
         "reference/claims/index.md": claims_index(),

@@ -13,7 +13,7 @@ from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load, merged, parse
 from rarefeat.registry import kinds
-from rarefeat.report.reference import config_page, tables_page
+from rarefeat.report.reference import config_studies_page, tables_page
 from rarefeat.run.job import job
 from rarefeat.storage.files import write_table
 from rarefeat.storage.origin import KEY
@@ -169,6 +169,6 @@ def test_the_looped_transformer_is_drawn(written):
 
 
 def test_the_reference_pages_have_the_section_and_the_tables():
-    assert "`exact_results`, `Mixture`" in config_page()
+    assert "`exact_results`, `Mixture`" in config_studies_page()
     text = tables_page("exact_results")
     assert all(f"## `{name}.parquet`" in text for name in [*tables.QUANTITIES, "exact_results", "out_of_reach"])

@@ -146,7 +146,7 @@ def test_the_stages_run_from_file_to_file(tmp_path, monkeypatch):
     parts = {name: getattr(study, name) for name in ("data", "training", "features")}
     told = job(f"{SWEPT}.represent", ("images.datasets",), parts, STUDY)
     features = tmp_path / "features.safetensors"
-    run(represent, told, "--images", where, "--checkpoints", tmp_path, "--output", features)
+    run(represent, told, "--images", where, "--checkpoints", tmp_path / "checkpoints", "--output", features)
     for at in study.cells():
         for block in study.blocks():
             told = job(f"{SWEPT}.photographs", ("images.datasets", f"{SWEPT}.represent"), study.measured(at), STUDY, at, block)

@@ -12,7 +12,7 @@ from rarefeat.config.cells import cell, path_of
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load, merged, parse
-from rarefeat.report.reference import config_page, tables_page
+from rarefeat.report.reference import config_studies_page, tables_page
 from rarefeat.run.job import Job, job
 from rarefeat.storage.files import write_table
 from rarefeat.storage.origin import KEY
@@ -166,6 +166,6 @@ def test_the_page_has_what_is_printed_beside_what_is_measured():
 
 
 def test_the_reference_pages_have_the_section_and_the_tables():
-    assert "`two_layer`, `Problem`" in config_page()
+    assert "`two_layer`, `Problem`" in config_studies_page()
     assert all(f"## `{name}.parquet`" in tables_page("two_layer") for name in MEASURED)
     assert list(TWO_LAYER.columns) == NUMBERS

@@ -8,7 +8,8 @@ from rarefeat.config.images import ImageArm, ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.intermediates import images_of
 from rarefeat.images.network import extract
-from rarefeat.images.pretrain import identity_of, pretrain_images
+from rarefeat.images.pretrain import Bank, identity_of, pretrain_images
+from rarefeat.images.splits import few_shot
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -17,6 +18,8 @@ from rarefeat.studies.fine_labels.config import Residuals, SelfSupervised
 SEED = 0
 """Of its weights, order and views: the clusters of every replica are of these features, as the paper's are of one CLIP."""
 ARM = ImageArm(arm="dense")
+FEW = 5
+"""Images of a class for the probe that is recorded over its training."""
 
 
 def main() -> None:
@@ -40,7 +43,8 @@ def main() -> None:
     checkpoint = args.checkpoints / "features.safetensors"
     sections = ARM, network, features.augmentation, training
     identity = identity_of(images.cpu(), torch.arange(len(images)), job.study, SEED, *sections)
-    bank = images, labels, test, test_labels
+    few = few_shot(labels.cpu(), min(FEW, int(torch.bincount(labels).min())), job.study, SEED)
+    bank = Bank(images, labels, images[few], labels[few], test, test_labels)
     encoder, _ = pretrain_images(job.study, SEED, images, bank, *sections, checkpoint, identity, args.output)
     write_tensors(args.output, {"features": extract(encoder, images)[0].cpu()}, job.text)
     checkpoint.unlink(missing_ok=True)
