@@ -236,11 +236,11 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
     summary, trajectories = [], []
     for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [("balanced", max(ratios), arms[0])]:
         keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
-        for metric, centre in (("accuracy", accuracy), ("delta_20", 0.2)):
+        for metric, centre, least in (("accuracy", accuracy, 0), ("delta_20", 0.2, -1)):
             found = dict(
                 zip(
                     ("mean", "sd", "ci_low", "ci_high", "n"),
-                    student_interval((centre + 0.01 * rng.normal(size=seeds)).clip(max=1)),
+                    student_interval((centre + 0.01 * rng.normal(size=seeds)).clip(max=1), inside=(least, 1)),
                     strict=True,
                 )
             )

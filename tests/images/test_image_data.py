@@ -128,7 +128,7 @@ def test_a_list_can_be_cut_from_fewer_images_than_there_are():
     assert set(indices.tolist()) <= set(long_tailed(labels, 4, "study", 1).tolist())
     assert torch.equal(long_tailed(labels, 4, "study", 1, n_max=30), long_tailed(labels, 4, "study", 1))
     message = refused(long_tailed, labels, 4, "study", 1, 31)
-    assert message == "data.n_max: 31, but class 0 has 30 images; at most 30"
+    assert message == "data.n_max: 31 images of the largest class, which any can be, but class 0 has 30; at most 30"
 
 
 def test_few_shot_lists():

@@ -75,11 +75,12 @@ def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
 
 def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can_be():
     """Two seeds, almost all right and half right: Student's interval goes from far below 0 to far above 1."""
-    classes = classes_table(lambda arm, rho: 0.0)
-    classes = classes[classes["seed"] < 2].assign(accuracy=lambda table: np.where(table["seed"] == 0, 0.99, 0.5))
-    flat = classes["arm"] == "dense"
-    classes.loc[flat, "accuracy"] = np.where(classes.loc[flat, "seed"] == 0, 0.01, 0.5)
-    summary = summary_table(longtail_table(classes, STUDY))
+    longtail = replicas(lambda arm, rho: 0.0, STUDY)
+    longtail = longtail[longtail["seed"] < 2]
+    first, dense = longtail["seed"] == 0, longtail["arm"] == "dense"
+    longtail = longtail.assign(balanced_accuracy=np.where(first, np.where(dense, 0.01, 0.99), 0.5))
+    summary = summary_table(longtail)
+    summary = summary[summary["probe"] == "balanced"]
     share, gap = summary[summary["metric"] == "accuracy"], summary[summary["metric"] == "delta_20"]
     assert (share["ci_low"].min(), share["ci_high"].max()) == (0.0, 1.0)
     assert (share["paired_ci_low"].min(), share["paired_ci_high"].max()) == (-1.0, 1.0)
@@ -152,7 +153,7 @@ def test_table_2_is_supported_where_it_is_planted_and_contradicted_where_its_opp
         ({"arms": [{"arm": "pruned", "alpha": 0.5}], "balanced_arms": []}, "arms must be distinct and hold dense"),
         ({"balanced_arms": ["sparse"]}, "balanced_arms: sparse is none of"),
         ({"rho": [0.5]}, "greater than or equal to 1"),
-        ({"widths": [8, 8]}, "widths: twice the same value"),
+        ({"widths": [8, 8]}, "widths: values must be distinct"),
         (
             {
                 "data": {
