@@ -169,7 +169,7 @@ TRAINED = {
     "draws": "mine",
     "simulator": "reduced",
     "data": tiny_data(),
-    "training": tiny_training(),
+    "training": tiny_training(sigma_0=0.05),
     "arms": [Arm(arm="dense")],
 }
 
