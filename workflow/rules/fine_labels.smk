@@ -170,7 +170,11 @@ rule sweep_digits:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
-        job=told("studies.fine_labels.granularity.digits", (), lambda study, cell: study.measured(cell)),
+        job=told(
+            "studies.fine_labels.granularity.digits",
+            (),
+            lambda study, cell: study.measured(cell),
+        ),
     shell:
         stage("--output {output:q}")
 
