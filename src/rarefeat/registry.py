@@ -5,7 +5,7 @@ from functools import cache
 
 from rarefeat.kind import Kind
 
-NAMES = ("imbalance", "scaling", "augmentation", "long_tail", "theory", "fine_labels", "two_layer")
+NAMES = ("imbalance", "scaling", "augmentation", "long_tail", "theory", "fine_labels", "two_layer", "selection")
 
 
 @cache
