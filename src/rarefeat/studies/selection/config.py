@@ -26,27 +26,34 @@ class Arm(Section):
     """What is done to a training: a mask in the logits, another bias, or help for neurons that the bias has shut."""
 
     mask: Mask | Literal[""] = Field(
-        default="", description="the rule that chooses what is pruned, lowest score first (docs/method/selection.md); empty for none"
+        default="",
+        description="the rule that chooses what is pruned, lowest score first (docs/method/selection.md); empty for none",
     )
     alpha: float = Field(default=0.0, ge=0, lt=1, description="share of neurons that a rule prunes; 0 for 1/d, one feature's")
     source: Literal["running", "batch"] = Field(
         default="running", description="a score is read from a running mean over steps, or from the step's own batch"
     )
-    stop: bool = Field(default=False, description="a neuron is pruned only while its norm is below the mean of those not chosen")
+    stop: bool = Field(
+        default=False, description="a neuron is pruned only while its norm is below the mean of those not chosen"
+    )
     masked_keys: bool = Field(
         default=False, description="a pruned contrast branch: a dense anchor, whose gradient sees masked keys, held fixed"
     )
     renewed: int = Field(default=0, ge=0, description="steps between two choices; 0 for a choice at every step")
     onset: int = Field(default=0, ge=0, description="first step with a mask")
     schedule: Literal["", "rising", "falling"] = Field(
-        default="", description="alpha rises from 0 at the onset to its value at T, or falls from it to 0; empty: it is constant"
+        default="",
+        description="alpha rises from 0 at the onset to its value at T, or falls from it to 0; empty: it is constant",
     )
     threshold: Literal["", "rate", "norm_and_rate"] = Field(
-        default="", description="the bias in proportion to the effective rate, or to norm and rate, at the same mean; empty: norm"
+        default="",
+        description="the bias in proportion to the effective rate, or to norm and rate, at the same mean; empty: norm",
     )
     delay: int = Field(default=0, ge=0, description="steps from T1 to the bias")
     reopened: bool = Field(default=False, description="a silent neuron gets the gradient of a neuron without a bias")
-    revived: bool = Field(default=False, description="a silent neuron is drawn anew, and has no bias until eq. (34) holds for it")
+    revived: bool = Field(
+        default=False, description="a silent neuron is drawn anew, and has no bias until eq. (34) holds for it"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "Arm":
@@ -89,7 +96,8 @@ class Drawn(Section):
     regimes: int = Field(ge=1, description="number of regimes")
     seed: int = Field(ge=0, description="seed of the hypercube")
     ranges: dict[Drawable, Range] = Field(
-        min_length=1, description="by parameter; lambda is in units of the pull, the growth of a frequent feature per unit of eta"
+        min_length=1,
+        description="by parameter; lambda is in units of the pull, the growth of a frequent feature per unit of eta",
     )
     growth: float = Field(gt=0, description="eta is such that a frequent feature grows by this a step in stage 1")
 
@@ -114,7 +122,9 @@ class Sweep(Section):
     )
     drawn: Drawn | None = Field(default=None, description="regimes that are drawn instead")
     arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
-    scored: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="steps at which the scores of the dense arm are judged")
+    scored: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[], description="steps at which the scores of the dense arm are judged"
+    )
     memory: int = Field(ge=1, description="steps of the running mean")
     patience: int = Field(ge=1, description="a neuron that no sample of so many batches in a row opens is silent")
     probed: bool = Field(default=False, description="fit the linear head on balanced data at T")
@@ -154,7 +164,9 @@ class Sweep(Section):
             if arm.onset >= self.training.T:
                 raise ValueError(f"arm {arm.label}: onset must be below T = {self.training.T}; no step has a mask")
             if arm.mask and arm.mask not in ORACLES and not self.pruned(arm, self.training.m, self.data.d):
-                raise ValueError(f"arm {arm.label}: alpha must be at least 1 / m = {1 / self.training.m:.4g}; it prunes nothing")
+                raise ValueError(
+                    f"arm {arm.label}: alpha must be at least 1 / m = {1 / self.training.m:.4g}; it prunes nothing"
+                )
         return self
 
     @staticmethod
@@ -201,7 +213,9 @@ class Perceptron(Section):
     momentum: float = Field(ge=0, lt=1)
     weight_decay: float = Field(ge=0)
     tau: float = Field(gt=0, description="temperature of the cosines")
-    noise: float = Field(ge=0, description="standard deviation of the pixels' noise in each view, which is moved by up to a pixel")
+    noise: float = Field(
+        ge=0, description="standard deviation of the pixels' noise in each view, which is moved by up to a pixel"
+    )
     memory: int = Field(ge=1, description="steps of the running mean")
     alpha: float = Field(gt=0, lt=1, description="share of neurons that each rule prunes")
     rules: list[Literal["norm", "random", "effective_rate", "paired_rate", "contribution", "largest"]] = Field(min_length=1)

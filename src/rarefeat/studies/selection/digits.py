@@ -120,7 +120,10 @@ def train(
     for step in progress(range(training.steps), training.steps, label):
         optimiser.param_groups[0]["lr"] = training.lr * (1 + math.cos(math.pi * step / training.steps)) / 2
         x = torch.stack(
-            [of.long_tailed[torch.randint(len(of.long_tailed), (training.batch,), generator=g)] for of, g in zip(splits, random, strict=True)]
+            [
+                of.long_tailed[torch.randint(len(of.long_tailed), (training.batch,), generator=g)]
+                for of, g in zip(splits, random, strict=True)
+            ]
         )
         f = respond(parameters, torch.cat([views(x, training.noise, random), views(x, training.noise, random)], 1))
         if rule != "dense":

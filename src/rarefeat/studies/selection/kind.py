@@ -53,10 +53,14 @@ def made(section: Selection) -> Made:
         for name in ("selection_fate", "selection_law"):
             tables[name] = table(name, "tested", law, tables=numbers_of(section, *LAW))
     tables[DIGITS] = table(DIGITS, "joined", {DIGITS: section.digits}, (f"{PACKAGE}.digits",), study=DIGITS)
-    return Made(tables, figures(section), browsed={"selection_tables": Browsed("Selection: steps and the law", browsable(tables))})
+    return Made(
+        tables, figures(section), browsed={"selection_tables": Browsed("Selection: steps and the law", browsable(tables))}
+    )
 
 
-def table(name: str, stage: str, parts: dict, through: tuple[str, ...] = (), tables: tuple[str, ...] = (), study: str = "") -> Table:
+def table(
+    name: str, stage: str, parts: dict, through: tuple[str, ...] = (), tables: tuple[str, ...] = (), study: str = ""
+) -> Table:
     """A table of this kind."""
     return Table(f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.{stage}", parts, through, tables, study)
 

@@ -27,7 +27,15 @@ CHUNK = 500
 LEARNED = 0.5
 """Absolute cosine of a neuron to the rare feature from which it is learned."""
 NUMBERS = {"seed": "int64", "arm": "str", "quantity": "str", "value": "float64"}
-FOUND = {"seed": "int64", "step": "int64", "score": "str", "source": "str", "wanted": "int64", "auc": "float64", "precision": "float64"}
+FOUND = {
+    "seed": "int64",
+    "step": "int64",
+    "score": "str",
+    "source": "str",
+    "wanted": "int64",
+    "auc": "float64",
+    "precision": "float64",
+}
 
 
 def numbers(at: Point, replicas: Replicas, dictionary: Tensor, patience: int) -> dict[str, Tensor]:
@@ -105,7 +113,9 @@ def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
     of_arms, of_scores, seeds, size = [], [], job.seed_list, at_once(at)
     for first in range(0, len(seeds), size):
         now = seeds[first : first + size]
-        found, kept, draw = train(draws, at, arms, scored, memory, patience, now, f"{job.study}/{job.at.path} from seed {now[0]}")
+        found, kept, draw = train(
+            draws, at, arms, scored, memory, patience, now, f"{job.study}/{job.at.path} from seed {now[0]}"
+        )
         space = make_simulator("reduced", draws, at.data.d, at.data.d1, at.training.m, now)
         errors = balanced_errors(draws, at, found, now) if job.config.get("probed") else {}
         for label, replicas in found.items():
@@ -118,14 +128,18 @@ def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
                 for seed, value in zip(now, values, strict=True)
             ]
         of_scores += judgements(kept, draw, space.dictionary, now)
-    return pd.DataFrame(of_arms, columns=list(NUMBERS)).astype(NUMBERS), pd.DataFrame(of_scores, columns=list(FOUND)).astype(FOUND)
+    return pd.DataFrame(of_arms, columns=list(NUMBERS)).astype(NUMBERS), pd.DataFrame(of_scores, columns=list(FOUND)).astype(
+        FOUND
+    )
 
 
 def main() -> None:
     """Command line of the stage."""
     parser = stage(__doc__)
     parser.add_argument("--numbers", required=True, help="Parquet file to write: the numbers of every arm")
-    parser.add_argument("--scores", required=True, help="Parquet file to write: how the scores do, without rows where none is judged")
+    parser.add_argument(
+        "--scores", required=True, help="Parquet file to write: how the scores do, without rows where none is judged"
+    )
     args = parser.parse_args()
     job: Job = args.job
     # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.

@@ -68,7 +68,12 @@ SELECTION_SCORES = schema(
 SELECTION_STEPS = schema(
     "selection_steps",
     "a row per (study, point, arm): where the rare feature's step lies",
-    STUDY | {"point": POINT["point"]} | ARM | PLACE | END | {"n": column("int64", at_least(0), unit="replicas", description="seeds")},
+    STUDY
+    | {"point": POINT["point"]}
+    | ARM
+    | PLACE
+    | END
+    | {"n": column("int64", at_least(0), unit="replicas", description="seeds")},
     unique=["study", "point", "arm"],
 )
 
