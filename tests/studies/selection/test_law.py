@@ -56,7 +56,8 @@ def test_the_response_without_a_threshold_is_the_attended_count_and_falls_with_o
     assert law.mean_response(4, 1.25, 0.0) == attended_count(4, 1.25)
     values = [law.mean_response(4, 1.25, threshold) for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)]
     assert values[0] == pytest.approx(attended_count(4, 1.25))
-    assert values == sorted(values, reverse=True) and values[-1] == 0
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == 0
     assert law.mean_response(1, 1.25, 0.3) == pytest.approx(0.7)
 
 
@@ -108,9 +109,11 @@ def test_without_a_bias_nothing_is_locked_out():
 def test_more_bias_a_larger_input_and_a_smaller_start_move_the_step_up():
     constants = law.Constants(0.1, 5.0)
     by_share = [law.step(a_point(bias={"share": share}), constants, replicas=30) for share in (0.1, 0.3, 0.6)]
-    assert by_share == sorted(by_share) and by_share[0] < by_share[-1]
+    assert by_share == sorted(by_share)
+    assert by_share[0] < by_share[-1]
     by_start = [law.step(a_point(sigma_0=sigma_0), constants, replicas=30) for sigma_0 in (0.01, 0.001)]
-    assert by_start == sorted(by_start) and by_start[0] < by_start[-1]
+    assert by_start == sorted(by_start)
+    assert by_start[0] < by_start[-1]
     assert law.step(a_point(), law.Constants(50.0, 5.0), replicas=5) == 1.0
 
 
@@ -134,16 +137,19 @@ def test_the_logistic_fit_finds_what_was_planted():
     assert found.centre == pytest.approx(0.7, abs=0.05)
     assert found.steepness == pytest.approx(4, rel=0.1)
     apart = law.logistic(np.array([0.1, 0.2, 0.6, 0.7]), np.array([0.0, 0.0, 1.0, 1.0]))
-    assert 0.2 < apart.centre < 0.6 and np.isfinite(apart.steepness)
+    assert 0.2 < apart.centre < 0.6
+    assert np.isfinite(apart.steepness)
 
 
 def test_the_step_of_planted_replicas():
     eps = np.linspace(0.1, 1, 10)
     own = np.random.default_rng(1).normal(0.55, 0.1, 40)
     found = step_of(eps, (eps[:, None] > own).astype(float))
-    assert found.place == AMONG and found.value == pytest.approx(0.55, abs=0.05)
+    assert found.place == AMONG
+    assert found.value == pytest.approx(0.55, abs=0.05)
     low, high = found.interval()
-    assert low < 0.55 < high and high - low < 0.15
+    assert low < 0.55 < high
+    assert high - low < 0.15
     assert found.pseudo.mean() == pytest.approx(found.value, abs=0.02)
     assert step_of(eps, np.ones((10, 4))).place == BELOW
     assert step_of(eps, np.zeros((10, 4))).place == ABOVE

@@ -90,7 +90,8 @@ def test_a_cell_is_measured_and_a_replica_does_not_know_its_block():
     }
     _, both = a_job("help", small)
     numbers, scores = measure.measure(both)
-    assert set(numbers["arm"]) == {"dense", "effective_rate-onset=20"} and not len(scores)
+    assert set(numbers["arm"]) == {"dense", "effective_rate-onset=20"}
+    assert not len(scores)
     assert {"balanced_mse", "learned", "T1", "largest_norm"} <= set(numbers["quantity"])
     sweep, _ = a_job("help", small | {"seeds_per_block": 1})
     alone, _ = measure.measure(job("studies.selection.measure", (), sweep.trained(), "help", sweep.cells()[-1], "7001-7001"))
@@ -131,11 +132,11 @@ def some_scores(auc: dict[str, float], wanted: int = 3) -> pd.DataFrame:
     random, rows = np.random.default_rng(2), []
     for share, eps_min in ((0.0, 0.7), (0.2, 0.7), (0.2, 1.0)):
         for source in ("batch", "running"):
-            for score in claims.SCORES if hasattr(claims, "SCORES") else measure.SCORES:
+            for score in measure.SCORES:
                 value = auc.get(score, 0.5) if share and eps_min < 1 else 0.5
                 rows += [
-                    {"point": f"share={share:g}", "eps_min": eps_min, "seed": seed, "step": 600, "score": score, "source": source,
-                     "wanted": wanted, "auc": value + 1e-3 * random.normal()}
+                    {"point": f"share={share:g}", "eps_min": eps_min, "seed": seed, "step": 600, "score": score,
+                     "source": source, "wanted": wanted, "auc": value + 1e-3 * random.normal()}
                     for seed in range(12)
                 ]  # fmt: skip
     return pd.DataFrame(rows)
@@ -143,7 +144,10 @@ def some_scores(auc: dict[str, float], wanted: int = 3) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("auc", "expected"),
-    [({"effective_rate": 0.99, "norm": 0.2, "firing_rate": 0.8}, SUPPORTED), ({"effective_rate": 0.6, "norm": 0.9, "firing_rate": 0.8}, CONTRADICTED)],
+    [
+        ({"effective_rate": 0.99, "norm": 0.2, "firing_rate": 0.8}, SUPPORTED),
+        ({"effective_rate": 0.6, "norm": 0.9, "firing_rate": 0.8}, CONTRADICTED),
+    ],
 )  # fmt: skip
 def test_claims_of_the_scores_follow_their_aucs(auc, expected):
     rows = list(claims.selection("scores_new", some_scores(auc)))
@@ -207,7 +211,8 @@ def test_claims_of_what_moves_the_step_follow_the_steps(shift, expected):
 def test_claims_of_the_digits_follow_the_accuracies(gain, expected):
     random = np.random.default_rng(5)
     table = pd.DataFrame(
-        {"rho": 20.0, "seed": seed, "rule": rule, "group": "tail", "accuracy": 0.5 + gain * (rule != "random") + 1e-3 * random.normal()}
+        {"rho": 20.0, "seed": seed, "rule": rule, "group": "tail",
+         "accuracy": 0.5 + gain * (rule != "random") + 1e-3 * random.normal()}
         for seed in range(12) for rule in ("dense", "random", "norm", "effective_rate")
     )  # fmt: skip
     rows = list(claims.images(table))
@@ -246,7 +251,8 @@ def test_long_tailed_digits_have_their_ratio():
 
 def test_what_a_cell_is_told_does_not_hold_its_seeds():
     told = json.dumps(job("studies.selection.measure", (), SECTION.sweeps["help"].trained()).config)
-    assert "first_seed" not in told and "eps_min" not in told
+    assert "first_seed" not in told
+    assert "eps_min" not in told
     more = SECTION.sweeps["help"].model_copy(update={"seeds": 99})
     assert (
         job("studies.selection.measure", (), more.trained()).text

@@ -134,7 +134,8 @@ STOP_HOLDS = intervene(
     id="I-stop",
     statement="with a stop at the mean norm of the others nothing runs away",
     quantity="log2 of the largest norm over that of dense",
-    test="superiority", side="below", threshold=1.0, reason="less than twice the size", primary=f"{MASKS}: {at(0.2, 0.7, STOPPED)}",
+    test="superiority", side="below", threshold=1.0, reason="less than twice the size",
+    primary=f"{MASKS}: {at(0.2, 0.7, STOPPED)}",
     control="the same rule without a stop",
 )  # fmt: skip
 BETTER_PROBE = intervene(
@@ -159,8 +160,8 @@ CONTRAST_STARVES = intervene(
     control="the same mask in the logits alone, I-number",
 )  # fmt: skip
 OF_MASKS = (
-    (MASK_GAINS, "gain"), (MASK_BEATS, "gain_over_random"), (MORE_NEURONS, "pure_minority_neurons"), (STOP_HOLDS, "largest_norm"),
-    (BETTER_PROBE, "balanced_mse"), (NOT_AFTER, "gain"), (CONTRAST_STARVES, "pure_minority_neurons"),
+    (MASK_GAINS, "gain"), (MASK_BEATS, "gain_over_random"), (MORE_NEURONS, "pure_minority_neurons"),
+    (STOP_HOLDS, "largest_norm"), (BETTER_PROBE, "balanced_mse"), (NOT_AFTER, "gain"), (CONTRAST_STARVES, "pure_minority_neurons"),
 )  # fmt: skip
 
 # What moves the step.
@@ -237,7 +238,8 @@ IMAGES_RATE = intervene(
     id="D-rate",
     statement="on long-tailed digits a mask by the effective rate helps the rare digits more than a random one",
     quantity="accuracy on rare digits less that under the random mask, by seed",
-    test="superiority", side="above", threshold=0.0, reason="more", primary=f"{DIGITS}: rho=20, effective_rate", control="random",
+    test="superiority", side="above", threshold=0.0, reason="more", control="random",
+    primary=f"{DIGITS}: rho=20, effective_rate",
 )  # fmt: skip
 IMAGES_NORM = intervene(
     id="D-norm",

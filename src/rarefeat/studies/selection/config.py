@@ -91,7 +91,7 @@ class Range(Section):
 
 
 class Drawn(Section):
-    """Regimes of a Latin hypercube (regimes.py): every parameter has one draw in each of as many strata as there are regimes."""
+    """Regimes of a Latin hypercube (regimes.py): each parameter has one draw in each of as many strata as regimes."""
 
     regimes: int = Field(ge=1, description="number of regimes")
     seed: int = Field(ge=0, description="seed of the hypercube")

@@ -6,7 +6,6 @@ The weights have the replicas on their leading axis, and a replica's numbers do 
 import math
 from typing import NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 import torch
 from sklearn.datasets import load_digits
@@ -85,7 +84,7 @@ def logits(f: Tensor, tau: float) -> Tensor:
 def descended(f: Tensor, mask: Tensor, tau: float) -> Tensor:
     """What is descended, (S,): its gradient is that of NT-Xent, with the softmax weights of the masked neurons (eq. 5).
 
-    images/contrast.py, nt_xent with weights, for many replicas. f: (S, 2 B, m), second views after the first. mask: bool (S, m).
+    images/contrast.py, nt_xent with weights, for many replicas. f: (S, 2 B, m), second views last. mask: bool (S, m).
     """
     views = f.shape[1]
     positive = torch.arange(views).roll(views // 2)

@@ -13,7 +13,7 @@ from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.selection.claims import MASKS, NEW
 from rarefeat.studies.selection.config import SCORES, Selection
-from rarefeat.studies.selection.steps import AMONG, steps
+from rarefeat.studies.selection.steps import AMONG
 
 OF_SCORE = dict(zip(SCORES, (*LOOKS[1:], LOOKS[0], Look(GREY, "v", (0, (1, 1)))), strict=False))
 OF_SCORE["random"] = Look(GREY, "v", (0, (1, 1)))
@@ -179,7 +179,8 @@ def at_middle(table: pd.DataFrame) -> pd.DataFrame:
 
 
 PANELS = {
-    "lead": LEAD, "balanced_mse": "change of the\nbalanced test MSE", "pure_minority_neurons": "more neurons pure\nin the rare feature",
+    "lead": LEAD, "balanced_mse": "change of the\nbalanced test MSE", 
+    "pure_minority_neurons": "more neurons pure\nin the rare feature",
     "size": r"$\log_2$ of the largest" "\nnorm over dense's",
 }  # fmt: skip
 

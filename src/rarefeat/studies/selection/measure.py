@@ -1,4 +1,4 @@
-"""One cell and block of a sweep: every arm trained, and what became of the rare feature; and how each score finds its neurons."""
+"""One cell and block of a sweep: what every arm made of the rare feature, and how each score finds its neurons."""
 
 import pandas as pd
 import pyarrow as pa
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from rarefeat.config.model import Data, Training
+from rarefeat.core.definitions import PURE
 from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.linear_probe import linear_probe
 from rarefeat.core.neurons import absolute_cosines, alignment_metrics, minority_overlap
-from rarefeat.core.definitions import PURE
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, latent_pairs, target
@@ -86,7 +86,7 @@ def balanced_errors(draws: str, at: Point, found: dict[str, Replicas], seeds: li
 
 
 def judgements(kept: list[Judged], draw: Tensor, dictionary: Tensor, seeds: list[int]) -> list[dict]:
-    """How every score, from one batch and from the running mean, finds the neurons pure in the rare feature, at every step kept."""
+    """How every score, from one batch and from the running mean, finds the rare feature's neurons at each step kept."""
     rows = []
     for at in kept:
         wanted = absolute_cosines(at.weights, dictionary)[..., -1] > PURE

@@ -1,4 +1,4 @@
-"""Scores of neurons that know no dictionary: from the embeddings of one batch, or a running mean over steps of what they average.
+"""Scores of neurons that know no dictionary: from one batch of embeddings, or a running mean over steps of what they average.
 
 A rule prunes the lowest scores first. Definitions and reasons: docs/method/selection.md.
 """
@@ -58,7 +58,7 @@ def averages(f_x: Tensor, f_y: Tensor, linear: Tensor, residual: Tensor, norms: 
 
 
 def running(mean: Averages | None, batch: Averages, step: int, memory: int) -> Averages:
-    """The running mean after a step, counted from 0: over all steps up to `memory` of them, and with that memory from then on."""
+    """The running mean after a step, counted from 0: over all steps while these are at most `memory`, then with that memory."""
     if mean is None:
         return batch
     share = 1 / min(step + 1, memory)
@@ -66,7 +66,7 @@ def running(mean: Averages | None, batch: Averages, step: int, memory: int) -> A
 
 
 def rate(mean: Tensor, mean_of_square: Tensor) -> Tensor:
-    """(E a)^2 / E a^2, (S, m): for an `a` that is one value or 0, the frequency of that value; SILENT_LAST where it is always 0."""
+    """(E a)^2 / E a^2, (S, m): the frequency of an `a` that is one value or else 0; SILENT_LAST where it is always 0."""
     return torch.where(mean_of_square > 0, mean.square() / mean_of_square, SILENT_LAST)
 
 

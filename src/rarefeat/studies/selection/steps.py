@@ -72,8 +72,8 @@ def steps(study: str, table: pd.DataFrame) -> pd.DataFrame:
         found = step_of(wide.index.to_numpy(), wide.to_numpy())
         low, high = found.interval()
         rows.append(
-            {"study": study, "point": point, "arm": arm, "place": found.place, "step": found.value, "ci_low": low, "ci_high": high,
-             "n": wide.shape[1]}
+            {"study": study, "point": point, "arm": arm, "place": found.place, "step": found.value, "ci_low": low,
+             "ci_high": high, "n": wide.shape[1]}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=list(SELECTION_STEPS.columns))
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
@@ -62,14 +63,14 @@ def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: 
         low, high = measured.interval()
         rows.append(
             {"study": part["study"].iloc[0], "point": key, "lambda": training.lambda_, "decay": training.lambda_ / at.pull,
-             "share": training.bias.share, "C": at.data.C, "L": at.data.L, "tau": training.tau, "d": at.data.d, "d1": at.data.d1,
-             "m": training.m, "sigma_0": training.sigma_0, "eta": training.eta, "place": measured.place, "step": measured.value,
+             "share": training.bias.share, "C": at.data.C, "L": at.data.L, "tau": training.tau, "d": at.data.d,
+             "d1": at.data.d1, "m": training.m, "sigma_0": training.sigma_0, "eta": training.eta, "place": measured.place, "step": measured.value,
              "ci_low": low, "ci_high": high,
              "predicted": law.step(at, constants, law.start(sweep.draws, at, seeds)),
              "auc": auc(part["margin"].to_numpy(), part["learned"].to_numpy()),
              "auc_of_ratio": auc(part["ratio_at_T1"].fillna(0.0).to_numpy(), part["learned"].to_numpy()),
-             "learned": part["learned"].mean(), "probability": part["probability"].mean(), "diverged": int(part["diverged"].sum()),
-             "n": len(seeds), "centre": constants.centre, "steepness": constants.steepness}
+             "learned": part["learned"].mean(), "probability": part["probability"].mean(),
+             "diverged": int(part["diverged"].sum()), "n": len(seeds), "centre": constants.centre, "steepness": constants.steepness}
         )  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -88,7 +89,7 @@ def main() -> None:
     constants = fitted(pd.concat([found[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"]))
     fates, rows = [], []
     for name, (fate, points) in found.items():
-        margins = law.torch.tensor(fate["margin"].to_numpy())
+        margins = torch.tensor(fate["margin"].to_numpy())
         fates.append(fate.assign(probability=law.probability(margins, constants).numpy()))
         rows.append(held(fates[-1], points, sweeps[name], constants))
     origin = made_from(job, args.tables)

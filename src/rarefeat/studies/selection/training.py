@@ -36,7 +36,7 @@ class Replicas(NamedTuple):
     T1: Tensor
     """(S,), the step that ended stage 1; -1 for none."""
     at_T1: Tensor
-    """(S, 3), of the rare feature at T1, NaN until then: largest and second largest cosine of a neuron, share of all strength."""
+    """(S, 3), of the rare feature at T1, NaN until then: largest and second largest cosine, share of all strength."""
     mean: Averages | None
     """Running mean; None for an arm that reads none."""
     chosen: Tensor
@@ -68,7 +68,8 @@ def latents(draws: str, point: Point, seeds: list[int]) -> Tensor:
 
 
 def train(
-    draws: str, point: Point, arms: list[Arm], scored: list[int], memory: int, patience: int, seeds: list[int], label: str = "train"
+    draws: str, point: Point, arms: list[Arm], scored: list[int], memory: int, patience: int, seeds: list[int],
+    label: str = "train",
 ) -> tuple[dict[str, Replicas], list[Judged], Tensor]:  # fmt: skip
     """Train every arm on the same tokens. What an arm becomes does not depend on the arms beside it, nor on the other seeds.
 
