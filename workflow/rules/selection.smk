@@ -77,9 +77,7 @@ if SELECTION.of_role("law_fit", "law_test"):
         params:
             job=told_for_table("selection_law"),
         shell:
-            stage(
-                "--tables {input:q} --fate {output.fate:q} --law {output.law:q}"
-            )
+            stage("--tables {input:q} --fate {output.fate:q} --law {output.law:q}")
 
 
 # One rho of the digits, every rule.

@@ -160,9 +160,14 @@ CONTRAST_STARVES = intervene(
     control="the same mask in the logits alone, I-number",
 )  # fmt: skip
 OF_MASKS = (
-    (MASK_GAINS, "gain"), (MASK_BEATS, "gain_over_random"), (MORE_NEURONS, "pure_minority_neurons"),
-    (STOP_HOLDS, "largest_norm"), (BETTER_PROBE, "balanced_mse"), (NOT_AFTER, "gain"), (CONTRAST_STARVES, "pure_minority_neurons"),
-)  # fmt: skip
+    (MASK_GAINS, "gain"),
+    (MASK_BEATS, "gain_over_random"),
+    (MORE_NEURONS, "pure_minority_neurons"),
+    (STOP_HOLDS, "largest_norm"),
+    (BETTER_PROBE, "balanced_mse"),
+    (NOT_AFTER, "gain"),
+    (CONTRAST_STARVES, "pure_minority_neurons"),
+)
 
 # What moves the step.
 SHIFT = "eps_min at which half of the replicas learn the feature, less that of dense; a logistic fit, jackknife over seeds"

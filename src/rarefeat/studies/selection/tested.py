@@ -62,15 +62,18 @@ def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: 
         measured = step_of(wide.index.to_numpy(), wide.to_numpy())
         low, high = measured.interval()
         rows.append(
-            {"study": part["study"].iloc[0], "point": key, "lambda": training.lambda_, "decay": training.lambda_ / at.pull,
-             "share": training.bias.share, "C": at.data.C, "L": at.data.L, "tau": training.tau, "d": at.data.d,
-             "d1": at.data.d1, "m": training.m, "sigma_0": training.sigma_0, "eta": training.eta, "place": measured.place, "step": measured.value,
-             "ci_low": low, "ci_high": high,
-             "predicted": law.step(at, constants, law.start(sweep.draws, at, seeds)),
-             "auc": auc(part["margin"].to_numpy(), part["learned"].to_numpy()),
-             "auc_of_ratio": auc(part["ratio_at_T1"].fillna(0.0).to_numpy(), part["learned"].to_numpy()),
-             "learned": part["learned"].mean(), "probability": part["probability"].mean(),
-             "diverged": int(part["diverged"].sum()), "n": len(seeds), "centre": constants.centre, "steepness": constants.steepness}
+            {
+                "study": part["study"].iloc[0], "point": key, "lambda": training.lambda_, "decay": training.lambda_ / at.pull,
+                "share": training.bias.share, "C": at.data.C, "L": at.data.L, "tau": training.tau, "d": at.data.d,
+                "d1": at.data.d1, "m": training.m, "sigma_0": training.sigma_0, "eta": training.eta,
+                "place": measured.place, "step": measured.value, "ci_low": low, "ci_high": high,
+                "predicted": law.step(at, constants, law.start(sweep.draws, at, seeds)),
+                "auc": auc(part["margin"].to_numpy(), part["learned"].to_numpy()),
+                "auc_of_ratio": auc(part["ratio_at_T1"].fillna(0.0).to_numpy(), part["learned"].to_numpy()),
+                "learned": part["learned"].mean(), "probability": part["probability"].mean(),
+                "diverged": int(part["diverged"].sum()), "n": len(seeds),
+                "centre": constants.centre, "steepness": constants.steepness,
+            }
         )  # fmt: skip
     return pd.DataFrame(rows)
 
