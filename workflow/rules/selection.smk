@@ -44,20 +44,22 @@ rule aggregate_selection:
 
 
 # Where the rare feature's step lies, by sweep, point and arm.
-rule steps_of_selection:
-    input:
-        [table(name) for name in PROJECT.tables["selection_steps"].tables],
-    output:
-        table("selection_steps"),
-    log:
-        f"{RESULTS}/logs/aggregate/selection_steps.log",
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(20),
-    params:
-        job=told_for_table("selection_steps"),
-    shell:
-        stage("--tables {input:q} --output {output:q}")
+if SELECTION.of_role("help", "law_fit", "law_test"):
+
+    rule steps_of_selection:
+        input:
+            [table(name) for name in PROJECT.tables["selection_steps"].tables],
+        output:
+            table("selection_steps"),
+        log:
+            f"{RESULTS}/logs/aggregate/selection_steps.log",
+        resources:
+            mem_mb=growing(2000),
+            runtime=growing(20),
+        params:
+            job=told_for_table("selection_steps"),
+        shell:
+            stage("--tables {input:q} --output {output:q}")
 
 
 # The law for the step, fitted on some regimes and held against others.

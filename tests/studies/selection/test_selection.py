@@ -190,9 +190,10 @@ def some_steps(shift: float) -> pd.DataFrame:
     own = random.normal(0.6, 0.04, 12)
     for arm in ["dense", *(claim.primary.split(", ")[-1] for claim in claims.OF_HELP)]:
         moved = own + shift * (arm != "dense") * (arm != claims.ORACLE or shift > 0)
+        cost = max(shift, 0) * (arm != "dense")
         for eps_min in eps:
             for seed in range(12):
-                values = {"learned": float(eps_min > moved[seed]), "majority_alignment": 0.9 - max(shift, 0), "diverged": 0.0}
+                values = {"learned": float(eps_min > moved[seed]), "majority_alignment": 0.9 - cost, "diverged": 0.0}
                 rows += [
                     {"point": "share=0.7", "eps_min": eps_min, "seed": seed, "arm": arm, "quantity": name, "value": value}
                     for name, value in values.items()

@@ -47,7 +47,8 @@ def made(section: Selection) -> Made:
         for suffix in ("selection", "selection_scores"):
             tables[f"{name}_{suffix}"] = table(suffix, "aggregate", {name: sweep}, through, study=name)
     of_steps = numbers_of(section, "help", *LAW)
-    tables["selection_steps"] = table("selection_steps", "steps", {}, tables=of_steps)
+    if of_steps:
+        tables["selection_steps"] = table("selection_steps", "steps", {}, tables=of_steps)
     law = {"sweeps": section.of_role(*LAW)}
     if law["sweeps"]:
         for name in ("selection_fate", "selection_law"):
