@@ -72,7 +72,7 @@ def at_end(ax: Axes, table: pd.DataFrame) -> None:
     ax.invert_yaxis()
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("AUC for the neurons pure in the rare feature")
-    ax.legend(title="bias", loc="lower left", fontsize=6)
+    ax.legend(title="bias", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=6)
 
 
 def gains(ax: Axes, table: pd.DataFrame) -> None:
@@ -80,16 +80,15 @@ def gains(ax: Axes, table: pd.DataFrame) -> None:
     table = one_point(table)
     changes = changed(table)
     plain = [arm for arm in changes if arm.count("-") == 1 and "onset" in arm and not arm.endswith(("onset=0", "onset=200"))]
-    stopped = [f"{arm}-stop" for arm in plain]
     order = sorted(plain, key=lambda arm: changes[arm]["lead"].mean())
     for arms, look, label in (
         (order, LOOKS[0], "mask"),
-        ([f"{arm}-stop" for arm in order], LOOKS[1].but(filled=False), "with a stop"),
+        ([arm.replace("-onset", "-stop-onset") for arm in order], LOOKS[1].but(filled=False), "with a stop"),
     ):
         rows = {i: estimate(changes[arm]["lead"].to_numpy()) for i, arm in enumerate(arms) if arm in changes}
         if rows:
             frame = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"])
-            place = frame.index.to_numpy() + (0.2 if set(arms) & set(stopped) else -0.2)
+            place = frame.index.to_numpy() + (-0.2 if arms is order else 0.2)
             marks(ax, place, frame, look, label, line=False, across=True)
     zero(ax, across=True)
     ax.set_yticks(range(len(order)), [words(arm.split("-")[0]) for arm in order])

@@ -29,8 +29,8 @@ SEE = {
         " intervals; arrows where it lies beyond all eps_min. See what lies to the left of dense."
     ),
     "selection_law": (
-        "The law for the step. (a) Predicted against measured in drawn regimes; (b) the error over the share of the bias and over"
-        " the total growth; (c) share of replicas that learned by the probability that the law gives them; (d) AUC of the law's"
+        "The law for the step. (a) Predicted against measured in drawn regimes; (b) the error over the share of the bias;"
+        " (c) share of replicas that learned by the probability that the law gives them; (d) AUC of the law's"
         " margin and of the ratio at T1. See where points leave the diagonal."
     ),
     "selection_digits": (
