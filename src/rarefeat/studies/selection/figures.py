@@ -178,7 +178,7 @@ def at_middle(table: pd.DataFrame) -> pd.DataFrame:
 
 
 PANELS = {
-    "lead": LEAD, "balanced_mse": "change of the\nbalanced test MSE", 
+    "lead": LEAD.replace(" less ", "\nless "), "balanced_mse": "change of the\nbalanced test MSE", 
     "pure_minority_neurons": "more neurons pure\nin the rare feature",
     "size": r"$\log_2$ of the largest" "\nnorm over dense's",
 }  # fmt: skip
