@@ -5,7 +5,9 @@ from functools import cache
 
 from rarefeat.kind import Kind
 
-NAMES = ("imbalance", "scaling", "augmentation", "long_tail", "theory", "fine_labels", "two_layer", "exact_results")
+NAMES = (
+    "imbalance", "scaling", "augmentation", "long_tail", "theory", "selection", "fine_labels", "two_layer", "exact_results",
+)  # fmt: skip
 
 
 @cache

@@ -1,0 +1,104 @@
+"""What the study of selection makes."""
+
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Table
+from rarefeat.studies.selection.config import DIGITS, Selection, inherit
+
+PACKAGE = "studies.selection"
+PAPER = "beyond_the_papers"
+GROUPS = ("selection of neurons", "interventions", "where help is possible", "the law for the step")
+LAW = ("law_fit", "law_test")
+SEE = {
+    "selection": (
+        "What finds the neurons of a rare feature, and what moves its step. (a) AUC of each rule for the neurons pure in it, without"
+        " and with a bias. (b) What masks by these rules change, minority gain less majority gain. (c) Share of replicas that learn"
+        " the feature, over its frequency, as trained and with help before the gate shuts. (d) The law's step against the measured"
+        " one in regimes that it was not fitted on. See which rule leaves the line of chance, and how little a mask moves what"
+        " an open gate moves."
+    ),
+    "selection_scores": (
+        "AUC of every rule over training step, by the share of the bias; means over seeds with 95 % intervals. A half is chance. See"
+        " that a rate tells the neurons only once they are pure, and only where a bias has made them so."
+    ),
+    "selection_interventions": (
+        "Every intervention against the dense training at the same seed: minority gain less majority gain, error of a linear head on"
+        " balanced data, neurons pure in the rare feature, and the largest norm; means with 95 % intervals. See which intervals"
+        " leave zero, and beside which the norm runs away."
+    ),
+    "selection_steps": (
+        "The eps_min at which half of the replicas have learned the rare feature, by intervention and share of the bias, with 95 %"
+        " intervals; arrows where it lies beyond all eps_min. See what lies to the left of dense."
+    ),
+    "selection_law": (
+        "The law for the step. (a) Predicted against measured in drawn regimes; (b) the error over the share of the bias;"
+        " (c) share of replicas that learned by the probability that the law gives them; (d) AUC of the law's"
+        " margin and of the ratio at T1. See where points leave the diagonal."
+    ),
+    "selection_digits": (
+        "Long-tailed digits: what a mask by each rule changes of the accuracy on rare and on frequent digits, less dense at the same"
+        " seed, with 95 % intervals. See whether any rule differs from random."
+    ),
+}  # fmt: skip
+
+
+def made(section: Selection) -> Made:
+    """The tables of each sweep; steps, the law and the digits; and their figures."""
+    through, tables = (f"{PACKAGE}.measure",), {}
+    for name, sweep in section.sweeps.items():
+        for suffix in ("selection", "selection_scores"):
+            tables[f"{name}_{suffix}"] = table(suffix, "aggregate", {name: sweep}, through, study=name)
+    of_steps = numbers_of(section, "help", *LAW)
+    if of_steps:
+        tables["selection_steps"] = table("selection_steps", "steps", {}, tables=of_steps)
+    law = {"sweeps": section.of_role(*LAW)}
+    if law["sweeps"]:
+        for name in ("selection_fate", "selection_law"):
+            tables[name] = table(name, "tested", law, tables=numbers_of(section, *LAW))
+    tables[DIGITS] = table(DIGITS, "joined", {DIGITS: section.digits}, (f"{PACKAGE}.digits",), study=DIGITS)
+    return Made(
+        tables, figures(section), browsed={"selection_tables": Browsed("Selection: steps and the law", browsable(tables))}
+    )
+
+
+def table(
+    name: str, stage: str, parts: dict, through: tuple[str, ...] = (), tables: tuple[str, ...] = (), study: str = ""
+) -> Table:
+    """A table of this kind."""
+    return Table(f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.{stage}", parts, through, tables, study)
+
+
+def numbers_of(section: Selection, *roles: str) -> tuple[str, ...]:
+    """Tables of numbers of the sweeps with a role."""
+    return tuple(f"{name}_selection" for name in section.of_role(*roles))
+
+
+def browsable(tables: dict[str, Table]) -> tuple[str, ...]:
+    """Those of the tables that are small enough to be browsed."""
+    return tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
+
+
+def figures(section: Selection) -> dict[str, Figure]:
+    """The figures of the sweeps that there are."""
+    scores = tuple(f"{name}_selection_scores" for name in section.of_role("scores"))
+    masks, helped = numbers_of(section, "interventions"), numbers_of(section, "help")
+    law = ("selection_fate", "selection_law") if section.of_role(*LAW) else ()
+    found = {
+        "selection_scores": scores, "selection_interventions": masks, "selection_steps": ("selection_steps",) if helped else (),
+        "selection_law": law, "selection_digits": (DIGITS,),
+    }  # fmt: skip
+    if scores and masks and helped and law:
+        found["selection"] = (*scores, *masks, *helped, *law)
+    parts = {"selection": section}
+    return {name: Figure(tables, SEE[name], parts=parts) for name, tables in found.items() if tables}
+
+
+def claimed(section: Selection) -> Claimed:
+    """What is stated beyond the papers."""
+    kept = {**section.of_role("scores", "interventions", "help"), **section.of_role(*LAW)}
+    tables = [f"{name}_selection" for name, sweep in kept.items() if sweep.role in ("interventions", "help")]
+    tables += [f"{name}_selection_scores" for name in section.of_role("scores")]
+    tables += ["selection_law"] if section.of_role(*LAW) else []
+    return Claimed(PAPER, GROUPS, (*tables, DIGITS), {"selection": section})
+
+
+# By default once its full run has been made.
+KIND = Kind("selection", "Which neurons to prune", Selection, made, Selection.studies, inherit, claimed, by_default=False)

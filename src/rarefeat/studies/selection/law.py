@@ -1,0 +1,167 @@
+"""Where a rare feature is learned and where it is locked out: the step in eps_min, in closed form but for two constants.
+
+Derivation: docs/method/selection.md. A user calls `step` for a regime, and `probability` for given initial weights.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from scipy.special import expit
+from torch import Tensor
+
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import Reduced
+from rarefeat.core.sparse_coding import activation_probability
+from rarefeat.core.theory import attended_count
+from rarefeat.studies.selection.regimes import Point
+
+HALVINGS = 60
+LARGEST = 40.0
+"""No exponent is beyond this: e^40 is far above any ratio of sizes in float32."""
+GRID = np.linspace(0.02, 1.0, 99)
+"""eps_min at which the law is asked for its step."""
+
+
+class Start(NamedTuple):
+    """What the law reads of the initial weights of S replicas."""
+
+    projections: Tensor
+    """<w_i, M_j>, float64 (S, m, d), the rare feature last."""
+    outside: Tensor
+    """||w_i||^2 less their squares, (S, m)."""
+
+
+class Constants(NamedTuple):
+    """What is fitted: a replica learns the feature with probability 1 / (1 + exp(-steepness (margin - centre)))."""
+
+    centre: float
+    """log kappa."""
+    steepness: float
+
+
+def start(draws: str, at: Point, seeds: list[int]) -> Start:
+    """The initial weights of a sweep's replicas, which are keyed and not stored."""
+    space = Reduced(at.data.d, at.data.d1, at.training.m, len(seeds))
+    weights = space.weights(at.training.sigma_0, [generator(draws, seed, "weights") for seed in seeds]).double()
+    projections = weights[..., : at.data.d]
+    return Start(projections, weights[..., at.data.d :].square().sum(-1))
+
+
+def mean_response(L: int, nsr: float, threshold: float) -> float:
+    """E[sum_r (a_r - threshold)_+] of the attended coordinate a_r of one active feature, the other features being silent.
+
+    core/theory.py, attended_count, whose terms these are, has it at threshold 0.
+    """
+    if not threshold:
+        return attended_count(L, nsr)
+    total = 0.0
+    for c in range(1, L + 1):
+        own, other = math.exp(1 + nsr), (c - 1) * math.e
+        kept = (own + other) / (own + other + L - c)
+        left = c / (c + L - c - 1 + math.exp(nsr)) if c < L else 0.0
+        total += math.comb(L - 1, c - 1) / 2 ** (L - 1) * (c * max(kept - threshold, 0) + (L - c) * max(left - threshold, 0))
+    return total
+
+
+def saturated_strength(at: Point) -> float:
+    """sum_i <w_i, M_j>^2 at which a frequent feature neither grows nor decays.
+
+    What it still pulls is the residual lambda / pull. With the c = (K - 1) p / 2 negatives that hold the feature with the same
+    sign, which pull as the positive does, the residual is R / (R + (1 + c) exp(s)), R being the number of the others and s the
+    positive's logit, strength times the square of the mean response over tau. Infinite where the bias leaves no response.
+    """
+    data, training = at.data, at.training
+    p = float(activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)[0])
+    residual = training.lambda_ / at.pull
+    same = (training.K - 1) * p / 2
+    ratio = (1 - residual) / residual * (training.K - 1 - same) / (1 + same) if 0 < residual < 1 else 1.0
+    response = mean_response(data.L, at.nsr, at.threshold)
+    return max(math.log(ratio), 1e-3) * training.tau / response**2 if response else math.inf
+
+
+def exponents(start: Start, at: Point) -> tuple[Tensor, Tensor]:
+    """Logarithmic growth, without decay, until the later of T1 and saturation: of frequent features, and of one at eps = 1.
+
+    Stage 1 is linear: <w_i, M_j> grows as exp(eps_j G), what is outside of the features does not, and the decay of all is the
+    same. T1 is when the slowest neuron has half of its square in the features, eq. (34). Frequent features stop at G_s, when
+    their strength has saturated; if that is before T1, the decay of what is outside brings T1, and the rare feature goes on
+    growing by 1 / residual of it. (S,) each.
+    """
+    squares = start.projections[..., :-1].square()
+    low, high = torch.zeros(len(squares), dtype=torch.float64), torch.full((len(squares),), LARGEST, dtype=torch.float64)
+    # The rare feature's own part in eq. (34) is left out: T1 is then the same at every eps_min.
+    slowest = (squares.sum(-1) / start.outside.clamp_min(1e-300)).amin(-1).clamp_min(1e-300)
+    to_T1 = (-slowest.log() / 2).clamp(low, high)
+    residual = min(at.training.lambda_ / at.pull, 1 - 1e-6)
+    now = squares.sum(1).mean(-1).clamp_min(1e-300)
+    saturated = (math.log(min(saturated_strength(at), 1e30)) - now.log()).clamp_min(0) / 2 / (1 - residual)
+    common = torch.maximum(to_T1, saturated)
+    rare = saturated + (common - saturated) / max(residual, 1e-6)
+    return common.clamp(max=LARGEST), rare.clamp(max=LARGEST)
+
+
+def margin(start: Start, at: Point, eps_min: float | None = None) -> Tensor:
+    """log of the largest cosine of a neuron to the rare feature when growth has ended, over the threshold, (S,).
+
+    A gate that is open then stays open, and one that is shut stays shut: the feature is learned where this exceeds log kappa.
+    Infinite without a bias.
+    """
+    eps = at.eps_min if eps_min is None else eps_min
+    if not at.threshold:
+        return torch.full((len(start.outside),), torch.inf, dtype=torch.float64)
+    common, rare = exponents(start, at)
+    squares = start.projections[..., :-1].square().sum(-1)
+    own = start.projections[..., -1].square().clamp_min(1e-300).log() + 2 * eps * rare[:, None]
+    others = torch.logaddexp(squares.clamp_min(1e-300).log() + 2 * common[:, None], start.outside.clamp_min(1e-300).log())
+    cosine = (own - torch.logaddexp(own, others)) / 2
+    return cosine.amax(-1) - math.log(at.threshold)
+
+
+def probability(margins: Tensor, constants: Constants) -> Tensor:
+    """Of learning the feature, from `margin`, any shape."""
+    return torch.sigmoid(constants.steepness * (margins - constants.centre))
+
+
+def step(at: Point, constants: Constants, begun: Start | None = None, replicas: int = 200, seed: int = 0) -> float:
+    """The eps_min at which half of the replicas learn the feature: at `at`, whose own eps_min does not matter.
+
+    Args:
+        begun: initial weights; drawn for so many `replicas` if not given.
+
+    Returns:
+        eps_min, interpolated; 0 where more than half learn at any eps_min, and 1 where less than half do at every one.
+    """
+    begun = start("selection/law", at, list(range(seed, seed + replicas))) if begun is None else begun
+    share = np.array([float(probability(margin(begun, at, float(eps)), constants).mean()) for eps in GRID])
+    if share[0] >= 0.5:
+        return 0.0
+    if share.max() < 0.5:
+        return 1.0
+    first = int(np.argmax(share >= 0.5))
+    rise = (0.5 - share[first - 1]) / (share[first] - share[first - 1])
+    return float(GRID[first - 1] + rise * (GRID[first] - GRID[first - 1]))
+
+
+def logistic(x: np.ndarray, learned: np.ndarray) -> Constants:
+    """Maximum likelihood of the two constants; x, learned: (n,), the latter 0 or 1.
+
+    A weak prior on the logarithm of the steepness, around 4 standard deviations of x with a factor of ten to either side, keeps
+    it finite where both sides are apart.
+    """
+    x, learned = np.asarray(x, dtype=float), np.asarray(learned, dtype=float)
+    scale, middle = max(x.std(), 1e-6), x.mean()
+    u, sign = (x - middle) / scale, np.where(learned > 0.5, 1.0, -1.0)
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        centre, log_steepness = parameters
+        steepness, off = np.exp(log_steepness), log_steepness - np.log(4)
+        z = steepness * (u - centre)
+        slope = -sign * expit(-sign * z)
+        value = np.logaddexp(0, -sign * z).sum() + off**2 / (2 * np.log(10) ** 2)
+        return value, np.array([-steepness * slope.sum(), (slope * z).sum() + off / np.log(10) ** 2])
+
+    centre, log_steepness = minimize(loss, np.array([0.0, np.log(4)]), jac=True, method="BFGS").x
+    return Constants(float(middle + scale * centre), float(np.exp(log_steepness) / scale))

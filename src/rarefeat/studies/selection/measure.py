@@ -1,0 +1,152 @@
+"""One cell and block of a sweep: what every arm made of the rare feature, and how each score finds its neurons."""
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rarefeat.config.model import Data, Training
+from rarefeat.core.definitions import PURE
+from rarefeat.core.divergence import diverged
+from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.linear_probe import linear_probe
+from rarefeat.core.neurons import absolute_cosines, alignment_metrics, minority_overlap
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import make_simulator
+from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, latent_pairs, target
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+from rarefeat.studies.selection.config import SCORES, Arm, Drawn
+from rarefeat.studies.selection.regimes import Point, point
+from rarefeat.studies.selection.scores import judged, score
+from rarefeat.studies.selection.training import Judged, Replicas, at_once, train
+
+CHUNK = 500
+LEARNED = 0.5
+"""Absolute cosine of a neuron to the rare feature from which it is learned."""
+NUMBERS = {"seed": "int64", "arm": "str", "quantity": "str", "value": "float64"}
+FOUND = {
+    "seed": "int64",
+    "step": "int64",
+    "score": "str",
+    "source": "str",
+    "wanted": "int64",
+    "auc": "float64",
+    "precision": "float64",
+}
+
+
+def numbers(at: Point, replicas: Replicas, dictionary: Tensor, patience: int) -> dict[str, Tensor]:
+    """Quantities of one arm at T, (S,) each."""
+    minority = len(at.data.minority)
+    metrics = alignment_metrics(replicas.weights, dictionary, minority)
+    names = ("max_alignment", "majority_alignment", "pure_minority_neurons", "feature_share")
+    found = {name: metrics[name] for name in names}
+    rare = absolute_cosines(replicas.weights, dictionary)[..., -minority:].amax((1, 2))
+    return found | {
+        "learned": (rare >= LEARNED).double(),
+        "largest_norm": replicas.weights.norm(dim=-1).amax(-1),
+        "loss": replicas.loss,
+        "diverged": diverged(replicas.loss, at.training.K, replicas.weights).double(),
+        "silent_share": (replicas.idle >= patience).double().mean(-1),
+        "revivals": replicas.revivals,
+        "pruned_neurons": replicas.chosen.double().sum(-1),
+        "pruned_overlap": minority_overlap(replicas.chosen[..., None], replicas.weights, dictionary, minority),
+        "T1": torch.where(replicas.T1 >= 0, replicas.T1.double(), torch.nan),
+        "cosine_at_T1": replicas.at_T1[:, 0],
+        "second_cosine_at_T1": replicas.at_T1[:, 1],
+        "strength_at_T1": replicas.at_T1[:, 2],
+    }
+
+
+def balanced_errors(draws: str, at: Point, found: dict[str, Replicas], seeds: list[int]) -> dict[str, list[float]]:
+    """Test error of a linear head on data in which every feature is equally frequent, by arm, a number for each seed."""
+    data = at.data
+    chance = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
+    errors: dict[str, list[float]] = {label: [] for label in found}
+    for index, seed in enumerate(seeds):
+        space = make_simulator("reduced", draws, data.d, data.d1, at.training.m, [seed])
+        networks = [(arm.weights[index : index + 1], arm.bias[index : index + 1]) for arm in found.values()]
+        w_star, parts = target(draws, seed, data.d), []
+        for n, keyed, purpose in ((data.probe_pairs, seed, "probe"), (data.test_pairs, data.test_seed, "test")):
+            z = latent_pairs(n, data.L, chance, generator(draws, keyed, purpose))[:, 0]
+            noise = generator(draws, seed, f"{purpose} noise")
+            embedded: list[list[Tensor]] = [[] for _ in networks]
+            for chunk in z.split(CHUNK):
+                attended = attend(space.tokens(chunk[None].float(), at.sigma, [noise]))
+                for own, (weights, bias) in zip(embedded, networks, strict=True):
+                    own.append(respond(pre_activations(attended, weights), bias)[0])
+            parts.append(([torch.cat(own) for own in embedded], aggregated_sign(z).float() @ w_star))
+        (fitted, labels), (tested, test_labels) = parts
+        for own, f_fit, f_test in zip(errors.values(), fitted, tested, strict=True):
+            own.append(linear_probe(f_fit, labels, f_test, test_labels)[0])
+    return errors
+
+
+def judgements(kept: list[Judged], draw: Tensor, dictionary: Tensor, seeds: list[int]) -> list[dict]:
+    """How every score, from one batch and from the running mean, finds the rare feature's neurons at each step kept."""
+    rows = []
+    for at in kept:
+        wanted = absolute_cosines(at.weights, dictionary)[..., -1] > PURE
+        for name in SCORES:
+            for source in ("batch", "running"):
+                values = score(name, getattr(at, source), draw)
+                for s, seed in enumerate(seeds):
+                    auc, precision = judged(values[s], wanted[s])
+                    number = int(wanted[s].sum())
+                    rows.append(
+                        {"seed": seed, "step": at.step, "score": name, "source": source, "wanted": number, "auc": auc,
+                         "precision": precision}
+                    )  # fmt: skip
+    return rows
+
+
+def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The numbers of every arm and seed, and the judgements of the scores; the second is empty where no step is scored."""
+    drawn = job.part("drawn", Drawn | None) if job.config.get("drawn") else None
+    sigma = job.part("sigma", float) if "sigma" in job.config else 0.0
+    at = point(job.part("data", Data), job.part("training", Training), sigma, drawn, job.at)
+    draws, arms, patience = job.part("draws", str), job.part("arms", list[Arm]), job.part("patience", int)
+    scored, memory = job.config.get("scored", []), job.part("memory", int)
+    of_arms, of_scores, seeds, size = [], [], job.seed_list, at_once(at)
+    for first in range(0, len(seeds), size):
+        now = seeds[first : first + size]
+        found, kept, draw = train(
+            draws, at, arms, scored, memory, patience, now, f"{job.study}/{job.at.path} from seed {now[0]}"
+        )
+        space = make_simulator("reduced", draws, at.data.d, at.data.d1, at.training.m, now)
+        errors = balanced_errors(draws, at, found, now) if job.config.get("probed") else {}
+        for label, replicas in found.items():
+            quantities = {name: values.tolist() for name, values in numbers(at, replicas, space.dictionary, patience).items()}
+            if errors:
+                quantities["balanced_mse"] = errors[label]
+            of_arms += [
+                {"seed": seed, "arm": label, "quantity": name, "value": value}
+                for name, values in quantities.items()
+                for seed, value in zip(now, values, strict=True)
+            ]
+        of_scores += judgements(kept, draw, space.dictionary, now)
+    return pd.DataFrame(of_arms, columns=list(NUMBERS)).astype(NUMBERS), pd.DataFrame(of_scores, columns=list(FOUND)).astype(
+        FOUND
+    )
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--numbers", required=True, help="Parquet file to write: the numbers of every arm")
+    parser.add_argument(
+        "--scores", required=True, help="Parquet file to write: how the scores do, without rows where none is judged"
+    )
+    args = parser.parse_args()
+    job: Job = args.job
+    # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
+    torch.set_num_threads(1)
+    for path, table in zip((args.numbers, args.scores), measure(job), strict=True):
+        write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: job.text})
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,85 @@
+"""What a cell of a sweep is: its data, training and noise, also where the regime is one of a Latin hypercube."""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from rarefeat.config.cells import Cell
+from rarefeat.config.model import Data, Training
+from rarefeat.core.randomness import generator
+from rarefeat.core.theory import stage1_growth
+from rarefeat.studies.selection.config import Drawn, Range
+
+WHOLE = ("L", "d", "d1", "m")
+
+
+class Point(NamedTuple):
+    """Where replicas are trained."""
+
+    data: Data
+    training: Training
+    sigma: float
+    eps_min: float
+
+    @property
+    def threshold(self) -> float:
+        """The bias over the norm, share sqrt(2 log d / d)."""
+        return self.training.bias.share * math.sqrt(2 * math.log(self.data.d) / self.data.d)
+
+    @property
+    def nsr(self) -> float:
+        """sigma^2 d1, the noise-to-signal ratio of a token."""
+        return self.sigma**2 * self.data.d1
+
+    @property
+    def pull(self) -> float:
+        """Growth of a frequent feature in stage 1 per unit of eta and without decay: core/theory.py, stage1_growth."""
+        data, training, equal = self.data, self.training, torch.ones(self.data.d, dtype=torch.float64)
+        return float(stage1_growth(equal, data.C, data.L, self.nsr, training.K, training.tau, 1.0, 0.0)[0] - 1)
+
+
+def hypercube(drawn: Drawn) -> list[dict[str, float]]:
+    """The values of every regime: for each parameter one uniform draw in each stratum, the strata in an order of their own."""
+    columns = {}
+    for name, found in drawn.ranges.items():
+        random = generator("selection/hypercube", drawn.seed, name)
+        strata = torch.randperm(drawn.regimes, generator=random)
+        share = (strata + torch.rand(drawn.regimes, generator=random, dtype=torch.float64)) / drawn.regimes
+        columns[name] = [within(found, float(part)) for part in share]
+    return [
+        {name: round(values[i]) if name in WHOLE else values[i] for name, values in columns.items()}
+        for i in range(drawn.regimes)
+    ]
+
+
+def within(found: Range, share: float) -> float:
+    """The point of a range at a share of its length, or of that of its logarithm."""
+    if found.log:
+        return found.low * (found.high / found.low) ** share
+    return found.low + share * (found.high - found.low)
+
+
+def point(data: Data, training: Training, sigma: float, drawn: Drawn | None, cell: Cell) -> Point:
+    """The point of a cell of a sweep with these values.
+
+    Of a drawn regime sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the pull, and eta is such that a
+    frequent feature grows by `growth` a step.
+    """
+    values = {axis: value for axis, value in cell.axes if axis not in ("eps_min", "regime")}
+    if drawn:
+        values = hypercube(drawn)[int(cell["regime"])]
+    d1, data = data.d1, data.model_copy(update={name: values[name] for name in ("C", "L", "d", "d1") if name in values})
+    scale = math.sqrt(d1 / data.d1)
+    changed = {name: values[name] for name in ("tau", "m") if name in values}
+    changed["sigma_0"] = scale * values.get("sigma_0", training.sigma_0)
+    if "share" in values:
+        changed["bias"] = training.bias.model_copy(update={"share": values["share"]})
+    if "lambda" in values:
+        changed["lambda_"] = values["lambda"]
+    found = Point(data, training.model_copy(update=changed), scale * sigma, cell["eps_min"])
+    if not drawn:
+        return found
+    pull, decay = found.pull, values.get("lambda", training.lambda_ / found.pull)
+    rates = {"lambda_": decay * pull, "eta": drawn.growth / (pull * (1 - decay))}
+    return found._replace(training=found.training.model_copy(update=rates))

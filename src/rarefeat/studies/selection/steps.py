@@ -1,0 +1,93 @@
+"""Where a rare feature's step lies: the eps_min at which half of the replicas have learned it, a logistic fit."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.files import read_table
+from rarefeat.storage.schema import ordered
+from rarefeat.studies.selection.law import logistic
+from rarefeat.studies.selection.tables import SELECTION_STEPS
+
+BELOW, AMONG, ABOVE = "below", "among", "above"
+
+
+class Step(NamedTuple):
+    """A step, and what each seed says of it."""
+
+    place: str
+    """Whether it lies among the eps_min, or below or above all of them."""
+    value: float
+    """eps_min; NaN unless among."""
+    pseudo: np.ndarray
+    """Jackknife pseudo-values, (seeds,), whose mean and spread are those of the step; NaN unless among."""
+
+    def interval(self) -> tuple[float, float]:
+        """95 %, by the jackknife over seeds, which share their draws over eps_min."""
+        n = len(self.pseudo)
+        half = stdtrit(n - 1, 0.975) * self.pseudo.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        return self.value - half, self.value + half
+
+
+def learned_by(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one point and arm with the quantity `learned`, as a table of eps_min by seed."""
+    return numbers[numbers["quantity"] == "learned"].pivot(index="eps_min", columns="seed", values="value").sort_index()
+
+
+def step_of(eps: np.ndarray, learned: np.ndarray) -> Step:
+    """The step of replicas that have learned, 1, or not, 0: (n,), (n, seeds).
+
+    Below all eps_min where half or more learn at the smallest, above all where less than half do at every one.
+    """
+    seeds, share = learned.shape[1], learned.mean(1)
+    nowhere = np.full(seeds, np.nan)
+    if share[0] >= 0.5:
+        return Step(BELOW, np.nan, nowhere)
+    if share.max() < 0.5:
+        return Step(ABOVE, np.nan, nowhere)
+
+    def centre(kept: np.ndarray) -> float:
+        return logistic(np.repeat(eps, kept.shape[1]), kept.ravel()).centre
+
+    value = centre(learned)
+    if seeds < 2:
+        return Step(AMONG, value, nowhere)
+    others = np.array([centre(np.delete(learned, s, axis=1)) for s in range(seeds)])
+    return Step(AMONG, value, seeds * value - (seeds - 1) * others)
+
+
+def steps(study: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The step of every point and arm of a study."""
+    rows = []
+    for (point, arm), part in table.groupby(["point", "arm"], sort=False):
+        wide = learned_by(part)
+        if len(wide) < 2:
+            continue
+        found = step_of(wide.index.to_numpy(), wide.to_numpy())
+        low, high = found.interval()
+        rows.append(
+            {"study": study, "point": point, "arm": arm, "place": found.place, "step": found.value, "ci_low": low,
+             "ci_high": high, "n": wide.shape[1]}
+        )  # fmt: skip
+    return pd.DataFrame(rows, columns=list(SELECTION_STEPS.columns))
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the numbers of the studies")
+    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+    args = parser.parse_args()
+    job: Job = args.job
+    found = [steps(path.name.removesuffix("_selection.parquet"), read_table(path).to_pandas()) for path in args.tables]
+    write_product(args.output, ordered(SELECTION_STEPS, pd.concat(found, ignore_index=True)), made_from(job, args.tables))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,104 @@
+"""The law for the step held against what replicas did: its two constants from some regimes, its errors on others."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rarefeat.run.command import run, stage
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.files import read_table
+from rarefeat.storage.schema import ordered
+from rarefeat.studies.selection import law
+from rarefeat.studies.selection.config import Sweep, point_of
+from rarefeat.studies.selection.regimes import Point, point
+from rarefeat.studies.selection.steps import learned_by, step_of
+from rarefeat.studies.selection.tables import SELECTION_FATE, SELECTION_LAW
+
+
+def replicas(name: str, sweep: Sweep, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Point]]:
+    """What every dense replica of a study did, beside the law's margin from its initial weights; and the study's points."""
+    seeds = list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
+    dense = table[table["arm"] == "dense"].pivot(index=["point", "eps_min", "seed"], columns="quantity", values="value")
+    points, starts, rows = {}, {}, []
+    for cell in sweep.cells():
+        at, key = point(sweep.data, sweep.training, sweep.sigma, sweep.drawn, cell), point_of(cell)
+        if key not in points:
+            points[key], starts[key] = at, law.start(sweep.draws, at, seeds)
+        found = dense.loc[(key, at.eps_min)].reindex(seeds)
+        rows.append(
+            pd.DataFrame(
+                {"study": name, "point": key, "eps_min": at.eps_min, "seed": seeds, "learned": found["learned"].to_numpy(),
+                 "diverged": found["diverged"].to_numpy(), "margin": law.margin(starts[key], at).numpy(),
+                 "ratio_at_T1": found["cosine_at_T1"].to_numpy() / at.threshold if at.threshold else np.nan}
+            )
+        )  # fmt: skip
+    return pd.concat(rows, ignore_index=True), points
+
+
+def auc(values: np.ndarray, learned: np.ndarray) -> float:
+    """Probability that a replica that has learned has the larger value, ties as a half; NaN without one of either."""
+    yes, no = values[learned > 0.5], values[learned <= 0.5]
+    if not len(yes) or not len(no):
+        return np.nan
+    difference = yes[:, None] - no
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def fitted(fate: pd.DataFrame) -> law.Constants:
+    """The constants from replicas that did not diverge, and for which a bias gives a margin."""
+    used = fate[np.isfinite(fate["margin"]) & (fate["diverged"] == 0)]
+    return law.logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
+
+
+def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: law.Constants) -> pd.DataFrame:
+    """A row for each regime: its parameters, the step measured and predicted, and how well the fate of replicas is told."""
+    rows, seeds = [], list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
+    for key, part in fate.groupby("point", sort=False):
+        at, training = points[key], points[key].training
+        wide = learned_by(part.assign(quantity="learned", value=part["learned"]))
+        measured = step_of(wide.index.to_numpy(), wide.to_numpy())
+        low, high = measured.interval()
+        rows.append(
+            {
+                "study": part["study"].iloc[0], "point": key, "lambda": training.lambda_, "decay": training.lambda_ / at.pull,
+                "share": training.bias.share, "C": at.data.C, "L": at.data.L, "tau": training.tau, "d": at.data.d,
+                "d1": at.data.d1, "m": training.m, "sigma_0": training.sigma_0, "eta": training.eta,
+                "place": measured.place, "step": measured.value, "ci_low": low, "ci_high": high,
+                "predicted": law.step(at, constants, law.start(sweep.draws, at, seeds)),
+                "auc": auc(part["margin"].to_numpy(), part["learned"].to_numpy()),
+                "auc_of_ratio": auc(part["ratio_at_T1"].fillna(0.0).to_numpy(), part["learned"].to_numpy()),
+                "learned": part["learned"].mean(), "probability": part["probability"].mean(),
+                "diverged": int(part["diverged"].sum()), "n": len(seeds),
+                "centre": constants.centre, "steepness": constants.steepness,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Command line of the stage."""
+    parser = stage(__doc__)
+    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the numbers of the studies of the law")
+    parser.add_argument("--fate", type=Path, required=True, help="Parquet file to write: every replica")
+    parser.add_argument("--law", type=Path, required=True, help="Parquet file to write: every regime")
+    args = parser.parse_args()
+    job: Job = args.job
+    tables = {path.name.removesuffix("_selection.parquet"): read_table(path).to_pandas() for path in args.tables}
+    sweeps = job.part("sweeps", dict[str, Sweep])
+    found = {name: replicas(name, sweep, tables[name]) for name, sweep in sweeps.items()}
+    constants = fitted(pd.concat([found[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"]))
+    fates, rows = [], []
+    for name, (fate, points) in found.items():
+        margins = torch.tensor(fate["margin"].to_numpy())
+        fates.append(fate.assign(probability=law.probability(margins, constants).numpy()))
+        rows.append(held(fates[-1], points, sweeps[name], constants))
+    origin = made_from(job, args.tables)
+    write_product(args.fate, ordered(SELECTION_FATE, pd.concat(fates, ignore_index=True)), origin)
+    write_product(args.law, ordered(SELECTION_LAW, pd.concat(rows, ignore_index=True)), origin)
+
+
+if __name__ == "__main__":
+    run(main)

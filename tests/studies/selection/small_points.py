@@ -1,0 +1,36 @@
+"""Small points for the tests of this study."""
+
+import torch
+
+from rarefeat.config.cells import Cell
+from rarefeat.config.model import Data, Training
+from rarefeat.studies.selection.config import Arm
+from rarefeat.studies.selection.regimes import Point, point
+from rarefeat.studies.selection.training import Replicas, train
+
+torch.set_num_threads(1)
+
+
+def a_point(eps_min: float = 0.7, data: dict | None = None, sigma: float = 0.1, **training) -> Point:
+    """A point of the core's model, small enough for seconds."""
+    sizes = {
+        "d": 6,
+        "d1": 80,
+        "L": 2,
+        "C": 1.0,
+        "minority": [1.0],
+        "N": 256,
+        "probe_pairs": 60,
+        "test_pairs": 80,
+        "test_seed": 7,
+    }
+    bias = {"rule": "follow", "share": 0.4, "cap": 2.2, "T1": "eq34"} | training.pop("bias", {})
+    values = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.01, "T": 40, "history": False}
+    return point(
+        Data(**sizes | (data or {})), Training(**values | training, bias=bias), sigma, None, Cell((("eps_min", eps_min),))
+    )
+
+
+def trained(at: Point, *arms: Arm, seeds=(0, 1), scored=(), memory=10, patience=3) -> dict[str, Replicas]:
+    """The replicas of some arms."""
+    return train("selection tests", at, list(arms), list(scored), memory, patience, list(seeds))[0]

@@ -1,0 +1,269 @@
+"""The study as a whole: its config, its stages on a small grid, and claims that are true and false."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pydantic import ValidationError
+
+from rarefeat.claims.claim import measured_table
+from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED, seeds_needed, verdicts
+from rarefeat.images.contrast import nt_xent
+from rarefeat.project import load
+from rarefeat.run.job import job
+from rarefeat.studies.selection import claims, digits, measure
+from rarefeat.studies.selection.config import Arm, Sweep
+from rarefeat.studies.selection.steps import step_of
+
+torch.set_num_threads(1)
+FULL = load("config/config.yaml")
+QUICK = load("config/config.yaml", "config/quick.yaml")
+SECTION = FULL.sections["selection"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"stop": True}, "stop is for arms with a mask"),
+        ({"mask": "oracle_all", "alpha": 0.2}, "not for oracle_all"),
+        ({"mask": "oracle_all", "source": "batch"}, "mask by score"),
+        ({"reopened": True, "revived": True}, "give one of them"),
+    ],
+)
+def test_an_arm_that_contradicts_itself_is_refused(keys, said):
+    with pytest.raises(ValidationError, match=said):
+        Arm(**keys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"arms": [{"mask": "norm"}]}, "the dense training"),
+        ({"arms": [{}, {"mask": "norm", "alpha": 0.01}]}, "prunes nothing"),
+        ({"arms": [{}, {"mask": "norm", "onset": 500}]}, "no step has a mask"),
+        ({"scored": [501]}, "must not exceed T"),
+        ({"arms": [{}, {}]}, "distinct"),
+    ],
+)
+def test_a_sweep_that_cannot_be_is_refused(changes, said):
+    raw = SECTION.sweeps["scores_9"].model_dump(by_alias=True) | changes
+    with pytest.raises(ValidationError, match=said):
+        Sweep.model_validate(raw)
+
+
+def test_no_other_study_has_the_seeds():
+    own = {name for name in SECTION.studies()}
+    for name, study in FULL.studies.items():
+        used = {seed for block in study.blocks().values() for seed in block}
+        assert (min(used) >= 7000) == (name in own), name
+
+
+def test_every_declared_regime_is_run_and_has_the_seeds_that_its_power_needs():
+    rows = len(claims.CLAIMS)
+    for claim in claims.CLAIMS:
+        study, point = claim.primary.split(": ", 1)
+        sweep = SECTION.studies()[study]
+        # A regime is a replicate of a claim about the law.
+        assert claim.seeds == (sweep.drawn.regimes if claim.group == claims.LAW else sweep.seeds), claim.id
+        assert claim.seeds >= seeds_needed(claim.test, claim.effect, rows), claim.id
+        arms = [arm.label for arm in getattr(sweep, "arms", [])]
+        if claim.group in (claims.INTERVENE, claims.HELP) and study != claims.DIGITS:
+            assert point.split(", ")[-1] in arms, claim.id
+        if claim.group == claims.SELECT:
+            assert int(point.split("step ")[1].split(",")[0]) == max(sweep.scored), claim.id
+    assert LEVEL == 0.05
+
+
+def a_job(name: str, size: dict) -> tuple[Sweep, str]:
+    """The job of the first cell of a sweep of the quick size, made smaller still."""
+    sweep = Sweep.model_validate(QUICK.sections["selection"].sweeps[name].model_dump(by_alias=True) | size)
+    cell, (block, _) = sweep.cells()[-1], next(iter(sweep.blocks().items()))
+    return sweep, job("studies.selection.measure", (), sweep.trained(), name, cell, block)
+
+
+def test_a_cell_is_measured_and_a_replica_does_not_know_its_block():
+    small = {"seeds": 2, "arms": [{}, {"mask": "effective_rate", "onset": 20}], "seeds_per_block": 2}
+    small |= {
+        "data": QUICK.sections["selection"].sweeps["help"].data.model_dump() | {"N": 128, "probe_pairs": 40, "test_pairs": 64}
+    }
+    _, both = a_job("help", small)
+    numbers, scores = measure.measure(both)
+    assert set(numbers["arm"]) == {"dense", "effective_rate-onset=20"}
+    assert not len(scores)
+    assert {"balanced_mse", "learned", "T1", "largest_norm"} <= set(numbers["quantity"])
+    sweep, _ = a_job("help", small | {"seeds_per_block": 1})
+    alone, _ = measure.measure(job("studies.selection.measure", (), sweep.trained(), "help", sweep.cells()[-1], "7001-7001"))
+    pd.testing.assert_frame_equal(numbers[numbers["seed"] == 7001].reset_index(drop=True), alone, check_exact=True)
+
+
+def test_scores_are_judged_at_the_steps_that_are_asked_for():
+    _, found = a_job("scores_new", {"seeds": 1, "scored": [30, 60]})
+    numbers, scores = measure.measure(found)
+    assert sorted(scores["step"].unique()) == [30, 60]
+    wanted = numbers[numbers["quantity"] == "pure_minority_neurons"]["value"].iloc[0]
+    assert (scores[scores["step"] == 60]["wanted"] == wanted).all()
+    assert scores["auc"].isna().all() == (scores["wanted"] == 0).all()
+
+
+def a_law(error: float) -> pd.DataFrame:
+    """Sixty regimes whose predicted step is off by this much."""
+    random = np.random.default_rng(1)
+    step = random.uniform(0.2, 0.9, 60)
+    rows = pd.DataFrame({"study": "law_test", "step": step, "predicted": step + error + 1e-3 * random.normal(size=60)})
+    rows = rows.assign(place="among", auc=0.97 - error, probability=0.5 + error, learned=0.5, diverged=0)
+    return pd.concat([rows, rows.head(5).assign(study="law_fit")], ignore_index=True)
+
+
+def verdict_of(rows, claim) -> str:
+    table = verdicts(measured_table(rows, [claim]))
+    return table.loc[(table["claim_id"] == claim.id) & table["primary"], "verdict"].item()
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.0, SUPPORTED), (0.3, CONTRADICTED)])
+def test_claims_of_the_law_follow_its_errors(error, expected):
+    rows = list(claims.the_law(a_law(error)))
+    for claim in (claims.ERROR, claims.UNBIASED, claims.FATE, claims.CALIBRATED):
+        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+
+
+def some_scores(auc: dict[str, float], wanted: int = 3) -> pd.DataFrame:
+    random, rows = np.random.default_rng(2), []
+    for share, eps_min in ((0.0, 0.7), (0.2, 0.7), (0.2, 1.0)):
+        for source in ("batch", "running"):
+            for score in measure.SCORES:
+                value = auc.get(score, 0.5) if share and eps_min < 1 else 0.5
+                rows += [
+                    {"point": f"share={share:g}", "eps_min": eps_min, "seed": seed, "step": 600, "score": score,
+                     "source": source, "wanted": wanted, "auc": value + 1e-3 * random.normal()}
+                    for seed in range(12)
+                ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("auc", "expected"),
+    [
+        ({"effective_rate": 0.99, "norm": 0.2, "firing_rate": 0.8}, SUPPORTED),
+        ({"effective_rate": 0.6, "norm": 0.9, "firing_rate": 0.8}, CONTRADICTED),
+    ],
+)  # fmt: skip
+def test_claims_of_the_scores_follow_their_aucs(auc, expected):
+    rows = list(claims.selection("scores_new", some_scores(auc)))
+    for claim in (claims.RATE_FINDS, claims.BATCH_FINDS, claims.NORM_MISSES, claims.RATE_BEATS):
+        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+    for claim in (claims.RANDOM_FINDS, claims.SYMMETRIC, claims.NOTHING_WITHOUT):
+        assert verdict_of([row for row in rows if row.claim is claim], claim) == SUPPORTED, claim.id
+
+
+def some_masks(gain: float) -> pd.DataFrame:
+    random, rows = np.random.default_rng(3), []
+    arms = ["dense", claims.BY_RATE, claims.BY_RANDOM, claims.STOPPED, claims.ORACLE, claims.CONTRAST]
+    for point, eps_min in (("share=0.2", 0.7), ("share=0.7", 0.5)):
+        for arm in arms:
+            own = gain * (arm not in ("dense", claims.BY_RANDOM, claims.ORACLE))
+            own = gain < 0 if arm == claims.ORACLE else own
+            contrast = -1 if arm == claims.CONTRAST else 1
+            for seed in range(12):
+                values = {
+                    "max_alignment": 0.5 + own, "majority_alignment": 0.9, "pure_minority_neurons": 2 + contrast * own,
+                    "largest_norm": 1.0 if gain > 0 or arm == "dense" else 4.0, "balanced_mse": 1 - own, "diverged": 0.0,
+                }  # fmt: skip
+                rows += [
+                    {"point": point, "eps_min": eps_min, "seed": seed, "arm": arm, "quantity": name,
+                     "value": value + 1e-3 * random.normal() * (name != "diverged")}
+                    for name, value in values.items()
+                ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.3, SUPPORTED), (-0.3, CONTRADICTED)])
+def test_claims_of_the_interventions_follow_the_gains(gain, expected):
+    rows = list(claims.interventions("interventions", some_masks(gain)))
+    for claim, _ in claims.OF_MASKS:
+        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+
+
+def some_steps(shift: float) -> pd.DataFrame:
+    eps, random, rows = np.linspace(0.1, 1, 10), np.random.default_rng(4), []
+    own = random.normal(0.6, 0.04, 12)
+    for arm in ["dense", *(claim.primary.split(", ")[-1] for claim in claims.OF_HELP)]:
+        moved = own + shift * (arm != "dense") * (arm != claims.ORACLE or shift > 0)
+        cost = max(shift, 0) * (arm != "dense")
+        for eps_min in eps:
+            for seed in range(12):
+                values = {"learned": float(eps_min > moved[seed]), "majority_alignment": 0.9 - cost, "diverged": 0.0}
+                rows += [
+                    {"point": "share=0.7", "eps_min": eps_min, "seed": seed, "arm": arm, "quantity": name, "value": value}
+                    for name, value in values.items()
+                ]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("shift", "expected"), [(-0.2, SUPPORTED), (0.2, CONTRADICTED)])
+def test_claims_of_what_moves_the_step_follow_the_steps(shift, expected):
+    rows = list(claims.helped("help", some_steps(shift)))
+    for claim in (*claims.OF_HELP, claims.FOR_FREE):
+        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.1, SUPPORTED), (-0.1, CONTRADICTED)])
+def test_claims_of_the_digits_follow_the_accuracies(gain, expected):
+    random = np.random.default_rng(5)
+    table = pd.DataFrame(
+        {"rho": 20.0, "seed": seed, "rule": rule, "group": "tail",
+         "accuracy": 0.5 + gain * (rule != "random") + 1e-3 * random.normal()}
+        for seed in range(12) for rule in ("dense", "random", "norm", "effective_rate")
+    )  # fmt: skip
+    rows = list(claims.images(table))
+    for claim in (claims.IMAGES_RATE, claims.IMAGES_NORM):
+        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+
+
+def test_what_the_digits_descend_is_the_gradient_of_the_image_studies():
+    random = torch.Generator().manual_seed(1)
+    f = torch.rand(2, 8, 5, generator=random).requires_grad_()
+    mask = torch.rand(2, 5, generator=random) < 0.4
+    digits.descended(f, mask, 0.5).sum().backward()
+    for s in range(2):
+        own = f[s].detach().requires_grad_()
+        z = torch.nn.functional.normalize(own, dim=-1)
+        hidden = torch.nn.functional.normalize(own.detach().masked_fill(mask[s], 0.0), dim=-1)
+        weights = (hidden @ hidden.T / 0.5).masked_fill(torch.eye(8, dtype=torch.bool), -torch.inf).softmax(-1)
+        nt_xent(z @ z.T / 0.5, weights).backward()
+        torch.testing.assert_close(f.grad[s], own.grad)
+
+
+def test_a_replica_of_the_digits_does_not_know_the_others():
+    training = QUICK.sections["selection"].digits.training
+    both, alone = (digits.rows("selection tests", training, 5.0, seeds) for seeds in ([1, 2], [2]))
+    assert [row for row in both if row["seed"] == 2] == alone
+    assert {row["rule"] for row in alone} == {"dense", *training.rules}
+
+
+def test_long_tailed_digits_have_their_ratio():
+    training = SECTION.digits.training
+    of = digits.split("selection tests", training, 20.0, 3)
+    assert of.rare.sum() == training.tail
+    rare = of.rare[of.train_labels].sum().item()
+    assert abs(len(of.long_tailed) - (training.train - rare + rare / 20)) <= 3
+
+
+def test_what_a_cell_is_told_does_not_hold_its_seeds():
+    told = json.dumps(job("studies.selection.measure", (), SECTION.sweeps["help"].trained()).config)
+    assert "first_seed" not in told
+    assert "eps_min" not in told
+    more = SECTION.sweeps["help"].model_copy(update={"seeds": 99})
+    assert (
+        job("studies.selection.measure", (), more.trained()).text
+        == job("studies.selection.measure", (), SECTION.sweeps["help"].trained()).text
+    )
+
+
+def test_steps_of_correlated_seeds_have_a_wide_interval():
+    """Seeds that learn at every eps_min or at none: eps_min tells nothing, and the jackknife knows how few seeds there are."""
+    eps = np.linspace(0.1, 1, 10)
+    own = np.repeat([0.35, 0.75], 4)
+    low, high = step_of(eps, (eps[:, None] > own).astype(float)).interval()
+    assert high - low > 0.2
