@@ -54,7 +54,7 @@ def test_a_replica_knows_neither_the_arms_nor_the_seeds_beside_it():
 
 
 def test_every_arm_but_the_dense_one_changes_something():
-    open_gates, shut = trained(a_point(sigma_0=0.1), *EVERY), trained(a_point(bias=SHUT), *EVERY)
+    open_gates, shut = trained(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY), trained(a_point(bias=SHUT), *EVERY)
     for arm in EVERY[1:]:
         found = shut if arm.reopened or arm.revived else open_gates
         assert not torch.equal(found[arm.label].weights, found["dense"].weights), arm.label
