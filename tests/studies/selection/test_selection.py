@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from rarefeat.claims.claim import measured_table
 from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED, seeds_needed, verdicts
+from rarefeat.config.section import told
 from rarefeat.images.contrast import nt_xent
 from rarefeat.project import load
 from rarefeat.run.job import job
@@ -248,6 +249,12 @@ def test_long_tailed_digits_have_their_ratio():
     assert of.rare.sum() == training.tail
     rare = of.rare[of.train_labels].sum().item()
     assert abs(len(of.long_tailed) - (training.train - rare + rare / 20)) <= 3
+
+
+def test_cells_are_the_same_for_a_job_whose_keys_are_sorted():
+    sweep = SECTION.sweeps["scores_9"]
+    again = type(sweep).model_validate(json.loads(json.dumps(told(sweep), sort_keys=True)))
+    assert [cell.path for cell in again.cells()] == [cell.path for cell in sweep.cells()]
 
 
 def test_what_a_cell_is_told_does_not_hold_its_seeds():

@@ -182,7 +182,8 @@ class Sweep(Section):
                 for regime in range(self.drawn.regimes)
                 for eps_min in sorted(self.eps_min)
             ]
-        axes = {**self.varied, "eps_min": sorted(self.eps_min)}
+        # In an order of their own: what a job is told has its keys sorted.
+        axes = {**dict(sorted(self.varied.items())), "eps_min": sorted(self.eps_min)}
         return [Cell(tuple(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
 
     def blocks(self) -> dict[str, list[int]]:
