@@ -2,7 +2,7 @@
 # granularity sweeps on images.
 
 from rarefeat.studies.fine_labels.config import CROSSING, DIGITS, DIRECT, SCALAR
-from rarefeat.studies.fine_labels.kind import CROSSED, SWEPT
+from rarefeat.studies.fine_labels.kind import CROSSED
 from rarefeat.studies.fine_labels.kind import TABLES as FINE_LABELS_TABLES
 
 FINE_LABELS = PROJECT.sections["fine_labels"]
@@ -223,17 +223,15 @@ rule represent_photographs:
         )
 
 
-def features_of(wildcards):
-    """The features, where a cell has clusters of them."""
-    _, scheme = STUDIES[wildcards.study].by_cell()[cell_of(wildcards)]
-    return [f"{RESULTS}/features/{wildcards.study}.safetensors"] * scheme.clustered
-
-
 # The same sweep on photographs: the replicas of a block one after the other.
 rule sweep_photographs:
     input:
         images=f"{RESULTS}/images/{{study}}.safetensors",
-        features=features_of,
+        # Where a cell has clusters of them.
+        features=lambda wildcards: [
+            f"{RESULTS}/features/{wildcards.study}.safetensors"
+        ]
+        * STUDIES[wildcards.study].by_cell()[cell_of(wildcards)][1].clustered,
     output:
         f"{RESULTS}/sweeps/{{study}}/{{cell}}/seeds={{block}}.parquet",
     log:
