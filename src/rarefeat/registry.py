@@ -6,8 +6,16 @@ from functools import cache
 from rarefeat.kind import Kind
 
 NAMES = (
-    "imbalance", "scaling", "augmentation", "long_tail", "theory", "selection", "fine_labels", "two_layer", "exact_results",
-)  # fmt: skip
+    "imbalance",
+    "scaling",
+    "augmentation",
+    "long_tail",
+    "theory",
+    "selection",
+    "fine_labels",
+    "two_layer",
+    "exact_results",
+)
 
 
 @cache
