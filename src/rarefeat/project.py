@@ -81,6 +81,11 @@ class Project:
             found.setdefault(claimed.paper, []).append(name)
         return found
 
+    @property
+    def papers_by_default(self) -> dict[str, list[str]]:
+        """Of these, the papers of which a kind is made by default: what `make claims` measures; each other one is asked for."""
+        return {paper: names for paper, names in self.papers.items() if any(kinds()[name].by_default for name in names)}
+
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Every table by its name, after those that it is made from."""
@@ -152,7 +157,9 @@ class Project:
         for paper in self.papers:
             own = f"claims_{paper}"
             drawn = [name for name, figure in self.figures.items() if figure.tables == (own,)]
-            found[own] = [*files([own], drawn), f"{own}.md", *html([own])]
+            # The index, and a page for each part.
+            written = [f"{name}.md" for name, page in self.pages.items() if page.tables == (own,)]
+            found[own] = [*files([own], drawn), *written, *html([own])]
         return found
 
     @property

@@ -164,6 +164,14 @@ def test_a_second_run_does_nothing(finished):
     assert planned(finished) == {}
 
 
+def test_the_claims_are_planned_with_their_pages_and_without_the_studies_that_are_asked_for(finished):
+    done = run(finished, "--dry-run", "--printshellcmds", "all_claims")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in ("claims_imbalance_and_pruning.md", "claims_stage_1.md", "claims_feature_decoupling.md", "sensitivity.md"):
+        assert page in done.stdout
+    assert not any(kind in done.stdout for kind in ("two_layer_measured", "selection_measured", "exact_results_measured"))
+
+
 def test_a_run_killed_half_way_resumes_to_the_same_tables(finished, tmp_path):
     """In other blocks of seeds, too: neither leaves a trace in the bytes."""
     folder = copy_of_the_project(tmp_path)

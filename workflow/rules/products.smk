@@ -87,21 +87,23 @@ rule measure_claims:
         stage("--tables {input:q} --output {output:q}")
 
 
-# Their verdicts, for all kinds of study about one paper.
+# Their verdicts, for all kinds of study about one paper; and what half and double of a hyper-parameter change.
 rule claims:
     input:
         lambda wildcards: [
             table(f"{kind}_measured") for kind in PROJECT.papers[wildcards.paper]
         ],
     output:
-        table("claims_{paper}"),
+        table("{judged}_{paper}"),
     log:
-        f"{RESULTS}/logs/claims/verdicts_{{paper}}.log",
+        f"{RESULTS}/logs/claims/{{judged}}_{{paper}}.log",
+    wildcard_constraints:
+        judged="claims|sensitivity",
     resources:
         mem_mb=growing(4000),
         runtime=growing(20),
     params:
-        job=told_for_table("claims_{paper}"),
+        job=told_for_table("{judged}_{paper}"),
     shell:
         stage("--tables {input:q} --output {output:q}")
 
@@ -110,13 +112,14 @@ rule all_claims:
     input:
         [
             f"{RESULTS}/{path}"
-            for paper in PROJECT.papers
+            for paper in PROJECT.papers_by_default
             for path in PROJECT.targets[f"claims_{paper}"]
         ],
         [
             f"{RESULTS}/{path}"
-            for name, kind in kinds().items()
-            if not kind.by_default
+            for names in PROJECT.papers_by_default.values()
+            for name in names
+            if not kinds()[name].by_default
             for path in PROJECT.targets[name]
         ],
 

@@ -10,7 +10,6 @@ import matplotlib as mpl
 COLUMN, PAGE = 3.4, 7.0
 """Width of a printed column and of a page, in inches. Figures are saved at the size that they are printed at."""
 SEQUENTIAL = "viridis"
-DIVERGING = "PuOr"
 GREY = "0.55"
 """Lines of reference."""
 # Okabe and Ito's colours without the yellow, neighbours apart in lightness; marker and dash tell them apart without any colour.

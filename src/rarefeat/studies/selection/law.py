@@ -18,7 +18,6 @@ from rarefeat.core.sparse_coding import activation_probability
 from rarefeat.core.theory import attended_count
 from rarefeat.studies.selection.regimes import Point
 
-HALVINGS = 60
 LARGEST = 40.0
 """No exponent is beyond this: e^40 is far above any ratio of sizes in float32."""
 GRID = np.linspace(0.02, 1.0, 99)

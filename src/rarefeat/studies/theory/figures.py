@@ -1,4 +1,4 @@
-"""Minority alignment over training, and what magnitude pruning changes, as maps."""
+"""Minority alignment over training, and which neurons magnitude pruning takes, as maps."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,6 @@ from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
 
 Tables = Mapping[str, pd.DataFrame]
-UPDATES = {"unmasked": "plain", "straight_through": "straight-through"}
 
 
 def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:

@@ -134,11 +134,6 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
     return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
 
 
-def fixed_feature_bound_printed(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """Theorem 2.2 as printed, p_o (1 - sqrt(2 N B) / 2^k)."""
-    return p_o * (1 - np.sqrt(2 * np.asarray(N) * B) / 2**k)
-
-
 def fixed_feature_bound_mean(N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float) -> np.ndarray:
     """The same argument without rounding: the mean over all A of size k is >= p_o (1 - B sqrt(N / C(D, k))).
 
