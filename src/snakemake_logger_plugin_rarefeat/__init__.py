@@ -66,6 +66,7 @@ class LogHandler(LogHandlerBase):
         self.unexplained: list[str] = []  # of commands that failed, until Snakemake says of which job
         self.cut_off: list[str] = []  # failures that look as if a signal had ended the job
         self.finished: list[int] = []
+        self.failed_group: list[int] = []  # the jobs of the group that failed last
         self.other_errors = self.stopping = self.up_to_date = self.closed = False
         self.started_in = os.getcwd()
         self.native = self.snakemakes_own(stream) if settings.verbose or settings.debug_dag or settings.printshellcmds else None
@@ -114,8 +115,10 @@ class LogHandler(LogHandlerBase):
             self.refresh()
         elif text.startswith(RETRY) and self.run:
             number = int(re.sub(r"\D", "", text))
-            self.run.failed.discard(number)
-            self.screen.say(f"{self.name_of(number)} is tried again")
+            # A group has a number of its own, which no other record tells.
+            again = [number] if number in self.run.jobs else self.failed_group
+            self.run.failed -= set(again)
+            self.screen.say(f"tried again: {', '.join(map(self.name_of, again))}")
         elif text.startswith(NOTHING):
             self.up_to_date = True
             self.screen.say(text)
@@ -221,6 +224,7 @@ class LogHandler(LogHandlerBase):
 
     def on_group_error(self, record: Any) -> None:
         """Comes before an error for every job of a group that was submitted as one."""
+        self.failed_group = [job["jobid"] for job in record.job_error_info]
         rules = ", ".join(sorted({job["rule_name"] for job in record.job_error_info}))
         logs = f"; log: {', '.join(map(self.shown, record.aux_logs))}" if record.aux_logs else ""
         self.screen.say(f"failed: one of a group of jobs ({rules}){logs}")

@@ -1,6 +1,7 @@
 """Verdicts: right where the truth is known, silent where it is not shown, and wrong as rarely as they promise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarefeat.claims import verdict as module
-from rarefeat.claims.claim import Claim, Measured, Regime, measured_table
+from rarefeat.claims.claim import SHARE, Claim, Measured, Regime, measured_table
 from rarefeat.claims.estimate import Estimate, censored_exponent, exponent, of_fit, of_seeds
 from rarefeat.claims.verdict import (
     CHANGED,
@@ -132,6 +133,16 @@ def test_the_rounding_of_sums_shows_nothing():
     for values in (np.full(30, 2e-17), 2e-17 + 1e-18 * np.random.default_rng(0).normal(size=30)):
         estimate = of_seeds(values)
         assert shown_above(estimate, 0.0) == shown_below(estimate, 0.0) == 1.0
+
+
+def test_an_interval_stays_within_the_range_of_its_quantity_and_the_verdict_as_it_is():
+    share = Estimate(0.98, 0.02, 11, 12)
+    free, bound = claim(ABOVE), replace(claim(ABOVE), bounds=SHARE)
+    found = [verdicts([Measured(item, Regime("main"), share)]).iloc[0] for item in (free, bound)]
+    assert found[0].ci_high > 1
+    assert found[1].ci_high == 1
+    assert found[0].ci_low == found[1].ci_low
+    assert [row.verdict for row in found] == [SUPPORTED, SUPPORTED]
 
 
 def test_too_few_replicas_and_given_reasons_are_not_tested_and_say_why():

@@ -115,10 +115,11 @@ def processes(folder: Path, *beginning: str) -> list[psutil.Process]:
     return found
 
 
-def kill_a_training(folder: Path) -> None:
+def kill_a_training(folder: Path, run: subprocess.Popen) -> None:
     """kill -9 of the first training of the encoder: its job has made the latents, and not yet the encoders."""
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
+        assert run.poll() is None, end_of(folder / "log")
         for process in processes(folder, "-m", "rarefeat.run.stage"):
             with contextlib.suppress(psutil.Error):
                 if any('"stage": "chain.pretrain"' in word for word in process.cmdline()):
@@ -133,10 +134,10 @@ def test_a_cluster_makes_the_tables_of_a_local_run_though_a_job_is_killed(cluste
     profile = ["--workflow-profile", str(folder / "workflow" / "profiles" / "slurm"), "--cores", "1"]
     begun = time.monotonic()
     with running(folder, *profile, *cluster.options, "--set-resources", "pretrain_images:gpu=1", "--", *TARGETS) as process:
-        kill_a_training(folder)
+        kill_a_training(folder, process)
         assert process.wait(1200) == 0, end_of(folder / "log")
     print(f"{', '.join(TARGETS)} on the cluster: {time.monotonic() - begun:.0f} s")
-    assert re.search(r"pretrain .* is tried again", (folder / "log").read_text())
+    assert re.search(r"^tried again: .*pretrain ", (folder / "log").read_text(), re.MULTILINE)
 
     asked = cluster.requests(folder)
     memory = Counter(request.memory for request in asked)

@@ -165,7 +165,7 @@ def test_a_job_tried_again(folder):
     assert done.returncode == 0
     lines = done.stderr.splitlines()
     assert lines[1:4] == [
-        "failed: part some number=1 (exit status 1); log: logs/some_1.log", "error: once", "part some number=1 is tried again"
+        "failed: part some number=1 (exit status 1); log: logs/some_1.log", "error: once", "tried again: part some number=1"
     ]  # fmt: skip
     assert lines[-1].startswith("1 job done")
 

@@ -10,12 +10,15 @@ import pandas as pd
 from rarefeat.claims.estimate import Estimate, of_seeds
 from rarefeat.claims.tables import MEASURED
 from rarefeat.core.errors import RarefeatError
+from rarefeat.core.statistics import ANYWHERE
 from rarefeat.storage.schema import checked
 
 LEAST = 3
 """Fewer degrees of freedom than this are not tested."""
 FEW = "{} replicas have a value, fewer than a test needs"
 NOT_RUN = "its primary regime is no part of this configuration"
+SHARE, COUNT, CORRELATION = (0.0, 1.0), (0.0, np.inf), (-1.0, 1.0)
+"""Ranges of quantities."""
 VARIED = " | "
 """Between what is varied and the point, in the point of a varied row."""
 
@@ -63,6 +66,8 @@ class Claim:
     control: str
     """What would show the same without the claim being true, and how it is told apart."""
     margin: float = 0.0
+    bounds: tuple[float, float] = ANYWHERE
+    """The range of the quantity, where it has one: what of an interval lies outside is left out."""
 
     def __post_init__(self) -> None:
         if (self.test == "equivalence") != (self.side == "around"):
@@ -132,7 +137,7 @@ def measured_table(measured: Iterable[Measured], claims: Iterable[Claim]) -> pd.
                 "point": part.regime.point, "primary": part.primary, "role": part.role, "estimate": value, "error": error,
                 "freedom": freedom, "n": n, "test": claim.test, "required": claim.required, "reason": claim.reason,
                 "control": claim.control, "required_low": low, "required_high": high, "tolerance": claim.tolerance,
-                "diverged": part.diverged,
+                "lowest": claim.bounds[0], "highest": claim.bounds[1], "diverged": part.diverged,
                 "testable": not untestable and not part.diverged, "remark": remark,
             }
         )  # fmt: skip

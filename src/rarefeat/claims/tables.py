@@ -31,6 +31,8 @@ ROW = {
     "control": column(str, None, unit="", description="what would show the same without the claim being true"),
     "required_low": column(float, None, unit="of the quantity", description="lower end of that; infinite where open"),
     "required_high": column(float, None, unit="of the quantity", description="upper end"),
+    "lowest": column(float, None, unit="of the quantity", description="end of its range, which its interval does not leave"),
+    "highest": column(float, None, unit="of the quantity", description="other end; infinite where it has none"),
     "tolerance": column(float, at_least(0), unit="of the quantity", description="a change of a varied row that is none"),
     "diverged": column("int64", at_least(0), unit="replicas", description="replicas whose training has diverged"),
     "testable": column(bool, None, unit="", description="whether it is tested"),

@@ -81,7 +81,8 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """measured_table's rows with intervals, p-values and verdicts; rows that vary a hyper-parameter are no part of this."""
     table = table[table["role"] == "regime"].reset_index(drop=True)
     estimates = [Estimate(row.estimate, row.error, row.freedom, row.n) for row in table.itertuples()]
-    table["ci_low"], table["ci_high"] = np.array([estimate.interval() for estimate in estimates]).T
+    intervals = np.array([estimate.interval() for estimate in estimates])
+    table[["ci_low", "ci_high"]] = np.clip(intervals, table[["lowest"]].to_numpy(), table[["highest"]].to_numpy())
     bounds = list(zip(estimates, table["required_low"], table["required_high"], table["testable"], strict=True))
     for name, shown in (("p_supported", shown_inside), ("p_contradicted", shown_outside)):
         table[name] = [shown(estimate, low, high) if tested else np.nan for estimate, low, high, tested in bounds]

@@ -5,7 +5,7 @@ from functools import partial
 
 import pandas as pd
 
-from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.claim import CORRELATION, COUNT, SHARE, Claim, Measured, Regime
 from rarefeat.claims.estimate import of_seeds
 from rarefeat.config.study import Study
 from rarefeat.core.sparse_coding import activation_probability, frequencies
@@ -28,6 +28,7 @@ START_LUCKY = of_start(
     threshold=1.0,
     margin=0.5,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 START_FEW = of_start(
     id="WL-P1-ordinary",
@@ -39,6 +40,7 @@ START_FEW = of_start(
     threshold=1.0,
     margin=1.0,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 START_SHARED = of_start(
     id="WL-P1-shared",
@@ -50,6 +52,7 @@ START_SHARED = of_start(
     threshold=1.0,
     margin=1.0,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 CROSS_TALK = with_views(
     id="WL-P2",
@@ -129,6 +132,7 @@ LUCKY_T1 = with_views(
     side="above",
     threshold=0.95,
     reason="all but one in twenty",
+    bounds=SHARE,
 )
 OTHERS_T1 = with_views(
     id="WL-P5-others",
@@ -139,6 +143,7 @@ OTHERS_T1 = with_views(
     side="above",
     threshold=0.95,
     reason="all but one in twenty",
+    bounds=SHARE,
 )
 FEW_T1 = with_views(
     id="WL-P5-few",
@@ -149,6 +154,7 @@ FEW_T1 = with_views(
     side="above",
     threshold=0.95,
     reason="all but one in twenty, the constant read as 1",
+    bounds=SHARE,
 )
 OUTSIDE_T1 = with_views(
     id="WL-P5-outside",
@@ -160,6 +166,7 @@ OUTSIDE_T1 = with_views(
     threshold=1.0,
     margin=1.0,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 FOCUS_T2 = with_views(
     id="WL-P6-focus",
@@ -171,6 +178,7 @@ FOCUS_T2 = with_views(
     threshold=1.0,
     margin=0.5,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=CORRELATION,
 )
 LEADS_T2 = with_views(
     id="WL-P6-leads",
@@ -182,6 +190,7 @@ LEADS_T2 = with_views(
     threshold=1.0,
     margin=1.0,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 INSIDE = with_views(
     id="WL-P7-share",
@@ -192,6 +201,7 @@ INSIDE = with_views(
     side="above",
     threshold=0.9,
     reason="nine tenths",
+    bounds=SHARE,
 )
 COVERED = with_views(
     id="WL-P7-singletons",
@@ -202,6 +212,7 @@ COVERED = with_views(
     side="above",
     threshold=0.95,
     reason="all but one in twenty",
+    bounds=SHARE,
 )
 FEW = with_views(
     id="WL-P7-few",
@@ -213,6 +224,7 @@ FEW = with_views(
     threshold=1.0,
     margin=1.0,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 SPARSE = with_views(
     id="WL-P8",
@@ -224,6 +236,7 @@ SPARSE = with_views(
     threshold=1.0,
     margin=1.0,
     reason="the constant is open: read as 1, a factor of two allowed",
+    bounds=COUNT,
 )
 CLEAN = with_views(
     id="WL-P9",
@@ -244,6 +257,7 @@ NOISY = without(
     side="above",
     threshold=0.9,
     reason="1 - O(1 / poly(d)) read as nine tenths",
+    bounds=CORRELATION,
 )
 DENSE = without(
     id="WL-P10-share",
@@ -254,6 +268,7 @@ DENSE = without(
     side="above",
     threshold=0.9,
     reason="1 - 1 / poly(d) read as nine tenths",
+    bounds=SHARE,
 )
 FAILING = without(
     id="WL-P11",
@@ -319,6 +334,7 @@ LIKE_LABELS = with_views(
     side="above",
     threshold=0.8,
     reason="four fifths",
+    bounds=SHARE,
 )
 UNLIKE_LABELS = without(
     id="WL-P14-without",
@@ -329,6 +345,7 @@ UNLIKE_LABELS = without(
     side="below",
     threshold=0.8,
     reason="the same bound",
+    bounds=SHARE,
 )
 COLOUR_STAYS = declare(
     id="WL-colour-stays",
@@ -341,6 +358,7 @@ COLOUR_STAYS = declare(
     reason="a tenth; at the start it is 4 / d1 = 0.016",
     primary="colour_mask",
     control="WL-colour-goes",
+    bounds=SHARE,
 )
 COLOUR_GOES = declare(
     id="WL-colour-goes",
@@ -353,6 +371,7 @@ COLOUR_GOES = declare(
     reason="less than at the start",
     primary="colour_mask_and_redrawn",
     control="WL-colour-stays",
+    bounds=SHARE,
 )
 MASK_AND_RARE = declare(
     id="crossing-mask",

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.claim import CORRELATION, COUNT, SHARE, Claim, Measured, Regime
 from rarefeat.claims.estimate import exponent, of_seeds
+from rarefeat.core.statistics import ANYWHERE
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import COARSE, DIGITS, DIRECT, SCALAR, FineLabels, Labels, fine
@@ -38,6 +39,7 @@ def claim(
     *,
     study: str = SCALAR,
     seeds: int = SEEDS,
+    bounds: tuple[float, float] = ANYWHERE,
 ) -> Claim:
     """A claim of this paper.
 
@@ -49,7 +51,7 @@ def claim(
     return Claim(
         id=id, group=group, paper=PAPER, source=source, statement=statement, quantity=quantity, test=test, side=side,
         threshold=threshold, margin=margin, reason=reason, primary=f"{study}: {primary}", control=control, seeds=seeds,
-        effect=EFFECT[seeds], tolerance=0.05,
+        effect=EFFECT[seeds], tolerance=0.05, bounds=bounds,
     )  # fmt: skip
 
 
@@ -150,6 +152,7 @@ EASY = tuple(
         "o(1) has no number: one per cent, a fiftieth of chance",
         "k=8",
         "hard samples with coarse labels",
+        bounds=SHARE,
     )
     for labels, source in (("coarse", "Theorem 5.1, eq. (4)"), ("fine", "Theorem 5.2, eq. (6)"))
 )
@@ -163,6 +166,7 @@ HARD_COARSE = claim(
     "the theorem wants k far above s*: there the distractor wins more often than it loses; chance is 1/2",
     "k=16",
     "the same network on easy samples; fine labels on the same hard samples",
+    bounds=SHARE,
 )
 HARD_FINE = claim(
     "5-hard-fine",
@@ -185,6 +189,7 @@ SUBCLASS_FINE = claim(
     "o(1) over 2k classes, where chance is 1 - 1/2k: a twentieth",
     "k=8",
     "classes at random within a superclass have chance",
+    bounds=SHARE,
 )
 CLOSED_FORM = claim(
     "5-closed-form",
@@ -207,6 +212,7 @@ R_ORDERS = claim(
     "an order that one number gives; k and s_dag differ beyond R in the spread of the numbers of patches",
     GRID,
     "k alone, or s_dag alone, orders it less",
+    bounds=CORRELATION,
 )
 R_FINE = claim(
     "5-R-fine",
@@ -243,6 +249,7 @@ INVARIANCES = (
         "sigma_zeta times ten",
         study=DIRECT,
         seeds=DIRECT_SEEDS,
+        bounds=COUNT,
     ),
     claim(
         "F1-rest",
@@ -256,6 +263,7 @@ INVARIANCES = (
         "the detectors, which move",
         study=DIRECT,
         seeds=DIRECT_SEEDS,
+        bounds=COUNT,
     ),
     claim(
         "F1-off-diagonal",

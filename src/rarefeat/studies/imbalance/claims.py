@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.claim import CORRELATION, Claim, Measured, Regime
 from rarefeat.claims.estimate import of_seeds
 from rarefeat.config.study import Study
 from rarefeat.run.job import Job
@@ -59,6 +59,7 @@ def claim(figure: str, metric: str, block: str, direction: int, what: str, along
         seeds=100,
         tolerance=0.1,
         control="the other test set, where there are two" if "-" in figure else "0 where nothing is ordered",
+        bounds=CORRELATION,
     )
 
 

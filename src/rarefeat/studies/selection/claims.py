@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.claim import COUNT, SHARE, Claim, Measured, Regime
 from rarefeat.claims.estimate import Estimate, of_seeds
 from rarefeat.run.job import Job
 from rarefeat.studies.selection.config import DIGITS, Arm, Selection
@@ -56,6 +56,7 @@ RATE_FINDS = select(
     quantity="AUC of the lowest effective rate for the neurons pure in the rare feature",
     test="superiority", side="above", threshold=0.9, reason="a rule that one would use: nine of ten pairs in order",
     primary=f"{NEW}: {CONFIRMED}", control="S-random",
+    bounds=SHARE,
 )  # fmt: skip
 BATCH_FINDS = select(
     id="S-batch",
@@ -63,6 +64,7 @@ BATCH_FINDS = select(
     quantity="the same AUC, from one batch of K = 128",
     test="superiority", side="above", threshold=0.8, reason="four of five pairs in order, from one batch",
     primary=f"{NEW}: {scored(0.2, 0.7, 600, 'batch')}", control="S-random",
+    bounds=SHARE,
 )  # fmt: skip
 NORM_MISSES = select(
     id="S-norm",
@@ -70,6 +72,7 @@ NORM_MISSES = select(
     quantity="AUC of the smallest norm",
     test="superiority", side="below", threshold=0.5, reason="chance",
     primary=f"{NEW}: {CONFIRMED}", control="S-random",
+    bounds=SHARE,
 )  # fmt: skip
 RATE_BEATS = select(
     id="S-rate-firing",
@@ -84,6 +87,7 @@ RANDOM_FINDS = select(
     quantity="AUC of uniform draws",
     test="equivalence", side="around", threshold=0.5, margin=0.15, reason="chance",
     primary=f"{NEW}: {CONFIRMED}", control="an error in the AUC shows here",
+    bounds=SHARE,
 )  # fmt: skip
 SYMMETRIC = select(
     id="S-symmetry",
@@ -91,6 +95,7 @@ SYMMETRIC = select(
     quantity="AUC of the effective rate at eps_min = 1",
     test="equivalence", side="around", threshold=0.5, margin=0.15, reason="by symmetry; the margin is what 96 replicas resolve",
     primary=f"{NEW}: {scored(0.2, 1.0, 600, 'running')}", control="exact: tests plant it",
+    bounds=SHARE,
 )  # fmt: skip
 NOTHING_WITHOUT = select(
     id="S-no-bias",
@@ -98,6 +103,7 @@ NOTHING_WITHOUT = select(
     quantity="AUC of the lowest effective rate",
     test="superiority", side="below", threshold=0.9, reason="short of S-rate",
     primary=f"{NEW}: {scored(0.0, 0.7, 600, 'running')}", control="S-rate, with a bias",
+    bounds=SHARE,
 )  # fmt: skip
 OF_SCORES = (
     (RATE_FINDS, "effective_rate", "running", ""), (BATCH_FINDS, "effective_rate", "batch", ""),
@@ -208,6 +214,7 @@ ERROR = law(
     quantity="|predicted less measured eps_min|, mean over drawn regimes with a step among the eps_min",
     test="superiority", side="below", threshold=0.1, reason="the grid's spacing", primary=f"{TEST}: drawn regimes",
     control="L-error-constant: the mean step of the regimes that the law was fitted on",
+    bounds=COUNT,
 )  # fmt: skip
 BETTER = law(
     id="L-error-constant",
@@ -229,6 +236,7 @@ FATE = law(
     quantity="AUC of the law's margin for the replicas' fate, mean over drawn regimes",
     test="superiority", side="above", threshold=0.9, reason="nine of ten pairs in order", primary=f"{TEST}: drawn regimes",
     control="auc_of_ratio in the table: what the weights at T1 tell",
+    bounds=SHARE,
 )  # fmt: skip
 CALIBRATED = law(
     id="L-calibration",

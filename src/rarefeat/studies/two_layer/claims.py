@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.claim import COUNT, SHARE, Claim, Measured, Regime
 from rarefeat.claims.estimate import of_seeds
+from rarefeat.core.statistics import ANYWHERE
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Emergence
@@ -37,12 +38,13 @@ GROUPS = {
 def declare(
     id: str, source: str, statement: str, quantity: str, test: str, side: str, threshold: float, reason: str, primary: str,
     control: str, margin: float = 0.0, effect: float = 2.2, seeds: int = SEEDS, tolerance: float = 0.01,
+    bounds: tuple[float, float] = ANYWHERE,
 ) -> Claim:  # fmt: skip
     """A claim whose primary regime is a setting of the config."""
     group = next(name for name, ids in GROUPS.items() if id in ids)
     return Claim(
         id, group, PAPER, source, statement, quantity, test, side, threshold, reason, f"{STUDY}: {primary}", effect, seeds,
-        tolerance, control, margin,
+        tolerance, control, margin, bounds,
     )  # fmt: skip
 
 
@@ -160,6 +162,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "2.1", "Theorem 2.1, Table A.1", "the network learns parities to a small error", "test accuracy",
             "superiority", "above", LAST_STAIR, "59/64 is the most that a score can have which misses a sign change", "parity",
             "network-no_structure: the same network and steps on uniform patterns", tolerance=0.05,
+            bounds=SHARE,
         ),
         accuracy("network"), PARITIES,
     ),
@@ -168,6 +171,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "A.20", "Theorem A.20, eq. (A.276)", "the printed schedule learns parities to a small error in T = 600 steps",
             "test accuracy", "superiority", "above", LAST_STAIR, "as in 2.1", "parity",
             "two_step: another head on the same features, which tells the schedule from the features", tolerance=0.05,
+            bounds=SHARE,
         ),
         accuracy("network-printed"), PARITIES,
     ),
@@ -175,6 +179,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
         declare(
             "A.1-two-step", "A.7.1, Table A.1", "after two steps the features suffice for an accurate head", "test accuracy",
             "superiority", "above", LAST_STAIR, "as in 2.1", "parity", "one_step: the same head a step before", tolerance=0.05,
+            bounds=SHARE,
         ),
         accuracy("two_step"), PARITIES,
     ),
@@ -184,6 +189,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "below",
             LAST_STAIR, "as in 2.1, from the other side", "parity", "two_step: the same head on learned features",
             tolerance=0.05,
+            bounds=SHARE,
         ),
         accuracy("random_features"), PARITIES,
     ),
@@ -193,6 +199,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "superiority",
             "below", LAST_STAIR, "as in 2.1, from the other side", "parity", "interval, where the same method succeeds",
             tolerance=0.05,
+            bounds=SHARE,
         ),
         accuracy("ntk"), PARITIES,
     ),
@@ -210,6 +217,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "2.4", "Theorem 2.4, Table A.1", "without input structure the network guesses", "test accuracy", "equivalence",
             "around", 0.5, "guessing; the printed numbers are within 2.5 % of it", "parity",
             "network: the same on structured patterns", margin=0.025,
+            bounds=SHARE,
         ),
         accuracy("network-no_structure"), PARITIES,
     ),
@@ -254,6 +262,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "longest stretch within 0.015 of it, over T", "superiority", "above", 0.05, "a twentieth of the steps is a pause",
             "parity", "rising evenly from 1/2 to 1 in T steps would give 0.06 T at most at any height; from 27/32 the printed "
             "schedule does not go on", tolerance=0.05,
+            bounds=SHARE,
         ),
         pause, PARITIES,
     ),
@@ -262,6 +271,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "staircase-ntk", "Table A.1, A.5 (theory.staircase)", "the linearised network ends on the first stair, 27/32",
             "test accuracy", "equivalence", "around", STAIRS[1], "the printed values are 86.4, 84.1 and 81.5 at m = 300",
             "parity", "random_features, which end below it", margin=0.025,
+            bounds=SHARE,
         ),
         accuracy("ntk"), ("parity", "dimension_100", "samples_25000"),
     ),
@@ -269,6 +279,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
         declare(
             "one-step", "Table A.1", "heads on the step-1 features guess", "test accuracy", "equivalence", "around", 0.5,
             "guessing; printed 52.2", "parity", "one_step_rescaled: the same directions at the norm of step 2", margin=0.025,
+            bounds=SHARE,
         ),
         accuracy("one_step"), PARITIES,
     ),
@@ -278,6 +289,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "test accuracy at the norm of step 2", "superiority", "below", LAST_STAIR,
             "if the directions were the reason, they would fail at any scale", "parity",
             "one_step: the same directions as they are", tolerance=0.05,
+            bounds=SHARE,
         ),
         accuracy("one_step_rescaled"), PARITIES,
     ),
@@ -287,6 +299,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "test accuracy", "superiority", "above", theory.staircase(*theory.parity_counts(5, 0.5, 0.9), 3),
             "the most that a score can have which misses a sign change", "class_ratio_0.9",
             "network-weighted: the class weights of A.28", tolerance=0.02,
+            bounds=SHARE,
         ),
         accuracy("network-printed"), ("class_ratio_0.9",),
     ),
@@ -297,6 +310,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "share of neurons after step 2 that answer to any sample", "superiority", "below", 0.1,
             "below a tenth of the neurons, of which half live with balanced classes", "class_ratio_0.9",
             "network-weighted, and parity with balanced classes", tolerance=0.02,
+            bounds=SHARE,
         ),
         at_step("network", "live_share", 2), ("class_ratio_0.9", "class_ratio_0.8"),
     ),
@@ -305,6 +319,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "A.28", "Theorem A.28, eq. (A.293)", "class weights in the first two steps cure it", "test accuracy",
             "superiority", "above", theory.staircase(*theory.parity_counts(5, 0.5, 0.9), 3), "as in A.4-printed",
             "class_ratio_0.9", "network: the same without weights", tolerance=0.02,
+            bounds=SHARE,
         ),
         accuracy("network-weighted"), ("class_ratio_0.9",),
     ),
@@ -312,6 +327,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
         declare(
             "A.2-network", "Table A.2", "the network learns interval labels", "test accuracy", "superiority", "above", 0.99,
             "printed 100", "interval", "least squares on the same features: the classes are linearly separable",
+            bounds=SHARE,
         ),
         accuracy("network"), ("interval",),
     ),
@@ -319,6 +335,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
         declare(
             "A.2-ntk", "Table A.2", "the linearised network learns interval labels as well", "test accuracy", "superiority",
             "above", 0.9, "printed 100; well above random features' 73.2", "interval", "random_features",
+            bounds=SHARE,
         ),
         accuracy("ntk"), ("interval",),
     ),
@@ -327,6 +344,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "A.2-one-step", "Table A.2", "the printed One Step is a constant answer",
             "distance of its test accuracy to that of the nearer constant", "superiority", "below", 0.02,
             "printed 41.0 beside 41.5, the constant -1", "interval", "random_features, which are no constant",
+            bounds=COUNT,
         ),
         distance_to_a_constant, ("interval",),
     ),
@@ -345,6 +363,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "accuracy on samples whose class the rare pattern decides", "superiority", "above", 0.5,
             "an answer that ignores it is wrong on all of them; one half of them right", "rare_0.2",
             "random_features: fixed features on the same samples", tolerance=0.1,
+            bounds=SHARE,
         ),
         accuracy("network", "decisive_accuracy"), RARE,
     ),
@@ -407,6 +426,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "share of neurons with w = 0", "equivalence", "around", 0.5,
             "those with b <= 0; two deviations of 300 fair coins are "
             "0.06", "parity", "smoothed, with the noise: none", margin=0.05,
+            bounds=SHARE,
         ),
         at_step("network", "zero_share", 2), ("parity", "smoothed"),
     ),
@@ -417,6 +437,7 @@ DECLARED: list[tuple[Claim, Measure, tuple[str, ...]]] = [
             "test accuracy of that fifth trained alone", "equivalence", "around", 0.5,
             "half of the neurons have w = 0 and b < 0",
             "parity", "smoothed, where no neuron has w = 0", margin=0.005,
+            bounds=SHARE,
         ),
         lambda e, s: accuracy(f"ticket-smallest-{2 * e.section.settings[s].m // 5}")(e, s), ("parity", "smoothed"),
     ),

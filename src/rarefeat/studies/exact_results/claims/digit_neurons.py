@@ -4,7 +4,7 @@ from functools import partial
 
 import pandas as pd
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import CORRELATION, Measured
 from rarefeat.studies.exact_results.claims.reader import by_seed, row, settings
 from rarefeat.studies.exact_results.claims.reader import declare as of_paper
 
@@ -35,6 +35,7 @@ CLEAR = declare(
     reason="below a quarter a silhouette shows no substantial structure (Kaufman & Rousseeuw 1990)",
     tolerance=0.1,
     control="before training",
+    bounds=CORRELATION,
 )
 CLAIMS = (TWO, CLEAR)
 

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import COUNT, Measured
 from rarefeat.studies.exact_results.claims.reader import by_seed, row, settings
 from rarefeat.studies.exact_results.claims.reader import declare as of_paper
 from rarefeat.studies.exact_results.printed import KAPPA
@@ -24,6 +24,7 @@ DESCENT = declare(
     primary=f"{STUDY}: n=128",
     tolerance=0.1,
     control="a mask that lets the last row attend to itself gives another iteration; a test plants it",
+    bounds=COUNT,
 )
 SQUARED = declare(
     id="8.25",

@@ -4,7 +4,7 @@ from functools import partial
 
 import pandas as pd
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import CORRELATION, SHARE, Measured
 from rarefeat.studies.exact_results.claims.reader import by_seed, row, settings
 from rarefeat.studies.exact_results.claims.reader import declare as of_paper
 
@@ -34,6 +34,7 @@ ONE = declare(
     margin=0.1,
     reason="Figure 4.2: almost 1 for all neurons; all but a tenth",
     control="before training none has",
+    bounds=SHARE,
 )
 EVERY = declare(
     id="4.9-every",
@@ -46,6 +47,7 @@ EVERY = declare(
     margin=0.01,
     reason="all of them",
     control="a network with as many neurons at one frequency would be wrong on most of the table",
+    bounds=SHARE,
 )
 PHASE = declare(
     id="4.9-phase",
@@ -58,6 +60,7 @@ PHASE = declare(
     margin=0.05,
     reason="equal; a twentieth below 1",
     control="before training, or at random, its mean is 0",
+    bounds=CORRELATION,
 )
 CLAIMS = (MARGIN, ONE, EVERY, PHASE)
 

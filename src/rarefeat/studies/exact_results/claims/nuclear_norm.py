@@ -4,7 +4,7 @@ from functools import partial
 
 import pandas as pd
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import SHARE, Measured
 from rarefeat.studies.exact_results.claims.reader import by_seed, row, settings
 from rarefeat.studies.exact_results.claims.reader import declare as of_paper
 from rarefeat.studies.exact_results.printed import OOD_ERM
@@ -39,6 +39,7 @@ ERM = declare(
     primary=f"{STUDY}: model=logits/n=100",
     tolerance=0.05,
     control="the invariant feature alone separates the classes, so that descent goes on to the widest margin",
+    bounds=SHARE,
 )
 BETTER = declare(
     id="6-1-better",

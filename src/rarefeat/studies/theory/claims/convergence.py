@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import COUNT, SHARE, Measured
 from rarefeat.claims.estimate import exponent
 from rarefeat.studies.theory.claims.initialisation import fitted
 from rarefeat.studies.theory.claims.reader import (
@@ -136,6 +136,7 @@ OTHERS = declare(
     reason=f"{MOST}; the constant and Xi_2 read as 1, which is the weaker bound",
     tolerance=0.05,
     control="E.1a: a lucky neuron lies above",
+    bounds=SHARE,
 )
 OUTSIDE = declare(
     id="12-beta",
@@ -149,6 +150,7 @@ OUTSIDE = declare(
     reason="o(1) read as under a half",
     tolerance=0.1,
     control="at W(0) it is some sqrt(2 log(m d1)), 4.8 at m = 200",
+    bounds=COUNT,
 )
 GROWN_BIAS = declare(
     id="93",
@@ -218,6 +220,7 @@ FIRES = declare(
     reason=f"with high probability: {MOST}",
     tolerance=0.05,
     control="the share of all samples with a feature of N_i, which is some |N_i| / 11",
+    bounds=SHARE,
 )
 SELDOM = declare(
     id="E.1-95",

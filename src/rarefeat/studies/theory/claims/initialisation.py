@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rarefeat.claims.claim import Claim, Measured, Regime
+from rarefeat.claims.claim import COUNT, Claim, Measured, Regime
 from rarefeat.claims.estimate import exponent, of_fit
 from rarefeat.studies.theory.claims.reader import EXACT_CONSTANT, PRIMARY, Reader, declare
 
@@ -56,6 +56,7 @@ STRONG = declare(
     primary=f"{PRIMARY}: W(0)",
     tolerance=0.25,
     control="all d features would be 2^sqrt(log d) times the bound, 2.8 at d = 9",
+    bounds=COUNT,
 )
 TINY = declare(
     id="D.2",
@@ -71,6 +72,7 @@ TINY = declare(
     primary=f"{PRIMARY}: W(0)",
     tolerance=0.25,
     control="all d features would be log d times the bound, 2.2 at d = 9",
+    bounds=COUNT,
 )
 LUCKY = declare(
     id="B.2c",

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from rarefeat.chain.tables import ARM
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import COUNT, SHARE, Measured
 from rarefeat.claims.estimate import exponent
 from rarefeat.config.model import Arm, Data
 from rarefeat.core.divergence import diverged
@@ -171,6 +171,7 @@ SMALLER = declare(
     reason="more often than by chance",
     tolerance=0.1,
     control="0.5 at eps_min = 1 by symmetry",
+    bounds=SHARE,
 )
 AMONG = declare(
     id="3.2-rank",
@@ -227,6 +228,7 @@ NUMBER = declare(
     seeds=24,
     tolerance=0.25,
     control="dense at the same step and seeds",
+    bounds=COUNT,
 )
 MORE = declare(
     id="3.2-c-more",
@@ -289,6 +291,7 @@ OTHERS = declare(
     seeds=24,
     tolerance=0.1,
     control="dense: E.1e",
+    bounds=COUNT,
 )
 OUTSIDE = declare(
     id="18-beta",
@@ -304,6 +307,7 @@ OUTSIDE = declare(
     seeds=24,
     tolerance=0.1,
     control="dense: 12-beta",
+    bounds=COUNT,
 )
 ONE_STEP = (
     (FASTER, "growth_minority_gain"),

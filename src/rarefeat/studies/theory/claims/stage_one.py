@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import COUNT, SHARE, Measured
 from rarefeat.claims.estimate import exponent
 from rarefeat.studies.theory.claims.reader import EXACT_CONSTANT, NO_LUCKY, RANGE, Reader, declare, log2, point_of
 
@@ -80,6 +80,7 @@ UPPER_NORM = declare(
     reason=EXACT_CONSTANT,
     tolerance=0.2,
     control="at the start the ratio is d / d1 = 0.018",
+    bounds=COUNT,
 )
 LOWER = declare(
     id="C.1-41",
@@ -108,6 +109,7 @@ KEPT_OUT = declare(
     reason="1 / poly(d) read as 1 / d at d = 9",
     tolerance=0.1,
     control="inside the features the same ratio is some d1 / d by then",
+    bounds=COUNT,
 )
 T1_WITH_EPS = declare(
     id="33-eps",
@@ -136,6 +138,7 @@ ABOVE = declare(
     reason=MOST,
     tolerance=0.05,
     control="C.1c: a neuron outside M_j lies below",
+    bounds=SHARE,
 )
 ABOVE_PROOF = declare(
     id="C.1b-proof",
@@ -149,6 +152,7 @@ ABOVE_PROOF = declare(
     reason=MOST,
     tolerance=0.05,
     control="C.1c: a neuron outside M_j lies below",
+    bounds=SHARE,
 )
 UNDER = declare(
     id="C.1c",
@@ -162,6 +166,7 @@ UNDER = declare(
     reason=MOST,
     tolerance=0.05,
     control="C.1b: a lucky neuron lies above",
+    bounds=SHARE,
 )
 FEW = declare(
     id="C.1d",
@@ -175,6 +180,7 @@ FEW = declare(
     reason=MOST,
     tolerance=0.05,
     control="C.2 at W(0)",
+    bounds=SHARE,
 )
 SPREAD_OUT = declare(
     id="C.1e",
@@ -189,6 +195,7 @@ SPREAD_OUT = declare(
     reason=EXACT_CONSTANT,
     tolerance=0.2,
     control="a neuron of one such direction has sqrt(d1 / log d), 15 at d = 9",
+    bounds=COUNT,
 )
 
 

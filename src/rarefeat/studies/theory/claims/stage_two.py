@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.claim import COUNT, SHARE, Measured
 from rarefeat.claims.estimate import censored_exponent
 from rarefeat.studies.theory.claims.reader import BY_HAND, EXACT_CONSTANT, NO_LUCKY, NO_T2, Reader, declare, log2, point_of
 
@@ -20,6 +20,7 @@ GROWTH = declare(
     reason=MOST,
     tolerance=0.05,
     control="T2 needs one neuron that has grown, not a lucky one",
+    bounds=SHARE,
 )
 BOUNDED = declare(
     id="3.2b",
@@ -76,6 +77,7 @@ ACTIVE = declare(
     reason=MOST,
     tolerance=0.05,
     control="D.1-67: the others lie below",
+    bounds=SHARE,
 )
 INACTIVE = declare(
     id="D.1-67",
@@ -89,6 +91,7 @@ INACTIVE = declare(
     reason=MOST,
     tolerance=0.05,
     control="D.1-66: a lucky neuron lies above",
+    bounds=SHARE,
 )
 OTHERS = declare(
     id="D.1-68",
@@ -102,6 +105,7 @@ OTHERS = declare(
     reason="O~ read as one logarithm, the constant as 1: a pure neuron has 1.4 at d = 9, and nothing could break a bound of 2",
     tolerance=0.2,
     control="a neuron pure in a feature whose M_j it is not in has 1.4",
+    bounds=COUNT,
 )
 NEAR = declare(
     id="D.1-69",
@@ -116,6 +120,7 @@ NEAR = declare(
     reason=EXACT_CONSTANT,
     tolerance=0.25,
     control="all d features would be 2.8 times the bound at d = 9",
+    bounds=COUNT,
 )
 SPREAD_OUT = declare(
     id="D.1-70",
@@ -130,6 +135,7 @@ SPREAD_OUT = declare(
     reason=f"O~ read as one logarithm; {EXACT_CONSTANT}",
     tolerance=0.2,
     control="a neuron of one such direction has sqrt(d1) / log d1 = 3.6",
+    bounds=COUNT,
 )
 NORM = declare(
     id="D.1-71",
