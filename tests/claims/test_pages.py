@@ -10,7 +10,7 @@ import pytest
 from rarefeat.claims.claim import Claim, Measured, Regime, measured_table
 from rarefeat.claims.estimate import of_seeds
 from rarefeat.claims.figure import draw, limits
-from rarefeat.claims.page import by_claim, index, part, place
+from rarefeat.claims.page import by_claim, index, part, place, primary_verdicts
 from rarefeat.claims.verdict import POWER, power, seeds_needed, verdicts
 from rarefeat.project import load
 from rarefeat.registry import kinds
@@ -105,7 +105,7 @@ def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
 
 @pytest.mark.parametrize("group", sorted({claim.group for claim in CLAIMS}))
 def test_the_page_of_a_part_says_what_was_declared_and_found_and_is_small(group):
-    text = part(TABLE, group)
+    text = part(TABLE, group, "claims_paper.md")
     for primary, others in by_claim(TABLE[TABLE["group"] == group]):
         section = text.split(f"## {primary['claim_id']}\n")[1].split("\n## ")[0]
         assert primary["verdict"].capitalize() in section
@@ -145,3 +145,12 @@ def test_a_part_that_nothing_was_measured_of_has_a_figure_that_says_so():
     figure = draw(TABLE[:0], "stage 2")
     assert "no claim is measured" in figure.texts[0].get_text()
     plt.close(figure)
+
+
+def test_the_verdicts_that_are_published_are_those_of_the_primary_rows():
+    found = primary_verdicts(TABLE)
+    assert found["claim_id"].tolist() == TABLE["claim_id"].drop_duplicates().tolist()
+    primary = TABLE[TABLE["primary"]].set_index("claim_id")
+    assert (primary.loc[found["claim_id"], "verdict"].to_numpy() == found["verdict"].to_numpy()).all()
+    others = TABLE[~TABLE["primary"] & (TABLE["verdict"] == "contradicted")].groupby("claim_id").size()
+    assert (others.reindex(found["claim_id"], fill_value=0).to_numpy() == found["contradicted_elsewhere"].to_numpy()).all()

@@ -275,7 +275,7 @@ def test_a_condition_is_written_where_regimes_differ_and_nowhere_else():
             "verdict": [SUPPORTED, CONTRADICTED, SUPPORTED, SUPPORTED],
         }
     )
-    assert condition(rows) == "supported: a (1), b. contradicted: a (2)"
+    assert condition(rows) == "Supported: a (1), b. Contradicted: a (2)"
     assert condition(rows[2:]) == ""
     assert condition(rows.assign(verdict=[SUPPORTED, UNDECIDED, SUPPORTED, UNDECIDED])) == ""
 

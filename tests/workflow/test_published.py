@@ -26,7 +26,7 @@ def test_a_run_publishes_what_the_pages_are_filled_in_from(of_the_quick_grid):
         if name in committed:
             assert set(committed[name].columns) <= set(of_the_quick_grid[name].columns), name
     kinds_with_a_page = {name for name in kinds() if (ROOT / f"docs/templates/studies/{name}.md.j2").exists()}
-    assert kinds_with_a_page >= {"imbalance", "scaling", "augmentation", "long_tail", "theory"}
+    assert kinds_with_a_page >= {"imbalance", "scaling", "augmentation", "long_tail"}
     assert {"paper_trends", "paper_convergence", "scaling_exponents", "table2", "augmentation"} <= set(
         of_the_quick_grid.origins
     )

@@ -37,6 +37,15 @@ def by_claim(table: pd.DataFrame) -> list[tuple[pd.Series, pd.DataFrame]]:
     return [(part[part["primary"]].iloc[0], part[~part["primary"]]) for _, part in table.groupby("claim_id", sort=False)]
 
 
+def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each claim: verdict and number of its primary regime, and how many of the other regimes have which verdict."""
+    columns = ["claim_id", "group", "source", "statement", "verdict", "estimate", "ci_low", "ci_high", "n", "study", "point"]
+    found = pd.DataFrame([primary[columns] for primary, _ in by_claim(table)])
+    counts = pd.DataFrame([others["verdict"].value_counts() for _, others in by_claim(table)], index=found.index)
+    counts = counts.reindex(columns=VERDICTS[:3]).fillna(0).astype(int)
+    return found.join(counts.add_suffix("_elsewhere")).reset_index(drop=True)
+
+
 def place(group: str) -> str:
     """The page of a part, beside the index."""
     return f"claims_{group.replace(' ', '_')}.md"
@@ -62,11 +71,11 @@ def index(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def part(table: pd.DataFrame, group: str) -> str:
+def part(table: pd.DataFrame, group: str, index_page: str) -> str:
     """The claims of one part: its figure, and each claim with what was declared, found, and where regimes differ."""
     name = place(group).removesuffix(".md")
-    lines = [f"# {group[0].upper()}{group[1:]}", "", f"![](figures/{name}.png)", ""]
-    lines += ["Every row stands in the report's table of claims, to sort and to filter. How to read this: the index.", ""]
+    lines = [f"# {group[0].upper()}{group[1:]}", "", f"![The primary row of each claim: {group}](figures/{name}.png)", ""]
+    lines += [f"[All claims, and how to read this]({index_page}). Every row stands in the report, to sort and to filter.", ""]
     for primary, others in by_claim(table[table["group"] == group]):
         regime = primary["study"] + (f": {primary['point']}" if primary["point"] else "")
         found, statement = effect(primary), primary["statement"]
@@ -84,7 +93,7 @@ def part(table: pd.DataFrame, group: str) -> str:
         if len(others):
             lines.append(f"- Other regimes: {line(others['verdict'])}.")
         if where := condition(others):
-            lines.append(f"- {where[0].upper()}{where[1:]}.")
+            lines.append(f"- {where}.")
         lines.append("")
     return "\n".join(lines)
 
@@ -101,7 +110,8 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Markdown file to write")
     args = parser.parse_args()
     table = read_table(args.tables[0]).to_pandas()
-    text = part(table, args.job.part("group", str)) if "group" in args.job.config else index(table)
+    index_page = f"{args.tables[0].stem}.md"
+    text = part(table, args.job.part("group", str), index_page) if "group" in args.job.config else index(table)
     write_page(args.output, text, args.job)
 
 

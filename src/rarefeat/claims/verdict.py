@@ -148,7 +148,7 @@ def condition(rows: pd.DataFrame, most: int = 4) -> str:
                 places.append(f"{study} ({len(points)} of {len(part)} points)")
             elif len(points):
                 places.append(f"{study} ({'; '.join(points)})")
-        sentences.append(f"{name}: {', '.join(places)}")
+        sentences.append(f"{name.capitalize()}: {', '.join(places)}")
     return ". ".join(sentences)
 
 

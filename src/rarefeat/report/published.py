@@ -1,7 +1,8 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in, each with where it is from.
 
 A kind of study says in the module `page` of its folder what it publishes: `TABLES`, by name the tables of a run that it reads and the
-function that makes a small one of them. `python -m rarefeat.report.published results` writes all that a run has tables for.
+function that makes a small one of them. Beside these there are the verdicts on the claims of each paper.
+`python -m rarefeat.report.published results` writes all that a run has tables for.
 """
 
 import argparse
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from rarefeat.claims.page import primary_verdicts
 from rarefeat.core.errors import RarefeatError
+from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.command import run
 from rarefeat.run.metadata import read_origin
@@ -37,7 +40,7 @@ def reductions() -> dict[str, Reduction]:
         name = f"rarefeat.{kind.module('page')}"
         if importlib.util.find_spec(name):
             found |= importlib.import_module(name).TABLES
-    return found
+    return found | {f"verdicts_{paper}": ((f"claims_{paper}",), primary_verdicts) for paper in load().papers}
 
 
 class Published:
