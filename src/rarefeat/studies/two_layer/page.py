@@ -2,12 +2,19 @@
 
 import pandas as pd
 
+from rarefeat.studies.two_layer.published import MIXTURES, PRINTED
 
-def accuracies(table: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy at the end of every arm of every setting, beside the printed one."""
+QUANTITIES = ["train_accuracy", "test_accuracy", "cosine"]
+"""Of Tables A.1 to A.5."""
+
+
+def beside_printed(table: pd.DataFrame) -> pd.DataFrame:
+    """Every arm of every setting at the end of training, with the printed table that has the setting, if any."""
     last = table["step"] == table.groupby(["setting", "arm"])["step"].transform("max")
-    shown = last & (table["quantity"] == "test_accuracy") & ~table["arm"].str.startswith("ticket")
-    return table.loc[shown, ["setting", "arm", "mean", "ci_low", "ci_high", "n", "printed"]].reset_index(drop=True)
+    shown = last & table["quantity"].isin([*QUANTITIES, "least_coverage"]) & ~table["arm"].str.startswith("ticket")
+    tables = {item.setting: item.table for item in (*PRINTED, *MIXTURES)}
+    found = table.loc[shown, ["setting", "arm", "quantity", "mean", "ci_low", "ci_high", "n", "printed"]]
+    return found.assign(table=found["setting"].map(tables).fillna("not printed")).reset_index(drop=True)
 
 
-TABLES = {"two_layer_accuracies": (("two_layer_summary",), accuracies)}
+TABLES = {"two_layer_printed": (("two_layer_summary",), beside_printed)}
