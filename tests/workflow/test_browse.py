@@ -23,7 +23,7 @@ def some_claims() -> pd.DataFrame:
         "diverged": 0, "freedom": 5, "n": 6,
     }  # fmt: skip
     numbers = [name for name in CLAIMS.columns if name.startswith(("p_", "adjusted", "ci_", "required_"))]
-    numbers = dict.fromkeys([*numbers, "estimate", "error", "tolerance"], 0.5)
+    numbers = dict.fromkeys([*numbers, "estimate", "error", "tolerance", "lowest", "highest"], 0.5)
     rows = [
         {"claim_id": str(index), "statement": f"statement {index}", "study": f"study {place}", "point": "",
          "primary": place == 0, "verdict": verdict if place == 0 else VERDICTS[place % 2]}
