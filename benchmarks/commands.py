@@ -53,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("project", type=Path, help="the clone in which the command ran")
     parser.add_argument("command", help="NAME=COMMAND, as in paper='make paper'")
+    parser.add_argument("--commit", help="that the command ran at; what the clone has checked out now if not given")
     parser.add_argument("logs", nargs="+", type=Path, help="the logs of its calls of Snakemake")
     args = parser.parse_args()
     name, _, command = args.command.partition("=")
@@ -65,7 +66,7 @@ def main() -> None:
         "command": command,
     }
     head = ["git", "-C", str(args.project), "rev-parse", "--short", "HEAD"]
-    row["commit"] = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+    row["commit"] = args.commit or subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
     published = Published()
     earlier = published["times"]
     table = pd.concat([earlier[earlier["what"] != name], pd.DataFrame([row])], ignore_index=True)
