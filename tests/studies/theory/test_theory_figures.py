@@ -21,8 +21,15 @@ def job(figure: str) -> Job:
 def test_phase(eps_mins):
     given = job("claims_map_phase")
     studies = given.config["studies"]
-    tables = {name: planted.trajectories(eps_mins, ("dense",), 3, 2000, draw=i) for i, name in enumerate(studies)}
-    check(lambda: phase(tables, given), 3, twice=len(eps_mins) == 2)
+    # Not in the order of the job's text, which is sorted.
+    names = sorted(studies, reverse=True)
+    tables = {
+        f"{name}_trajectories": planted.trajectories(eps_mins, ("dense",), 3, 2000, draw=i) for i, name in enumerate(names)
+    }
+    figure = check(lambda: phase(tables, given), 3, twice=len(eps_mins) == 2)
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    assert ["no bias" in title for title in titles] == ["without_bias" in name for name in names]
+    assert ["0.02" in title for title in titles] == ["small_lambda" in name for name in names]
 
 
 def test_overlap_has_the_scale_of_the_data():
@@ -30,7 +37,12 @@ def test_overlap_has_the_scale_of_the_data():
     rows = [(eps, 0.05, step, k / 6, 0.4 * (eps > 0.5) * step / 500, 0.0, 0.4, 3)
             for eps in (0.1, 0.7) for step in (1, 10, 100, 500) for k in range(1, 7)]  # fmt: skip
     columns = ["eps_min", "sigma", "step", "alpha", "overlap", "ci_low", "ci_high", "n"]
-    tables = {name: pd.DataFrame(rows, columns=columns) for name in given.config["studies"]}
+    names = sorted(given.config["studies"], reverse=True)
+    tables = {f"{name}_overlap": pd.DataFrame(rows, columns=columns) for name in names}
     figure = check(lambda: overlap(tables, given), 3, twice=True)
     assert figure.axes[0].collections[0].get_clim() == (0, pytest.approx(0.4))
     assert texts(figure).count("none") == len(tables)
+    lines = [ax.get_ylabel() for ax in figure.axes if "lambda" in ax.get_ylabel()]
+    decays = {"small": "0.02", "large": "0.1", "stages": "0.05"}
+    wanted = [next(value for word, value in decays.items() if word in name) for name in names]
+    assert [f"= {value}$" in line or f"= {value}" in line for value, line in zip(wanted, lines, strict=True)] == [True] * 3

@@ -20,8 +20,9 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:
-    """Each table with its study, in order."""
-    return list(zip(job.part("studies", dict[str, TheoryStudy]).values(), tables.values(), strict=True))
+    """Each table with its study, which its name begins with, in the order of the tables."""
+    studies = job.part("studies", dict[str, TheoryStudy])
+    return [(studies[name.rpartition("_")[0]], table) for name, table in tables.items()]
 
 
 def onset(study: Study, eps_min: float, sigma: float) -> float:
