@@ -70,7 +70,9 @@ def main() -> None:
     published = Published()
     earlier = published["times"]
     table = pd.concat([earlier[earlier["what"] != name], pd.DataFrame([row])], ignore_index=True)
-    published.put("times", table, {"run": "read off the logs of runs on two cores (benchmarks/commands.py), set-up aside"})
+    commits = ", ".join(table["commit"].dropna().unique())
+    run = "read off the logs of runs on two cores (benchmarks/commands.py), set-up aside"
+    published.put("times", table, {"commit": commits, "run": run})
     print(table.to_string(index=False))
 
 
