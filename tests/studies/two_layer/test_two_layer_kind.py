@@ -74,7 +74,7 @@ def test_a_search_trains_what_it_is_about_alone():
 def small(section: TwoLayer) -> TwoLayer:
     """One setting of the quick study, smaller still."""
     setting = Setting(**told(section.settings["parity"]) | {"n": 200, "n_test": 100, "T": 6})
-    return section.model_copy(update={"settings": {"parity": setting}, "seeds": 2, "seeds_per_block": 1})
+    return section.model_copy(update={"settings": {"parity": setting}, "seeds": 2, "first_seed": 0, "seeds_per_block": 1})
 
 
 @pytest.fixture(scope="module")
