@@ -66,7 +66,7 @@ def main() -> None:
         "command": command,
     }
     head = ["git", "-C", str(args.project), "rev-parse", "--short", "HEAD"]
-    row["commit"] = args.commit or subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+    row["commit"] = args.commit or subprocess.run(head, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     published = Published()
     earlier = published["times"]
     table = pd.concat([earlier[earlier["what"] != name], pd.DataFrame([row])], ignore_index=True)
