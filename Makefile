@@ -18,7 +18,7 @@ paper: venv
 
 # Every claim of the theory, on studies of its own and the results of `make paper`.
 claims: venv
-	$(SNAKEMAKE) all_claims theory
+	$(SNAKEMAKE) all_claims
 	$(BIN)/python -m rarefeat.run.provenance record results
 
 # One page of everything that is there, the claims too where they were made: results/report.html.

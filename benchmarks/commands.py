@@ -33,7 +33,10 @@ class Run(NamedTuple):
 def read_log(path: Path) -> Run:
     """What a log of Snakemake tells of its run."""
     text = path.read_text(encoding="utf-8")
-    begun = datetime.fromisoformat(BEGUN.search(text)[1])
+    first = BEGUN.search(text)
+    if first is None:
+        raise SystemExit(f"{path} is no log of Snakemake, which says its date; they lie in .snakemake/log")
+    begun = datetime.fromisoformat(first[1])
     stamps = [datetime.strptime(stamp, "%a %b %d %H:%M:%S %Y") for stamp in STAMP.findall(text)]
     return Run(begun, max(stamps, default=begun), max(map(int, DONE.findall(text)), default=0))
 
@@ -57,6 +60,8 @@ def main() -> None:
     parser.add_argument("logs", nargs="+", type=Path, help="the logs of its calls of Snakemake")
     args = parser.parse_args()
     name, _, command = args.command.partition("=")
+    if not command:
+        parser.error(f"{args.command!r} is not NAME=COMMAND")
     runs = [read_log(path) for path in args.logs]
     row = {
         "what": name,

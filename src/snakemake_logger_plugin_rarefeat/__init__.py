@@ -116,7 +116,7 @@ class LogHandler(LogHandlerBase):
         elif text.startswith(RETRY) and self.run:
             number = int(re.sub(r"\D", "", text))
             # A group has a number of its own, which no other record tells.
-            again = [number] if number in self.run.jobs else self.failed_group
+            again = [number] if number in self.run.jobs else self.failed_group or [number]
             self.run.failed -= set(again)
             self.screen.say(f"tried again: {', '.join(map(self.name_of, again))}")
         elif text.startswith(NOTHING):

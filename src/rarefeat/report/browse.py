@@ -16,7 +16,7 @@ from itables import options, to_html_datatable
 from itables.javascript import generate_init_offline_itables_html
 from markdown_it import MarkdownIt
 
-from rarefeat.claims.page import by_claim, effect
+from rarefeat.claims.page import effect, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.command import run
@@ -91,21 +91,10 @@ def tables_page(about: str, paths: list[Path], schemas: list[str]) -> str:
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     """A row for each claim: the verdict of its primary regime with the effect, and how its other regimes came out."""
-    found = []
-    for primary, others in by_claim(claims):
-        counts = others["verdict"].value_counts()
-        found.append(
-            {
-                "claim_id": primary["claim_id"],
-                "group": primary["group"],
-                "verdict": primary["verdict"],
-                "effect": effect(primary),
-                **{f"{verdict} elsewhere": int(counts.get(verdict, 0)) for verdict in VERDICTS[:3]},
-                "statement": primary["statement"],
-                "source": primary["source"],
-            }
-        )
-    return pd.DataFrame(found)
+    found = primary_verdicts(claims).rename(columns=lambda name: name.replace("_elsewhere", " elsewhere"))
+    elsewhere = [f"{verdict} elsewhere" for verdict in VERDICTS[:3]]
+    found["effect"] = found.apply(effect, axis=1)
+    return found[["claim_id", "group", "verdict", "effect", *elsewhere, "statement", "source"]]
 
 
 def claims_page(path: Path) -> str:
