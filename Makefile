@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims report fetch photographs quick test test-cluster test-faults test-browser test-all check docs site publish lint venv clean
+.PHONY: paper claims selection report fetch photographs quick test test-cluster test-faults test-browser test-all check docs site publish lint venv clean
 
 # The paper's own grid first, block of seeds by block, so that its figures are there within minutes; then all that is made by default.
 paper: venv
@@ -30,6 +30,11 @@ report: venv
 # CIFAR from its official address, for the studies of config/cifar10.yaml and config/cifar100.yaml.
 fetch: venv
 	$(BIN)/python -m rarefeat.images.fetch $(DATASET) $(FOLDER)
+
+# What was pre-registered of the study of selection.
+selection: venv
+	$(SNAKEMAKE) selection claims_beyond_the_papers --config size=full
+	$(BIN)/python -m rarefeat.run.provenance record results
 
 # Table 2 on photographs, stage after stage: config/cifar10_two_cores.yaml says what, and what it costs. Its own lock keeps the folder,
 # so that a run that was killed leaves none behind. After each run its small tables are in TABLES.

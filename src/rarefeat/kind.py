@@ -83,8 +83,6 @@ class Claimed:
     """Parts of the theory that they belong to, each with a figure."""
     tables: tuple[str, ...]
     parts: Parts = field(default_factory=dict)
-    studies: tuple[str, ...] = ()
-    """Studies of any kind that they need beside."""
 
 
 def nothing_claimed(section: Any) -> None:

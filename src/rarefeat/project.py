@@ -94,7 +94,7 @@ class Project:
             found[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
                 kinds()[kind].module("claims"),
-                {**claimed.parts, **{name: self.studies[name] for name in claimed.studies}},
+                claimed.parts,
                 tables=claimed.tables,
                 runs="claims.measure",
             )
@@ -185,14 +185,14 @@ class Project:
 
     @property
     def said(self) -> dict[str, str]:
-        """What figures and pages say of the run: its size, where that is not the default one."""
-        return {"size": self.size} if self.size else {}
+        """What figures and pages say of the run: its size, where that is not the default or a larger one."""
+        return {"size": self.size} if self.size not in ("", "full") else {}
 
     @property
     def of_this_run(self) -> str:
-        """What the report says of the run, in a sentence or two; empty where the config is of the default size."""
+        """What the report says of the run, in a sentence or two; empty where there is nothing to warn of."""
         seeds = f" No study has more than {self.most_seeds} seeds." if self.most_seeds else ""
-        return (f"A run of size {self.size}, not of the default size." if self.size else "") + seeds
+        return (f"A run of size {self.size}, not of the default size." if self.said else "") + seeds
 
     def check(self) -> "Project":
         """Itself; RarefeatError for a name that two things have, or that a file or a target cannot have."""

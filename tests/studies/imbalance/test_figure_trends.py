@@ -29,12 +29,11 @@ def test_every_trend_holds_where_it_is_planted_and_fails_where_it_is_turned_roun
     rng = np.random.default_rng(6)
     direction = {metric: towards for _, metric, _, towards, _ in FIGURES}
     rows = []
-    for cell in PROJECT.studies["paper"].cells():
-        for arm in ("dense", "pruned_neuron"):
-            for seed in range(8):
-                of_cell = cell["eps_min"] - 5 * cell["sigma"]
-                values = {name: sign * direction.get(name, 1) * of_cell + 1e-3 * rng.normal() for name in METRICS}
-                rows.append({**cell.values, "arm": arm, "seed": seed} | values)
-    measured = measure({"paper_grid": pd.DataFrame(rows)}, JOB)
+    for cell in PROJECT.studies["confirmation"].cells():
+        for seed in range(8):
+            of_cell = cell["eps_min"] - 5 * cell["sigma"]
+            values = {name: sign * direction.get(name, 1) * of_cell + 1e-3 * rng.normal() for name in METRICS}
+            rows.append({**cell.values, "arm": "dense", "seed": seed} | values)
+    measured = measure({"confirmation_grid": pd.DataFrame(rows)}, JOB)
     assert {row.claim.id for row in measured} == {claim.id for claim in CLAIMS}
     assert set(verdicts_of(measured)["verdict"]) == {SUPPORTED if sign > 0 else CONTRADICTED}

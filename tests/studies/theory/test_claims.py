@@ -14,7 +14,7 @@ from rarefeat.studies.theory.claims import convergence, initialisation, pruning,
 from rarefeat.studies.theory.claims.reader import Reader, bends
 
 PROJECT = load()
-THEORY, PAPER = PROJECT.sections["theory"], PROJECT.studies["paper"]
+THEORY = PROJECT.sections["theory"]
 SEEDS = range(3000, 3012)
 RATIOS = (0.7, 0.8, 0.9, 1.0)
 
@@ -34,7 +34,7 @@ def table(values, arm="dense", **where):
 
 
 def judged(part, tables):
-    reader = Reader(tables, THEORY, PAPER)
+    reader = Reader(tables, THEORY)
     found = verdicts(measured_table(part(reader), ()))
     return found.set_index(["claim_id", "study", "point"])["verdict"]
 
@@ -42,7 +42,7 @@ def judged(part, tables):
 def empty():
     return {
         "scaling_exponents": pd.DataFrame(columns=["quantity", "log_power"]),
-        "paper_grid": pd.DataFrame(columns=["arm", "eps_min", "sigma", "final_loss", "ideal_loss"]),
+        "confirmation_grid": pd.DataFrame(columns=["eps_min", "sigma", "final_loss", "ideal_loss"]),
     }
 
 
@@ -60,7 +60,7 @@ def times(exponent, reached=(1.0, 1.0, 1.0)):
 
 
 def law(tables):
-    reader = Reader(tables, THEORY, PAPER)
+    reader = Reader(tables, THEORY)
     rows = [row for row in stage_two.measure(reader) if row.claim.id == "60-eps"]
     return verdicts(measured_table(rows, ())).iloc[0]
 
@@ -109,6 +109,13 @@ def test_no_line_is_drawn_through_a_step():
     """Ratios 0.001, 0.001, 1, 1: where the feature is not learned there is no power law to speak of."""
     _, exponent = of_curve(strength(0.0, learned=(0, 0, 1, 1)))
     assert exponent == NOT_TESTABLE
+
+
+@pytest.mark.parametrize(("learned", "expected"), [((1, 1, 1, 1), SUPPORTED), ((0, 0, 1, 1), NOT_TESTABLE)])
+def test_the_gain_of_one_step_has_an_exponent_only_where_the_feature_is_learned(learned, expected):
+    gains = [table({"growth_minority_gain": 0.01 * eps**2 * (1 + noise("gain", eps))}, eps_min=eps) for eps in RATIOS]
+    found = judged(pruning.one_step, strength(2.0, learned) | {"stages_theory_one_step": pd.concat(gains)})
+    assert found["15-eps"].to_list() == [expected]
 
 
 def test_a_curve_that_bends_is_no_power_law():

@@ -101,7 +101,9 @@ def made(section: Imbalance) -> Made:
 
 def claimed(section: Imbalance) -> Claimed:
     """The trends of Figures 1 to 4."""
-    return Claimed("imbalance_and_pruning", ("figures 1-4",), ("paper_grid",), {"paper": section.studies["paper"]})
+    return Claimed(
+        "imbalance_and_pruning", ("figures 1-4",), ("confirmation_grid",), {"confirmation": section.studies["confirmation"]}
+    )
 
 
 KIND = Kind("imbalance", "Imbalance and pruning", Imbalance, made, claimed=claimed)

@@ -13,7 +13,7 @@ from rarefeat.config.study import Grid, Study, merged
 
 
 class Scaling(Section):
-    """Theorem 3.1 across sizes: d, m = d^C_m and d1 = d^power together, for one minority feature and the dense arm."""
+    """Theorem 3.1 across sizes: d, m = d^C_m, d1 = d^power and T together, for one minority feature and the dense arm."""
 
     d: list[Annotated[int, Field(ge=3)]] = Field(min_length=2, description="numbers of features d of the Monte Carlo")
     ratio: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
@@ -24,11 +24,12 @@ class Scaling(Section):
     least_lucky: float = Field(gt=0, description="train only where a lucky set is expected to be this large")
     most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
     nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every point")
+    T_power: float = Field(gt=0, description="T = d^T_power / eta; 1.99 is the T4 of Theorem 3.1")
     seeds: int = Field(ge=1, description="replicas per trained point")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas trained as one batched tensor program, one job")
     data: Data = Field(description="as in a study, but for d, d1 and minority")
-    training: Training = Field(description="as in a study, but for m")
+    training: Training = Field(description="as in a study, but for m and T")
 
     @model_validator(mode="after")
     def _trainable(self) -> "Scaling":
@@ -39,7 +40,7 @@ class Scaling(Section):
         """The trainable sizes as studies by name, each over every ratio; which of them are trained the Monte Carlo says."""
         studies = {}
         for d, C_m, power in itertools.product(self.trained_d, self.C_m, self.d1_power):
-            m, d1 = round(d**C_m), round(d**power)
+            m, d1, T = round(d**C_m), round(d**power), math.ceil(d**self.T_power / self.training.eta)
             if m > self.most_neurons:
                 continue
             name = f"scaling_d={d}_m={m}_d1={d1}"
@@ -51,7 +52,7 @@ class Scaling(Section):
                     first_seed=self.first_seed,
                     seeds_per_block=self.seeds_per_block,
                     data=Data(**self.data.model_dump() | {"d": d, "d1": d1, "minority": [1.0]}),
-                    training=Training(**self.training.model_dump() | {"m": m}),
+                    training=Training(**self.training.model_dump() | {"m": m, "T": T}),
                     arms=[Arm(arm="dense")],
                     grid={"ratios": Grid(eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"])},
                 )

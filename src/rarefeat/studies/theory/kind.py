@@ -55,9 +55,7 @@ def claimed(section: Theory) -> Claimed:
     """What is read from the milestones, one step, and trajectories of every study."""
     tables = tuple(name for name in made(section).tables if not name.endswith("_overlap"))
     groups = ("initialisation", "stage 1", "stage 2", "stage 3", "pruning", "imbalance")
-    return Claimed(
-        "imbalance_and_pruning", groups, (*tables, "paper_grid", "scaling_exponents"), {"theory": section}, ("paper",)
-    )
+    return Claimed("imbalance_and_pruning", groups, (*tables, "confirmation_grid", "scaling_exponents"), {"theory": section})
 
 
 KIND = Kind("theory", "The theory, measured", Theory, made, Theory.every_study, claimed=claimed, by_default=False)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.claims.claim import Measured
-from rarefeat.config.study import Study
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.claims import convergence, imbalance, initialisation, pruning, stage_one, stage_two
 from rarefeat.studies.theory.claims.reader import Reader
@@ -17,5 +16,5 @@ CLAIMS = [claim for part in PARTS for claim in part.CLAIMS]
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
     """Every claim in every regime that there is."""
-    reader = Reader(tables, job.part("theory", Theory), job.part("paper", Study))
+    reader = Reader(tables, job.part("theory", Theory))
     return [row for part in PARTS for row in part.measure(reader)]

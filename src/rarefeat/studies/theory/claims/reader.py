@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.claim import VARIED, Claim, Measured, Regime
-from rarefeat.claims.estimate import Estimate, of_seeds
-from rarefeat.config.study import Study
+from rarefeat.claims.estimate import Estimate, exponent, of_seeds
 from rarefeat.studies.theory.config import Theory, TheoryStudy
 
 CORE = "imbalance_and_pruning"
@@ -18,6 +17,10 @@ PRIMARY = "stages_theory"
 POINT = f"{PRIMARY}: eps_min 0.9, sigma 0.05"
 """A ratio at which Definition B.1 allows lucky neurons, and the noise of A.2."""
 RANGE = f"{PRIMARY}: eps_min 0.7 to 1, sigma 0.05"
+LEARNED_RANGE = "stages_learned: eps_min 0.85 to 1, sigma 0.05"
+"""Above the step, where exponents in eps_min are fitted, on draws of its own."""
+LEARNED = 0.9
+"""An exponent in eps_min is fitted over the points at which this share of the replicas has learned the feature."""
 LEAST_REPLICAS = 5
 NO_LUCKY = "fewer than five replicas have a lucky neuron (Definition B.1)"
 NO_T2 = "stage 2 ends in fewer than five replicas: no neuron grows d-fold in norm^2, eq. (61)"
@@ -31,11 +34,10 @@ EXACT_CONSTANT = "the constant is open: read as 1, a factor of two allowed"
 
 @dataclass(frozen=True)
 class Reader:
-    """The tables of the theory's studies by name, with the paper's grid and the exponents of the scaling study."""
+    """The tables of the theory's studies by name, with the grid of the study `confirmation` and the exponents of scaling."""
 
     tables: Mapping[str, pd.DataFrame]
     theory: Theory
-    paper: Study
 
     def studies(self, *roles: str, table: str = "milestones") -> dict[str, TheoryStudy]:
         """Those of a role whose table is there, the varied ones included."""
@@ -74,6 +76,21 @@ class Reader:
         """A metric over eps_min, seed by seed, (n, seeds)."""
         return np.array([self.values(study, metric, eps_min=eps_min, sigma=sigma) for eps_min in eps_mins])
 
+    def power_law(self, claim: Claim, study: str, x: np.ndarray, sigma: float, curves: np.ndarray, few: str) -> Measured:
+        """A row about an exponent in eps_min, where the feature is learned: below, a line would run through the step.
+
+        Args:
+            x: (n,) eps_min. curves: (n, seeds). few: as in row().
+        """
+        learned = self.curves(study, "learned", x, sigma).mean(1) >= LEARNED
+        x_learned, curves = x[learned], curves[learned]
+        untestable = (
+            "learned in nine of ten replicas at fewer than three eps_min" if learned.sum() < 3
+            else "the curve bends: no power law" if bends(x_learned, curves) else ""
+        )  # fmt: skip
+        values = exponent(x_learned, curves) if learned.sum() > 2 else np.array([])
+        return self.row(claim, study, points_of(x, sigma), values, few, untestable)
+
     def ranges(self, study: str) -> list[tuple[np.ndarray, float, str]]:
         """Each sigma of a study with its eps_min, where there are three or more, and how to say it."""
         found = []
@@ -81,13 +98,18 @@ class Reader:
         for sigma in sorted({sigma for _, sigma in points}):
             x = np.array([eps_min for eps_min, at in points if at == sigma])
             if len(x) > 2:
-                found.append((x, sigma, f"eps_min {x[0]:g} to {x[-1]:g}, sigma {sigma:g}"))
+                found.append((x, sigma, points_of(x, sigma)))
         return found
 
 
 def point_of(eps_min: float, sigma: float) -> str:
     """A point, for people."""
     return f"eps_min {eps_min:g}, sigma {sigma:g}"
+
+
+def points_of(x: np.ndarray, sigma: float) -> str:
+    """A range of eps_min, for people."""
+    return f"eps_min {x[0]:g} to {x[-1]:g}, sigma {sigma:g}"
 
 
 def slope(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
