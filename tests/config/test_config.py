@@ -215,7 +215,9 @@ def test_no_study_has_more_seeds_than_most_seeds():
 
 def test_a_size_is_laid_over_the_files_that_have_it():
     project = parse(RAW | {"size": "full"})
-    # Of the shipped files only that of scaling has a full size.
+    # A size that is larger is nothing that figures warn of, a small one is.
+    assert project.said == {}
+    assert parse(RAW | {"size": "quick"}).said == {"size": "quick"}
     assert project.sections["scaling"].d != parse(RAW).sections["scaling"].d
     assert project.sections["imbalance"] == parse(RAW).sections["imbalance"]
     # What a config says goes over the size.

@@ -1,25 +1,27 @@
 """The study as a whole: its config, its stages on a small grid, and claims that are true and false."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from pydantic import ValidationError
 
 from rarefeat.claims.claim import measured_table
 from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED, seeds_needed, verdicts
 from rarefeat.config.section import told
 from rarefeat.images.contrast import nt_xent
-from rarefeat.project import load
+from rarefeat.project import load, parse
 from rarefeat.run.job import job
-from rarefeat.studies.selection import claims, digits, measure
+from rarefeat.studies.selection import claims, digits, measure, page
 from rarefeat.studies.selection.config import Arm, Sweep
 from rarefeat.studies.selection.steps import step_of
 
 torch.set_num_threads(1)
-FULL = load("config/config.yaml")
+FULL = parse(yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": "full"})
 QUICK = load("config/config.yaml", "config/quick.yaml")
 SECTION = FULL.sections["selection"]
 
@@ -274,3 +276,42 @@ def test_steps_of_correlated_seeds_have_a_wide_interval():
     own = np.repeat([0.35, 0.75], 4)
     low, high = step_of(eps, (eps[:, None] > own).astype(float)).interval()
     assert high - low > 0.2
+
+
+def planted_law(off: float, without_step: int) -> pd.DataFrame:
+    """Thirty regimes whose steps the law misses by `off`, some without a step among the eps_min."""
+    regimes = 30
+    rng = np.random.default_rng(3)
+    steps = rng.uniform(0.3, 0.8, regimes)
+    places = ["above" if regime < without_step else "among" for regime in range(regimes)]
+    columns = {name: rng.permutation(regimes) + 1.0 for name in page.REGIONS}
+    told = {"study": "law_test", "place": places, "step": steps, "predicted": steps + off, "auc": 0.97}
+    return pd.DataFrame(columns | told | {"probability": 0.5, "learned": 0.4})
+
+
+def test_the_page_says_how_far_the_law_is_off_and_where():
+    found = page.law_errors(planted_law(-0.1, 2)).set_index(["parameter", "third"])
+    everywhere = found.loc[("all", "")]
+    assert (everywhere["regimes"], everywhere["no_step"]) == (30, 2)
+    assert (everywhere["error"], everywhere["bias"]) == (pytest.approx(0.1), pytest.approx(-0.1))
+    assert (everywhere["auc"], everywhere["calibration"]) == (pytest.approx(0.97), pytest.approx(0.1))
+    assert found.loc["share"]["regimes"].to_list() == [10, 10, 10]
+    assert set(found.index.get_level_values("parameter")) == {"all", *page.REGIONS}
+
+
+def test_the_page_pairs_every_arm_with_dense_by_seed():
+    rng = np.random.default_rng(4)
+    rows = []
+    for seed in range(6):
+        start = rng.uniform(0.2, 0.6)
+        for arm, gain, size in (("dense", 0.0, 1.0), ("norm-onset=92", 0.3, 2.0), ("norm-alpha=0.5-onset=92", 0.1, 8.0)):
+            values = {"max_alignment": start + gain, "majority_alignment": 0.9, "largest_norm": size, "diverged": size > 4}
+            rows += [
+                {"point": "share=0.2", "eps_min": 0.7, "seed": seed, "arm": arm, "quantity": name, "value": float(value)}
+                for name, value in values.items()
+            ]
+    found = page.changes(pd.DataFrame(rows)).set_index(["arm", "quantity"])
+    assert found.loc[("norm-onset=92", "gain"), ["mean", "ci_low", "ci_high"]].to_list() == pytest.approx([0.3, 0.3, 0.3])
+    assert found.loc[("norm-alpha=0.5-onset=92", "largest_norm"), "mean"] == pytest.approx(3.0)
+    assert found.loc["norm-alpha=0.5-onset=92"]["diverged"].to_list() == [6, 6, 6]
+    assert set(page.masks(pd.DataFrame(rows))["arm"]) == {"norm-onset=92"}

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import EPS, INTERVALS, STEP, words
+from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, seeds_of, words
 from rarefeat.figures.panels import beside, estimate, estimates, handle, key, letter, marks, panels, zero
 from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
@@ -20,6 +20,7 @@ OF_SCORE["random"] = Look(GREY, "v", (0, (1, 1)))
 CHANCE = 0.5
 HELPED = {
     "dense": "as trained", "dense-threshold=rate": "bias by rate", "dense-threshold=norm_and_rate": "bias by norm and rate",
+    "dense-delay=50": "bias 50 steps later", "dense-delay=200": "bias 200 steps later",
     "dense-reopened": "gates re-opened", "dense-revived": "silent neurons redrawn", "oracle_all-onset=92": "oracle's mask",
     "effective_rate-onset=92": "mask by rate", "norm-onset=92": "mask by norm",
 }  # fmt: skip
@@ -53,8 +54,13 @@ def selection(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     gains(axes[0, 1], tables[f"{name}_selection"])
     entries = sigmoids(axes[1, 0], tables[f"{next(iter(section.of_role('help')))}_selection"])
     against(axes[1, 1], tables["selection_law"])
-    key(figure, entries, f"Panel c. In all: {INTERVALS}")
+    key(figure, entries, f"c; in all {INTERVALS}, {seeds_of(*tables_of(tables, section))}")
     return figure
+
+
+def tables_of(tables: Mapping[str, pd.DataFrame], section: Selection) -> list[pd.DataFrame]:
+    """Tables of the sweeps that a figure shows."""
+    return [table for name, table in tables.items() if name.partition("_selection")[0] in section.sweeps]
 
 
 def at_end(ax: Axes, table: pd.DataFrame) -> None:
@@ -123,7 +129,7 @@ def sigmoids(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
     ax.axhline(CHANCE, color=GREY, lw=0.7)
     ax.set_xlabel(EPS)
     ax.set_ylabel("share of replicas that\nlearn the rare feature")
-    ax.set_title(point, fontsize=7)
+    ax.set_title(f"share of the bias {share_of(point)}", fontsize=7)
     return {name_of(arm): handle(look) for arm, look in looks.items()}
 
 
@@ -144,6 +150,7 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """AUC of every rule over training step, a panel for each share of the bias, a row for each study at its middle lambda."""
     names = {table.removesuffix("_selection_scores"): rows for table, rows in tables.items()}
     found = {name: at_middle(rows) for name, rows in names.items()}
+    d_of = {name: sweep.data.d for name, sweep in job.part("selection", Selection).sweeps.items()}
     columns = max(rows["point"].nunique() for rows in found.values())
     figure, axes = panels(len(found), columns, 0.6 + 1.7 * len(found), PAGE, sharey=True, sharex="row")
     for row, (name, rows) in zip(axes, found.items(), strict=True):
@@ -152,14 +159,14 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 curve = estimates(of_score, "step", "auc", (0, 1))
                 marks(ax, curve.index, curve, OF_SCORE[score])
             ax.axhline(CHANCE, color=GREY, lw=0.7)
-            ax.set_title(f"{name}\n{point}", fontsize=6)
+            ax.set_title(f"$d$ = {d_of[name]}, share of the bias {share_of(point)}", fontsize=6)
             ax.set_ylim(-0.03, 1.03)
         row[0].set_ylabel("AUC")
         for ax in row[rows["point"].nunique() :]:
             ax.set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel(STEP)
-    key(figure, {words(score): handle(look) for score, look in OF_SCORE.items()}, INTERVALS)
+    key(figure, {words(score): handle(look) for score, look in OF_SCORE.items()}, f"{INTERVALS}, {seeds_of(*found.values())}")
     return figure
 
 
@@ -186,7 +193,8 @@ PANELS = {
 
 def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Every intervention less dense, at one point: a row for each, a panel for each quantity."""
-    changes = changed(one_point(next(iter(tables.values()))))
+    table = one_point(next(iter(tables.values())))
+    changes = changed(table)
     order = sorted(changes, key=lambda arm: changes[arm]["lead"].mean())
     figure, axes = panels(1, len(PANELS), 1.0 + 0.125 * len(order), PAGE, sharey=True)
     for ax, (quantity, label) in zip(axes[0], PANELS.items(), strict=True):
@@ -198,6 +206,12 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         ax.set_xlabel(label)
     axes[0, 0].set_yticks(range(len(order)), [name_of(arm) for arm in order], fontsize=5)
     axes[0, 0].set_ylim(-1, len(order))
+    # A blow-up's change is a hundred times that of anything else.
+    for ax, linear in zip(axes[0], (0.01, 0.002), strict=False):
+        ax.set_xscale("symlog", linthresh=linear)
+        ax.tick_params(axis="x", labelrotation=45)
+    letter(axes.flat)
+    key(figure, {"less dense": handle(LOOKS[0].but(marker="."), line=False)}, f"{INTERVALS}, {seeds_of(table)}")
     return figure
 
 
@@ -224,8 +238,8 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     ax.set(xlim=(-0.03, 1.05), xlabel=r"$\varepsilon_{\min}$ at which half of the replicas learn")
     key(
         figure,
-        {point: handle(LOOKS[index], line=False) for index, point in enumerate(points)},
-        INTERVALS.replace("mean", "step"),
+        {f"share of the bias {share_of(point)}": handle(LOOKS[index], line=False) for index, point in enumerate(points)},
+        f"{INTERVALS.replace('mean', 'step')}, {n_of(*table['n'])}",
     )
     return figure
 
@@ -238,7 +252,9 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     letter(axes.flat)
     against(axes[0, 0], law)
     among = test[test["place"] == AMONG]
-    axes[0, 1].scatter(among["share"], among["predicted"] - among["step"], c=LOOKS[2].colour, s=12)
+    spread = np.abs([among["ci_high"] - among["step"], among["step"] - among["ci_low"]])
+    off = among["predicted"] - among["step"]
+    axes[0, 1].errorbar(among["share"], off, yerr=spread, **LOOKS[2].line | {"ls": "none", "elinewidth": 0.6})
     zero(axes[0, 1])
     axes[0, 1].set(xlabel="share of the bias", ylabel="predicted less measured")
     own = fate[fate["study"].isin(test["study"])]
@@ -278,6 +294,6 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     key(
         figure,
         {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)},
-        INTERVALS,
+        f"{INTERVALS}, {seeds_of(table)}",
     )
     return figure

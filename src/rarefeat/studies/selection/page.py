@@ -1,8 +1,26 @@
 """What docs/studies/selection.md is filled in from."""
 
+from collections.abc import Iterable
+
+import numpy as np
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.studies.selection.steps import AMONG
+
+CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
+"""What an arm changes of dense at the same seed."""
+SHARE = (0.0, 1.0)
+REGIONS = ("share", "lambda", "decay", "C", "L", "tau", "d", "d1", "m", "sigma_0")
+
+
+def row(values: Iterable[float], inside: tuple[float, float] = ANYWHERE) -> tuple[float, float, float, int]:
+    """Mean, both ends of its 95 % interval, and n."""
+    mean, _, low, high, n = student_interval(np.asarray(list(values), dtype=float), inside=inside)
+    return mean, low, high, n
+
+
+ROW = ["mean", "ci_low", "ci_high", "n"]
 
 
 def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
@@ -10,10 +28,9 @@ def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for table in tables:
         part = table[(table["source"] == "running") & (table["step"] == table["step"].max())]
-        for (point, eps_min, score), found in part.groupby(["point", "eps_min", "score"], sort=False):
-            mean, _, low, high, n = student_interval(found["auc"].to_numpy())
-            rows.append((point, eps_min, score, mean, low, high, n))
-    return pd.DataFrame(rows, columns=["point", "eps_min", "score", "mean", "ci_low", "ci_high", "n"])
+        for key, found in part.groupby(["point", "eps_min", "score"], sort=False):
+            rows.append((*key, *row(found["auc"], SHARE)))
+    return pd.DataFrame(rows, columns=["point", "eps_min", "score", *ROW])
 
 
 def steps(table: pd.DataFrame) -> pd.DataFrame:
@@ -21,7 +38,76 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
     return table[~table["point"].str.startswith("regime=")].reset_index(drop=True)
 
 
+def changes(table: pd.DataFrame) -> pd.DataFrame:
+    """What every arm changes of dense, at every point: CHANGES with intervals, and how many replicas diverged."""
+    keys = ["point", "eps_min", "arm", "seed"]
+    wide = table.pivot(index=keys, columns="quantity", values="value")
+    wide = wide.assign(gain=wide["max_alignment"] - wide["majority_alignment"], largest_norm=np.log2(wide["largest_norm"]))
+    dense = wide.xs("dense", level="arm")
+    rows = []
+    for (point, eps_min, arm), part in wide.groupby(["point", "eps_min", "arm"]):
+        if arm == "dense":
+            continue
+        less = part.droplevel("arm") - dense.loc[part.droplevel("arm").index]
+        diverged = int(part["diverged"].sum())
+        rows += [(point, eps_min, arm, name, *row(less[name]), diverged) for name in CHANGES if name in less]
+    return pd.DataFrame(rows, columns=["point", "eps_min", "arm", "quantity", *ROW, "diverged"])
+
+
+def masks(table: pd.DataFrame) -> pd.DataFrame:
+    """Of the masks that begin at T3, with and without a stop, and of the contrast branch: what they change."""
+    found = changes(table)
+    onsets = sorted(found["arm"].str.extract(r"onset=(\d+)")[0].dropna().astype(int).unique())
+    first = next((onset for onset in onsets if onset), 0)
+    chosen = found["arm"].str.endswith(f"onset={first}") & ~found["arm"].str.contains("alpha=|schedule=|source=|renewed=")
+    return found[chosen].reset_index(drop=True)
+
+
+def helped(table: pd.DataFrame) -> pd.DataFrame:
+    """Of what may help between T1 and T3, over all eps_min: what it costs, and how much there was to re-open or redraw."""
+    found = changes(table)
+    cost = found[found["quantity"] == "majority_alignment"].groupby(["point", "arm"])["mean"].mean()
+    sums = table[table["quantity"].isin(["silent_share", "revivals", "diverged"])]
+    wide = sums.pivot_table(index=["point", "arm"], columns="quantity", values="value", aggfunc="mean")
+    return wide.join(cost.rename("majority_change")).reset_index()
+
+
+def law_errors(table: pd.DataFrame) -> pd.DataFrame:
+    """How far the law is off in the drawn regimes, all of them and the lower, middle and upper third of each parameter."""
+    test = table[table["study"].str.contains("test")]
+    rows = [("all", "", *of_regimes(test))]
+    for name in REGIONS:
+        if test[name].nunique() > 2:
+            rank = test[name].rank(method="first") / len(test)
+            thirds = {"lower": rank <= 1 / 3, "middle": (rank > 1 / 3) & (rank <= 2 / 3), "upper": rank > 2 / 3}
+            rows += [(name, third, *of_regimes(test[inside])) for third, inside in thirds.items()]
+    columns = ["parameter", "third", "regimes", "no_step"]
+    for quantity in ("error", "bias", "auc", "calibration"):
+        columns += [quantity, f"{quantity}_low", f"{quantity}_high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def of_regimes(part: pd.DataFrame) -> tuple:
+    """Number of regimes, of them without a step among the eps_min, and error, bias, AUC and calibration with intervals."""
+    off = (part["predicted"] - part["step"])[part["place"] == AMONG]
+    missed = part["probability"] - part["learned"]
+    rows = row(off.abs(), (0, np.inf)), row(off), row(part["auc"].dropna(), SHARE), row(missed)
+    return len(part), int((part["place"] != AMONG).sum()), *(number for found in rows for number in found[:3])
+
+
+def digits(table: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy on rare and on frequent digits less dense's, by rule and rho."""
+    wide = table.pivot(index=["rho", "group", "seed"], columns="rule", values="accuracy")
+    less = wide.drop(columns="dense").sub(wide["dense"], axis=0)
+    rows = [(rho, rule, group, *row(part[rule])) for (rho, group), part in less.groupby(["rho", "group"]) for rule in less]
+    return pd.DataFrame(rows, columns=["rho", "rule", "group", *ROW])
+
+
 TABLES = {
     "selection_scores_at_end": (("scores_new_selection_scores",), scores_at_end),
     "selection_steps": (("selection_steps",), steps),
+    "selection_masks": (("interventions_selection",), masks),
+    "selection_help": (("help_selection",), helped),
+    "selection_law_errors": (("selection_law",), law_errors),
+    "selection_digits": (("selection_digits",), digits),
 }
