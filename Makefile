@@ -91,8 +91,6 @@ site: venv
 
 # What is there of `make paper` and `make claims`, into docs/.
 publish: venv
-	mkdir -p docs/figures
-	cp results/figures/*.png docs/figures/
 	$(BIN)/python -m rarefeat.report.published results
 	$(MAKE) docs
 

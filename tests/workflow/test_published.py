@@ -6,7 +6,7 @@ import pytest
 from whole_project import RESULTS, ROOT
 
 from rarefeat.registry import kinds
-from rarefeat.report.published import FOLDER, Published, publish, reductions
+from rarefeat.report.published import FOLDER, Published, publish, publish_figures, reductions
 
 
 @pytest.fixture
@@ -30,3 +30,18 @@ def test_a_run_publishes_what_the_pages_are_filled_in_from(of_the_quick_grid):
     assert {"paper_trends", "paper_convergence", "scaling_exponents", "table2", "augmentation"} <= set(
         of_the_quick_grid.origins
     )
+
+
+def test_only_figures_that_a_page_shows_are_published(tmp_path):
+    results, docs = tmp_path / "results", tmp_path / "docs"
+    for folder in (results / "figures", docs / "figures", docs / "studies", docs / "templates"):
+        folder.mkdir(parents=True)
+    for name in ("shown", "on_the_first_page", "named", "not_shown"):
+        (results / "figures" / f"{name}.png").write_bytes(name.encode())
+    (docs / "studies" / "one.md").write_text("![What it shows](../figures/shown.png)")
+    (docs / "templates" / "README.md.j2").write_text("![fate](docs/figures/on_the_first_page.png)")
+    (docs / "templates" / "two.md.j2").write_text('{% for name in ("named",) if drawn(name) %}')
+    written = publish_figures(results, docs)
+    assert written == [docs / "figures" / f"{name}.png" for name in ("named", "on_the_first_page", "shown")]
+    assert (docs / "figures/shown.png").read_bytes() == b"shown"
+    assert not (docs / "figures/not_shown.png").exists()

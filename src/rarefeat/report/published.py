@@ -2,7 +2,7 @@
 
 A kind of study says in the module `page` of its folder what it publishes: `TABLES`, by name the tables of a run that it reads and the
 function that makes a small one of them. Beside these there are the verdicts on the claims of each paper.
-`python -m rarefeat.report.published results` writes all that a run has tables for.
+`python -m rarefeat.report.published results` writes all that a run has tables for, its claims, and the figures that pages show.
 """
 
 import argparse
@@ -138,6 +138,18 @@ def publish_claims(results: Path, folder: Path) -> list[Path]:
     return written
 
 
+def publish_figures(results: Path, docs: Path) -> list[Path]:
+    """The figures of a run that a page of docs/ shows, or a template names; there are many more in results/."""
+    texts = [page.read_text(encoding="utf-8") for page in (*docs.rglob("*.md"), *docs.rglob("*.md.j2"))]
+    written = []
+    for path in sorted((results / "figures").glob("*.png")):
+        if any(f"figures/{path.name}" in text or f'"{path.stem}"' in text for text in texts):
+            with replacing(docs / "figures" / path.name) as temporary:
+                temporary.write_bytes(path.read_bytes())
+            written.append(docs / "figures" / path.name)
+    return written
+
+
 def main() -> None:
     """Publish what a run has measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -147,7 +159,8 @@ def main() -> None:
     written = publish(args.results, Published(args.folder))
     if not written:
         raise RarefeatError(f"{args.results}/tables has none of the tables that the pages are filled in from")
-    pages = publish_claims(args.results, args.folder.parent / "claims")
+    docs = args.folder.parent
+    pages = [*publish_claims(args.results, docs / "claims"), *publish_figures(args.results, docs)]
     print("\n".join([*(f"{args.folder}/{name}.csv" for name in written), *map(str, pages)]))
 
 
