@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from hypothesis import settings
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from rarefeat.config.study import Study
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
+from rarefeat.project import Project, parse
 from rarefeat.run.job import Job, job
 from rarefeat.storage.tensors import write_tensors
 
@@ -33,6 +35,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # On a machine that is busy with other work an example may take any time.
 settings.register_profile("rarefeat", deadline=None)
 settings.load_profile("rarefeat")
+
+
+def of_size(size: str) -> Project:
+    """The config as it ships, at one of its sizes."""
+    return parse(yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": size})
+
 
 ARMS = {
     "dense": Arm(arm="dense"),

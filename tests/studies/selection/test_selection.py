@@ -1,27 +1,26 @@
 """The study as a whole: its config, its stages on a small grid, and claims that are true and false."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
+from conftest import of_size
 from pydantic import ValidationError
 
 from rarefeat.claims.claim import measured_table
 from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED, seeds_needed, verdicts
 from rarefeat.config.section import told
 from rarefeat.images.contrast import nt_xent
-from rarefeat.project import load, parse
+from rarefeat.project import load
 from rarefeat.run.job import job
 from rarefeat.studies.selection import claims, digits, measure, page
 from rarefeat.studies.selection.config import Arm, Sweep
 from rarefeat.studies.selection.steps import step_of
 
 torch.set_num_threads(1)
-FULL = parse(yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": "full"})
+FULL = of_size("full")
 QUICK = load("config/config.yaml", "config/quick.yaml")
 SECTION = FULL.sections["selection"]
 
