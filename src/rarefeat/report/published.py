@@ -140,7 +140,8 @@ def publish_claims(results: Path, folder: Path) -> list[Path]:
 
 def publish_figures(results: Path, docs: Path) -> list[Path]:
     """The figures of a run that a page of docs/ shows, or a template names; there are many more in results/."""
-    texts = [page.read_text(encoding="utf-8") for page in (*docs.rglob("*.md"), *docs.rglob("*.md.j2"))]
+    pages = (*docs.glob("*.md"), *docs.glob("*/*.md"), *(docs / "templates").rglob("*.md.j2"))
+    texts = [page.read_text(encoding="utf-8") for page in pages]
     written = []
     for path in sorted((results / "figures").glob("*.png")):
         if any(f"figures/{path.name}" in text or f'"{path.stem}"' in text for text in texts):
