@@ -202,7 +202,7 @@ def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
 
 
 def test_every_size_is_trained_until_t4():
-    """T4 = d^1.99 / eta of Theorem 3.1: 792 steps at d = 9, 2,491 at d = 16."""
+    """T4 = d^1.99 / eta of Theorem 3.1, rounded up."""
     lengths = {study.data.d: study.training.T for study in load().sections["scaling"].studies().values()}
     assert (lengths[9], lengths[16]) == (793, 2490)
     assert list(lengths.values()) == sorted(lengths.values())

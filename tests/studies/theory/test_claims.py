@@ -122,6 +122,7 @@ def test_a_curve_that_bends_is_no_power_law():
     x = np.array(RATIOS)
     flat = np.ones(len(SEEDS)) * (1 + noise("flat"))
     assert bends(x, np.outer([0.1, 1.0, 1.03, 1.0], flat))
+    assert bends(x[1:], np.outer([0.1, 1.0, 1.03], flat))
     assert not bends(x, np.array([eps**2 * (1 + noise(eps)) for eps in RATIOS]))
 
 

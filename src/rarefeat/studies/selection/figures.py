@@ -86,12 +86,12 @@ def gains(ax: Axes, table: pd.DataFrame) -> None:
     table = one_point(table)
     changes = changed(table)
     plain = [arm for arm in changes if arm.count("-") == 1 and "onset" in arm and not arm.endswith(("onset=0", "onset=200"))]
-    order = sorted(plain, key=lambda arm: changes[arm]["lead"].mean())
+    order = sorted(plain, key=lambda arm: changes[arm]["gain"].mean())
     for arms, look, label in (
         (order, LOOKS[0], "mask"),
         ([arm.replace("-onset", "-stop-onset") for arm in order], LOOKS[1].but(filled=False), "with a stop"),
     ):
-        rows = {i: estimate(changes[arm]["lead"].to_numpy()) for i, arm in enumerate(arms) if arm in changes}
+        rows = {i: estimate(changes[arm]["gain"].to_numpy()) for i, arm in enumerate(arms) if arm in changes}
         if rows:
             frame = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"])
             place = frame.index.to_numpy() + (-0.2 if arms is order else 0.2)
@@ -111,9 +111,9 @@ def one_point(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def changed(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """What every arm changes of dense at the same seed, at one point: quantities by seed."""
+    """What every arm changes of dense at the same seed, at one point: quantities by seed, the largest norm as its log2."""
     wide = table.pivot(index=["arm", "seed"], columns="quantity", values="value")
-    wide = wide.assign(lead=wide["max_alignment"] - wide["majority_alignment"], size=np.log2(wide["largest_norm"]))
+    wide = wide.assign(gain=wide["max_alignment"] - wide["majority_alignment"], largest_norm=np.log2(wide["largest_norm"]))
     return {arm: wide.loc[arm] - wide.loc["dense"] for arm in wide.index.unique("arm") if arm != "dense"}
 
 
@@ -185,9 +185,9 @@ def at_middle(table: pd.DataFrame) -> pd.DataFrame:
 
 
 PANELS = {
-    "lead": LEAD.replace(" less ", "\nless "), "balanced_mse": "change of the\nbalanced test MSE", 
+    "gain": LEAD.replace(" less ", "\nless "), "balanced_mse": "change of the\nbalanced test MSE", 
     "pure_minority_neurons": "more neurons pure\nin the rare feature",
-    "size": r"$\log_2$ of the largest" "\nnorm over dense's",
+    "largest_norm": r"$\log_2$ of the largest" "\nnorm over dense's",
 }  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     """Every intervention less dense, at one point: a row for each, a panel for each quantity."""
     table = one_point(next(iter(tables.values())))
     changes = changed(table)
-    order = sorted(changes, key=lambda arm: changes[arm]["lead"].mean())
+    order = sorted(changes, key=lambda arm: changes[arm]["gain"].mean())
     figure, axes = panels(1, len(PANELS), 1.0 + 0.125 * len(order), PAGE, sharey=True)
     for ax, (quantity, label) in zip(axes[0], PANELS.items(), strict=True):
         if quantity in changes[order[0]]:

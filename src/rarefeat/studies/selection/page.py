@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from rarefeat.claims.claim import SHARE
 from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.studies.selection.figures import changed
 from rarefeat.studies.selection.steps import AMONG
 
 CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
 """What an arm changes of dense at the same seed."""
-SHARE = (0.0, 1.0)
 REGIONS = ("share", "lambda", "decay", "C", "L", "tau", "d", "d1", "m", "sigma_0")
 
 
@@ -40,17 +41,12 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:
     """What every arm changes of dense, at every point: CHANGES with intervals, and how many replicas diverged."""
-    keys = ["point", "eps_min", "arm", "seed"]
-    wide = table.pivot(index=keys, columns="quantity", values="value")
-    wide = wide.assign(gain=wide["max_alignment"] - wide["majority_alignment"], largest_norm=np.log2(wide["largest_norm"]))
-    dense = wide.xs("dense", level="arm")
     rows = []
-    for (point, eps_min, arm), part in wide.groupby(["point", "eps_min", "arm"]):
-        if arm == "dense":
-            continue
-        less = part.droplevel("arm") - dense.loc[part.droplevel("arm").index]
-        diverged = int(part["diverged"].sum())
-        rows += [(point, eps_min, arm, name, *row(less[name]), diverged) for name in CHANGES if name in less]
+    for (point, eps_min), part in table.groupby(["point", "eps_min"]):
+        diverged = part[part["quantity"] == "diverged"].groupby("arm")["value"].sum()
+        for arm, less in changed(part).items():
+            found = (name for name in CHANGES if name in less)
+            rows += [(point, eps_min, arm, name, *row(less[name]), int(diverged[arm])) for name in found]
     return pd.DataFrame(rows, columns=["point", "eps_min", "arm", "quantity", *ROW, "diverged"])
 
 

@@ -120,7 +120,7 @@ def slope(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
 
 def bends(x: np.ndarray, curves: np.ndarray) -> bool:
     """Whether log y is shown to be no line in log x: the mean over seeds of a line's own quadratic term, two-sided at 5 %."""
-    if len(x) < 4:
+    if len(x) < 3:
         return False
     log_x = np.log(x) - np.log(x).mean()
     with np.errstate(divide="ignore", invalid="ignore"):
