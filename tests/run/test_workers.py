@@ -403,7 +403,8 @@ def test_a_server_that_dies_takes_its_stages_along(tmp_path):
         _, errors = client.communicate(timeout=WAIT)
         assert client.returncode == 1
         said = "error: the process that ran this stage is gone with its server; run snakemake again"
-        assert sorted(errors.splitlines()) == ["ended by a signal", said]
+        # Two processes write, and a line of one may end after that of the other.
+        assert errors.replace(said, "").replace("ended by a signal", "") == "\n\n"
         until(lambda: gone(client.fork))
         assert run(tmp_path, "print(warm)", path=path).stdout == "False\n"
     assert not Path(path).parent.exists()

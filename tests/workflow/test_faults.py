@@ -96,7 +96,17 @@ def stages(process: subprocess.Popen, module: str = "") -> list[psutil.Process]:
 def warm(process: subprocess.Popen) -> list[psutil.Process]:
     """The server of warm Pythons, then its forks, each of which works on a stage."""
     found = [child for child, words in python_processes(process) if any(word.endswith("run/workers.py") for word in words)]
-    return sorted(found, key=lambda child: child.pid)
+    server, *others = sorted(found, key=lambda child: child.pid) or [None]
+    # A fork at work has the standard input of its client; a program that the server starts has that of the server.
+    return [server, *(child for child in others if standard_input(child) not in ("", standard_input(server)))] if server else []
+
+
+def standard_input(process: psutil.Process) -> str:
+    """Where a process reads from; nothing where it has ended."""
+    try:
+        return os.readlink(f"/proc/{process.pid}/fd/0")
+    except OSError:
+        return ""
 
 
 def until(condition, seconds: float = WAIT):

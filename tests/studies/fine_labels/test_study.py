@@ -171,6 +171,18 @@ def test_every_claim_is_measured_or_says_why(results):
     assert left["remark"].tolist() == [NOT_RUN]
 
 
+@pytest.mark.parametrize(
+    ("arm", "name"),
+    [
+        ("dense", "dense"),
+        ("dense-bias=0.7", "dense, bias 0.7"),
+        ("pruned_neuron-alpha=0.5-bias=0.7", r"pruned neuron, $\alpha$ = 0.5, bias 0.7"),
+    ],
+)
+def test_a_figure_names_an_arm_for_people(arm, name):
+    assert figures.name_of_arm(arm) == name
+
+
 def test_figures_are_drawn_from_the_tables(results):
     _, tables = results
     whole = {f"fine_labels_{name}": table for name, table in tables.items()}

@@ -208,7 +208,7 @@ def name_of_arm(arm: str) -> str:
     """A masked arm for people: its mask, the share of its bias where it has one, and what it prunes."""
     mask, *keys = arm.split("-")
     values = dict(key.split("=") for key in keys)
-    said = {"alpha": r"$\alpha$ = {}", "bias": "bias"}
+    said = {"alpha": r"$\alpha$ = {}", "bias": "bias {}"}
     return ", ".join([words(mask), *(said.get(key, key + " = {}").format(value) for key, value in values.items())])
 
 
