@@ -151,6 +151,12 @@ def test_the_step_of_planted_replicas():
     assert low < 0.55 < high
     assert high - low < 0.15
     assert found.pseudo.mean() == pytest.approx(found.value, abs=0.02)
+    # Seeds that all agree leave the step anywhere between two eps_min, and one that differs leaves it to the jackknife.
+    agreed = np.repeat(eps[:, None] > 0.55, 8, axis=1).astype(float)
+    assert step_of(eps, agreed).interval() == pytest.approx((0.5, 0.6))
+    agreed[5, 0] = 0
+    low, high = step_of(eps, agreed).interval()
+    assert 0.5 < low < high < 0.75
     assert step_of(eps, np.ones((10, 4))).place == BELOW
     assert step_of(eps, np.zeros((10, 4))).place == ABOVE
 

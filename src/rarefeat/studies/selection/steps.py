@@ -27,9 +27,13 @@ class Step(NamedTuple):
     """eps_min; NaN unless among."""
     pseudo: np.ndarray
     """Jackknife pseudo-values, (seeds,), whose mean and spread are those of the step; NaN unless among."""
+    gap: tuple[float, float] | None = None
+    """The neighbouring eps_min of which no replica has learned at the one and every one at the other; None without such."""
 
     def interval(self) -> tuple[float, float]:
-        """95 %, by the jackknife over seeds, which share their draws over eps_min."""
+        """95 %, by the jackknife over seeds, which share their draws over eps_min; where all seeds agree, the gap."""
+        if self.gap:
+            return self.gap
         n = len(self.pseudo)
         half = stdtrit(n - 1, 0.975) * self.pseudo.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
         return self.value - half, self.value + half
@@ -58,8 +62,10 @@ def step_of(eps: np.ndarray, learned: np.ndarray) -> Step:
     value = centre(learned)
     if seeds < 2:
         return Step(AMONG, value, nowhere)
+    first = int((share > 0).argmax())
+    gap = (float(eps[first - 1]), float(eps[first])) if share[first:].min() == 1 else None
     others = np.array([centre(np.delete(learned, s, axis=1)) for s in range(seeds)])
-    return Step(AMONG, value, seeds * value - (seeds - 1) * others)
+    return Step(AMONG, value, seeds * value - (seeds - 1) * others, gap)
 
 
 def steps(study: str, table: pd.DataFrame) -> pd.DataFrame:
