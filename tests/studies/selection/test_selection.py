@@ -298,6 +298,35 @@ def test_the_page_says_how_far_the_law_is_off_and_where():
     assert set(found.index.get_level_values("parameter")) == {"all", *page.REGIONS}
 
 
+def test_the_page_says_how_well_rules_do_over_regimes_that_have_neurons_to_find():
+    rows = []
+    for point, auc, found in (
+        ("lambda=0.02, share=0.2", 0.9, 8),
+        ("lambda=0.1, share=0.2", 0.7, 5),
+        ("lambda=0.1, share=0.7", 0.6, 4),
+    ):
+        for eps, step, source, off in (
+            (0.5, 500, "running", 0.0),
+            (1.0, 500, "running", 9),
+            (0.5, 50, "running", 9),
+            (0.5, 500, "batch", 9),
+        ):
+            keys = {"point": point, "eps_min": eps, "step": step, "source": source, "score": "norm"}
+            rows += [keys | {"seed": seed, "auc": auc + off if seed < found else np.nan} for seed in range(8)]
+    table = pd.DataFrame(rows)
+    said = page.scores_over_regimes(table, table.assign(auc=table["auc"] - 0.4))
+    assert said.to_dict("records") == [
+        {
+            "score": "norm",
+            "share": 0.2,
+            "median": pytest.approx(0.6),
+            "min": pytest.approx(0.3),
+            "max": pytest.approx(0.9),
+            "regimes": 4,
+        }
+    ]
+
+
 def test_the_page_pairs_every_arm_with_dense_by_seed():
     rng = np.random.default_rng(4)
     rows = []

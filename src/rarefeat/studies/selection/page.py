@@ -7,7 +7,8 @@ import pandas as pd
 
 from rarefeat.claims.claim import SHARE
 from rarefeat.core.statistics import ANYWHERE, student_interval
-from rarefeat.studies.selection.figures import changed
+from rarefeat.studies.selection.claims import LEAST
+from rarefeat.studies.selection.figures import changed, share_of
 from rarefeat.studies.selection.steps import AMONG
 
 CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
@@ -32,6 +33,20 @@ def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
         for key, found in part.groupby(["point", "eps_min", "score"], sort=False):
             rows.append((*key, *row(found["auc"], SHARE)))
     return pd.DataFrame(rows, columns=["point", "eps_min", "score", *ROW])
+
+
+def scores_over_regimes(*tables: pd.DataFrame) -> pd.DataFrame:
+    """AUC of every score at the last step, by the bias's share: median and range over d, lambda and eps_min below 1.
+
+    Regimes are means over their replicas with a pure neuron; those with fewer than LEAST of them are left out.
+    """
+    rows = []
+    for table in tables:
+        part = table[(table["source"] == "running") & (table["step"] == table["step"].max()) & (table["eps_min"] < 1)]
+        found = part.groupby(["point", "eps_min", "score"], sort=False)["auc"].agg(["mean", "count"]).reset_index()
+        rows.append(found[found["count"] >= LEAST].assign(share=found["point"].map(share_of).astype(float)))
+    found = pd.concat(rows).groupby(["score", "share"])["mean"]
+    return found.agg(["median", "min", "max", "count"]).rename(columns={"count": "regimes"}).reset_index()
 
 
 def steps(table: pd.DataFrame) -> pd.DataFrame:
@@ -101,6 +116,7 @@ def digits(table: pd.DataFrame) -> pd.DataFrame:
 
 TABLES = {
     "selection_scores_at_end": (("scores_new_selection_scores",), scores_at_end),
+    "selection_scores_over_regimes": (("scores_9_selection_scores", "scores_16_selection_scores"), scores_over_regimes),
     "selection_steps": (("selection_steps",), steps),
     "selection_masks": (("interventions_selection",), masks),
     "selection_help": (("help_selection",), helped),
