@@ -1,6 +1,7 @@
 """The study as a whole: its config, its stages on a small grid, and claims that are true and false."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -221,6 +222,8 @@ def test_claims_of_the_digits_follow_the_accuracies(gain, expected):
     rows = list(claims.images(table))
     for claim in (claims.IMAGES_RATE, claims.IMAGES_NORM):
         assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+    told = [float(re.search(r"random by ([+-][\d.]+)$", row.remark)[1]) for row in rows]
+    assert told == pytest.approx([-100 * gain] * len(rows), abs=0.2)
 
 
 def test_what_the_digits_descend_is_the_gradient_of_the_image_studies():
@@ -242,6 +245,19 @@ def test_a_replica_of_the_digits_does_not_know_the_others():
     both, alone = (digits.rows("selection tests", training, 5.0, seeds) for seeds in ([1, 2], [2]))
     assert [row for row in both if row["seed"] == 2] == alone
     assert {row["rule"] for row in alone} == {"dense", *training.rules}
+
+
+def test_a_random_mask_of_the_digits_is_drawn_anew_and_takes_nothing_over():
+    """Neurons that are masked at every step are pulled at every step, until they hold the whole embedding."""
+    training = SECTION.digits.training.model_copy(update={"steps": 150, "hidden": 40})
+    of = digits.split("selection tests", training, 5.0, 3)
+    share = {}
+    for rule in ("random", "largest"):
+        parameters, mask = digits.train("selection tests", training, rule, [of], [3])
+        energy = digits.respond(parameters, of.train[None])[0].square().sum(0)
+        share[rule] = (energy[mask[0]].sum() / energy.sum()).item()
+    assert share["random"] < 0.4
+    assert share["largest"] > 0.9
 
 
 def test_long_tailed_digits_have_their_ratio():

@@ -109,11 +109,12 @@ def train(
 ) -> tuple[Parameters, Tensor]:
     """Train replicas under one rule, `dense` for none: the parameters, and the last mask, bool (S, m).
 
-    The draws of a seed are the same under every rule.
+    The draws of a seed are the same under every rule. A random mask is drawn anew at every step: neurons that are always
+    masked are always pulled, and take the whole embedding over.
     """
     random = [generator(draws, seed, "training") for seed in seeds]
     parameters = [part.requires_grad_() for part in layers(training, random)]
-    draw = torch.stack([torch.rand(training.m, generator=generator(draws, seed, "random mask")) for seed in seeds])
+    of_mask = [generator(draws, seed, "random mask") for seed in seeds]
     optimiser = torch.optim.SGD(parameters, lr=training.lr, momentum=training.momentum, weight_decay=training.weight_decay)
     mask, mean = torch.zeros(len(seeds), training.m, dtype=torch.bool), None
     for step in progress(range(training.steps), training.steps, label):
@@ -127,6 +128,7 @@ def train(
         f = respond(parameters, torch.cat([views(x, training.noise, random), views(x, training.noise, random)], 1))
         if rule != "dense":
             mean = running(mean, seen(parameters, f.detach()), step, training.memory)
+            draw = torch.stack([torch.rand(training.m, generator=g) for g in of_mask])
             values = -mean.norm if rule == "largest" else score(rule, mean, draw)
             mask = smallest(values, training.alpha)
         optimiser.zero_grad()
