@@ -9,6 +9,7 @@ import pandas as pd
 from rarefeat.claims.claim import COUNT, SHARE, Claim, Measured, Regime
 from rarefeat.claims.estimate import Estimate, of_seeds
 from rarefeat.run.job import Job
+from rarefeat.studies.selection.changes import changed
 from rarefeat.studies.selection.config import DIGITS, Arm, Selection
 from rarefeat.studies.selection.kind import GROUPS, PAPER
 from rarefeat.studies.selection.steps import AMONG, learned_by, step_of
@@ -304,34 +305,20 @@ def selection(name: str, table: pd.DataFrame) -> Iterator[Measured]:
                 yield Measured(claim, Regime(name, said), of_seeds(values), NO_NEURON if kept < LEAST else "", remark=remark)
 
 
-def by_seed(table: pd.DataFrame) -> pd.DataFrame:
-    """Quantities of one point by arm and seed, with the minority's lead over the majority."""
-    wide = table.pivot(index=["arm", "seed"], columns="quantity", values="value")
-    return wide.assign(lead=wide["max_alignment"] - wide["majority_alignment"])
-
-
 def interventions(name: str, table: pd.DataFrame) -> Iterator[Measured]:
     """Every mask at every point, less dense at the same seed."""
     for (point, eps_min), part in table.groupby(["point", "eps_min"]):
-        wide = by_seed(part)
-        dense = wide.loc["dense"]
-        for arm in wide.index.unique("arm").drop("dense"):
-            own, lost = wide.loc[arm], int(wide.loc[arm, "diverged"].sum() + dense["diverged"].sum())
+        lost = part[part["quantity"] == "diverged"].groupby("arm")["value"].sum()
+        changes = changed(part)
+        for arm, less in changes.items():
             random = arm.replace(arm.split("-")[0], "random", 1)
-            changes = {
-                "gain": own["lead"] - dense["lead"],
-                "pure_minority_neurons": own["pure_minority_neurons"] - dense["pure_minority_neurons"],
-                "largest_norm": np.log2(own["largest_norm"] / dense["largest_norm"]),
-            }
-            if "balanced_mse" in wide:
-                changes["balanced_mse"] = own["balanced_mse"] - dense["balanced_mse"]
-            if random in wide.index and random != arm:
-                changes["gain_over_random"] = own["lead"] - wide.loc[random, "lead"]
+            if random in changes and random != arm:
+                less = less.assign(gain_over_random=less["gain"] - changes[random]["gain"])
             for claim, quantity in OF_MASKS:
-                if quantity in changes and belongs(claim, arm):
+                if quantity in less and belongs(claim, arm):
                     yield Measured(
-                        claim, Regime(name, f"{point}, eps_min {eps_min:g}, {arm}"), of_seeds(changes[quantity].to_numpy()),
-                        diverged=lost,
+                        claim, Regime(name, f"{point}, eps_min {eps_min:g}, {arm}"), of_seeds(less[quantity].to_numpy()),
+                        diverged=int(lost[arm] + lost["dense"]),
                     )  # fmt: skip
 
 

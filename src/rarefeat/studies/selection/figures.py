@@ -11,6 +11,7 @@ from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, seeds_of, words
 from rarefeat.figures.panels import beside, estimate, estimates, handle, key, letter, marks, panels, zero
 from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
+from rarefeat.studies.selection.changes import changed
 from rarefeat.studies.selection.claims import MASKS, NEW
 from rarefeat.studies.selection.config import SCORES, Selection
 from rarefeat.studies.selection.steps import AMONG
@@ -108,13 +109,6 @@ def one_point(table: pd.DataFrame) -> pd.DataFrame:
     share = next((value for value in shares if value > 0), shares[0])
     part = table[table["point"].map(lambda point: float(share_of(point) or 0)) == share]
     return part[part["eps_min"] == part["eps_min"].max()]
-
-
-def changed(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """What every arm changes of dense at the same seed, at one point: quantities by seed, the largest norm as its log2."""
-    wide = table.pivot(index=["arm", "seed"], columns="quantity", values="value")
-    wide = wide.assign(gain=wide["max_alignment"] - wide["majority_alignment"], largest_norm=np.log2(wide["largest_norm"]))
-    return {arm: wide.loc[arm] - wide.loc["dense"] for arm in wide.index.unique("arm") if arm != "dense"}
 
 
 def sigmoids(ax: Axes, table: pd.DataFrame) -> dict[str, object]:

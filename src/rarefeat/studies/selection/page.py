@@ -7,8 +7,9 @@ import pandas as pd
 
 from rarefeat.claims.claim import SHARE
 from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.studies.selection.changes import changed
 from rarefeat.studies.selection.claims import LEAST
-from rarefeat.studies.selection.figures import changed, share_of
+from rarefeat.studies.selection.figures import share_of
 from rarefeat.studies.selection.steps import AMONG
 
 CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
