@@ -21,12 +21,12 @@ def over_seeds(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     found = pd.DataFrame({"mean": groups.mean(), "n": groups.count()})
     half = groups.sem() * stdtrit((found["n"] - 1).clip(lower=1), 0.975)
     found = found.assign(low=found["mean"] - half, high=found["mean"] + half).reset_index()
-    least, most = zip(*map(range_of, found["quantity"]), strict=True) if len(found) else ((), ())
+    least, most = zip(*map(bounds_of, found["quantity"]), strict=True) if len(found) else ((), ())
     # What of an interval lies outside of the quantity's range is left out.
     return found.assign(low=found["low"].clip(lower=list(least)), high=found["high"].clip(upper=list(most)))
 
 
-def range_of(quantity: str) -> tuple[float, float]:
+def bounds_of(quantity: str) -> tuple[float, float]:
     """The range of a quantity: shares, cosines, what cannot be negative, and all else."""
     if "accuracy" in quantity or quantity.endswith("_share") or quantity in ("curve", "median_cosine"):
         return 0.0, 1.0
