@@ -12,7 +12,7 @@ from rarefeat.figures.panels import beside, estimate, estimates, handle, key, le
 from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.selection.changes import changed
-from rarefeat.studies.selection.claims import MASKS, NEW
+from rarefeat.studies.selection.claims import LEAST, MASKS, NEW
 from rarefeat.studies.selection.config import SCORES, Selection
 from rarefeat.studies.selection.steps import AMONG
 
@@ -27,6 +27,7 @@ HELPED = {
 }  # fmt: skip
 MEASURED, PREDICTED = r"measured step in $\varepsilon_{\min}$", r"predicted step in $\varepsilon_{\min}$"
 LEAD = "minority gain less majority gain"
+NONE = f"fewer than {LEAST} replicas\nhave such a neuron"
 
 
 def name_of(arm: str) -> str:
@@ -70,8 +71,9 @@ def at_end(ax: Axes, table: pd.DataFrame) -> None:
     part = table[(table["step"] == table["step"].max()) & (table["source"] == "running")]
     part = part[part["eps_min"] == (0.7 if 0.7 in below else below[-1] if below else 1.0)]
     shares = sorted({share_of(point) for point in part["point"]}, key=lambda text: float(text or 0))
+    kept = enough(part, ["point", "score"])
     for index, (share, look) in enumerate(ordered(shares).items()):
-        rows = estimates(part[part["point"].map(share_of) == share], "score", "auc", (0, 1)).reindex(SCORES)
+        rows = estimates(kept[kept["point"].map(share_of) == share], "score", "auc", (0, 1)).reindex(SCORES)
         place = beside(range(len(SCORES)), index, len(shares), 0.6)
         marks(ax, place, rows, look, f"share {share}", line=False, across=True)
     ax.axvline(CHANCE, color=GREY, lw=0.7)
@@ -80,6 +82,12 @@ def at_end(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("AUC for the neurons pure in the rare feature")
     ax.legend(title="bias", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=6)
+
+
+def enough(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Rows of the points at which LEAST replicas have a neuron to find, or as many as any point has."""
+    found = scores.groupby(keys)["auc"].transform("count")
+    return scores[found >= min(LEAST, found.max())]
 
 
 def gains(ax: Axes, table: pd.DataFrame) -> None:
@@ -145,19 +153,22 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     names = {table.removesuffix("_selection_scores"): rows for table, rows in tables.items()}
     found = {name: at_middle(rows) for name, rows in names.items()}
     d_of = {name: sweep.data.d for name, sweep in job.part("selection", Selection).sweeps.items()}
-    columns = max(rows["point"].nunique() for rows in found.values())
-    figure, axes = panels(len(found), columns, 0.6 + 1.7 * len(found), PAGE, sharey=True, sharex="row")
+    kept = enough(pd.concat([rows.assign(study=name) for name, rows in found.items()]), ["study", "point", "step", "score"])
+    shares = sorted({share_of(point) for point in kept["point"]}, key=lambda text: float(text or 0))
+    figure, axes = panels(len(found), len(shares), 0.6 + 1.7 * len(found), PAGE, sharey=True, sharex="row")
     for row, (name, rows) in zip(axes, found.items(), strict=True):
-        for ax, (point, part) in zip(row, rows.groupby("point"), strict=False):
+        for ax, share in zip(row, shares, strict=True):
+            part = kept[(kept["study"] == name) & (kept["point"].map(share_of) == share)]
             for score, of_score in part.groupby("score"):
                 curve = estimates(of_score, "step", "auc", (0, 1))
                 marks(ax, curve.index, curve, OF_SCORE[score])
+            if part.empty:
+                ax.text(0.5, 0.7, NONE, transform=ax.transAxes, ha="center", fontsize=6)
             ax.axhline(CHANCE, color=GREY, lw=0.7)
-            ax.set_title(f"$d$ = {d_of[name]}, share of the bias {share_of(point)}", fontsize=6)
+            ax.set_title(f"$d$ = {d_of[name]}, share of the bias {share}", fontsize=6)
             ax.set_ylim(-0.03, 1.03)
+            ax.set_visible(share in set(rows["point"].map(share_of)))
         row[0].set_ylabel("AUC")
-        for ax in row[rows["point"].nunique() :]:
-            ax.set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel(STEP)
     key(figure, {words(score): handle(look) for score, look in OF_SCORE.items()}, f"{INTERVALS}, {seeds_of(*found.values())}")
@@ -260,10 +271,9 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     axes[1, 0].set(xlabel="probability by the law", ylabel="share that learned", xlim=(0, 1), ylim=(-0.02, 1.02))
     axes[1, 1].scatter(test["auc_of_ratio"], test["auc"], c=LOOKS[2].colour, s=12)
     axes[1, 1].plot([0, 1], [0, 1], color=GREY, lw=0.7)
-    low = min(0.45, np.nanmin([test["auc"].min(), test["auc_of_ratio"].min(), 0.45]))
-    axes[1, 1].set(
-        xlabel="AUC of the ratio at $T_1$", ylabel="AUC from the initial weights", xlim=(low, 1.02), ylim=(low, 1.02)
-    )
+    low = test[["auc", "auc_of_ratio"]].min().min()
+    ends = (low - 0.1 * (1 - low), 1 + 0.1 * (1 - low)) if low < 1 else (0, 1.02)
+    axes[1, 1].set(xlabel="AUC of the ratio at $T_1$", ylabel="AUC from the initial weights", xlim=ends, ylim=ends)
     return figure
 
 
@@ -282,6 +292,8 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             frame = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"])
             marks(ax, beside(range(len(rules)), index, 2, 0.4), frame, look, line=False, across=True)
         zero(ax, across=True)
+        # A mask that ruins the training changes a hundred times what the others do.
+        ax.set_xscale("symlog", linthresh=0.02)
         ax.set(title=rf"$\rho$ = {rho:g}", xlabel="accuracy less that of dense")
     axes[0, 0].set_yticks(range(len(rules)), [words(rule) for rule in rules])
     axes[0, 0].invert_yaxis()

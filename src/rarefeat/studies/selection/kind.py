@@ -16,7 +16,8 @@ SEE = {
         " an open gate moves."
     ),
     "selection_scores": (
-        "AUC of every rule over training step, by the share of the bias; means over seeds with 95 % intervals. A half is chance. See"
+        "AUC of every rule over training step, by the share of the bias; means over seeds with 95 % intervals. A half is chance."
+        " Points at which fewer than five replicas have such a neuron are left out, here and in (a) of the figure of the whole study. See"
         " that a rate tells the neurons only once they are pure, and only where a bias has made them so."
     ),
     "selection_interventions": (
