@@ -70,8 +70,8 @@ def at_end(ax: Axes, table: pd.DataFrame) -> None:
     below = [eps for eps in sorted(table["eps_min"].unique()) if eps < 1]
     part = table[(table["step"] == table["step"].max()) & (table["source"] == "running")]
     part = part[part["eps_min"] == (0.7 if 0.7 in below else below[-1] if below else 1.0)]
-    shares = sorted({share_of(point) for point in part["point"]}, key=lambda text: float(text or 0))
     kept = enough(part, ["point", "score"])
+    shares = sorted({share_of(point) for point in kept["point"]}, key=lambda text: float(text or 0))
     for index, (share, look) in enumerate(ordered(shares).items()):
         rows = estimates(kept[kept["point"].map(share_of) == share], "score", "auc", (0, 1)).reindex(SCORES)
         place = beside(range(len(SCORES)), index, len(shares), 0.6)
