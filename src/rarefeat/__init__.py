@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-__all__ = ["Encoder", "RarefeatError", "load_config", "load_encoder", "read_table", "train"]
+__all__ = ["Encoder", "RarefeatError", "load_config", "load_encoder", "predict_step", "read_table", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
-"""The laboratory from Python: train an encoder, load one that the workflow trained, read a table, read the config."""
+"""The laboratory from Python: train an encoder, load one, predict where one learns, read a table, read the config."""
 
 import contextlib
 import difflib
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +37,8 @@ from rarefeat.run.metadata import read_job, read_origin
 from rarefeat.storage import files
 from rarefeat.storage.schema import checked
 from rarefeat.storage.tensors import read_tensors
+from rarefeat.studies.selection import law
+from rarefeat.studies.selection.regimes import Point
 
 CHECKOUT = Path(__file__).parents[2]
 AXES = ("eps_min", "sigma")
@@ -266,6 +269,67 @@ def train(
     return assembled((part[0] for part in encoders[only.label]), told_to, only, seed, pd.DataFrame(rows))
 
 
+def predict_step(
+    kappa: float,
+    gamma: float,
+    sigma: float = 0.05,
+    *,
+    study: str = "paper",
+    config: Project | None = None,
+    replicas: int = 200,
+    **changes: Any,
+) -> float:
+    """Predict the eps_min at which half of the replicas learn the rare feature, without training any.
+
+    Parameters
+    ----------
+    kappa, gamma : float
+        The two constants of the law: a replica learns the feature with probability 1 / (1 + exp(-gamma (x - log kappa))), x
+        being its margin. Those that were fitted stand in docs/studies/selection.md, and as exp(centre) and steepness in the
+        table `selection_law`.
+    sigma : float
+        Standard deviation of the noise of a token.
+    study : str
+        The study whose values hold where nothing else is said.
+    config : Project, optional
+        What `load_config` returns; `config/config.yaml` if not given.
+    replicas : int
+        Initial weights that the law is averaged over.
+    **changes
+        As in `train`.
+
+    Returns
+    -------
+    float
+        In (0, 1); 0 where half or more learn the feature however rare it is, and 1 where fewer than half do at every eps_min.
+
+    Raises
+    ------
+    RarefeatError
+        As `train`; or where a constant or `replicas` is not above 0.
+
+    References
+    ----------
+    docs/method/selection.md derives the law, and docs/studies/selection.md says how far it was off.
+
+    Examples
+    --------
+    >>> rare, frequent = (rarefeat.predict_step(0.8, 10, bias={"share": share}) for share in (0.2, 0.7))
+    >>> 0 < rare < frequent < 1
+    True
+    >>> rarefeat.predict_step(0, 10)
+    Traceback (most recent call last):
+    ...
+    rarefeat.core.errors.RarefeatError: predict_step: kappa: must be a number above 0, got 0
+    """
+    for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
+        if not (0 < value < math.inf):
+            raise RarefeatError(f"predict_step: {name}: must be a number above 0, got {value}")
+    chosen = one_point(config or load_config(), study, 1.0, sigma, "dense", 0, changes, of="predict_step")
+    at = Point(chosen.data, chosen.training, sigma, 1.0)
+    return law.step(at, law.Constants(math.log(kappa), gamma), replicas=replicas)
+
+
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Sums in the order that the workflow's jobs have, for the same bytes."""
@@ -278,9 +342,16 @@ def one_thread() -> Iterator[None]:
 
 
 def one_point(
-    config: Project, study: str, eps_min: float, sigma: float, arm: str, seed: int, changes: Mapping[str, Any]
+    config: Project,
+    study: str,
+    eps_min: float,
+    sigma: float,
+    arm: str,
+    seed: int,
+    changes: Mapping[str, Any],
+    of: str = "train",
 ) -> Study:
-    """A study of the config with changes, at one point, with one arm and one seed."""
+    """A study of the config with changes, at one point, with one arm and one seed; `of` is who asks, for a message."""
     of_study = encoder_study(config, study)
     parts: dict[str, dict[str, Any]] = {part: {} for part in PLACES}
     for key, value in changes.items():
@@ -288,7 +359,7 @@ def one_point(
         place = next((place for place, keys in PLACES.items() if name in keys), None)
         if place is None:
             allowed = ", ".join(name for keys in PLACES.values() for name in keys)
-            raise RarefeatError(f"train: {key}: no such key; known are {allowed}")
+            raise RarefeatError(f"{of}: {key}: no such key; known are {allowed}")
         parts[place][name] = value
     only = merged(told(one_arm(of_study.arms, study, arm)), parts.pop("arm"))
     whole = merged(told(of_study), parts.pop("study") | parts) | {
@@ -301,7 +372,7 @@ def one_point(
     try:
         return Study.model_validate(whole)
     except ValidationError as error:
-        raise RarefeatError(f"train: {one_line(error)}") from error
+        raise RarefeatError(f"{of}: {one_line(error)}") from error
 
 
 def keys(section: type[Section]) -> list[str]:

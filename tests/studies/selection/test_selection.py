@@ -314,6 +314,15 @@ def test_the_page_says_how_far_the_law_is_off_and_where():
     assert set(found.index.get_level_values("parameter")) == {"all", *page.REGIONS}
 
 
+def test_the_page_says_the_constants_of_the_law():
+    table = pd.DataFrame(
+        {"study": ["law_fit", "law_fit", "law_test"], "centre": np.log(0.5), "steepness": 7.0, "n": [8, 8, 16]}
+    )
+    assert page.law_constants(table).to_dict("records") == [
+        {"kappa": pytest.approx(0.5), "gamma": 7.0, "regimes": 2, "replicas": 16}
+    ]
+
+
 def test_the_page_says_how_well_rules_do_over_regimes_that_have_neurons_to_find():
     rows = []
     for point, auc, found in (

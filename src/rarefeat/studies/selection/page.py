@@ -84,6 +84,13 @@ def helped(table: pd.DataFrame) -> pd.DataFrame:
     return wide.join(cost.rename("majority_change")).reset_index()
 
 
+def law_constants(table: pd.DataFrame) -> pd.DataFrame:
+    """The two constants of the law as they were fitted, of how many regimes and replicas."""
+    fit = table[table["study"].str.contains("fit")]
+    centre, steepness = table[["centre", "steepness"]].iloc[0]
+    return pd.DataFrame({"kappa": [np.exp(centre)], "gamma": steepness, "regimes": len(fit), "replicas": fit["n"].sum()})
+
+
 def law_errors(table: pd.DataFrame) -> pd.DataFrame:
     """How far the law is off in the drawn regimes, all of them and the lower, middle and upper third of each parameter."""
     test = table[table["study"].str.contains("test")]
@@ -121,6 +128,7 @@ TABLES = {
     "selection_steps": (("selection_steps",), steps),
     "selection_masks": (("interventions_selection",), masks),
     "selection_help": (("help_selection",), helped),
+    "selection_law_constants": (("selection_law",), law_constants),
     "selection_law_errors": (("selection_law",), law_errors),
     "selection_digits": (("selection_digits",), digits),
 }
