@@ -209,6 +209,8 @@ def test_claims_of_what_moves_the_step_follow_the_steps(shift, expected):
     rows = list(claims.helped("help", some_steps(shift)))
     for claim in (*claims.OF_HELP, claims.FOR_FREE):
         assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+    # Only the oracle's mask, where it is planted to move nothing.
+    assert [row.claim for row in rows if row.remark == claims.SAME] == [claims.NO_MASK] * (shift < 0)
 
 
 @pytest.mark.parametrize(("gain", "expected"), [(0.1, SUPPORTED), (-0.1, CONTRADICTED)])

@@ -18,6 +18,7 @@ SELECT, INTERVENE, HELP, LAW = GROUPS
 LEAST = 5
 NO_NEURON = "fewer than five replicas have a neuron pure in the rare feature"
 BEYOND = "the step of one of both lies beyond all eps_min"
+SAME = "the same replicas learn the feature as in dense training, at every eps_min"
 NEW, MASKS, HELPED, TEST = "scores_new", "interventions", "help", "law_test"
 ONSET = 92
 """T3 = d^1.01 / eta at d = 9."""
@@ -338,7 +339,8 @@ def helped(name: str, table: pd.DataFrame) -> Iterator[Measured]:
     """How far every arm moves the step, and what it costs the frequent features, at every point."""
     declared = {claim.primary.split(", ")[-1]: claim for claim in OF_HELP}
     for point, part in table.groupby("point"):
-        steps = {arm: step_of(wide.index.to_numpy(), wide.to_numpy()) for arm, wide in learned(part).items()}
+        who = learned(part)
+        steps = {arm: step_of(wide.index.to_numpy(), wide.to_numpy()) for arm, wide in who.items()}
         cost = part[part["quantity"] == "majority_alignment"].groupby(["arm", "seed"])["value"].mean()
         for arm in [arm for arm in steps if arm != "dense"]:
             claim = declared.get(arm) or (NO_MASK if not arm.startswith("dense") else BIAS_BY_RATE if "rate" in arm else LATER)
@@ -346,7 +348,8 @@ def helped(name: str, table: pd.DataFrame) -> Iterator[Measured]:
             shift = of_seeds(steps[arm].pseudo - steps["dense"].pseudo) if both else of_seeds(np.array([]))
             found = part[(part["arm"] == arm) & (part["quantity"] == "diverged")]
             regime, lost = Regime(name, f"{point}, {arm}"), int(found["value"].sum())
-            yield Measured(claim, regime, shift, "" if both else BEYOND, lost)
+            remark = SAME if who[arm].equals(who["dense"]) else ""
+            yield Measured(claim, regime, shift, "" if both else BEYOND, lost, remark)
             yield Measured(FOR_FREE, regime, of_seeds((cost[arm] - cost["dense"]).to_numpy()), diverged=lost)
 
 
