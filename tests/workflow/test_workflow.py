@@ -23,7 +23,7 @@ from rarefeat.run import check
 from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
-from rarefeat.studies.two_layer.compare import range_of
+from rarefeat.studies.two_layer.compare import bounds_of
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 DEFAULT = set(QUICK.default)
@@ -69,7 +69,7 @@ def test_no_interval_of_a_mean_leaves_the_range_of_its_quantity(finished):
         name = next((name for name in ("metric", "quantity") if name in table), None)
         if name and {"mean", "ci_low", "ci_high"} <= set(table):
             for metric, part in table.groupby(name):
-                low, high = range_of(metric) if path.stem.startswith("two_layer") else quantity(metric).range
+                low, high = bounds_of(metric) if path.stem.startswith("two_layer") else quantity(metric).range
                 assert not (part["ci_low"] < low).any(), (path.stem, metric)
                 assert not (part["ci_high"] > high).any(), (path.stem, metric)
                 seen |= {metric} if high < math.inf else set()
