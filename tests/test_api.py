@@ -187,6 +187,12 @@ ONE_LINE = {
         lambda: rarefeat.load_encoder("results", "paper", {"rho": 5}),
         "cell must have the keys eps_min and sigma, got rho",
     ),
+    "step's key": (lambda: rarefeat.predict_step(0.8, 3, taus=1), "predict_step: taus: no such key"),
+    "step's constant": (lambda: rarefeat.predict_step("0.8", 3), "predict_step: kappa: must be a number above 0, got '0.8'"),
+    "step's replicas": (
+        lambda: rarefeat.predict_step(0.8, 3, replicas=2.5),
+        "predict_step: replicas: must be a whole number above 0, got 2.5",
+    ),
     "no table": (lambda: rarefeat.read_table("results", "paper"), "'paper' is the name of no table"),
 }
 

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -322,9 +323,11 @@ def predict_step(
     ...
     rarefeat.core.errors.RarefeatError: predict_step: kappa: must be a number above 0, got 0
     """
-    for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
-        if not (0 < value < math.inf):
-            raise RarefeatError(f"predict_step: {name}: must be a number above 0, got {value}")
+    for name, value in (("kappa", kappa), ("gamma", gamma)):
+        if not (isinstance(value, Real) and 0 < value < math.inf):
+            raise RarefeatError(f"predict_step: {name}: must be a number above 0, got {value!r}")
+    if not (isinstance(replicas, int) and replicas > 0):
+        raise RarefeatError(f"predict_step: replicas: must be a whole number above 0, got {replicas!r}")
     chosen = one_point(config or load_config(), study, 1.0, sigma, "dense", 0, changes, of="predict_step")
     at = Point(chosen.data, chosen.training, sigma, 1.0)
     return law.step(at, law.Constants(math.log(kappa), gamma), replicas=replicas)
