@@ -282,6 +282,9 @@ def predict_step(
 ) -> float:
     """Predict the eps_min at which half of the replicas learn the rare feature, without training any.
 
+    The law knows sigma, C, L, d, d1, m, K, tau, lambda, sigma_0 and the bias's share; other keys do not move it. It was tested
+    in the ranges of `law_test` in config/studies/selection.yaml.
+
     Parameters
     ----------
     kappa, gamma : float

@@ -16,7 +16,7 @@ from rarefeat.config.section import told
 from rarefeat.images.contrast import nt_xent
 from rarefeat.project import load
 from rarefeat.run.job import job
-from rarefeat.studies.selection import claims, digits, measure, page
+from rarefeat.studies.selection import claims, digits, figures, measure, page
 from rarefeat.studies.selection.config import Arm, Sweep
 from rarefeat.studies.selection.steps import step_of
 
@@ -314,6 +314,17 @@ def test_the_page_says_how_far_the_law_is_off_and_where():
     assert (everywhere["auc"], everywhere["calibration"]) == (pytest.approx(0.97), pytest.approx(0.1))
     assert found.loc["share"]["regimes"].to_list() == [10, 10, 10]
     assert set(found.index.get_level_values("parameter")) == {"all", *page.REGIONS}
+
+
+def test_a_figure_leaves_out_what_few_replicas_say():
+    found = {"few": 4, "many": 5}
+    scores = pd.DataFrame(
+        [{"point": point, "auc": 0.5 if seed < n else np.nan} for point, n in found.items() for seed in range(8)]
+    )
+    assert set(figures.enough(scores, ["point"])["point"]) == {"many"}
+    # A small run shows what it has.
+    few = scores[scores["point"] == "few"]
+    assert figures.enough(few, ["point"]).equals(few)
 
 
 def test_the_page_says_the_constants_of_the_law():

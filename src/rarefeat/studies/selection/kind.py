@@ -9,8 +9,8 @@ GROUPS = ("selection of neurons", "interventions", "where help is possible", "th
 LAW = ("law_fit", "law_test")
 SEE = {
     "selection": (
-        "What finds the neurons of a rare feature, and what moves its step. (a) AUC of each rule for the neurons pure in it, without"
-        " and with a bias. (b) What masks by these rules change, minority gain less majority gain. (c) Share of replicas that learn"
+        "What finds the neurons of a rare feature, and what moves its step. (a) AUC of each rule for the neurons pure in it, by the"
+        " share of the bias. (b) What masks by these rules change, minority gain less majority gain. (c) Share of replicas that learn"
         " the feature, over its frequency, as trained and with help before the gate shuts. (d) The law's step against the measured"
         " one in regimes that it was not fitted on. See which rule leaves the line of chance, and how little a mask moves what"
         " an open gate moves."
