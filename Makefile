@@ -37,14 +37,22 @@ selection: venv
 	$(BIN)/python -m rarefeat.run.provenance record results
 
 # Table 2 on photographs, stage after stage: config/cifar10_two_cores.yaml says what, and what it costs. Its own lock keeps the folder,
-# so that a run that was killed leaves none behind. After each run its small tables are in TABLES.
+# so that a run that was killed leaves none behind. After each run its small tables are in TABLES. With KEPT, an archive of
+# what finished trainings have shown, it continues on another machine: results/kept/cifar10_two_cores.tar.xz is that of the published run.
 RESULTS ?= results
 TABLES ?= docs/tables
 UNTIL ?= confirm
+KEPT ?=
 CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose $(RESULTS) --until $(UNTIL)
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
-	  $(SNAKEMAKE) --nolock $$next && $(BIN)/python -m rarefeat.report.published $(RESULTS) $(TABLES) || exit 1; \
+	  if test -e "$(KEPT)"; then \
+	    $(SNAKEMAKE) --nolock --until image_splits $$next && \
+	    $(BIN)/python -m rarefeat.run.kept unpack $(KEPT) $(RESULTS) $${next##* } || exit 1; \
+	  fi; \
+	  $(SNAKEMAKE) --nolock $$next; failed=$$?; \
+	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.run.kept pack $(RESULTS) $(KEPT); } && test $$failed = 0 && \
+	  $(BIN)/python -m rarefeat.report.published $(RESULTS) $(TABLES) || exit 1; \
 	done
 
 quick: venv

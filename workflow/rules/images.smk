@@ -73,7 +73,7 @@ rule pretrain_images:
         )
 
 
-# Linear, few-shot and nearest-neighbour probes of the frozen encoders.
+# Linear, few-shot and nearest-neighbour probes of the frozen encoders. Before the next training, so that what is finished can be kept.
 rule probe_images:
     input:
         images=f"{RESULTS}/images/{{study}}.safetensors",
@@ -85,6 +85,7 @@ rule probe_images:
         f"{RESULTS}/logs/probe/{{study}}/{{cell}}/seeds={{block}}.log",
     wildcard_constraints:
         study=either(PICTURED),
+    priority: 5
     threads: threads_of
     resources:
         mem_mb=growing(8000),

@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import errno
 import fcntl
+import json
 import os
 import platform
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.run.metadata import read_job
 from rarefeat.storage.files import TEMPORARIES
 
 LOCK = ".lock"
@@ -100,7 +102,7 @@ def redate(folder: Path) -> None:
 def refuse_unrecorded(dag: Any) -> None:
     """Refuse to build on files that Snakemake has no record of: it would not see that they were made of another config.
 
-    Records are lost with .snakemake, or where it lay on a full disk.
+    Records are lost with .snakemake, or where it lay on a full disk. A file that says itself that this job made it is trusted.
 
     Args:
         dag: Snakemake's jobs, with the reasons to run them.
@@ -109,13 +111,19 @@ def refuse_unrecorded(dag: Any) -> None:
         RarefeatError: naming one of the files, and how to go on.
     """
     kept = (job for job in dag.jobs if dag.reason(job).no_metadata and not dag.needrun(job))
-    files = sorted(str(path) for job in kept for path in job.output)
+    files = sorted(str(path) for job in kept for path in job.output if Path(path).exists() and not says(path, job))
     if files:
         others = f" and {len(files) - 1} other files have" if len(files) > 1 else " has"
         raise RarefeatError(
             f"{files[0]}{others} no record in .snakemake, so that a changed config would go unseen; delete what is of another"
             " config, or nothing, and run snakemake --touch --forceall to trust what is left"
         )
+
+
+def says(path: str | Path, job: Any) -> bool:
+    """Whether a file holds the text that its job would be told now."""
+    told = job.params.get("job")
+    return told is not None and read_job(Path(path)) == json.loads(told)
 
 
 def handle_in_a_thread(number: int) -> None:
