@@ -187,16 +187,23 @@ def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others(
     ("block", "depths", "width", "stem", "size", "parameters", "dimension"),
     [
         ("basic", [2, 2, 2, 2], 64, "cifar", 32, 11_168_832, 512),
+        ("basic", [2, 2, 2, 2], 64, "strided", 32, 11_168_832, 512),
         ("bottleneck", [3, 4, 6, 3], 64, "imagenet", 64, 23_508_032, 2048),
     ],
 )
 def test_the_published_networks_have_their_published_sizes(block, depths, width, stem, size, parameters, dimension):
-    """ResNet-18 with the CIFAR stem and ResNet-50, without the classifier."""
+    """ResNet-18 with the CIFAR stem, strided or not, and ResNet-50, without the classifier."""
     encoder = Encoder(Network(block=block, depths=depths, width=width, stem=stem, head=128))
     assert sum(weight.numel() for name, weight in encoder.named_parameters() if not name.startswith("head")) == parameters
     features, projections = extract(encoder, some_images(2, size))
     assert features.shape == (2, dimension)
     assert projections.shape == (2, 128)
+
+
+@pytest.mark.parametrize(("stem", "side"), [("cifar", 32), ("strided", 16), ("imagenet", 8)])
+def test_a_stem_hands_on_a_side(stem, side):
+    encoder = Encoder(NETWORK.model_copy(update={"stem": stem}))
+    assert encoder.pool(encoder.stem(some_images(2, 32).float())).shape[2:] == (side, side)
 
 
 def test_branches_have_norms_of_their_own_and_share_every_other_weight():

@@ -76,7 +76,9 @@ class Network(Section):
     )
     depths: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="blocks of each stage; each halves the side")
     width: int = Field(ge=1, description="channels of the first stage; each doubles them")
-    stem: Literal["cifar", "imagenet"] = Field(description="3x3 without stride, or 7x7 with stride 2 and a max-pool")
+    stem: Literal["cifar", "strided", "imagenet"] = Field(
+        description="3x3 without stride; 3x3 with stride 2, a quarter of the positions; or 7x7 with stride 2 and a max-pool"
+    )
     head: int = Field(ge=1, description="dimension of what the loss sees; the hidden layer has that of the features")
 
 

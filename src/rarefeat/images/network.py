@@ -10,6 +10,8 @@ from rarefeat.config.images import Network
 from rarefeat.core.randomness import generator
 
 EXPANSION = {"basic": 1, "bottleneck": 4}
+STEMS = {"cifar": (3, 1), "strided": (3, 2), "imagenet": (7, 2)}
+"""Side of the first convolution's kernel, and its stride."""
 
 
 class BranchNorm(nn.Module):
@@ -64,10 +66,9 @@ class Encoder(nn.Module):
     def __init__(self, config: Network, branches: int = 1):
         super().__init__()
         width = config.width
-        cifar = config.stem == "cifar"
-        self.stem = convolution(3, width, 3, 1) if cifar else convolution(3, width, 7, 2)
+        self.stem = convolution(3, width, *STEMS[config.stem])
         self.norm = BranchNorm(nn.BatchNorm2d, width, branches)
-        self.pool = nn.Identity() if cifar else nn.MaxPool2d(3, 2, 1)
+        self.pool = nn.MaxPool2d(3, 2, 1) if config.stem == "imagenet" else nn.Identity()
         blocks, channels = [], width
         for stage, depth in enumerate(config.depths):
             for index in range(depth):

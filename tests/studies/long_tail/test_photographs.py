@@ -21,7 +21,7 @@ from rarefeat.report.pages import environment
 from rarefeat.report.published import Published
 from rarefeat.studies.long_tail import choose
 from rarefeat.studies.long_tail.choose import CONFIRM, REGIMES, SCREEN, WIDTHS, Run
-from rarefeat.studies.long_tail.page import TABLES, by_class, courses, gains, imbalance, screened
+from rarefeat.studies.long_tail.page import TABLES, by_class, by_width, courses, gains, imbalance, screened
 from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"
@@ -138,6 +138,7 @@ def test_what_was_chosen_is_a_config_over_the_recipe():
 
 def test_every_stage_has_class_orders_of_its_own():
     assert set(choose.STAGES) <= set(STUDIES)
+    assert {STUDIES[name].draws for name in (choose.FORMER, *REGIMES)} == {"cifar10_regime"}
     draws = {
         stage: {STUDIES[name].draws for name in choose.STAGES if choose.STAGES[name] == stage}
         for stage in choose.STAGES.values()
@@ -146,7 +147,7 @@ def test_every_stage_has_class_orders_of_its_own():
     assert len(set().union(*draws.values())) == 3
 
 
-@pytest.mark.parametrize("name", REGIMES)
+@pytest.mark.parametrize("name", [choose.FORMER, *REGIMES])
 def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
     """Even with the paper's ratio masked, more of the convolutions' weights are left than there are images."""
     study = STUDIES[name]
@@ -193,6 +194,55 @@ def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
     assert table["paired_difference"].dropna().abs().max() == 0
 
 
+def of_widths(line, noise):
+    """Screen and widths whose gain in accuracy at the paper's ratio is a line in log2(width), with noise."""
+    random = np.random.default_rng(0)
+
+    def planted(study):
+        def effect(cell):
+            if not cell.arms[0].alpha:
+                return 0.0, 0.0
+            gain = line(np.log2(study.network_of(cell).width))
+            return gain, gain
+
+        found = replicas(study, effect)
+        found["balanced_accuracy"] += noise * random.normal(size=len(found))
+        return found
+
+    return planted(STUDIES[SCREEN]), planted(STUDIES[WIDTHS])
+
+
+def test_where_the_loss_would_cross_zero_by_the_width_of_the_network():
+    exact = by_width(*of_widths(lambda x: 0.04 * (x - 6), 1e-9))
+    assert exact["slope"].tolist() == pytest.approx([0.04] * 3)
+    assert exact[["crossing", "crossing_low", "crossing_high"]].to_numpy() == pytest.approx(64, rel=1e-3)
+    assert exact["n"].tolist() == [2] * 3
+    noisy = by_width(*of_widths(lambda x: 0.04 * (x - 6), 0.005))
+    assert (noisy["ci_low"] > 0).all()
+    assert (noisy["crossing_low"] < noisy["crossing"]).all()
+    assert (noisy["crossing"] < noisy["crossing_high"]).all()
+    assert noisy["crossing"].between(30, 140).all()
+    # A loss that does not shrink crosses nothing.
+    flat = by_width(*of_widths(lambda x: -0.1, 0.005))
+    assert flat[["crossing", "crossing_low", "crossing_high"]].isna().all(axis=None)
+    assert (flat["ci_low"] < 0).all()
+
+
+def test_the_interval_of_the_crossing_covers_it_as_often_as_it_says():
+    random = np.random.default_rng(1)
+    screen, widths = of_widths(lambda x: 0.1 * (x - 6), 0.0)
+    covered = []
+    for _ in range(150):
+        drawn = [
+            t.assign(balanced_accuracy=t["balanced_accuracy"] + 0.01 * random.normal(size=len(t))) for t in (screen, widths)
+        ]
+        found = by_width(*drawn)
+        assert (found["ci_low"] > 0).all()
+        covered += found["crossing_low"].le(64).to_numpy().tolist(), found["crossing_high"].ge(64).to_numpy().tolist()
+    below, above = np.mean(covered[::2]), np.mean(covered[1::2])
+    assert 0.9 < below + above - 1 < 0.99
+
+
 def test_every_stage_publishes_its_gains():
     assert {f"{name}_{table}" for name in choose.STAGES for table in ("gains", "courses", "classes")} <= set(TABLES)
 
@@ -221,6 +271,7 @@ def of_confirmation(seeds):
 
 STAGES = {
     "nothing": ("nothing to say", "No run has been published yet"),
+    "former": ("The next candidates are to come", "the candidates were set anew"),
     "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
     "undecided": ("what follows is undecided",),
     "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
@@ -236,13 +287,15 @@ def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
     until = list(STAGES).index(stage)
     tables = {}
     if until:
-        tables["cifar10_regime_1000_imbalance"] = imbalance(of_regime(0.05 if stage != "undecided" else 0.0))
-    if stage == "undecided":
-        tables["cifar10_regime_500_imbalance"] = imbalance(of_regime(0.01, REGIMES[1]))
-    if until > 2:
+        costs = {"former": {}, "undecided": {REGIMES[0]: 0.0, REGIMES[1]: 0.01}}.get(stage, {REGIMES[0]: 0.05})
+        for name, cost in {choose.FORMER: 0.0, **costs}.items():
+            found = of_regime(cost, name)
+            tables |= {f"{name}_imbalance": imbalance(found), f"{name}_gains": gains(found)}
+    if until > 3:
         tables["cifar10_screened"] = screened(of_screen(lambda arm: (0.0, 0.01 * (arm.alpha == 0.3))))
         tables["cifar10_widths_gains"] = gains(replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0)))
-    if until > 3:
+        tables["cifar10_by_width"] = by_width(*of_widths(lambda x: 0.04 * (x - 6), 0.005 if stage == "screen" else 1e-9))
+    if until > 4:
         confirmed = of_confirmation(3 if stage == "confirm" else 5)
         makers = {"gains": gains, "courses": courses, "classes": by_class}
         tables |= {f"{CONFIRM}_{name}": make(table) for (name, make), table in zip(makers.items(), confirmed, strict=True)}

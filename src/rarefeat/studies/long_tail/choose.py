@@ -6,7 +6,8 @@ there, and writes what was chosen so far as a config, RESULTS/chosen.yaml. `make
 1. Regime. The candidates of REGIMES are tried in order. One passes where the tail visibly pays for imbalance: of the dense
    arm, accuracy of the balanced probe on the rarest third of the classes after pretraining on balanced images, less that
    after long-tailed ones of the same number, seed by seed, has an interval above VISIBLE. Where none passes, the one whose
-   interval begins highest is taken, and everything after it is undecided. No pruned arm is trained before that.
+   interval begins highest is taken, and everything after it is undecided. No pruned arm is trained before that. FORMER is
+   no candidate any more: it did not pass, and what comes after could not be afforded on its network.
 2. Screen. Of each update the ratio alpha is picked at which the rarest third gains most over the most frequent classes
    (balanced probe, less dense, mean over the class orders), among the ratios whose accuracy over all classes falls by no
    more than AFFORDED: what costs more than that is capacity, not frequency. The smaller of equal ones; where every ratio
@@ -31,7 +32,8 @@ from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table, replacing
 
 RECIPE = "config/cifar10_two_cores.yaml"
-REGIMES = ("cifar10_regime_1000", "cifar10_regime_500")
+FORMER = "cifar10_regime_1000"
+REGIMES = ("cifar10_strided_1000", "cifar10_strided_500")
 SCREEN, WIDTHS, CONFIRM = "cifar10_screen", "cifar10_widths", "cifar10_confirm"
 STAGES = dict.fromkeys(REGIMES, "regime") | {SCREEN: "screen", WIDTHS: "screen", CONFIRM: "confirm"}
 VISIBLE, AFFORDED, EFFECT = 0.02, 0.02, 0.05

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from rarefeat.chain.aggregate import paired_interval, range_of
 from rarefeat.chain.tables import PAIRED
@@ -102,10 +103,48 @@ def screened(replicas: pd.DataFrame) -> pd.DataFrame:
     return found.assign(picked=[picked[arm, update] == alpha for arm, update, alpha in found[keys].itertuples(index=False)])
 
 
+def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
+    """At the paper's ratio, how a mask's gain in accuracy changes with the width of the network, and where it would cross zero.
+
+    Least squares of gain = (one constant for each class order) + slope * log2(width), the mean of these for the line.
+
+    Returns:
+        One row for each update: the slope for a width twice as large with its interval, and the width at which the line
+        crosses zero, with the widths at which its band holds zero (Fieller's interval); NaN where the slope's interval
+        does not lie above zero.
+    """
+    found = choose.gains(pd.concat([screen, widths]))
+    found = found[found["alpha"] == choose.PAPER]
+    rows = []
+    for update, part in found.groupby(choose.UPDATE):
+        orders = pd.get_dummies(part["seed"]).to_numpy(dtype=float)
+        slope_of = np.column_stack([orders, np.log2(part["width"])])
+        fitted, *_ = np.linalg.lstsq(slope_of, part["accuracy"], rcond=None)
+        freedom = len(part) - slope_of.shape[1]
+        variance = ((part["accuracy"] - slope_of @ fitted) ** 2).sum() / freedom
+        # The line is (constant, slope): the mean over class orders, and the last coefficient.
+        line = np.zeros((2, slope_of.shape[1]))
+        line[0, :-1], line[1, -1] = 1 / orders.shape[1], 1
+        constant, slope = line @ fitted
+        covariance = line @ np.linalg.inv(slope_of.T @ slope_of) @ line.T * variance
+        t = stdtrit(freedom, 0.975)
+        half = t * np.sqrt(covariance[1, 1])
+        # The band holds zero where (constant + slope x)^2 <= t^2 var(constant + slope x), a quadratic in x = log2(width).
+        crossing = np.full(3, np.nan)
+        if slope > half:
+            of_x = np.outer([constant, slope], [constant, slope]) - t**2 * covariance
+            roots = np.roots([of_x[1, 1], 2 * of_x[0, 1], of_x[0, 0]]).real
+            crossing = 2.0 ** np.array([-constant / slope, *sorted(roots)])
+        rows.append((*update, slope, slope - half, slope + half, *crossing, found["seed"].nunique()))
+    columns = ["slope", "ci_low", "ci_high", "crossing", "crossing_low", "crossing_high", "n"]
+    return pd.DataFrame(rows, columns=[*choose.UPDATE, *columns])
+
+
 TABLES = {"table2": (("longtail_summary", "longtail"), table2)}
-for name in choose.STAGES:
+for name in (choose.FORMER, *choose.STAGES):
     TABLES[f"{name}_gains"] = ((f"{name}.longtail",), gains)
     TABLES[f"{name}_courses"] = ((f"{name}.longtail_trajectories",), courses)
     TABLES[f"{name}_classes"] = ((f"{name}.longtail_classes",), by_class)
-TABLES |= {f"{name}_imbalance": ((f"{name}.longtail",), imbalance) for name in choose.REGIMES}
+TABLES |= {f"{name}_imbalance": ((f"{name}.longtail",), imbalance) for name in (choose.FORMER, *choose.REGIMES)}
 TABLES["cifar10_screened"] = ((f"{choose.SCREEN}.longtail",), screened)
+TABLES["cifar10_by_width"] = ((f"{choose.SCREEN}.longtail", f"{choose.WIDTHS}.longtail"), by_width)
