@@ -4,6 +4,10 @@
 
 Minutes are of the clock, from the first line of each log to its last finished job, summed over the logs; core-minutes are those
 of the jobs' own benchmarks that were written meanwhile. Where the command ran alone on the machine, these are its times.
+
+    python benchmarks/commands.py . "photographs_screen=make photographs UNTIL=screen" --studies cifar10_screen cifar10_widths
+
+Of a command that ran in parts, on several machines, there are the core-minutes alone: those of all benchmarks of its studies.
 """
 
 import argparse
@@ -41,14 +45,16 @@ def read_log(path: Path) -> Run:
     return Run(begun, max(stamps, default=begun), max(map(int, DONE.findall(text)), default=0))
 
 
-def core_seconds(results: Path, runs: list[Run]) -> float:
-    """Seconds of a core of the jobs whose benchmark was written during one of the runs."""
-    total = 0.0
-    for path in results.rglob("*.log.tsv"):
-        written = datetime.fromtimestamp(path.stat().st_mtime)
-        if any(run.begun <= written <= run.ended for run in runs):
-            total += pd.to_numeric(pd.read_csv(path, sep="\t")["cpu_time"], errors="coerce").sum()
-    return total
+def during(results: Path, runs: list[Run]) -> list[Path]:
+    """The benchmarks that were written during one of the runs."""
+    written = {path: datetime.fromtimestamp(path.stat().st_mtime) for path in results.rglob("*.log.tsv")}
+    return [path for path, time in written.items() if any(run.begun <= time <= run.ended for run in runs)]
+
+
+def core_minutes(benchmarks: list[Path]) -> float:
+    """Minutes of a core of the jobs of these benchmarks."""
+    seconds = (pd.to_numeric(pd.read_csv(path, sep="\t")["cpu_time"], errors="coerce").sum() for path in benchmarks)
+    return round(sum(seconds) / 60, 1)
 
 
 def main() -> None:
@@ -57,17 +63,26 @@ def main() -> None:
     parser.add_argument("project", type=Path, help="the clone in which the command ran")
     parser.add_argument("command", help="NAME=COMMAND, as in paper='make paper'")
     parser.add_argument("--commit", help="that the command ran at; what the clone has checked out now if not given")
-    parser.add_argument("logs", nargs="+", type=Path, help="the logs of its calls of Snakemake")
+    parser.add_argument("--results", type=Path, help="its folder of results; that of the clone if not given")
+    parser.add_argument("--studies", nargs="+", default=[], help="what it made, instead of logs")
+    parser.add_argument("logs", nargs="*", type=Path, help="the logs of its calls of Snakemake")
     args = parser.parse_args()
     name, _, command = args.command.partition("=")
     if not command:
         parser.error(f"{args.command!r} is not NAME=COMMAND")
+    if bool(args.logs) == bool(args.studies):
+        parser.error("give logs, or --studies")
     runs = [read_log(path) for path in args.logs]
+    results = args.results or args.project / "results"
+    names = [f"{study}{each}.log.tsv" for study in args.studies for each in ("", "/**/seeds=*")]
+    of_studies = [path for name in names for path in results.glob(f"logs/*/{name}")]
+    if args.studies and not of_studies:
+        parser.error(f"{results}/logs has no benchmark of {', '.join(args.studies)}")
     row = {
         "what": name,
-        "minutes": round(sum((run.ended - run.begun).total_seconds() for run in runs) / 60, 1),
-        "core_minutes": round(core_seconds(args.project / "results", runs) / 60, 1),
-        "jobs": sum(run.jobs for run in runs),
+        "minutes": round(sum((run.ended - run.begun).total_seconds() for run in runs) / 60, 1) if runs else float("nan"),
+        "core_minutes": core_minutes(during(results, runs) if runs else of_studies),
+        "jobs": sum(run.jobs for run in runs) if runs else len(of_studies),
         "command": command,
     }
     head = ["git", "-C", str(args.project), "rev-parse", "--short", "HEAD"]

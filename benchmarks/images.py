@@ -1,7 +1,8 @@
 """How fast a training on images is, in CPU seconds and as ratios of one process: views a second with augmentation, by arm.
 
 A step is that of the stage, `pretrain_images`, on random images of the study's size: two views of each image of a batch,
-forward and backward, the update. It is measured in bfloat16 with channels-last memory and in float32, and at twice the batch.
+forward and backward, the update. It is measured in bfloat16 with channels-last memory and in float32, and at twice the batch,
+by one process alone and by two at once, as jobs run on two cores.
 The share is that of the network's products, forward and backward, in what the same core does in a large product of two
 bfloat16 matrices.
 Rounds are interleaved and medians printed, because machines are shared and noisy. Run it as jobs run, with
@@ -15,8 +16,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -25,8 +30,10 @@ from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.network import make_encoder
 from rarefeat.images.pretrain import Bank, pretrain_images
 from rarefeat.project import load
+from rarefeat.report.published import Published, head
+from rarefeat.run.metadata import machine
 
-SIDE, PER_EPOCH, EPOCHS = 32, 3, 2
+SIDE, PER_EPOCH, EPOCHS = 32, 9, 2
 ARMS = (
     ImageArm(arm="dense"),
     ImageArm(arm="pruned", alpha=0.9),
@@ -53,6 +60,11 @@ def train(study: ImageStudy, arm: ImageArm, images: torch.Tensor, **changes) -> 
         pretrain_images("benchmark", 1, seen, Bank(*few * 3), arm, study.network, study.augmentation, training, *where)
 
 
+def of_width(study: ImageStudy, width: int) -> ImageStudy:
+    """The study with a network of this width."""
+    return study.model_copy(update={"network": study.network.model_copy(update={"width": width})})
+
+
 def products_of_a_view(study: ImageStudy) -> float:
     """Multiplications and additions of the network, forward and backward, for one view."""
     encoder = make_encoder(study.network, 1, "benchmark", 1)
@@ -62,16 +74,9 @@ def products_of_a_view(study: ImageStudy) -> float:
     return counter.get_total_flops() / len(views)
 
 
-def main() -> None:
-    """Print the medians of all rounds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="config/cifar10_two_cores.yaml", help="laid over config/config.yaml")
-    parser.add_argument("--study", default="cifar10_confirm")
-    parser.add_argument("--widths", type=int, nargs="+", default=[8, 16, 32])
-    parser.add_argument("--rounds", type=int, default=3)
-    args = parser.parse_args()
+def rates(study: ImageStudy, widths: list[int], rounds: int) -> dict[tuple, float]:
+    """Medians over the rounds of one process on one thread: products and views a CPU second."""
     torch.set_num_threads(1)
-    study = load("config/config.yaml", args.config).studies[args.study]
     batch = study.training.batch
     images = torch.randint(0, 256, (2 * batch * PER_EPOCH, 3, SIDE, SIDE), dtype=torch.uint8)
     augment, square = make_augment(study.augmentation, SIDE), torch.randn(2048, 2048)
@@ -82,28 +87,57 @@ def main() -> None:
         found.setdefault(name, []).append(amount / seconds(function, *arguments))
 
     views = 2 * batch * PER_EPOCH * EPOCHS
-    for _ in range(args.rounds):
+    # What a process does once, such as choosing kernels for shapes that it meets first.
+    for width, bfloat16 in itertools.product(widths, (True, False)):
+        train(of_width(study, width), ARMS[0], images, bfloat16=bfloat16)
+    for _ in range(rounds):
         measured(("float32",), 2 * 2048**3, torch.mm, square, square)
         measured(("bfloat16",), 2 * 2048**3, torch.mm, in_bfloat16, in_bfloat16)
-        measured(("views",), 2 * batch, two_views, augment, images[:batch], "benchmark", 1, 0)
-        for width, arm in itertools.product(args.widths, ARMS):
-            wide = study.model_copy(update={"network": study.network.model_copy(update={"width": width})})
+        measured(("augmentation",), 2 * batch, two_views, augment, images[:batch], "benchmark", 1, 0)
+        for width, arm in itertools.product(widths, ARMS):
+            wide = of_width(study, width)
             measured((width, arm.label), views, functools.partial(train, wide, arm, images, bfloat16=True))
-            if arm.arm == "dense":
+            if arm is ARMS[0]:
                 measured((width, "in float32"), views, functools.partial(train, wide, ARMS[0], images, bfloat16=False))
                 twice = functools.partial(train, wide, arm, images, bfloat16=True, batch=2 * batch)
                 measured((width, "twice the batch"), 2 * views, twice)
-    rate = {name: statistics.median(values) for name, values in found.items()}
-    print(
-        f"products of 2048 x 2048: {rate['float32',] / 1e9:.0f} GFLOP/s in float32, {rate['bfloat16',] / 1e9:.0f} in bfloat16"
-    )
-    print(f"augmentation alone: {rate['views',]:.0f} views a second")
-    print(f"{'width':>5} {'what':34} {'views/s':>8} {'/ dense':>8} {'share of products':>18}")
-    for (width, what), value in ((name, value) for name, value in rate.items() if len(name) == 2):
-        wide = study.model_copy(update={"network": study.network.model_copy(update={"width": width})})
-        dense = rate[width, "dense"]
-        share = value * products_of_a_view(wide) / rate["bfloat16",] if what == "dense" else float("nan")
-        print(f"{width:5} {what:34} {value:8.0f} {value / dense:8.2f} {share:18.2f}")
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def table_of(study: ImageStudy, found: dict[tuple, float], processes: int) -> pd.DataFrame:
+    """A row for each step, and one for the augmentation alone."""
+    rows = [(processes, 0, "augmentation alone", found["augmentation",], np.nan, np.nan)]
+    for (width, what), views in ((name, value) for name, value in found.items() if len(name) == 2):
+        wide = of_width(study, width)
+        share = views * products_of_a_view(wide) / found["bfloat16",] if what == "dense" else np.nan
+        rows.append((processes, width, what, views, views / found[width, "dense"], share))
+    columns = ["processes", "width", "what", "views_per_second", "of_dense", "share_of_products"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(gflops_float32=found["float32",] / 1e9, gflops_bfloat16=found["bfloat16",] / 1e9)
+
+
+def main() -> None:
+    """Measure, print, and publish where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="config/cifar10_two_cores.yaml", help="laid over config/config.yaml")
+    parser.add_argument("--study", default="cifar10_confirm")
+    parser.add_argument("--widths", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="how many measure at the same time")
+    parser.add_argument("--publish", action="store_true", help="write docs/tables/image_rates.csv")
+    args = parser.parse_args()
+    study = load("config/config.yaml", args.config).studies[args.study]
+    parts = []
+    for processes in args.processes:
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            every = list(pool.map(rates, *zip(*[(study, args.widths, args.rounds)] * processes, strict=True)))
+        medians = {name: statistics.median(found[name] for found in every) for name in every[0]}
+        parts.append(table_of(study, medians, processes))
+    table = pd.concat(parts, ignore_index=True)
+    print(table.to_string(index=False, float_format="%.3g"))
+    if args.publish:
+        run = f"benchmarks/images.py, medians of {args.rounds} rounds"
+        Published().put("image_rates", table, {"run": run, "commit": head()[:7], "machine": machine()})
 
 
 if __name__ == "__main__":
