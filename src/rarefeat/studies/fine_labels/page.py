@@ -1,8 +1,13 @@
 """What docs/studies/fine_labels.md is filled in from."""
 
+import math
+from typing import Any
+
 import pandas as pd
 
 from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE as COARSE_LABELS
+from rarefeat.studies.fine_labels.granularity.figures import KINDS
 from rarefeat.studies.fine_labels.granularity.published import BASELINE, TABLE_1
 from rarefeat.studies.fine_labels.metrics import RIDGE
 
@@ -48,16 +53,46 @@ def means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def granularity(summary: pd.DataFrame) -> pd.DataFrame:
-    """A sweep at its last checkpoint, and of manual labels at every one, with the number of Table 1 of the nearest G beside."""
-    manual = summary["labels"].str.partition("-")[0] == "manual"
-    found = summary[(summary["epoch"] == summary["epoch"].max()) | (manual & (summary["readout"] == "finetuned"))]
-    return found.assign(printed=[printed(labels, G) for labels, G in zip(found["labels"], found["classes"], strict=True)])
+    """A sweep at its last checkpoint, and of manual labels at every one, beside Table 1 as printed.
+
+    Each row stands beside that of Table 1 with the same kind of labels and the nearest granularity: classes in pretraining for
+    each class of the coarse task, as a ratio.
+
+    Returns:
+        The rows by kind of labels and classes, with `printed_classes`, the G of that row of Table 1; `printed`, its error less
+        its baseline's in per cent; and `direction` of the difference here beside that one.
+    """
+    kind = summary["labels"].str.partition("-")[0]
+    found = summary[(summary["epoch"] == summary["epoch"].max()) | ((kind == "manual") & (summary["readout"] == "finetuned"))]
+    coarse = found[found["labels"] == COARSE_LABELS].groupby("superclass")["classes"].first()
+    nearest = [
+        printed(labels.partition("-")[0], classes / coarse[task])
+        for labels, classes, task in zip(found["labels"], found["classes"], found["superclass"], strict=True)
+    ]
+    found = found.assign(
+        printed_classes=[classes for classes, _, _ in nearest],
+        printed=[error - BASELINE[1] for _, error, _ in nearest],
+        printed_sd=[math.hypot(sd, BASELINE[2]) for _, _, sd in nearest],
+    )
+    found["direction"] = [direction(row) for row in found.itertuples()]
+    order = list(KINDS)
+    found["place"] = [order.index(name) if name in order else -1 for name in kind[found.index]]
+    keys = ["superclass", "place", "classes", "labels", "epoch", "readout"]
+    return found.sort_values(keys).drop(columns=["place", "printed_sd"]).reset_index(drop=True)
 
 
-def printed(labels: str, G: float) -> float:
-    """Error of Table 1 less its baseline's, in per cent, for the same kind of labels and the number of classes nearest to G."""
-    table = TABLE_1.get(labels.partition("-")[0], [BASELINE])
-    return min(table, key=lambda row: abs(row[0] / G - 1))[1] - BASELINE[1]
+def printed(kind: str, granularity: float) -> tuple[int, float, float]:
+    """Row of Table 1 with this kind of labels whose G over its 11 superclasses is nearest to a granularity, as a ratio."""
+    return min(TABLE_1.get(kind, [BASELINE]), key=lambda row: abs(math.log(row[0] / BASELINE[0] / granularity)))
+
+
+def direction(row: Any) -> str:
+    """Whether a difference with its interval has the sign of the printed one, if that is beyond its own spread."""
+    if abs(row.printed) <= row.printed_sd:
+        return "not compared"
+    if row.paired_ci_low <= 0 <= row.paired_ci_high:
+        return "not shown"
+    return "as printed" if row.paired_difference * row.printed > 0 else "opposite"
 
 
 TABLES = {

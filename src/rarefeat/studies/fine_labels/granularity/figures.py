@@ -63,8 +63,7 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 def note(ax: Axes, title: str, baseline: float) -> None:
     """What a panel is of, and what its zero stands for."""
-    ax.set_title(title)
-    ax.annotate(f"baseline {baseline:.1f} %", (0.97, 0.97), xycoords="axes fraction", ha="right", va="top")
+    ax.set_title(f"{title}\nbaseline {baseline:.1f} %")
 
 
 def means(rows: pd.DataFrame, by: str, value: str = "difference") -> pd.DataFrame:

@@ -1,0 +1,56 @@
+"""What the page shows of a granularity sweep, beside Table 1 as printed."""
+
+import pandas as pd
+
+from rarefeat.studies.fine_labels.page import granularity, printed
+
+ROWS = [
+    # labels, classes, epoch, difference, its interval
+    ("coarse", 20, 15, 0.0, 0.0, 0.0),
+    ("sample", 50_000, 15, 0.02, -0.01, 0.05),
+    ("random-50", 1000, 15, 0.03, 0.02, 0.04),
+    ("random-5", 100, 15, -0.03, -0.04, -0.02),
+    ("clusters-50", 1000, 15, -0.03, -0.04, -0.02),
+    ("clusters-128", 2560, 15, -0.03, -0.04, -0.02),
+    ("manual", 100, 15, -0.01, -0.02, -0.001),
+    ("manual", 100, 5, -0.01, -0.02, -0.001),
+    ("random-5", 100, 5, -0.03, -0.04, -0.02),
+]
+
+
+def summary():
+    columns = ["labels", "classes", "epoch", "paired_difference", "paired_ci_low", "paired_ci_high"]
+    rows = pd.DataFrame(ROWS, columns=columns).assign(superclass="superclass")
+    return pd.concat([rows.assign(readout=readout) for readout in ("finetuned", "probe")], ignore_index=True)
+
+
+def test_table_1_stands_beside_at_the_nearest_number_of_classes_for_each_superclass():
+    # Five classes for each of 11 superclasses are 55, and fifty are 550.
+    assert printed("manual", 5)[:2] == (51, 5.10)
+    assert printed("random", 50)[:2] == (352, 6.12)
+    assert printed("sample", 2500)[0] == 500_000
+    assert printed("coarse", 1)[:2] == (11, 5.25)
+
+
+def test_a_direction_is_compared_where_both_are_beyond_their_spread():
+    found = granularity(summary())
+    last = found[(found["readout"] == "finetuned") & (found["epoch"] == 15)].set_index("labels")
+    assert last["direction"].to_dict() == {
+        "coarse": "not compared",
+        "manual": "as printed",
+        "clusters-50": "as printed",
+        "clusters-128": "not compared",  # 5.24 beside 5.25, with standard deviations of 0.03 and 0.05
+        "random-5": "opposite",
+        "random-50": "as printed",
+        "sample": "not shown",
+    }
+    assert last.loc["manual", "printed_classes"] == 51
+
+
+def test_rows_are_by_kind_and_earlier_checkpoints_of_manual_labels_alone():
+    found = granularity(summary())
+    assert found["labels"].unique().tolist() == [
+        "coarse", "manual", "clusters-50", "clusters-128", "random-5", "random-50", "sample",
+    ]  # fmt: skip
+    early = found[found["epoch"] == 5]
+    assert early[["labels", "readout"]].to_numpy().tolist() == [["manual", "finetuned"]]
