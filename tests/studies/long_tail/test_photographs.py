@@ -21,7 +21,7 @@ from rarefeat.report.pages import environment
 from rarefeat.report.published import Published
 from rarefeat.studies.long_tail import choose
 from rarefeat.studies.long_tail.choose import CONFIRM, REGIMES, SCREEN, WIDTHS, Run
-from rarefeat.studies.long_tail.page import TABLES, by_class, by_width, courses, gains, imbalance, screened
+from rarefeat.studies.long_tail.page import TABLES, by_class, by_width, controlled, courses, gains, imbalance, screened
 from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"
@@ -194,6 +194,18 @@ def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
     assert table["paired_difference"].dropna().abs().max() == 0
 
 
+def test_each_picked_arm_stands_against_the_random_mask_of_its_ratio():
+    found, *_ = of_confirmation(5)
+    found.loc[found["threshold"] == "random", "balanced_few"] -= np.array([0.1, 0.1, 0.1, 0.2, 0.2] * 3)
+    table = controlled(found).set_index(["arm", "metric"])
+    assert set(table["alpha"]) == {0.05}
+    assert len(table) == 3 * 3
+    rarest = table.loc[("self_damaging", "balanced_few")]
+    assert rarest["mean"] == pytest.approx(0.14)
+    assert rarest["smallest_seen"] == pytest.approx(smallest_seen(np.std([0.1, 0.1, 0.1, 0.2, 0.2], ddof=1), 5))
+    assert table.loc[("self_damaging", "balanced_accuracy"), "mean"] == pytest.approx(0)
+
+
 def of_widths(line, noise):
     """Screen and widths whose gain in accuracy at the paper's ratio is a line in log2(width), with noise."""
     random = np.random.default_rng(0)
@@ -275,6 +287,7 @@ STAGES = {
     "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
     "undecided": ("what follows is undecided",),
     "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
+    "first": ("**1 of 5 class orders have ended**",),
     "confirm": ("**3 of 5 class orders have ended**", "The paper prints +7.07 points", "+1.0 [+1.0, +1.0]"),
     "whole": ("could have seen", "Each pair has the same class order"),
 }
@@ -296,15 +309,16 @@ def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
         tables["cifar10_widths_gains"] = gains(replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0)))
         tables["cifar10_by_width"] = by_width(*of_widths(lambda x: 0.04 * (x - 6), 0.005 if stage == "screen" else 1e-9))
     if until > 4:
-        confirmed = of_confirmation(3 if stage == "confirm" else 5)
+        confirmed = of_confirmation({"first": 1, "confirm": 3}.get(stage, 5))
         makers = {"gains": gains, "courses": courses, "classes": by_class}
         tables |= {f"{CONFIRM}_{name}": make(table) for (name, make), table in zip(makers.items(), confirmed, strict=True)}
+        tables["cifar10_controlled"] = controlled(confirmed[0])
     for name, table in {"times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}), **tables}.items():
         published.put(name, table, {"run": "a run of this workflow", "commit": "0000000"})
     page = environment(published, PROJECT, ROOT).get_template("studies/photographs.md.j2").render()
     for words in STAGES[stage]:
         assert words in page
-    assert ("have ended**" in page) == (stage == "confirm")
+    assert ("have ended**" in page) == (stage in ("first", "confirm"))
     assert "nan" not in page
     # Every row of a table has as many cells as its head.
     for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):

@@ -103,6 +103,25 @@ def screened(replicas: pd.DataFrame) -> pd.DataFrame:
     return found.assign(picked=[picked[arm, update] == alpha for arm, update, alpha in found[keys].itertuples(index=False)])
 
 
+def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
+    """What magnitude adds to a mask: each masked arm less the random mask of its ratio, class order by class order.
+
+    Returns:
+        Of each update and ratio that has both, the mean difference with its interval in accuracy over all classes, on
+        the rarest third, and in the few-shot probe, and the smallest that the class orders could have shown.
+    """
+    masked = replicas[(replicas["split"] == "long_tailed") & (replicas["alpha"] > 0)]
+    rows = []
+    for key, part in masked.groupby([*choose.UPDATE, "alpha"]):
+        for metric in ("balanced_accuracy", "balanced_few", "few_shot_accuracy"):
+            values = part.pivot(index="seed", columns="threshold", values=metric)
+            if "random" in values:
+                mean, sd, low, high, n = student_interval((values["global"] - values["random"]).to_numpy())
+                rows.append((*key, metric, mean, low, high, n, smallest_seen(sd, n)))
+    columns = [*choose.UPDATE, "alpha", "metric", "mean", "ci_low", "ci_high", "n", "smallest_seen"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
     """At the paper's ratio, how a mask's gain in accuracy changes with the width of the network, and where it would cross zero.
 
@@ -147,4 +166,5 @@ for name in (choose.FORMER, *choose.STAGES):
     TABLES[f"{name}_classes"] = ((f"{name}.longtail_classes",), by_class)
 TABLES |= {f"{name}_imbalance": ((f"{name}.longtail",), imbalance) for name in (choose.FORMER, *choose.REGIMES)}
 TABLES["cifar10_screened"] = ((f"{choose.SCREEN}.longtail",), screened)
+TABLES["cifar10_controlled"] = ((f"{choose.CONFIRM}.longtail",), controlled)
 TABLES["cifar10_by_width"] = ((f"{choose.SCREEN}.longtail", f"{choose.WIDTHS}.longtail"), by_width)
