@@ -36,6 +36,20 @@ def test_the_gains_have_a_column_for_each_update_and_a_look_for_each_ratio_and_c
     assert any(line.get_ydata()[0] < 0.02 and line.get_ydata()[-1] > 0.05 for line in by_size)
 
 
+def test_two_class_orders_are_two_thin_lines_and_no_interval():
+    tables = planted.long_tail_courses(seeds=2)
+    figure = check(lambda: gains(tables, JOB), 2)
+    assert "mean and, thin, each class order" in figure.legends[0].get_title().get_text()
+    values = {tuple(np.round(line.get_ydata(), 12)) for line in figure.axes[0].lines if line.get_linewidth() < 0.5}
+    course = next(iter(tables.values()))
+    dense = course[(course["metric"] == "few_shot_accuracy") & (course["arm"] == "dense") & (course["split"] == "long_tailed")]
+    told = dense[dense["rho"] == dense["rho"].max()].sort_values("epoch").groupby("seed")["value"]
+    assert {tuple(np.round(part, 12)) for _, part in told} <= values
+    for ax in figure.axes:
+        for band in ax.collections:
+            assert not len(band.get_paths()) or np.isnan(band.get_paths()[0].vertices).all()
+
+
 def test_one_class_order_and_dense_alone_are_drawn_too():
     """As the first class order of a confirmation has them, and the choice of a regime."""
     check(lambda: gains(planted.long_tail_courses(seeds=1), JOB), 1)

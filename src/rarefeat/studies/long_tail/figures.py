@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -12,6 +13,7 @@ from rarefeat.run.job import Job
 
 DENSE = "dense"
 BALANCED = ", balanced images"
+ENOUGH = 3
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +66,10 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Of each update, at the largest rho: the few-shot probe over training, its gain over dense, and the gain by class size."""
+    """Of each update, at the largest rho: the few-shot probe over training, its gain over dense, and the gain by class size.
+
+    Below ENOUGH class orders each is a thin line: the interval of two values is thirteen times as wide as they are apart.
+    """
     trajectories, classes = tables.values()
     trajectories = trajectories[trajectories["metric"] == "few_shot_accuracy"]
     course, of_class = (
@@ -89,6 +94,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             "linear probe, gain\nover dense",
         ),
     )
+    orders = course["seed"].nunique()
     figure, axes = panels(len(rows), len(updates), 1.7 * len(rows) + 0.8, PAGE, sharey="row")
     for line, (table, by, gain, ends, x, y) in zip(axes, rows, strict=True):
         for ax, update in zip(line, updates, strict=True):
@@ -96,7 +102,12 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             for name, of_name in part.groupby("label"):
                 if not gain or (of_name["value"] != 0).any():
                     found = estimates(of_name, by, "value", ends)
-                    band(ax, found.set_index(images) if by == "rank" else found, drawn[name], every=max(len(found) // 5, 1))
+                    found = found.set_index(images) if by == "rank" else found
+                    if 1 < orders < ENOUGH:
+                        found[["low", "high"]] = np.nan
+                        for _, order in of_name.sort_values(by).groupby("seed"):
+                            ax.plot(found.index, order["value"], color=drawn[name].colour, lw=0.4)
+                    band(ax, found, drawn[name], every=max(len(found) // 5, 1))
             if gain:
                 zero(ax)
             if by == "rank":
@@ -107,7 +118,8 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(name_of(update))
     shown = {name_of(name): handle(look) for name, look in drawn.items()}
-    key(figure, shown, f"{INTERVALS}, {n_of(course['seed'].nunique())}", columns=4)
+    spread = INTERVALS if orders >= ENOUGH or orders == 1 else "mean and, thin, each class order"
+    key(figure, shown, f"{spread}, {n_of(orders)}", columns=4)
     return figure
 
 
