@@ -20,7 +20,7 @@ from rarefeat.project import load, parse, read
 from rarefeat.report.pages import environment
 from rarefeat.report.published import Published
 from rarefeat.studies.long_tail import choose
-from rarefeat.studies.long_tail.choose import CONFIRM, REGIMES, SCREEN, WIDTHS, Run
+from rarefeat.studies.long_tail.choose import CONFIRM, MILDER, REGIMES, SCREEN, WIDTHS, Run
 from rarefeat.studies.long_tail.page import TABLES, by_class, by_width, controlled, courses, gains, imbalance, screened
 from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 
@@ -121,7 +121,8 @@ def test_the_stages_follow_one_another():
     assert following(WIDTHS, replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0))) == Run(CONFIRM, 1)
     confirmed = replicas(STUDIES[CONFIRM], lambda cell: (0.0, 0.0))
     assert following(CONFIRM, confirmed[confirmed["seed"] < 3]) == Run(CONFIRM, 4)
-    assert following(CONFIRM, confirmed) is None
+    assert following(CONFIRM, confirmed) == Run(MILDER, 1)
+    assert following(MILDER, replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0))) is None
 
 
 def test_what_was_chosen_is_a_config_over_the_recipe():
@@ -133,6 +134,9 @@ def test_what_was_chosen_is_a_config_over_the_recipe():
     assert (study.data.n_max, study.training.epochs, study.seeds) == (500, 400, choose.FEWEST)
     assert study.data.folder == "data/cifar10"
     assert len(study.arms) == 10
+    mild = parse(raw, ROOT / "config/studies").studies[MILDER]
+    assert [arm.alpha for arm in mild.arms] == [0, 0.05, 0.05, 0.05]
+    assert (mild.rho, mild.data.n_max, mild.seeds) == ([10], 500, choose.FEWEST)
     assert choose.overlay({}, {}) == {"long_tail": {}}
 
 
@@ -143,8 +147,8 @@ def test_every_stage_has_class_orders_of_its_own():
         stage: {STUDIES[name].draws for name in choose.STAGES if choose.STAGES[name] == stage}
         for stage in choose.STAGES.values()
     }
-    assert [len(names) for names in draws.values()] == [1, 1, 1]
-    assert len(set().union(*draws.values())) == 3
+    assert [len(names) for names in draws.values()] == [1] * 4
+    assert len(set().union(*draws.values())) == 4
 
 
 @pytest.mark.parametrize("name", [choose.FORMER, *REGIMES])
@@ -289,6 +293,7 @@ STAGES = {
     "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
     "first": ("**1 of 5 class orders have ended**",),
     "confirm": ("**3 of 5 class orders have ended**", "The paper prints +7.07 points", "+1.0 [+1.0, +1.0]"),
+    "milder": ("### Where imbalance is less", "the paper prints"),
     "whole": ("could have seen", "Each pair has the same class order"),
 }
 
@@ -313,6 +318,8 @@ def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
         makers = {"gains": gains, "courses": courses, "classes": by_class}
         tables |= {f"{CONFIRM}_{name}": make(table) for (name, make), table in zip(makers.items(), confirmed, strict=True)}
         tables["cifar10_controlled"] = controlled(confirmed[0])
+    if stage == "milder":
+        tables["cifar10_milder_gains"] = gains(replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0)).assign(rho=10.0))
     for name, table in {"times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}), **tables}.items():
         published.put(name, table, {"run": "a run of this workflow", "commit": "0000000"})
     page = environment(published, PROJECT, ROOT).get_template("studies/photographs.md.j2").render()

@@ -15,6 +15,7 @@ there, and writes what was chosen so far as a config, RESULTS/chosen.yaml. `make
 3. Confirm. Dense, dense on balanced images, each picked arm, a random mask of the same ratio beside it, and PAPER's ratio.
    As many class orders as show a mean gain of EFFECT with a power of 0.8 at the spread of the dense arm's accuracy over the
    class orders of the regime, but FEWEST to MOST.
+4. Milder, where there is time: dense and each picked arm at rho = 10, on as many class orders. Added when the screen had run.
 """
 
 import argparse
@@ -34,8 +35,8 @@ from rarefeat.storage.files import read_table, replacing
 RECIPE = "config/cifar10_two_cores.yaml"
 FORMER = "cifar10_regime_1000"
 REGIMES = ("cifar10_strided_1000", "cifar10_strided_500")
-SCREEN, WIDTHS, CONFIRM = "cifar10_screen", "cifar10_widths", "cifar10_confirm"
-STAGES = dict.fromkeys(REGIMES, "regime") | {SCREEN: "screen", WIDTHS: "screen", CONFIRM: "confirm"}
+SCREEN, WIDTHS, CONFIRM, MILDER = "cifar10_screen", "cifar10_widths", "cifar10_confirm", "cifar10_milder"
+STAGES = dict.fromkeys(REGIMES, "regime") | {SCREEN: "screen", WIDTHS: "screen", CONFIRM: "confirm", MILDER: "milder"}
 VISIBLE, AFFORDED, EFFECT = 0.02, 0.02, 0.05
 FEWEST, MOST = 5, 8
 PAPER = 0.9
@@ -100,13 +101,20 @@ def picked(screen: pd.DataFrame) -> dict[tuple[str, str], float]:
     return found
 
 
+def milder(screen: pd.DataFrame) -> list[dict[str, Any]]:
+    """Dense and the picked arms, as a config has them."""
+    found = picked(screen).items()
+    updates = ({"arm": arm} | ({"pruned_update": update} if arm == "pruned" else {}) for (arm, update), _ in found)
+    return [{"arm": "dense"}, *(key | {"alpha": alpha} for key, (_, alpha) in zip(updates, found, strict=True))]
+
+
 def confirmed(screen: pd.DataFrame) -> list[dict[str, Any]]:
     """The arms that are confirmed, as a config has them."""
-    arms: list[dict[str, Any]] = [{"arm": "dense"}]
-    for (arm, update), alpha in picked(screen).items():
-        key = {"arm": arm} | ({"pruned_update": update} if arm == "pruned" else {})
-        arms += [key | {"alpha": alpha}, key | {"alpha": alpha, "threshold": "random"}]
-        arms += [key | {"alpha": PAPER}] if alpha != PAPER else []
+    dense, *masked = milder(screen)
+    arms = [dense]
+    for arm in masked:
+        arms += [arm, arm | {"threshold": "random"}]
+        arms += [arm | {"alpha": PAPER}] if arm["alpha"] != PAPER else []
     return arms
 
 
@@ -128,15 +136,16 @@ class Run(NamedTuple):
 def next_run(tables: Tables) -> Run | None:
     """What comes next; None once everything is there.
 
-    The confirmation goes on class order by class order, so that each of its tables holds whole pairs.
+    What confirms goes on class order by class order, so that each of its tables holds whole pairs.
     """
     taken = regime(tables)
     if not taken:
         return Run(next(name for name in REGIMES if name not in tables))
     if missing := [name for name in (SCREEN, WIDTHS) if name not in tables]:
         return Run(missing[0])
-    done = tables[CONFIRM]["seed"].nunique() if CONFIRM in tables else 0
-    return Run(CONFIRM, done + 1) if done < class_orders(tables[taken]) else None
+    done = {name: tables[name]["seed"].nunique() if name in tables else 0 for name in (CONFIRM, MILDER)}
+    missing = [name for name in done if done[name] < class_orders(tables[taken])]
+    return Run(missing[0], done[missing[0]] + 1) if missing else None
 
 
 def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -150,9 +159,11 @@ def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[st
         return {"long_tail": {}}
     data, training = (regimes[taken][name] for name in ("data", "training"))
     same = {"data": {"n_max": data["n_max"]}, "training": {"epochs": training["epochs"]}}
-    studies: dict[str, Any] = {name: same for name in (SCREEN, WIDTHS, CONFIRM)}
+    studies: dict[str, Any] = {name: same for name in (SCREEN, WIDTHS, CONFIRM, MILDER)}
     if SCREEN in tables:
-        studies[CONFIRM] = same | {"arms": confirmed(tables[SCREEN]), "seeds": class_orders(tables[taken])}
+        orders = class_orders(tables[taken])
+        studies[CONFIRM] = same | {"arms": confirmed(tables[SCREEN]), "seeds": orders}
+        studies[MILDER] = same | {"arms": milder(tables[SCREEN]), "seeds": orders}
     return {"long_tail": {"studies": studies}}
 
 
@@ -160,7 +171,8 @@ def main() -> None:
     """Print what is to run next, and write what was chosen so far."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, help="folder of results")
-    parser.add_argument("--until", choices=["regime", "screen", "confirm"], default="confirm", help="the last stage to run")
+    stages = list(dict.fromkeys(STAGES.values()))
+    parser.add_argument("--until", choices=stages, default="confirm", help="the last stage to run")
     args = parser.parse_args()
     paths = {name: args.results / f"tables/{name}.longtail.parquet" for name in STAGES}
     tables = {name: read_table(path).to_pandas() for name, path in paths.items() if path.exists()}
@@ -168,7 +180,7 @@ def main() -> None:
     chosen = args.results / "chosen.yaml"
     with replacing(chosen) as temporary:
         temporary.write_text(yaml.safe_dump(overlay(tables, regimes), sort_keys=False), encoding="utf-8")
-    following, stages = next_run(tables), list(dict.fromkeys(STAGES.values()))
+    following = next_run(tables)
     if following and stages.index(STAGES[following.study]) <= stages.index(args.until):
         orders = [f"most_seeds={following.orders}"] if following.orders else []
         config = ["--config", f"results={args.results}", *orders]
