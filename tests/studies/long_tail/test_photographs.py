@@ -292,9 +292,14 @@ STAGES = {
     "undecided": ("what follows is undecided",),
     "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
     "first": ("**1 of 5 class orders have ended**",),
-    "confirm": ("**3 of 5 class orders have ended**", "The paper prints +7.07 points", "+1.0 [+1.0, +1.0]"),
+    "confirm": ("**3 of 5 class orders have ended**", "+1.0 [+1.0, +1.0]"),
     "milder": ("### Where imbalance is less", "the paper prints"),
-    "whole": ("could have seen", "Each pair has the same class order"),
+    "whole": (
+        "could have seen",
+        "The paper prints +7.07 points",
+        "masked arms 3 visibly gain",
+        "Each pair has the same class order",
+    ),
 }
 
 
@@ -326,6 +331,7 @@ def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
     for words in STAGES[stage]:
         assert words in page
     assert ("have ended**" in page) == (stage in ("first", "confirm"))
+    assert ("visibly gain" in page) == (stage in ("milder", "whole"))
     assert "nan" not in page
     # Every row of a table has as many cells as its head.
     for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):

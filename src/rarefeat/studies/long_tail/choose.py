@@ -103,9 +103,10 @@ def picked(screen: pd.DataFrame) -> dict[tuple[str, str], float]:
 
 def milder(screen: pd.DataFrame) -> list[dict[str, Any]]:
     """Dense and the picked arms, as a config has them."""
-    found = picked(screen).items()
-    updates = ({"arm": arm} | ({"pruned_update": update} if arm == "pruned" else {}) for (arm, update), _ in found)
-    return [{"arm": "dense"}, *(key | {"alpha": alpha} for key, (_, alpha) in zip(updates, found, strict=True))]
+    arms: list[dict[str, Any]] = [{"arm": "dense"}]
+    for (arm, update), alpha in picked(screen).items():
+        arms.append({"arm": arm} | ({"pruned_update": update} if arm == "pruned" else {}) | {"alpha": alpha})
+    return arms
 
 
 def confirmed(screen: pd.DataFrame) -> list[dict[str, Any]]:

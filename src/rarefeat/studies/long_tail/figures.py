@@ -95,6 +95,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ),
     )
     orders = course["seed"].nunique()
+    one_by_one = 1 < orders < ENOUGH
     figure, axes = panels(len(rows), len(updates), 1.7 * len(rows) + 0.8, PAGE, sharey="row")
     for line, (table, by, gain, ends, x, y) in zip(axes, rows, strict=True):
         for ax, update in zip(line, updates, strict=True):
@@ -103,7 +104,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 if not gain or (of_name["value"] != 0).any():
                     found = estimates(of_name, by, "value", ends)
                     found = found.set_index(images) if by == "rank" else found
-                    if 1 < orders < ENOUGH:
+                    if one_by_one:
                         found[["low", "high"]] = np.nan
                         for _, order in of_name.sort_values(by).groupby("seed"):
                             ax.plot(found.index, order["value"], color=drawn[name].colour, lw=0.4)
@@ -118,7 +119,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(name_of(update))
     shown = {name_of(name): handle(look) for name, look in drawn.items()}
-    spread = INTERVALS if orders >= ENOUGH or orders == 1 else "mean and, thin, each class order"
+    spread = "mean and, thin, each class order" if one_by_one else INTERVALS
     key(figure, shown, f"{spread}, {n_of(orders)}", columns=4)
     return figure
 
