@@ -31,6 +31,7 @@ from rarefeat.images.network import make_encoder
 from rarefeat.images.pretrain import Bank, pretrain_images
 from rarefeat.project import load
 from rarefeat.report.published import Published, head
+from rarefeat.run.bfloat16 import prepare
 from rarefeat.run.metadata import machine
 
 SIDE, PER_EPOCH, EPOCHS = 32, 9, 2
@@ -77,6 +78,7 @@ def products_of_a_view(study: ImageStudy) -> float:
 def rates(study: ImageStudy, widths: list[int], rounds: int) -> dict[tuple, float]:
     """Medians over the rounds of one process on one thread: products and views a CPU second."""
     torch.set_num_threads(1)
+    prepare()
     batch = study.training.batch
     images = torch.randint(0, 256, (2 * batch * PER_EPOCH, 3, SIDE, SIDE), dtype=torch.uint8)
     augment, square = make_augment(study.augmentation, SIDE), torch.randn(2048, 2048)

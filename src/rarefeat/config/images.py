@@ -121,7 +121,8 @@ class ImageTraining(Section):
     log_epochs: int = Field(ge=1, description="epochs between two records of loss, alignment, uniformity and kNN accuracy")
     checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
     bfloat16: bool = Field(
-        default=False, description="convolutions and matrix products in bfloat16, channels-last; needs a processor that has it"
+        default=False,
+        description="convolutions and matrix products in bfloat16, channels-last; faster on a processor that has it",
     )
     device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
     threads: int = Field(ge=1, description="CPU threads of a job")

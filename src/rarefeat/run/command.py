@@ -1,6 +1,7 @@
 """What the command lines of the stages share: arguments, one-line errors, progress."""
 
 import argparse
+import importlib
 import re
 import signal
 import sys
@@ -35,6 +36,8 @@ def run(main: Callable[[], None]) -> None:
     """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
     # As an exception, so that temporary files are removed.
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit("error: ended by SIGTERM; run snakemake again"))
+    if "torch" in sys.modules:
+        importlib.import_module("rarefeat.run.bfloat16").prepare()
     try:
         main()
     except RarefeatError as error:

@@ -1,0 +1,50 @@
+"""Convolutions and linear layers in bfloat16 on a processor without instructions for it.
+
+There torch makes them without oneDNN, several times as slowly as in float32. The instructions multiply operands rounded to
+bfloat16, sum in float32 and round the sum; here float32 products do the same, so that a training in bfloat16 is the same one on
+every processor, up to the order of its sums, and no slower than one in float32.
+"""
+
+import functools
+import warnings
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+OPERATORS = {"conv2d": functional.conv2d, "linear": functional.linear}
+"""What the project's networks call under autocast."""
+
+
+def in_float32(operator, *arguments) -> Tensor:
+    """What `operator` gives in bfloat16, made in float32; its gradients are rounded as those in bfloat16 are.
+
+    Args:
+        arguments: of the operator; tensors of any precision.
+
+    Returns:
+        The operator's tensor, bfloat16.
+    """
+    with torch.autocast("cpu", enabled=False):
+        return operator(*(rounded(value) if isinstance(value, Tensor) else value for value in arguments)).bfloat16()
+
+
+def rounded(value: Tensor) -> Tensor:
+    """A tensor in float32 with values of bfloat16."""
+    return value.bfloat16().float()
+
+
+def autocast_in_float32() -> torch.library.Library:
+    """Let autocast on the CPU use `in_float32`, as long as what is returned is kept."""
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning only once for all operators")
+        for name, operator in OPERATORS.items():
+            library.impl(name, functools.partial(in_float32, operator), "AutocastCPU", allow_override=True)
+    return library
+
+
+@functools.cache
+def prepare() -> torch.library.Library | None:
+    """`autocast_in_float32` for the rest of this process, on a processor without instructions for bfloat16."""
+    return None if torch.ops.mkldnn._is_mkldnn_bf16_supported() else autocast_in_float32()
