@@ -1,5 +1,6 @@
 """What docs/studies/long_tail.md and docs/studies/photographs.md are filled in from."""
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -56,8 +57,12 @@ def estimated(values: pd.Series, dense: pd.Series | None, metric: str) -> tuple:
     return mean, low, high, *paired_interval(values, dense, inside), n
 
 
-def gains(replicas: pd.DataFrame) -> pd.DataFrame:
-    """Every arm under every probe, with its gain over dense and the smallest gain that its class orders could have shown."""
+def gains(replicas: pd.DataFrame, dataset: str = "CIFAR10-LT") -> pd.DataFrame:
+    """Every arm under every probe, with its gain over dense and the smallest gain that its class orders could have shown.
+
+    Args:
+        dataset: the rows of the paper's Table 2 that stand beside it.
+    """
     rows = []
     for metric in JUDGED:
         for key, values, dense in beside_dense(replicas, metric):
@@ -65,7 +70,7 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
             rows.append((*key, metric, *estimated(values, dense, metric), smallest_seen(sd, len(values))))
     found = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
     masked = (found["metric"] == "balanced_accuracy") & (found["alpha"] > 0)
-    printed = found["rho"].map(lambda rho: printed_gain("CIFAR10-LT", rho)).where(masked)
+    printed = found["rho"].map(lambda rho: printed_gain(dataset, rho)).where(masked)
     return found.assign(printed=printed, images=int(replicas["images"].max()), epochs=int(replicas["epochs"].max()))
 
 
@@ -168,3 +173,4 @@ TABLES |= {f"{name}_imbalance": ((f"{name}.longtail",), imbalance) for name in (
 TABLES["cifar10_screened"] = ((f"{choose.SCREEN}.longtail",), screened)
 TABLES["cifar10_controlled"] = ((f"{choose.CONFIRM}.longtail",), controlled)
 TABLES["cifar10_by_width"] = ((f"{choose.SCREEN}.longtail", f"{choose.WIDTHS}.longtail"), by_width)
+TABLES["cifar100_two_cores_gains"] = (("cifar100_two_cores.longtail",), functools.partial(gains, dataset="CIFAR100-LT"))
