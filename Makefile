@@ -59,7 +59,8 @@ quick: venv
 	$(SNAKEMAKE) --configfile config/quick.yaml
 
 # Tests share one run of the small grid, and those of one file what they prepare, in as many processes as there are cores.
-PYTEST = $(BIN)/pytest --numprocesses $(CORES) --dist loadfile
+# A worker that crashes ends the tests: with another in its place they would wait for ever at their end.
+PYTEST = $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --max-worker-restart 0
 
 test: venv
 	$(PYTEST)

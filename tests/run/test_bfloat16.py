@@ -61,6 +61,25 @@ def test_it_is_autocast_alone_that_changes():
         library._destroy()
 
 
+@pytest.mark.parametrize("channels", [2, 4, 6])
+def test_the_gradient_of_a_narrow_shortcut_stays_within_its_memory(channels):
+    """In a process of its own, since what it guards against ends the process, later and elsewhere."""
+    code = (
+        "import torch\n"
+        "from rarefeat.run.bfloat16 import autocast_in_float32\n"
+        "library = autocast_in_float32()\n"
+        "torch.set_num_threads(1)\n"
+        "for _ in range(100):\n"
+        f"    x, weight = torch.randn(8, {channels}, 8, 8), torch.randn(8, {channels}, 1, 1)\n"
+        "    x, weight = (value.to(memory_format=torch.channels_last).requires_grad_() for value in (x, weight))\n"
+        "    with torch.autocast('cpu', torch.bfloat16):\n"
+        "        output = torch.nn.functional.conv2d(x, weight, stride=2)\n"
+        "    output.backward(torch.ones_like(output))\n"
+        "    others = [torch.randn(size) for size in range(1, 51)]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
 @pytest.mark.parametrize("supported", [True, False])
 def test_a_stage_prepares_where_the_processor_has_no_instructions(supported):
     code = (

@@ -15,6 +15,9 @@ from torch.nn import functional
 OPERATORS = {"conv2d": functional.conv2d, "linear": functional.linear}
 """What the project's networks call under autocast."""
 
+LANES = 8
+"""Numbers of float32 in an AVX2 register."""
+
 
 def in_float32(operator, *arguments) -> Tensor:
     """What `operator` gives in bfloat16, made in float32; its gradients are rounded as those in bfloat16 are.
@@ -25,8 +28,13 @@ def in_float32(operator, *arguments) -> Tensor:
     Returns:
         The operator's tensor, bfloat16.
     """
+    operands = [rounded(value) if isinstance(value, Tensor) else value for value in arguments]
+    weight = operands[1]
+    if weight.shape[1] < LANES and weight.shape[2:] == (1, 1):
+        # In channels-last, oneDNN's AVX2 gradient of a strided 1 x 1 kernel this narrow writes outside its memory.
+        operands[:2] = (value.clone(memory_format=torch.contiguous_format) for value in operands[:2])
     with torch.autocast("cpu", enabled=False):
-        return operator(*(rounded(value) if isinstance(value, Tensor) else value for value in arguments)).bfloat16()
+        return operator(*operands).bfloat16()
 
 
 def rounded(value: Tensor) -> Tensor:
