@@ -407,12 +407,15 @@ def test_a_read_only_folder_of_results_is_one_line(project, finished):
 def test_two_runs_on_the_same_results(reference, tmp_path):
     first, second = tiny(tmp_path / "first"), tiny(tmp_path / "second")
     process = start(first)
-    running(process, "synthesise")
+    stage = running(process, "synthesise")
+    # The first is under way for as long as the others take.
+    stage.suspend()
     here = make(first)
     there = run(
         second, "--config", f"results={first / RESULTS}", "--", str(first / TABLES[0]), configs=CONFIGS
     )  # fmt: skip
-    assert process.poll() is None, "the first was to be under way still"
+    assert process.poll() is None
+    stage.resume()
     assert here.returncode != 0
     assert "Directory cannot be locked" in here.stdout + here.stderr
     assert there.returncode != 0
