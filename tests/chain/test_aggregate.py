@@ -1,6 +1,7 @@
 """The tables against scipy, written out by hand, and their schemas."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.stats
@@ -82,3 +83,12 @@ def test_check_tells_a_changed_summary_from_the_same(rows):
     assert len(differences(summary, shifted)) == (summary["metric"] == "final_loss").sum()
     assert differences(summary, summary.iloc[1:])
     assert differences(summary, summary.assign(n=3))
+
+
+@pytest.mark.parametrize(("metric", "allowed"), [("accuracy", 0.03), ("singletons", 0.34), ("final_loss", 0.03)])
+def test_check_allows_each_metric_what_another_processor_changes(metric, allowed):
+    """Of a value of 1; the last has no allowance of its own: a hundredth, and two hundredths of its value."""
+    reference = pd.DataFrame({"metric": [metric], "mean": [1.0], "n": [3]})
+    for sign in (-1, 1):
+        assert not differences(reference, reference.assign(mean=1 + sign * 0.99 * allowed))
+        assert differences(reference, reference.assign(mean=1 + sign * 1.01 * allowed))
