@@ -7,7 +7,21 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: paper claims selection report fetch photographs quick test test-cluster test-faults test-browser test-all check docs site publish lint venv clean
+.PHONY: help paper claims selection report fetch photographs quick test test-cluster test-faults test-browser test-site test-all check docs site publish lint venv clean
+
+# What there is; it starts nothing.
+help:
+	@echo "make TARGET, with CORES=N for N jobs at once (now $(CORES)) and PIP_ARGS for pip. Times are of two cores."
+	@echo "  quick        the whole workflow on a tiny grid: a minute"
+	@echo "  paper        the paper's figures, first with 20 seeds: 7 minutes; then all that is made by default: 88 minutes"
+	@echo "  claims       every claim of the theory, after paper: 30 minutes"
+	@echo "  selection    which neurons to prune, at full size"
+	@echo "  photographs  Table 2 on CIFAR-10, stage after stage: days"
+	@echo "  report       one page of everything that is there"
+	@echo "  fetch        CIFAR from its official address"
+	@echo "  check        the tiny grid against the committed references"
+	@echo "  test         and test-all, lint, docs, site, publish, venv, clean: CONTRIBUTING.md"
+	@echo "One figure or table: $(BIN)/snakemake --cores $(CORES) figure1; $(BIN)/rarefeat list names them all."
 
 # The paper's own grid first, block of seeds by block, so that its figures are there within minutes; then all that is made by default.
 paper: venv
@@ -29,7 +43,7 @@ report: venv
 
 # CIFAR from its official address, for the studies of config/cifar10.yaml and config/cifar100.yaml.
 fetch: venv
-	$(BIN)/python -m rarefeat.images.fetch $(DATASET) $(FOLDER)
+	$(BIN)/python -m rarefeat.images.fetch "$(DATASET)" "$(FOLDER)"
 
 # What was pre-registered of the study of selection.
 selection: venv
@@ -43,16 +57,16 @@ RESULTS ?= results
 TABLES ?= docs/tables
 UNTIL ?= confirm
 KEPT ?=
-CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose $(RESULTS) --until $(UNTIL)
+CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose "$(RESULTS)" --until "$(UNTIL)"
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
 	    $(SNAKEMAKE) --nolock --until image_splits $$next && \
-	    $(BIN)/python -m rarefeat.run.kept unpack $(KEPT) $(RESULTS) $${next##* } || exit 1; \
+	    $(BIN)/python -m rarefeat.run.kept unpack "$(KEPT)" "$(RESULTS)" $${next##* } || exit 1; \
 	  fi; \
 	  $(SNAKEMAKE) --nolock $$next; failed=$$?; \
-	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.run.kept pack $(RESULTS) $(KEPT); } && test $$failed = 0 && \
-	  $(BIN)/python -m rarefeat.report.published $(RESULTS) $(TABLES) || exit 1; \
+	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.run.kept pack "$(RESULTS)" "$(KEPT)"; } && test $$failed = 0 && \
+	  $(BIN)/python -m rarefeat.report.published "$(RESULTS)" "$(TABLES)" || exit 1; \
 	done
 
 quick: venv
@@ -79,9 +93,14 @@ test-browser: venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,browser]'
 	$(BIN)/pytest -m browser
 
+# The site, and every formula of its sources in it.
+test-site: venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,docs]'
+	$(BIN)/pytest -m site
+
 # All of these at once.
 test-all: venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster,browser]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev,cluster,browser,docs]'
 	$(PYTEST) -m "" -rs
 
 # The small grid against the committed references; what is there already is not made again.

@@ -27,11 +27,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rarefeat.config.images import ImageArm, ImageStudy
 from rarefeat.images.augmentation import make_augment, two_views
+from rarefeat.images.bfloat16 import prepare
 from rarefeat.images.network import make_encoder
 from rarefeat.images.pretrain import Bank, pretrain_images
+from rarefeat.images.trainer import Course
 from rarefeat.project import load
 from rarefeat.report.published import Published, head
-from rarefeat.run.bfloat16 import prepare
 from rarefeat.run.metadata import machine
 
 SIDE, PER_EPOCH, EPOCHS = 32, 9, 2
@@ -57,8 +58,9 @@ def train(study: ImageStudy, arm: ImageArm, images: torch.Tensor, **changes) -> 
     few = images[:20], torch.arange(20) % 2
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder, "checkpoint.safetensors"), torch.zeros(32, dtype=torch.uint8)
+        course = Course("benchmark", 1, *where, training.checkpoint_minutes, "benchmark")
         seen = images[: training.batch * PER_EPOCH]
-        pretrain_images("benchmark", 1, seen, Bank(*few * 3), arm, study.network, study.augmentation, training, *where)
+        pretrain_images(course, seen, Bank(*few * 3), arm, study.network, study.augmentation, training)
 
 
 def of_width(study: ImageStudy, width: int) -> ImageStudy:

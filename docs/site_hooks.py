@@ -1,17 +1,101 @@
-"""For MkDocs: a link that leaves docs/ is a link on a forge, and its text alone on the site."""
+"""For MkDocs: what the pages hold for a forge, as a site that needs no network."""
 
+import html
 import re
 from pathlib import Path
 
+from latex2mathml.converter import convert
+from markdown.extensions import Extension
+
 DOCS = Path(__file__).parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#]+)(#[^)]*)?\)")
+COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL)
+DETAILS = re.compile(r"^<details>\n<summary>(.*?)</summary>\n(.*?)^</details>\n", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOTALL)
+DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
+
+
+BUILT = "built_gallery"
+"""The pages that mkdocs-gallery writes, with HTML."""
+
+
+class NoHtml(Extension):
+    """Markdown without HTML of its own: in `<w_i, M_j>` the first word is no tag."""
+
+    page = ""
+    """The page that is about to be read."""
+
+    def extendMarkdown(self, md) -> None:
+        """Take both readers of HTML out."""
+        if NoHtml.page.startswith(BUILT):
+            return
+        md.inlinePatterns.deregister("html")
+        md.preprocessors.deregister("html_block")
+
+
+def walked(entry: object) -> object:
+    """An entry of the menu; one that names a folder, as `claims/`, becomes its pages: the index, then in the index's order."""
+    if isinstance(entry, list):
+        return [
+            page
+            for each in entry
+            for page in (walked(each) if isinstance(each, str) and each.endswith("/") else [walked(each)])
+        ]
+    if isinstance(entry, dict):
+        return {title: walked(inside) for title, inside in entry.items()}
+    if entry.endswith("/"):
+        index = DOCS / entry / "index.md"
+        listed = re.findall(r"\]\((\w[\w.-]*\.md)\)", index.read_text(encoding="utf-8"))
+        pages = sorted(
+            (path.name for path in (DOCS / entry).glob("*.md")),
+            key=lambda name: (listed.index(name) if name in listed else 999, name),
+        )
+        return [entry + name for name in sorted(pages, key=lambda name: name != "index.md")]
+    return entry
+
+
+def on_config(config, **_):
+    """The menu of what is there, and Markdown without HTML, in docstrings too."""
+    config.nav = walked(config.nav)
+    config.markdown_extensions.append(NoHtml())
+    return config
 
 
 def on_page_markdown(markdown: str, page, **_) -> str:
-    """The page without links that lead out of docs/."""
-    here = (DOCS / page.file.src_uri).parent
+    """The page without links that lead out of docs/, and without its comment."""
+    here, NoHtml.page = (DOCS / page.file.src_uri).parent, page.file.src_uri
 
     def inside(found: re.Match) -> str:
         return found[0] if (here / found[2]).resolve().is_relative_to(DOCS) else found[1]
 
-    return LINK.sub(inside, markdown)
+    return DETAILS.sub(folded, LINK.sub(inside, COMMENT.sub("", markdown)))
+
+
+def folded(found: re.Match) -> str:
+    """What a forge folds in `<details>`, as the site's Markdown folds it."""
+    return (
+        f'??? note "{found[1]}"\n\n'
+        + "".join(f"    {line}\n" if line else "\n" for line in found[2].strip().split("\n"))
+        + "\n"
+    )
+
+
+def captioned(found: re.Match) -> str:
+    """A picture with its caption; a drawing of our own stands in the page, so that one can point at its parts."""
+    picture = DRAWING.sub(lambda svg: (DOCS / "figures" / f"{svg[2]}.svg").read_text(encoding="utf-8"), found[1])
+    return f"<figure>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
+
+
+def mathml(found: re.Match) -> str:
+    """A formula as MathML, which browsers set without a script; its LaTeX stays with it as `alttext`."""
+    tag, opening, latex = found.groups()
+    latex = html.unescape(latex).strip()
+    shown = convert(latex, display="block" if opening == r"\[" else "inline")
+    shown = shown.replace("<math ", f'<math alttext="{html.escape(latex)}" ', 1)
+    return f'<{tag} class="arithmatex">{shown}</{tag}>'
+
+
+def on_page_content(html: str, **_) -> str:
+    """The page with its formulas set and its figures captioned."""
+    return FIGURE.sub(captioned, FORMULA.sub(mathml, html))

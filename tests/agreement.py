@@ -16,13 +16,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from rarefeat.config.model import Arm
+from rarefeat.core.arms import Seen
 from rarefeat.core.bias import follow
-from rarefeat.core.contrastive import coefficients, probabilities
-from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.contrastive import probabilities
+from rarefeat.core.encoder import attend
 from rarefeat.core.products import product
-from rarefeat.core.pruning import mask_of
-from rarefeat.core.simulators import Direct, Generators, Reduced, Simulator, bartlett, factor, lift
+from rarefeat.core.simulators import Direct, Generators, Reduced, Simulator, bartlett, factor
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import dictionary as draw_dictionary
+from rarefeat.core.training import answer, masked, slopes, start
 
 # Probability that a comparison of two samples of one law rejects, over all its means and second moments (Bonferroni).
 LEVEL = 1e-3
@@ -113,17 +115,15 @@ def one_step(
 ) -> Step:
     """The step of `pretrain`, up to the bias: weights (S, m, p), bias (S, m), latents (S, 2 K, L, d)."""
     attended = attend(space.tokens(latents, case.sigma, noise))
-    pre = pre_activations(attended, weights)
-    mask = mask_of(case.arm.arm, case.arm.alpha, weights, space.dictionary, 1)
-    masked = pre if mask is None else pre.masked_fill(mask.mT[:, None], 0.0)
-    f_x, f_y = respond(masked, bias).split(case.K, dim=1)
-    p = probabilities(f_x, f_y, case.tau)
-    if case.arm.pruned_update == "unmasked":
-        masked, f_y = pre, respond(pre, bias)[:, case.K :]
-    descent = -case.eta * coefficients(masked[:, : case.K], bias, f_y, p, case.tau)
+    at = start(weights)._replace(bias=bias)
+    whole, rule, how = answer(attended, at), case.arm.named.rule, case.arm.pruned_update
+    seen = Seen(weights, space.dictionary, 1, case.arm.alpha)
+    pruned = masked(whole, rule(seen), attended, at, how) if rule else whole
+    descent = -case.eta * slopes(whole, pruned, bias, case, how).coefficients
     anchors = attended[:, : case.K]
-    moved = space.step(weights, descent, anchors, 1 - case.eta * case.lambda_, complement)
-    return Step(moved, pre[:, : case.K], p, descent, anchors)
+    moved = space.step(weights, descent, anchors, 1 - case.eta * case.lambda_, space.beyond(complement))
+    f_x, f_y, _ = pruned.views(case.K)
+    return Step(moved, whole.pre[:, : case.K], probabilities(f_x, f_y, case.tau), descent, anchors)
 
 
 def excess(step: Step, space: Reduced) -> Tensor:
@@ -149,6 +149,9 @@ def has_excess(space: Simulator) -> bool:
 
 class Exact(Reduced):
     """Slow: the rows beyond the span are written out, each sample's in a random frame of its own in R^nu."""
+
+    def beyond(self, generators: Generators) -> Generators:
+        return generators
 
     def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
         moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
@@ -180,17 +183,17 @@ class AttentionForgotten(Reduced):
         self.raw = x[..., self.p :].clone()
         return x
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor) -> Tensor:
         raw = self.raw[:, : attended.shape[1]].expand(len(attended), -1, -1, -1)
-        return super().step(weights, descent, torch.cat([attended[..., : self.p], raw], -1), decay, generators)
+        return super().step(weights, descent, torch.cat([attended[..., : self.p], raw], -1), decay, beyond)
 
 
 class DecayOfFeaturesAlone(Reduced):
     """eta lambda acts on A and not on F."""
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor) -> Tensor:
         kept = torch.cat([weights[..., : self.d], weights[..., self.d :] / decay], -1)
-        return super().step(kept, descent, attended, decay, generators)
+        return super().step(kept, descent, attended, decay, beyond)
 
 
 class NothingBeyond(Reduced):
@@ -204,10 +207,10 @@ class NothingBeyond(Reduced):
 class ParallelSamples(Reduced):
     """The remainders of all samples lie in one frame: their rows add up before the scatter is taken."""
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor) -> Tensor:
         total = product(attended[..., self.p :].mT, descent).sum(1)
         moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
-        fresh = factor(product(total.mT, total).double() / self.nu) @ bartlett(self.m, self.nu, generators).double()
+        fresh = factor(product(total.mT, total).double() / self.nu) @ beyond
         within = moved[..., self.d :].double()
         return self.join(moved[..., : self.d], factor(within @ within.mT + fresh @ fresh.mT).float())
 
@@ -222,6 +225,15 @@ MISTAKES = {
 
 
 # Samples and their comparison
+
+
+def lift(weights: Tensor, d: int, d1: int, generators: Generators) -> tuple[Tensor, Tensor]:
+    """Weights of the reduced simulator in R^d1, exact in law at one time: -> weights (S, m, d1) and dictionary (S, d1, d).
+
+    W = A M^T + F Q^T with [M, Q] a uniform orthonormal frame, one generator a replica. weights (S, m, p).
+    """
+    frames = torch.stack([draw_dictionary(d1, weights.shape[-1], g) for g in generators])
+    return product(weights, frames.mT), frames[..., :d].contiguous()
 
 
 class Sample(NamedTuple):
@@ -265,7 +277,7 @@ def sample_given_tokens(kind: type[Reduced], case: Case, start: State, replicas:
     shared = start.bias, start.latents
     for _ in range(replicas // AT_ONCE):
         several = (part.expand(AT_ONCE, *part.shape[1:]) for part in (start.weights, step.descent, attended))
-        moved = space.step(*several, 1 - case.eta * case.lambda_, [g] * AT_ONCE)
+        moved = space.step(*several, 1 - case.eta * case.lambda_, space.beyond([g] * AT_ONCE))
         values.append(entries(moved, space.dictionary.expand(AT_ONCE, -1, -1)))
         everywhere = lifted(tokens, case.d1, space.p, [g] * AT_ONCE)
         several = (part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, *shared))
@@ -296,7 +308,7 @@ class GivenTokens:
     """A simulator whose tokens are given."""
 
     def __init__(self, space: Simulator, tokens: Tensor):
-        self.dictionary, self.step, self.given = space.dictionary, space.step, tokens
+        self.dictionary, self.step, self.beyond, self.given = space.dictionary, space.step, space.beyond, tokens
 
     def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         return self.given

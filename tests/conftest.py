@@ -2,8 +2,9 @@
 
 import itertools
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,9 @@ from torch import Tensor
 from rarefeat.chain.pretrain import Encoder, batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.claims.claim import Claim, Measured, measured_table
+from rarefeat.claims.claim import Claim
+from rarefeat.claims.declared import declared
+from rarefeat.claims.measured import NOT_RUN, Measured, measured_table
 from rarefeat.claims.verdict import verdicts
 from rarefeat.config.cells import Cell, path_of
 from rarefeat.config.model import Arm, Data, Training
@@ -24,8 +27,12 @@ from rarefeat.config.study import Study
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
+from rarefeat.kind import PRETRAIN, Stage, Table
 from rarefeat.project import Project, parse
-from rarefeat.run.job import Job, job
+from rarefeat.run.command import function_of
+from rarefeat.run.job import Job
+from rarefeat.run.make import write
+from rarefeat.run.read import Read
 from rarefeat.storage.tensors import write_tensors
 
 torch.set_num_threads(1)
@@ -112,8 +119,9 @@ def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[Encoder,
 
 
 def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, encoder) -> list[dict]:
-    """`probe` of one arm alone, whose encoder is weights and bias."""
-    return probe(study, simulator, data, training, [arm], sigma, seeds, latents, {arm.label: encoder})
+    """`probe` of one arm alone, whose encoder is weights and bias, of a training that has not diverged."""
+    encoders = {arm.label: (*encoder, torch.zeros(len(seeds)))} if encoder else {}
+    return probe(study, simulator, data, training, [arm], sigma, seeds, latents, encoders)
 
 
 SEEDS = 12
@@ -131,14 +139,38 @@ def right(claim: Claim) -> tuple[float, float]:
     return inside, low - 0.5 if claim.side == "above" else high + 0.5
 
 
-def verdicts_of(measured: list[Measured]) -> pd.DataFrame:
-    """The table of claims of some measured rows."""
-    return verdicts(measured_table(measured, []))
+def table_of(kind: str, measured: Iterable[Measured]) -> pd.DataFrame:
+    """The table of some measured rows of a kind, without those of claims whose primary regime is not among them."""
+    table = measured_table(measured, declared(kind))
+    return table[table["remark"] != NOT_RUN].reset_index(drop=True)
+
+
+def verdicts_of(kind: str, measured: Iterable[Measured]) -> pd.DataFrame:
+    """The verdicts on some measured rows of a kind."""
+    return verdicts(table_of(kind, measured))
+
+
+def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
+    """The files of every cell and block of a study, as the workflow has its stage write them."""
+    function = function_of(stage.function)
+    for cell in study.cells():
+        for block in study.blocks():
+            told = stage.job(name, study, cell, block)
+            found = function(Read(told, results), told)
+            parts = found if isinstance(found, tuple) else (found,)
+            for (folder, suffix), part in zip(stage.folders.items(), parts, strict=True):
+                write(results / path_of(folder, name, cell, block, suffix), part, told, [])
+
+
+def made_table(results: Path, table: Table) -> Any:
+    """What the function of a table makes of the files of cells."""
+    told = table.job({})
+    return function_of(table.stage)(Read(told, results), told)
 
 
 def pretrain_job(name: str, study: Study, cell: Cell, block: str) -> Job:
     """What the workflow tells the job that trains one cell and block of a study."""
-    return job("chain.pretrain", ("chain.synthesise",), study.pretrained(cell), name, cell, block)
+    return PRETRAIN.job(name, study, cell, block)
 
 
 def write_encoders(results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]) -> Path:

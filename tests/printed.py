@@ -9,8 +9,10 @@ from matplotlib.text import Text
 
 from rarefeat.figures.style import COLUMN, PAGE, styled
 
-SMALLEST = 6
+SMALLEST = 7
 """Type in points."""
+MOST_SERIES = 7
+"""Of a panel."""
 
 
 def texts(figure: Figure) -> list[str]:
@@ -18,10 +20,11 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
 
 
-def check(draw: Callable[[], Figure], seeds: int | None = None, twice: bool = False) -> Figure:
+def check(draw: Callable[[], Figure], seeds: int | None = None, twice: bool = False, most: int = MOST_SERIES) -> Figure:
     """The figure; AssertionError where it could not be printed.
 
     seeds: their number in its tables, which it has to say. twice: whether to draw it twice, for the same bytes.
+            most: series in one panel.
     """
     with styled():
         figure = draw()
@@ -36,6 +39,10 @@ def check(draw: Callable[[], Figure], seeds: int | None = None, twice: bool = Fa
 
         small = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_fontsize() < SMALLEST]
         assert not small, small
+
+        for ax in figure.axes:
+            series = {line.get_label() for line in ax.lines if not line.get_label().startswith("_")}
+            assert len(series) <= most, series
 
         whole = figure.get_tightbbox(renderer)
         assert whole.x0 >= -0.02, f"cut off on the left: {whole.x0:.2f} in"

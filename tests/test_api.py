@@ -2,21 +2,27 @@
 
 import doctest
 import importlib
+import inspect
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import rarefeat
-from rarefeat import api
+from rarefeat.api import encoder as api
+from rarefeat.api.tables import schema_of
 from rarefeat.chain.pretrain import Encoder as Trained
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.cells import path_of
-from rarefeat.run import dependencies
+from rarefeat.core.arms import ARMS
+from rarefeat.run.digests import PACKAGE, Reach, Source
 from rarefeat.run.job import job
 from rarefeat.storage.files import write_table
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -30,7 +36,7 @@ def run_stage(told, *arguments) -> None:
     """A stage's command line, in this process."""
     before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
     try:
-        importlib.import_module(f"rarefeat.{told.stage}").main()
+        importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
     finally:
         sys.argv = before
 
@@ -58,8 +64,8 @@ def results(quick, tmp_path_factory) -> Path:
         run_stage(told, "--latents", latents, "--encoders", encoders, "--trajectories", trajectories)
         told = job("chain.probe", TRAINED, study.probed(cell), "paper", cell, block)
         run_stage(told, "--latents", latents, "--encoders", encoders, "--output", probes)
-    tables = {f"--{name}": folder / f"tables/paper_{name}.parquet" for name in ("grid", "summary", "trends")}
-    run_stage(quick.table_job("paper_grid"), "--results", folder, *(item for pair in tables.items() for item in pair))
+    tables = [folder / f"tables/paper_{name}.parquet" for name in ("grid", "summary", "trends")]
+    run_stage(quick.table_job("paper_grid"), "--results", folder, "--output", *tables)
     return folder
 
 
@@ -89,14 +95,20 @@ def test_the_package_alone_imports_nothing_slow():
 
 def test_the_public_names_are_in_no_digest():
     """A new one must not compute anything again."""
-    assert not {Path(rarefeat.__file__), Path(api.__file__)} & {*dependencies.source_files("chain.pretrain")}
+    modules = {found.module for found in Reach(Source(PACKAGE), "chain.pretrain").numbers}
+    assert "chain.pretrain" in modules
+    assert not {"", "api"} & modules
 
 
 def test_every_public_name_is_there():
     assert all(getattr(rarefeat, name).__doc__ for name in rarefeat.__all__)
 
 
-@pytest.mark.parametrize("example", doctest.DocTestFinder().find(api, "rarefeat"), ids=lambda example: example.name)
+FINDER = doctest.DocTestFinder()
+EXAMPLES = [example for name in rarefeat.__all__ for example in FINDER.find(getattr(rarefeat, name), f"rarefeat.{name}")]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_the_examples_of_the_docstrings_run(results, example, monkeypatch):
     monkeypatch.chdir(results.parents[1])
     example.globs = {"rarefeat": rarefeat}
@@ -107,8 +119,8 @@ def test_the_examples_of_the_docstrings_run(results, example, monkeypatch):
 
 
 def test_every_public_function_has_an_example():
-    shown = {example.name for example in doctest.DocTestFinder().find(api, "rarefeat") if example.examples}
-    assert shown >= {"rarefeat.train", "rarefeat.load_encoder", "rarefeat.read_table", "rarefeat.load_config"}
+    functions = {f"rarefeat.{name}" for name in rarefeat.__all__ if inspect.isfunction(getattr(rarefeat, name))}
+    assert {example.name for example in EXAMPLES if example.examples} >= functions
 
 
 @pytest.mark.parametrize("arm", ["dense", "pruned_neuron-alpha=0.1", "oracle_all"])
@@ -117,6 +129,19 @@ def test_an_encoder_trained_here_is_the_workflow_s(results, quick, arm, seed):
     assert same(
         rarefeat.train(**POINT, arm=arm, seed=seed, config=quick), rarefeat.load_encoder(results, "paper", POINT, arm, seed)
     )
+
+
+def test_a_sweep_is_the_workflow_s_to_the_last_bit(results, quick):
+    """All arms and seeds of its grid at once, and in another order."""
+    study = quick.studies["paper"]
+    points = {axis: sorted({cell[axis] for cell in study.cells()}) for axis in ("eps_min", "sigma")}
+    arms = [arm.label for arm in study.arms if arm.trained and "weight" not in arm.arm] + ["ideal", "initial"]
+    found = rarefeat.sweep(**points, arm=arms, seed=[103, 100, 102, 101], config=quick, progress=False)
+    grid = rarefeat.read_table(results, "paper_grid")
+    keys = ["eps_min", "sigma", "arm", "seed"]
+    both = grid[keys].merge(found.table)[list(grid)]
+    assert len(both) == len(grid)
+    pd.testing.assert_frame_equal(both, grid, check_exact=True)
 
 
 def test_changes_are_those_of_the_config():
@@ -164,9 +189,44 @@ def test_a_course_names_the_directions_of_a_nuisance():
     assert list(encoder.course(0)) == [*range(9), "colour 0", "colour 1", "norm", "bias"]
 
 
+def nested(depth: int) -> dict:
+    """A mapping in a mapping, and so on."""
+    found: dict = {}
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
 ONE_LINE = {
-    "unknown key": (lambda: rarefeat.train(taus=1), "train: taus: no such key; known are simulator"),
-    "bound": (lambda: rarefeat.train(sigma=-1), "train: grid.point.sigma.0: Input should be greater than or equal to 0"),
+    "unknown key": (lambda: rarefeat.train(taus=1), "train: taus: no such key; near it: tau; known are simulator"),
+    "key with a stroke": (lambda: rarefeat.train(T_=5), "train: T_: no such key; near it: T; known are"),
+    "key twice": (lambda: rarefeat.train(lambda_=0.1, **{"lambda": 0.2}), "train: lambda: given twice, as lambda_ as well"),
+    "key of a section": (
+        lambda: rarefeat.train(bias={"shar": 0}),
+        "train: training.bias.shar: no such key; near it: share, got 0",
+    ),
+    "bound": (lambda: rarefeat.train(sigma=-1), "train: sigma: Input should be greater than or equal to 0"),
+    "number as text": (lambda: rarefeat.train(eps_min="1e-1"), "train: eps_min: must be a number, got '1e-1'"),
+    "truth as number": (lambda: rarefeat.train(True), "train: eps_min: must be a number, got True"),
+    "truth as key": (lambda: rarefeat.train(T=True), "train: training.T: Input should be a valid integer, got True"),
+    "no number": (lambda: rarefeat.train(eta=float("nan")), "train: training.eta: Input should be a finite number, got nan"),
+    "beyond float32": (
+        lambda: rarefeat.train(eta=1e300),
+        "training.eta: 1e+300 is beyond float32; between 1e-37 and 1e+37 is allowed",
+    ),
+    "digits": (lambda: rarefeat.train(T=10**5000), "training.T: must be at most 2^53, got an integer of some"),
+    "nested": (lambda: rarefeat.train(bias=nested(3000)), "nested too deeply"),
+    "several arms": (
+        lambda: rarefeat.train(arm="pruned_neuron", alpha=[0.1, 0.2]),
+        "train: alpha: must be one value, got [0.1, 0.2]",
+    ),
+    "seed as text": (lambda: rarefeat.train(seed="100"), "train: seed: must be a whole number, got '100'"),
+    "seed below 0": (lambda: rarefeat.train(seed=-1), "train: first_seed: Input should be greater than or equal to 0, got -1"),
+    "draws": (lambda: rarefeat.train(draws="a/b"), "train: draws: 'a/b' is no name: a name has letters"),
+    "no study": (lambda: rarefeat.train(study=None), "train: study: must be a text, got None"),
+    "config as file": (lambda: rarefeat.train(config="file"), "train: config: must be what load_config returns, got 'file'"),
+    "empty config": (lambda: rarefeat.train(config={}), "train: config: must be what load_config returns, got {}"),
+    "config as number": (lambda: rarefeat.load_config(5), "load_config: path: must be a text or a path, got 5"),
     "type": (lambda: rarefeat.train(T="long"), "train: training.T: Input should be a valid integer"),
     "keys at odds": (lambda: rarefeat.train(K=128, N=100), "training.K must not exceed data.N = 100"),
     "arm": (lambda: rarefeat.train(arm="dens"), "arm 'dens' names none of the trained arms of the study paper: dense,"),
@@ -183,15 +243,56 @@ ONE_LINE = {
     "config": (lambda: rarefeat.load_config("none.yaml"), "cannot read config none.yaml"),
     "no history": (lambda: rarefeat.train(T=1, N=128).course(0), "this training kept no history; train with history=True"),
     "neuron": (lambda: rarefeat.train(T=1, N=128, history=True).course(30), "neuron must be from 0 to 29, got 30"),
+    "neuron as truth": (
+        lambda: rarefeat.train(T=1, N=128, history=True).course(True),
+        "course: neuron: must be a whole number, got True",
+    ),
     "cell": (
         lambda: rarefeat.load_encoder("results", "paper", {"rho": 5}),
         "cell must have the keys eps_min and sigma, got rho",
     ),
-    "step's key": (lambda: rarefeat.predict_step(0.8, 3, taus=1), "predict_step: taus: no such key"),
-    "step's constant": (lambda: rarefeat.predict_step("0.8", 3), "predict_step: kappa: must be a number above 0, got '0.8'"),
+    "cell as text": (
+        lambda: rarefeat.load_encoder("results", "paper", {"eps_min": "0.5", "sigma": 0.05}),
+        "load_encoder: cell: eps_min: must be a number, got '0.5'",
+    ),
+    "no cell": (lambda: rarefeat.load_encoder("results", "paper", None), "load_encoder: cell: must be a mapping, got None"),
+    "path as study": (
+        lambda: rarefeat.load_encoder("results", "../x", POINT),
+        "load_encoder: study: '../x' is no name: a name has letters",
+    ),
+    "loaded seed as text": (
+        lambda: rarefeat.load_encoder("results", "paper", POINT, seed="100"),
+        "load_encoder: seed: must be a whole number, got '100'",
+    ),
+    "no results": (lambda: rarefeat.read_table(None, "paper_grid"), "read_table: results: must be a text or a path, got None"),
+    "no name": (lambda: rarefeat.read_table("results", None), "read_table: name: must be a text, got None"),
+    "long name": (lambda: rarefeat.read_table("results", "x" * 300 + "_grid"), "is the name of no table"),
+    "path as name": (lambda: rarefeat.read_table("results", "../tables/paper_grid"), "is the name of no table"),
+    "near table": (
+        lambda: rarefeat.read_table("results", "longtail_sumary"),
+        "is the name of no table; near it: longtail_summary",
+    ),
+    "step's key": (lambda: rarefeat.predict_step(0.8, 3, taus=1), "predict_step: taus: the law does not know it; near it: tau"),
+    "step's steps": (lambda: rarefeat.predict_step(0.8, 3, T=900), "predict_step: T: the law does not know it"),
+    "step's views": (
+        lambda: rarefeat.predict_step(0.8, 3, views={"mask": 0.5}),
+        "predict_step: views: the law does not know it",
+    ),
+    "step's minority": (lambda: rarefeat.predict_step(0.8, 3, minority=[0.5]), "minority: the law does not know it"),
+    "step's rule": (
+        lambda: rarefeat.predict_step(0.8, 3, bias={"rule": "grow"}),
+        "predict_step: bias.rule: the law does not know it",
+    ),
+    "step's study": (
+        lambda: rarefeat.predict_step(0.8, 3, study="random_mask"),
+        "study random_mask: the law is for data.views as they are",
+    ),
+    "step's truth": (lambda: rarefeat.predict_step(True, 3), "predict_step: kappa: must be a number, got True"),
+    "step at 0": (lambda: rarefeat.predict_step(0, 3), "predict_step: kappa: must be a number above 0, got 0"),
+    "step's constant": (lambda: rarefeat.predict_step("0.8", 3), "predict_step: kappa: must be a number, got '0.8'"),
     "step's replicas": (
         lambda: rarefeat.predict_step(0.8, 3, replicas=2.5),
-        "predict_step: replicas: must be a whole number above 0, got 2.5",
+        "predict_step: replicas: must be a whole number, got 2.5",
     ),
     "no table": (lambda: rarefeat.read_table("results", "paper"), "'paper' is the name of no table"),
 }
@@ -261,7 +362,33 @@ def test_a_seed_of_two_blocks_is_read_where_they_are_the_same(results, encoder_f
     assert "seeds=100-103 and seeds=100-104 both hold seed 100" in loaded_error(tmp_path, "paper", POINT)
 
 
-@pytest.mark.parametrize(("source", "name"), [("paper_trends", "paper_grid"), ("paper_grid", "direct_grid")])
+def test_numbers_of_numpy_are_numbers():
+    one = rarefeat.train(np.float64(0.5), np.float64(0.05), seed=np.int64(7), T=np.int32(2), N=np.int64(128), history=np.True_)
+    assert same(one, rarefeat.train(0.5, 0.05, seed=7, T=2, N=128, history=True))
+    assert type(one.seed) is int
+    assert one.course(np.int64(3)).equals(one.course(3))
+    assert rarefeat.predict_step(np.float64(0.8), np.int64(10), replicas=np.int64(20)) == rarefeat.predict_step(
+        0.8, 10, replicas=20
+    )
+
+
+def test_the_law_warns_where_it_was_not_tested():
+    with pytest.warns(UserWarning, match=r"decay is 0\.\d+, outside of 0\.03 to 0\.2"):
+        rarefeat.predict_step(0.8, 10, replicas=5, lambda_=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rarefeat.predict_step(0.8, 10, replicas=5)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("paper_trends", "paper_grid"),
+        ("paper_grid", "direct_grid"),
+        ("paper_grid", "paper.arms_grid"),
+        ("paper_grid", "pape_grid"),
+    ],
+)
 def test_a_table_under_another_name_is_refused(results, tmp_path, source, name):
     (tmp_path / "tables").mkdir()
     (tmp_path / f"tables/{name}.parquet").write_bytes((results / f"tables/{source}.parquet").read_bytes())
@@ -285,5 +412,11 @@ def test_a_table_that_is_not_there(results):
     ],
 )
 def test_the_schema_of_a_table_by_its_name(name, schema, study):
-    found, of = api.schema_of(name)
+    found, of = schema_of(name)
     assert (found.name, of) == (schema, study)
+
+
+@pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.trained and not arm.single_weights])
+def test_every_arm_that_is_built_in_is_trained_by_its_name(name):
+    encoder = rarefeat.train(arm=name, T=2, N=256, d1=60)
+    assert (encoder.arm.arm, encoder.arm.alpha) == (name, 0.1 * ARMS[name].ratio)

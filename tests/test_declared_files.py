@@ -32,7 +32,7 @@ def run_stage(told, *arguments) -> None:
     """A stage's command line, in this process."""
     before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
     try:
-        importlib.import_module(f"rarefeat.{told.stage}").main()
+        importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
     finally:
         sys.argv = before
 
@@ -169,7 +169,7 @@ def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
     study = section.studies[section.supervised.study]
     told = {"study": study, "supervised": section.supervised.model_copy(update={"steps": 2})}
     path = tmp_path / "supervised.safetensors"
-    run_stage(job("studies.augmentation.supervise", (), told), "--output", path)
+    run_stage(job("studies.augmentation.supervise:supervise_encoders", (), told, runs="run.make"), "--output", path)
     sizes = {"m": study.training.m, "d1": study.data.d1}
     assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []
 

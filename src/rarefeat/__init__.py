@@ -3,7 +3,10 @@
 import importlib
 from typing import Any
 
-__all__ = ["Encoder", "RarefeatError", "load_config", "load_encoder", "predict_step", "read_table", "train"]
+__all__ = [
+    "Batch", "Encoder", "Moved", "RarefeatError", "Seen", "Sweep", "load", "load_config", "load_encoder", "predict_step",
+    "read_table", "sweep", "train",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,32 +1,138 @@
 """What a kind of study declares of itself, for the workflow, the provenance and the report, which know no study by name."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
-from rarefeat.config.section import Section
-from rarefeat.config.study import Study, sharing
+from rarefeat.config.cells import Cell, path_of
+from rarefeat.config.images import ImageStudy
+from rarefeat.config.section import Section, told
+from rarefeat.config.study import Study, merged, sharing
+from rarefeat.run.job import Job, job
 
 Parts = Mapping[str, Any]
 """Sections of the config by name."""
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A stage of the cells of a study: each cell and block of seeds is a job, with files of its own.
+
+    What follows from it: its rule, what its jobs are told, what they came through, and what who reads its files expects.
+    """
+
+    function: str
+    """MODULE:FUNCTION of what it reads and the job (run/make.py), which gives what is in each of `files`; or a module with a
+    command line, and a rule of its own in workflow/rules."""
+    study: type
+    """What its studies are: those of the kind that are of this type run through it."""
+    told: Callable[[Any, Cell], Parts | None]
+    """What of the config the job of a cell is told, from the study; None where the cell has no such job."""
+    files: tuple[str, ...]
+    """FOLDER.SUFFIX of each file of a cell and block, the folder below that of results."""
+    after: tuple["Stage", ...] = ()
+    """Stages whose files of the same cell it reads."""
+    unread: tuple[str, ...] = ()
+    """What of `told` a reader does not compare: a file may hold more arms than the reader's part of the grid has."""
+    rule: str = ""
+    """Name of its rule; the function's if not given."""
+    mem_mb: int = 2000
+    runtime: int = 60
+    """Minutes, and megabytes, of the first try."""
+
+    @property
+    def name(self) -> str:
+        """Name of its rule."""
+        return self.rule or self.function.partition(":")[2]
+
+    @property
+    def made(self) -> bool:
+        """Whether a function makes its files, so that it needs no rule of its own."""
+        return ":" in self.function
+
+    @property
+    def folders(self) -> dict[str, str]:
+        """The suffix of its files by their folder."""
+        return dict(one.split(".") for one in self.files)
+
+    @property
+    def through(self) -> tuple[str, ...]:
+        """The stages that a file of it came through: those before it, and itself."""
+        return (*through(self.after), self.function)
+
+    def job(
+        self,
+        name: str,
+        study: Any,
+        at: Cell | None = None,
+        block: str = "",
+        more: Parts | None = None,
+        accepted: Iterable[Mapping[str, Any]] = (),
+    ) -> Job:
+        """The job of a cell and block of a study; more: what files of the user's hold. accepted: as `run.job.job` has it."""
+        config = {**(self.told(study, at) or {}), **(more or {})}
+        read = {folder: one.function for one in self.after for folder in one.folders} if self.made else {}
+        runs = "run.make" if self.made else ""
+        return job(self.function, through(self.after), config, name, at, block, runs, files=read, accepted=accepted)
+
+    def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
+        """Every cell and block of a study with its file in a folder, below that of results."""
+        for cell in study.cells():
+            if self.told(study, cell) is not None:
+                for block in study.blocks():
+                    yield cell, block, path_of(folder, name, cell, block, self.folders[folder])
+
+    def compared(self, study: Any, cell: Cell) -> dict[str, Any]:
+        """What of the config a file of a cell must say that it was told."""
+        return {name: told(part) for name, part in (self.told(study, cell) or {}).items() if name not in self.unread}
+
+
+def through(stages: Iterable[Stage]) -> tuple[str, ...]:
+    """The stages that files of some stages came through, each once."""
+    return tuple(dict.fromkeys(name for stage in stages for name in stage.through))
+
+
+@dataclass(frozen=True)
 class Table:
-    """A table, `tables/NAME.parquet`: the stage that writes it, what of the config it is made from, and from which tables."""
+    """A table, `tables/NAME.parquet`: what makes it, and from what of the config, which files of cells and which tables."""
 
     schema: str
     """MODULE:NAME of its schema."""
     stage: str
-    """Module whose command line writes it."""
+    """MODULE:FUNCTION of what it reads and the job (run/make.py); or a module with a command line, and a rule of its own."""
     parts: Parts = field(default_factory=dict)
-    through: tuple[str, ...] = ()
-    """Stages that the files came through which it is made from, but for those of tables."""
+    files: Mapping[str, Stage] = field(default_factory=dict)
+    """The stage of the files of cells that it is made from, by folder."""
     tables: tuple[str, ...] = ()
     study: str = ""
     """The study that it is a table of; empty for one of several studies."""
+    after: tuple[Stage, ...] = ()
+    """Stages of other files that it is made from."""
     runs: str = ""
     """Module whose command line runs the stage, where that is another."""
+
+    @property
+    def of(self) -> Any:
+        """The study whose files of cells it is made from, or a block of the grid of that."""
+        return self.parts.get(self.study) or next(iter(self.parts.values()))
+
+    @property
+    def through(self) -> tuple[str, ...]:
+        """The stages that the files came through which it is made from, but for those of tables; and a schema that it is told."""
+        return (*through((*self.files.values(), *self.after)), *((self.schema,) if "schema" in self.parts else ()))
+
+    @property
+    def made(self) -> bool:
+        """Whether a function makes it, so that it needs no rule of its own."""
+        return ":" in self.stage and not self.runs
+
+    def job(self, tables: Mapping[str, str], accepted: Iterable[Mapping[str, Any]] = ()) -> Job:
+        """The job that writes it; tables: those that it reads, with the identities of their jobs."""
+        read = {folder: stage.function for folder, stage in self.files.items()}
+        runs = "run.make" if self.made else self.runs
+        of = self.through, self.parts, self.study
+        return job(self.stage, *of, runs=runs, tables=tables, files=read, accepted=accepted)
 
 
 @dataclass(frozen=True)
@@ -57,10 +163,14 @@ class Page:
 
 @dataclass(frozen=True)
 class Browsed:
-    """Tables that the report shows on one page, to sort and to filter."""
+    """Tables that the report shows on one page, to sort and to filter, or as a page of a function of its own."""
 
     about: str
     tables: tuple[str, ...]
+    stage: str = "report.browse:tables_page"
+    parts: Parts = field(default_factory=dict)
+    category: str = "Tables"
+    """Where the report's menu has it."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +185,15 @@ class Made:
 
 @dataclass(frozen=True)
 class Claimed:
-    """The claims of a kind of study: `claims` of the kind is the module, with `CLAIMS` and `measure(evidence, parts)`."""
+    """What the claims of a kind of study are read from.
 
-    paper: str
-    """Claims of one paper are tested together."""
-    groups: tuple[str, ...]
-    """Parts of the theory that they belong to, each with a figure."""
+    They are declared in the file `claims.yaml` of its folder; `measure(tables, job)` of its module `claims` measures them.
+    """
+
     tables: tuple[str, ...]
     parts: Parts = field(default_factory=dict)
+    regimes: Mapping[str, Mapping[str, Collection[str | float]]] = field(default_factory=dict)
+    """By study what there is on its axes, so that a primary regime which is misspelt is seen; an axis that is not here has anything."""
 
 
 def nothing_claimed(section: Any) -> None:
@@ -90,9 +201,17 @@ def nothing_claimed(section: Any) -> None:
     return
 
 
+STUDIES = Path(__file__).parent / "studies"
+IN_ONE_FILE = ("kind", "config", "tables", "figures", "claims")
+"""What a kind of study that is one file has in it."""
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A kind of study: the folder `studies/NAME`, `config/studies/NAME.yaml` and `workflow/rules/NAME.smk`."""
+    """A kind of study: the folder `studies/NAME` and `config/studies/NAME.yaml`, or both in `studies/NAME.py` and `NAME.yaml`.
+
+    `workflow/rules/NAME.smk` is for rules of its own, where it has some.
+    """
 
     name: str
     title: str
@@ -103,46 +222,84 @@ class Kind:
     """What it makes, from its section."""
     studies: Callable[[Any], Mapping[str, Any]] = lambda section: section.studies
     """The studies of its section by name, each with cells() and blocks()."""
+    stages: tuple[Stage, ...] = ()
+    """Those of their cells, beside the chain's and the images'."""
+    inherits: tuple[str, ...] = ()
+    """What its section, or each of its `studies` where it has some, takes from the top level of the config unless it says so."""
     inherit: Callable[[Any, dict], Any] | None = None
-    """Its raw section with what is shared at the top level of the config; if not given, each of `studies`, where there are some, gets the keys it has."""
+    """Its raw section with what is shared at the top level, where it is not `studies` that share."""
     claimed: Callable[[Any], Claimed | None] = nothing_claimed
     by_default: bool = True
     """Whether a plain `snakemake` makes it."""
 
     def module(self, name: str) -> str:
-        """A module of its folder, from the package's root."""
-        return f"studies.{self.name}.{name}"
+        """A module of its folder, from the package's root; itself of a kind that is a file, which may have NAME_page.py beside it."""
+        if not (STUDIES / f"{self.name}.py").is_file():
+            return f"studies.{self.name}.{name}"
+        return f"studies.{self.name}" if name in IN_ONE_FILE else f"studies.{self.name}_{name}"
 
     def inherited(self, raw: Any, shared: dict) -> Any:
         """Its raw section with what is shared."""
         if self.inherit:
             return self.inherit(raw, shared)
-        studies = self.section.model_fields.get("studies")
-        return sharing(raw, shared, get_args(studies.annotation)[1]) if studies else raw
+        if studies := self.section.model_fields.get("studies"):
+            return sharing(raw, shared, get_args(studies.annotation)[1], self.inherits)
+        return merged({key: shared[key] for key in self.inherits if key in shared}, raw) if isinstance(raw, dict) else raw
 
 
 def joined(schema: str, tables: Iterable[str]) -> Table:
     """The tables of several studies in one."""
-    return Table(schema, "chain.join", {"schema": schema}, (schema.partition(":")[0],), tuple(tables))
+    return Table(schema, "chain.join:join", {"schema": schema}, tables=tuple(tables))
 
 
-TRAINED = ("chain.synthesise", "chain.pretrain")
-"""Stages of an encoder."""
-PROBED = (*TRAINED, "chain.probe")
+def collected(schema: str, stage: Stage, folder: str, name: str, study: Any) -> Table:
+    """The rows of every cell and block of a study in one table."""
+    return Table(schema, "chain.join:collect", {name: study, "schema": schema}, {folder: stage}, study=name)
+
+
+def axes_of_cells(study: Any) -> dict[str, set]:
+    """What there is on each axis of a study's grid."""
+    found: dict[str, set] = {}
+    for cell in study.cells():
+        for axis, value in cell.values.items():
+            found.setdefault(axis, set()).add(value)
+    return found
+
+
+SYNTHESISE = Stage(
+    "chain.synthesise", Study, lambda study, cell: {"draws": study.draws, "data": study.data}, ("latents.safetensors",)
+)
+PRETRAIN = Stage(
+    "chain.pretrain", Study, lambda study, cell: study.pretrained(cell) if cell.trained else None,
+    ("encoders.safetensors", "trajectories.parquet"), (SYNTHESISE,), unread=("arms",),
+)  # fmt: skip
+PROBE = Stage(
+    "chain.probe", Study, Study.probed, ("probes.parquet",), (SYNTHESISE, PRETRAIN), unread=("arms", "untrained")
+)  # fmt: skip
+IMAGE_DATA = Stage("images.datasets", ImageStudy, lambda study, cell: {"data": study.data}, ("images.safetensors",))
+IMAGE_SPLITS = Stage("images.splits", ImageStudy, ImageStudy.images_drawn, ("splits.safetensors",), (IMAGE_DATA,))
+IMAGE_PRETRAIN = Stage(
+    "images.pretrain", ImageStudy, ImageStudy.pretrained, ("encoders.safetensors", "trajectories.parquet"), (IMAGE_SPLITS,)
+)
+IMAGE_PROBE = Stage("images.probe", ImageStudy, ImageStudy.probed, ("probes.parquet",), (IMAGE_PRETRAIN,))
+SHARED_STAGES = (SYNTHESISE, PRETRAIN, PROBE, IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
+"""Stages that several kinds run through; their rules are workflow/rules/chain.smk and images.smk."""
 
 
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
     """The tables that the chain makes of a study, and of each block of its grid as STUDY.BLOCK_..."""
-    found = {}
+    found: dict[str, Table] = {}
     for prefix, part in {name: study, **{f"{name}.{block}": study.of_block(block) for block in study.grid}}.items():
         for table in ("grid", "summary", "trends"):
             schema = f"chain.tables:{table.upper()}"
-            found[f"{prefix}_{table}"] = Table(schema, "chain.aggregate", {prefix: part.plain()}, PROBED, study=name)
+            found[f"{prefix}_{table}"] = Table(
+                schema, "chain.aggregate:aggregate_grid", {prefix: part.plain()}, {"probes": PROBE}, study=name
+            )
         found[f"{prefix}_trajectories"] = trajectories(name, part, prefix)
     return found
 
 
 def trajectories(name: str, study: Study, part: str = "") -> Table:
     """What the neurons of a study did during training; part: its name in the config that the table remembers."""
-    parts = {part or name: study.plain()}
-    return Table("chain.tables:TRAJECTORIES", "chain.aggregate", parts, TRAINED, study=name)
+    parts, files = {part or name: study.plain()}, {"trajectories": PRETRAIN}
+    return Table("chain.tables:TRAJECTORIES", "chain.aggregate:aggregate_trajectories", parts, files, study=name)

@@ -1,30 +1,38 @@
 """A whole config, typed: the sections of all kinds of study, and what they make. Values and their reasons are in config/."""
 
-import re
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError, create_model
 
+from rarefeat.claims.claim import Regime
+from rarefeat.claims.declared import Declared, declared, page_of
+from rarefeat.config.names import RULE, differing, named, near, short
+from rarefeat.config.reading import read, sound
 from rarefeat.config.section import Section, one_line
 from rarefeat.config.study import SHARED, merged
 from rarefeat.core.errors import RarefeatError
-from rarefeat.kind import Browsed, Claimed, Figure, Made, Page, Table
+from rarefeat.kind import Browsed, Claimed, Figure, Made, Page, Stage, Table
 from rarefeat.registry import kinds
+from rarefeat.run.digests import read_accepted
 from rarefeat.run.job import Job, job
 
+SHIPPED = Path(__file__).parent / "shipped"
+"""The config and the workflow that come with the package."""
 DEFAULT = Path("config/config.yaml")
 STUDIES = Path("config/studies")
-NAME = re.compile(r"[A-Za-z_][\w=.+-]*")
-CLAIMS = "claims.table"
+OF_FILES = Path(__file__).parent / "studies"
+LAST_SEED = 2**31 - 1
+MOST_SEEDS = 100_000
+LONGEST_MADE = 200
 LEFT_OUT = "is a study or a block of its grid left out?"
 SEE_CLAIMS = (
-    "The claims of one part of the theory, a row for each: the declared regime with its 95 % interval, the other regimes as"
-    " small marks, shaded where they must lie; colour and marker are the verdict. See which lie within the shade."
+    "Claims of one part of the theory, at most ten, first those that are not supported: the declared regime with the interval"
+    " that decides, the others as small marks, shaded where they must lie. See which lie within the shade."
 )
 
 
@@ -36,6 +44,9 @@ class Top(Section):
         default="", description="an entry of `sizes` of the studies' files, laid over each that has it; empty for none"
     )
     most_seeds: int = Field(default=0, ge=0, description="no study has more seeds than this, whatever it says; 0 for no limit")
+    stale_in_report: bool = Field(
+        default=False, description="show in a report what is of another config or code, and say so; else there is none"
+    )
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class Project:
     """Of the run; empty for the default one."""
     most_seeds: int = 0
     """Of a study; 0 for no limit."""
+    stale_in_report: bool = False
 
     @cached_property
     def studies(self) -> dict[str, Any]:
@@ -74,12 +86,22 @@ class Project:
         return {name: claimed for name, claimed in found.items() if claimed}
 
     @cached_property
+    def declared(self) -> dict[str, Declared]:
+        """The claims of each of these kinds as they are declared."""
+        return {name: declared(name) for name in self.claimed}
+
+    @cached_property
     def papers(self) -> dict[str, list[str]]:
         """The kinds with claims of each paper."""
         found: dict[str, list[str]] = {}
-        for name, claimed in self.claimed.items():
-            found.setdefault(claimed.paper, []).append(name)
+        for name, known in self.declared.items():
+            found.setdefault(known.paper, []).append(name)
         return found
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The paper of each part of a theory that claims belong to."""
+        return {group: known.paper for known in self.declared.values() for group in known.groups}
 
     @property
     def papers_by_default(self) -> dict[str, list[str]]:
@@ -90,31 +112,29 @@ class Project:
     def tables(self) -> dict[str, Table]:
         """Every table by its name, after those that it is made from."""
         found = unique("table", {name: made.tables for name, made in self.made.items()})
+        of_claims = {}
         for kind, claimed in self.claimed.items():
-            found[f"{kind}_measured"] = Table(
+            of_claims[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                kinds()[kind].module("claims"),
-                claimed.parts,
+                f"{kinds()[kind].module('claims')}:measure",
+                {**claimed.parts, "claims": self.declared[kind].digest},
                 tables=claimed.tables,
                 runs="claims.measure",
             )
         for paper, of_paper in self.papers.items():
-            found[f"claims_{paper}"] = Table(
-                "claims.tables:CLAIMS", CLAIMS, {}, (), tuple(f"{kind}_measured" for kind in of_paper)
-            )
-            found[f"sensitivity_{paper}"] = Table(
-                "claims.tables:CHANGES", CLAIMS, {}, (), tuple(f"{kind}_measured" for kind in of_paper)
-            )
-        return self._ordered(found)
+            measured = tuple(f"{kind}_measured" for kind in of_paper)
+            of_claims[f"claims_{paper}"] = Table("claims.tables:CLAIMS", "claims.table:claims", tables=measured)
+            of_claims[f"sensitivity_{paper}"] = Table("claims.tables:CHANGES", "claims.table:sensitivity", tables=measured)
+        return self._ordered(differing("tables", found, of_claims))
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """Every figure by its name; RarefeatError where one needs a table that no study makes."""
-        found = unique("figure", {name: made.figures for name, made in self.made.items()})
-        for claimed in self.claimed.values():
-            for group in claimed.groups:
-                figure = Figure((f"claims_{claimed.paper}",), SEE_CLAIMS, "claims.figure", "group", {"group": group})
-                found[f"claims_{group.replace(' ', '_')}"] = figure
+        of_claims = {
+            page_of(group): Figure((f"claims_{paper}",), SEE_CLAIMS, "claims.figure", "group", {"group": group})
+            for group, paper in self.parts.items()
+        }
+        found = differing("figures", unique("figure", {name: made.figures for name, made in self.made.items()}), of_claims)
         for name, figure in found.items():
             self._need(f"the figure {name}", figure.tables)
         return found
@@ -122,13 +142,15 @@ class Project:
     @cached_property
     def pages(self) -> dict[str, Page]:
         """Every page of Markdown by its name."""
+        of_papers = {
+            f"claims_{paper}": Page(f"claims of {paper}", "claims.page:page", (f"claims_{paper}",)) for paper in self.papers
+        }
+        of_groups = {
+            page_of(group): Page(f"claims: {group}", "claims.page:page", (f"claims_{paper}",), {"group": group})
+            for group, paper in self.parts.items()
+        }
         found = unique("page", {name: made.pages for name, made in self.made.items()})
-        for paper in self.papers:
-            found[f"claims_{paper}"] = Page(f"claims of {paper}", "claims.page", (f"claims_{paper}",))
-        for claimed in self.claimed.values():
-            for group in claimed.groups:
-                table = (f"claims_{claimed.paper}",)
-                found[f"claims_{group.replace(' ', '_')}"] = Page(f"claims: {group}", "claims.page", table, {"group": group})
+        found = differing("pages", found, of_papers, of_groups)
         for name, page in found.items():
             self._need(f"the page {name}.md", page.tables)
         return found
@@ -162,26 +184,76 @@ class Project:
             found[own] = [*files([own], drawn), *written, *html([own])]
         return found
 
+    @cached_property
+    def names(self) -> dict[str, list[str]]:
+        """The files of each figure and table by its name, and of a figure by the first word that it alone has, as figure1."""
+        words = [name.partition("_")[0] for name in self.figures]
+        short = {word: [name] for word, name in zip(words, self.figures, strict=True) if words.count(word) == 1}
+        drawn = short | {name: [name] for name in self.figures}
+        tables, figures = {name: files([name], []) for name in self.tables}, {name: files([], of) for name, of in drawn.items()}
+        return {name: found for name, found in (figures | tables).items() if name not in self.targets}
+
     @property
     def default(self) -> list[str]:
         """The files of a plain `snakemake`."""
         return [path for name, kind in kinds().items() if kind.by_default for path in self.targets[name]]
 
+    @cached_property
+    def accepted(self) -> list[dict[str, Any]]:
+        """Digests of code that stand for others in its folder of results (run/accept.py)."""
+        return read_accepted(Path(self.results))
+
+    @cached_property
+    def _table_jobs(self) -> dict[str, tuple[Job, str]]:
+        return {}
+
+    def _table_job(self, name: str) -> tuple[Job, str]:
+        # Of the tables that are asked for alone: the digests of all take seconds.
+        if name not in self._table_jobs:
+            table = self.tables[name]
+            found = table.job(self.identities(table.tables), self.accepted)
+            self._table_jobs[name] = found, found.identity
+        return self._table_jobs[name]
+
+    def run_through(self, stage: Stage) -> list[str]:
+        """The studies whose cells run through a stage."""
+        return [name for name, study in self.studies.items() if isinstance(study, stage.study)]
+
     def table_job(self, name: str) -> Job:
         """What the job that writes a table is told."""
-        table = self.tables[name]
-        return job(table.stage, table.through, table.parts, table.study, runs=table.runs)
+        return self._table_job(name)[0]
+
+    def identities(self, tables: Iterable[str]) -> dict[str, str]:
+        """The identity of the job of each of some tables, for who reads them."""
+        return {name: self._table_job(name)[1] for name in tables}
+
+    def _job(self, stage: str, parts: Mapping[str, Any], tables: Iterable[str], runs: str = "run.make") -> Job:
+        return job(stage, (), parts, runs=runs, tables=self.identities(tables), accepted=self.accepted)
 
     def figure_job(self, name: str) -> Job:
         """What the job that draws a figure is told."""
         figure = self.figures[name]
-        module = figure.module or f"studies.{self.kind_of[name]}.figures"
-        return job(module, (), {**figure.parts, **self.said}, runs="figures.draw")
+        module = figure.module or kinds()[self.kind_of[name]].module("figures")
+        return self._job(f"{module}:{figure.function or name}", {**figure.parts, **self.said}, figure.tables, "figures.draw")
 
     def page_job(self, name: str) -> Job:
         """What the job that writes a page is told."""
         page = self.pages[name]
-        return job(page.stage, (), {**page.parts, **self.said})
+        return self._job(page.stage, {**page.parts, **self.said}, page.tables)
+
+    def browsed_job(self, name: str) -> Job:
+        """What the job that writes a page of tables of the report is told."""
+        browsed = self.browsed[name]
+        schemas = {table: self.tables[table].schema for table in browsed.tables}
+        return self._job(browsed.stage, {"about": browsed.about, "schemas": schemas, **browsed.parts}, browsed.tables)
+
+    def claims_page_job(self, paper: str) -> Job:
+        """What the job that writes the page of a paper's claims in the report is told."""
+        return self._job("report.browse:claims_page", {}, [f"claims_{paper}"])
+
+    def text_page_job(self, name: str) -> Job:
+        """What the job that shows a page of Markdown in the report is told."""
+        return job("report.browse", (), {}, tables={f"{name}.md": self.page_job(name).identity}, accepted=self.accepted)
 
     @property
     def said(self) -> dict[str, str]:
@@ -194,22 +266,55 @@ class Project:
         seeds = f" No study has more than {self.most_seeds} seeds." if self.most_seeds else ""
         return (f"A run of size {self.size}, not of the default size." if self.said else "") + seeds
 
+    def check_claims(self, left_out: Callable[[str], Iterable[Claimed]]) -> "Project":
+        """Itself; RarefeatError for a claim whose primary regime nothing has, or whose id or part clashes with another's.
+
+        Args:
+            left_out: what the claims of a kind are read from in configurations that this one may be a part of.
+        """
+        owners: dict[str, str] = {f"claims_{paper}": f"the paper {paper}" for paper in self.papers}
+        ids: dict[str, str] = {}
+        for kind, known in self.declared.items():
+            for group in known.groups:
+                if page_of(group) in owners:
+                    raise RarefeatError(
+                        f"{known.file}: groups.{group}: its page is that of {owners[page_of(group)]}; give it another name"
+                    )
+                owners[page_of(group)] = f"the part {group} of {known.file}"
+            for name, claim in known.claims.items():
+                if name in ids:
+                    raise known.error(name, f"{ids[name]} has a claim of this id, too")
+                ids[name] = known.file
+                wrong = missing(claim.primary, self.claimed[kind].regimes)
+                if wrong and all(missing(claim.primary, other.regimes) for other in left_out(kind)):
+                    raise known.error(name, f"primary: {wrong}")
+        return self
+
     def check(self) -> "Project":
-        """Itself; RarefeatError for a name that two things have, or that a file or a target cannot have."""
-        seen: dict[str, str] = {}
-        parts = {"kind of study": kinds(), "study": self.studies, "figure": self.figures, "page": self.pages}
-        for what, names in parts.items():
-            for name in names:
-                if not NAME.fullmatch(name):
-                    raise RarefeatError(
-                        f"config: the {what} {name!r} must begin with a letter and hold letters, digits and _ = . + - alone"
-                    )
-                if name in seen and {what, seen[name]} <= {"kind of study", "study"}:
-                    raise RarefeatError(
-                        f"config: the {what} {name} has the name of a {seen[name]}; each needs a name of its own"
-                    )
-                seen.setdefault(name, what)
-        assert self.tables is not None
+        """Itself; RarefeatError for a name that two things have, or that no path can have, and for seeds that are too many."""
+        for name, study in self.studies.items():
+            try:
+                named(getattr(study, "draws", "none"))
+            except ValueError as error:
+                raise RarefeatError(f"config: {self.kind_of[name]}: draws of the study {name}: {error}") from error
+            seeds, first = study.seeds, getattr(study, "first_seed", 0)
+            if seeds > MOST_SEEDS:
+                raise RarefeatError(f"config: the study {name}: seeds must be at most {MOST_SEEDS:,}, got {short(seeds)}")
+            if first + seeds - 1 > LAST_SEED:
+                raise RarefeatError(
+                    f"config: the study {name}: first_seed + seeds - 1 must be at most {LAST_SEED:,}, got {first + seeds - 1:,}"
+                )
+        rules = [{stage.name: stage} for kind in kinds().values() for stage in kind.stages if stage.made]
+        functions = dict.fromkeys(table.stage for table in self.tables.values() if table.made)
+        differing("rules", *rules, *({function.partition(":")[2]: function} for function in functions))
+        claims = {f"claims_{paper}": paper for paper in self.papers}
+        differing("targets", kinds(), self.studies, claims)
+        for what, names in {"table": self.tables, "figure": self.figures, "page": self.pages}.items():
+            differing(f"{what}s", names)
+            if odd := [name for name in names if "/" in name or len(name) > LONGEST_MADE]:
+                raise RarefeatError(f"config: the {what} {short(odd[0])} is too long for a file; {RULE}")
+        texts = {f"{page}_text": page for page in self.pages}
+        differing("pages of the report", self.browsed, texts, claims, {"run_times": ""})
         return self
 
     def _need(self, what: str, tables: Iterable[str]) -> None:
@@ -230,6 +335,18 @@ class Project:
         for name in tables:
             add(name, name)
         return found
+
+
+def missing(regime: Regime, regimes: Mapping[str, Mapping[str, Any]]) -> str:
+    """What of a regime is not there, and what is there instead; empty where nothing is missing."""
+    if regime.study not in regimes:
+        return f"study: {regime.study!r} is none of {listed(regimes)}"
+    for axis, value in regime.axes.items():
+        there = regimes[regime.study].get(axis)
+        if there is None or value in there or (isinstance(value, tuple) and set(value) <= set(there)):
+            continue
+        return f"{axis}: {regime.study} has no {value!r}, it has {listed(there)}"
+    return ""
 
 
 def files(tables: Iterable[str], figures: Iterable[str]) -> list[str]:
@@ -268,26 +385,52 @@ def parse(raw: dict, *folders: Path) -> Project:
     Raises:
         RarefeatError: with one line that names the keys, what is wrong and what is allowed.
     """
+    raw = sound(raw)
     known = [*Top.model_fields, *SHARED, "images", *kinds()]
-    if unknown := set(raw) - set(known):
-        raise RarefeatError(f"config: {min(map(str, unknown))}: no such key; known are {', '.join(known)}")
+    if unknown := sorted(map(str, set(raw) - set(known))):
+        raise RarefeatError(
+            f"config: {short(unknown[0])[1:-1]}: no such key{near(unknown[0], known)}; known are {', '.join(known)}"
+        )
     top = {key: raw[key] for key in Top.model_fields if key in raw}
     shared = {key: raw[key] for key in (*SHARED, "images") if key in raw}
     size, most = raw.get("size"), raw.get("most_seeds")
-    sections, known_sizes = {}, set()
-    for name, kind in kinds().items():
-        places = [folder / f"{name}.yaml" for folder in folders or (STUDIES,)]
-        own = read(next((path for path in places if path.is_file()), places[0]))
-        sizes = own.pop("sizes", None) or {}
-        known_sizes |= set(sizes)
-        section = merged(own, sizes.get(size) or {}) if isinstance(size, str) else own
-        if name in raw:
-            section = merged(section, raw[name]) if isinstance(raw[name], dict) else raw[name]
-        sections[name] = capped(kind.inherited(section, shared), most)
+    files_of = {}
+    for name in kinds():
+        places = [*(folder / f"{name}.yaml" for folder in folders or (STUDIES,)), OF_FILES / f"{name}.yaml"]
+        files_of[name] = sound(read(next((path for path in places if path.is_file()), places[0])))
+
+    def section_of(name: str, size: Any, own: Any, shared: dict) -> Any:
+        """The raw section of a kind at a size, with what differs from its file and what it shares."""
+        section = {key: value for key, value in files_of[name].items() if key not in ("sizes", "claims")}
+        sizes = files_of[name].get("sizes") or {}
+        section = merged(section, sizes.get(size) or {}) if isinstance(size, str) else section
+        refuse_unknown_null(name, section, own)
+        section = merged(section, own) if isinstance(own, dict) else own
+        return kinds()[name].inherited(section, shared)
+
+    def left_out(name: str) -> Iterator[Claimed]:
+        """What a kind's claims would be read from at any size of its file, with what is shared by default."""
+        places = (folder.parent / DEFAULT.name for folder in folders or (STUDIES,))
+        default = next((path for path in places if path.is_file()), None)
+        usual = read(default) if default else raw
+        usual = {key: usual[key] for key in (*SHARED, "images") if key in usual}
+        for size in ("", *(files_of[name].get("sizes") or {})):
+            # A file that is wrong at another size is an error of that size.
+            with contextlib.suppress(ValidationError):
+                yield kinds()[name].claimed(kinds()[name].section.model_validate(section_of(name, size, {}, usual)))
+
+    sections = {name: capped(section_of(name, size, raw.get(name, {}), shared), most) for name in kinds()}
+    misspelt = next((said for name in kinds() if (said := unlike(raw.get(name), files_of[name]))), "")
+    known_sizes = {size for part in files_of.values() for size in part.get("sizes") or {}}
     if isinstance(size, str) and size and size not in known_sizes:
         raise RarefeatError(
-            f"config: size: {size!r} is an entry of `sizes` in no file of a study; there are {listed(known_sizes)}"
+            f"config: size: {short(size)} is an entry of `sizes` in no file of a study; there are {listed(known_sizes)}"
         )
+    for name in known_sizes:
+        try:
+            named(name)
+        except (ValueError, TypeError) as error:
+            raise RarefeatError(f"config: sizes: {error}") from error
     model = create_model("Config", __base__=Top, **{name: (kind.section, ...) for name, kind in kinds().items()})
     try:
         config = model.model_validate(top | sections)
@@ -297,8 +440,11 @@ def parse(raw: dict, *folders: Path) -> Project:
                 f"config: {absent[0]} is missing, as is all of {DEFAULT}, which is read in the folder that snakemake is started"
                 f" in, {Path.cwd()}; start it in the project's folder, or name that by --directory"
             ) from error
-        raise RarefeatError(f"config: {one_line(error)}") from error
-    return Project(config.results, {name: getattr(config, name) for name in kinds()}, config.size, config.most_seeds).check()
+        is_missing = any(item["type"] == "missing" for item in error.errors())
+        raise RarefeatError(f"config: {one_line(error, model)}{misspelt if is_missing else ''}") from error
+    sections = {name: getattr(config, name) for name in kinds()}
+    project = Project(config.results, sections, config.size, config.most_seeds, config.stale_in_report)
+    return project.check_claims(left_out).check()
 
 
 def listed(names: Iterable[str]) -> str:
@@ -306,9 +452,28 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(map(str, names)))
 
 
+def refuse_unknown_null(kind: str, section: dict, own: Any) -> None:
+    """RarefeatError for a study that a config leaves out, by null, and that is not there."""
+    studies, known = own.get("studies") if isinstance(own, dict) else None, section.get("studies") or {}
+    for name in studies if isinstance(studies, dict) else ():
+        if studies[name] is None and name not in known:
+            raise RarefeatError(
+                f"config: {kind}.studies.{short(name)[1:-1]}: null leaves a study out, and there is none of this name"
+                f"{near(name, known)}"
+            )
+
+
+def unlike(section: Any, own: dict) -> str:
+    """Which of a kind's own studies one that is new beside them may mean, for a message; empty where none is near."""
+    studies = section.get("studies") if isinstance(section, dict) else None
+    known = own.get("studies") or {}
+    new = [name for name in studies if name not in known] if isinstance(studies, dict) else []
+    return next((f"; {short(name)} is a new study{meant}" for name in new if (meant := near(name, known))), "")
+
+
 def capped(part: Any, most: Any) -> Any:
     """A raw section without more seeds than `most`, where that is a number above 0."""
-    if not isinstance(most, int) or most < 1:
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         return part
     if isinstance(part, dict):
         return {
@@ -318,44 +483,10 @@ def capped(part: Any, most: Any) -> Any:
     return part
 
 
-def retyped(part: Any) -> Any:
-    """What a command line said as `--config data={N: 64}`, of which Snakemake reads the inner values as texts."""
-    if isinstance(part, dict):
-        return {key: retyped(value) for key, value in part.items()}
-    if isinstance(part, list):
-        return [retyped(value) for value in part]
-    try:
-        return yaml.safe_load(part) if isinstance(part, str) else part
-    except yaml.YAMLError:
-        return part
-
-
-class Loader(yaml.SafeLoader):
-    """YAML whose mappings have no key twice, of which the last would count without a word."""
-
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        """A mapping as it is written, before what it merges is laid under it."""
-        node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value} is given twice", problem_mark=key.start_mark)
-            seen.add((key.tag, key.value))
-        return node
-
-
-def read(path: Path) -> dict:
-    """A config file; RarefeatError where it cannot be read, or has a key twice."""
-    try:
-        part = yaml.load(path.read_text(encoding="utf-8"), Loader)
-    except OSError as error:
-        raise RarefeatError(f"cannot read config {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
-        raise RarefeatError(f"cannot read config {path}: {said}") from error
-    if not isinstance(part, dict):
-        raise RarefeatError(f"config {path} must be a mapping of keys to values")
-    return part
+def located(path: str | Path) -> Path:
+    """A file in the working directory, or else of those that come with the package."""
+    path = Path(path)
+    return SHIPPED / path if not path.exists() and (SHIPPED / path).exists() else path
 
 
 def load(*paths: str | Path, folder: Path | None = None) -> Project:
@@ -364,7 +495,7 @@ def load(*paths: str | Path, folder: Path | None = None) -> Project:
     Args:
         folder: of the studies' files; `studies` beside the first file if not given.
     """
-    paths = tuple(Path(path) for path in paths) or (DEFAULT,)
+    paths = tuple(map(located, paths or (DEFAULT,)))
     raw: dict = {}
     for path in paths:
         raw = merged(raw, read(path))

@@ -1,9 +1,9 @@
-"""The kinds of study. A new one is a folder in `studies/` and its name here."""
+"""The kinds of study. A new one is a file or a folder in `studies/`, and its name here."""
 
 import importlib
 from functools import cache
 
-from rarefeat.kind import Kind
+from rarefeat.kind import SHARED_STAGES, Kind, Stage
 
 NAMES = (
     "imbalance",
@@ -12,6 +12,7 @@ NAMES = (
     "long_tail",
     "theory",
     "selection",
+    "fate",
     "fine_labels",
     "two_layer",
     "exact_results",
@@ -19,6 +20,19 @@ NAMES = (
 
 
 @cache
+def kind(name: str) -> Kind:
+    """A kind: KIND of its file, or of the module `kind` of its folder."""
+    found = importlib.import_module(f"rarefeat.studies.{name}")
+    return (found if hasattr(found, "KIND") else importlib.import_module(f"{found.__name__}.kind")).KIND
+
+
 def kinds() -> dict[str, Kind]:
-    """Every kind by its name: KIND of the module `kind` of its folder."""
-    return {name: importlib.import_module(f"rarefeat.studies.{name}.kind").KIND for name in NAMES}
+    """Every kind by its name."""
+    return {name: kind(name) for name in NAMES}
+
+
+def stage_of(function: str) -> Stage:
+    """The stage of cells with a function, of its kind or of several."""
+    shared = [stage for stage in SHARED_STAGES if stage.function == function]
+    of_kind = () if shared else kind(function.partition(":")[0].split(".")[1]).stages
+    return next(stage for stage in (*shared, *of_kind) if stage.function == function)

@@ -47,6 +47,15 @@ GO_ON = "run the same command again: what is finished is kept"
 DETAILS = "--printshellcmds shows each job with its files, command and reason"
 
 
+def refuse_home() -> None:
+    """End with one line where Snakemake has no place for its cache, of which it shows a traceback."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"error: cannot make {folder}: {error.strerror}; Snakemake keeps a cache there, set HOME or XDG_CACHE_HOME")
+
+
 class LogHandler(LogHandlerBase):
     """Snakemake's records in few words."""
 
@@ -57,6 +66,7 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        refuse_home()
         settings = self.common_settings
         self.quiet = {str(getattr(part, "name", part)).lower() for part in settings.quiet or ()}
         stream = sys.stdout if settings.stdout else sys.stderr
@@ -323,7 +333,9 @@ class LogHandler(LogHandlerBase):
         folder = self.results()
         there = [kind for kind in ("tables", "figures", "pages") if folder and (folder / kind).is_dir()]
         if there:
-            self.screen.say("; ".join(f"{kind}: {self.shown(folder / kind)}" for kind in there))
+            said = [f"{kind}: {self.shown(folder / kind)}" for kind in there]
+            page = folder / "pages/play.html"
+            self.screen.say("; ".join([*said, *([f"to play with: {self.shown(page)}"] if page.exists() else [])]))
 
     def full_log(self) -> str:
         """Where Snakemake has written all that it said."""

@@ -1,5 +1,6 @@
 """How jobs, times, errors and reasons are put into words."""
 
+import difflib
 import json
 import os
 import re
@@ -69,7 +70,11 @@ def one_line(text: str) -> str:
         return found[1]
     if text.startswith("MissingRuleException"):
         target = re.search(r"No rule to produce (.+?)(?: \(if you use|$)", text, re.MULTILINE)
-        return f"no rule makes {target[1]}; snakemake --list-target-rules names what can be asked for" if target else text
+        if not target:
+            return text
+        near = difflib.get_close_matches(target[1], os.environ.get("RAREFEAT_TARGETS", "").split())
+        meant = f"; near it: {', '.join(near)}" if near else ""
+        return f"no rule makes {target[1]}{meant}; snakemake --list-target-rules names what can be asked for"
     lines = [line for line in text.splitlines() if not re.match(r'\s+File ".*", line \d+', line)]
     if lines and re.match(r"\w+(Error|Exception)( in .*)?[:.]$", lines[0]):
         lines = lines[1:] or lines
@@ -86,8 +91,12 @@ def refused_config(arguments: Sequence[str]) -> str:
             found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             reason = error.strerror
+        except RecursionError:
+            reason = "it is nested too deeply"
         except (UnicodeDecodeError, yaml.YAMLError) as error:
             reason = f"it is no YAML, {' '.join(str(error).split())}"
+        except ValueError:
+            reason = "a number of too many digits is in it"
         else:
             if isinstance(found, dict):
                 continue

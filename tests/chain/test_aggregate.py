@@ -1,5 +1,7 @@
 """The tables against scipy, written out by hand, and their schemas."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -27,7 +29,8 @@ def rows():
         for seed in SEEDS:
             metrics = dict(zip(METRICS, rng.uniform(0, 1, len(METRICS)), strict=True))
             metrics["mask_minority_overlap"] = None if arm.arm == "dense" else metrics["mask_minority_overlap"]
-            parts.append((cell, pa.Table.from_pylist([keys | {"seed": seed} | metrics])))
+            rows = pa.Table.from_pylist([keys | {"seed": seed} | metrics]).to_pandas()
+            parts.append(SimpleNamespace(cell=cell, table=lambda rows=rows: rows))
     return parts
 
 

@@ -256,7 +256,7 @@ def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
     point = "blocks", simulator, DATA, training()
     encoders, trajectory = pretrain(*point, together, 0.1, BLOCK, latents["train"])
     every_arm = [*together, Arm(arm="initial"), Arm(arm="ideal")]
-    networks = {name: (encoder.weights, encoder.bias) for name, encoder in encoders.items()}
+    networks = {name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()}
     rows = probe(*point, every_arm, 0.1, BLOCK, latents, networks)
     # Without an aligned neuron yet, the oracle prunes nothing.
     assert len({encoder.weights.numpy().tobytes() for encoder in encoders.values()}) >= len(together) - 1

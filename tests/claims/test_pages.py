@@ -1,29 +1,33 @@
 """The index, the pages of the parts, and their figures: from tables with every kind of row."""
 
-import importlib
 from itertools import pairwise
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from conftest import of_size
+from seeds_needed import POWER, power, seeds_needed
 
-from rarefeat.claims.claim import Claim, Measured, Regime, measured_table
-from rarefeat.claims.estimate import of_seeds
-from rarefeat.claims.figure import draw, limits
+from rarefeat.claims.claim import Claim
+from rarefeat.claims.declared import Declared
+from rarefeat.claims.figure import MOST, chosen, draw, limits
+from rarefeat.claims.measured import measured_table, of
 from rarefeat.claims.page import by_claim, index, part, place, primary_verdicts
-from rarefeat.claims.verdict import POWER, power, seeds_needed, verdicts
+from rarefeat.claims.verdict import LEVEL, verdicts
+from rarefeat.figures.style import styled
 from rarefeat.project import load
-from rarefeat.registry import kinds
 
-CLAIMS: list[Claim] = [
-    claim
-    for kind in kinds().values()
-    if kind.claimed(load().sections[kind.name])
-    for claim in importlib.import_module(f"rarefeat.{kind.module('claims')}").CLAIMS
-]
+KNOWN = load().declared
+CLAIMS: list[Claim] = [claim for known in KNOWN.values() for claim in known.claims.values()]
+# As if they were all of one file.
+AXES = {axis: text for known in KNOWN.values() for axis, text in known.axes.items()} | {"point": "{}"}
+ALL = Declared("all", "", AXES, {claim.id: claim for claim in CLAIMS}, "")
 LEAST = 40_000
 """No page in docs is larger, in bytes."""
+
+
+def of_kind(claim: Claim, values: np.ndarray) -> np.ndarray:
+    """Numbers, or where replicas are 0 or 1 whether they are above a half."""
+    return (values > 0.5).astype(float) if claim.kind == "0 or 1" else values
 
 
 def planted(claims=CLAIMS, regimes=24):
@@ -33,24 +37,16 @@ def planted(claims=CLAIMS, regimes=24):
     for claim in claims:
         low, high = claim.region
         edge = low if np.isfinite(low) else high
-        regime = Regime(*claim.primary.split(": ", 1))
-        rows.append(Measured(claim, regime, of_seeds(edge + rng.normal(rng.normal(), 0.3, 12))))
+        rows.append(of(claim.id, *claim.primary, of_kind(claim, edge + rng.normal(rng.normal(), 0.3, 12))))
         for number in range(regimes):
-            values = edge + rng.normal(0, 1) + 0.3 * rng.normal(size=12)
+            values = of_kind(claim, edge + rng.normal(0, 1) + 0.3 * rng.normal(size=12))
             why = "too few replicas have a lucky neuron" if number % 7 == 0 else ""
-            other = Regime(f"stages_of_another_regime_{number // 4}", f"eps_min 0.{number}, sigma 0.05")
-            rows.append(Measured(claim, other, of_seeds(values), why, diverged=3 * (number % 11 == 1)))
-    return verdicts(measured_table(rows, claims))
+            study, place = f"stages_of_another_regime_{number // 4}", {"point": f"eps_min 0.{number}, sigma 0.05"}
+            rows.append(of(claim.id, study, place, values, untestable=why, diverged=3 * (number % 11 == 1)))
+    return verdicts(measured_table(rows, ALL))
 
 
 TABLE = planted()
-
-
-def test_ids_are_distinct_and_every_claim_declares_all_that_it_must():
-    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
-    for claim in CLAIMS:
-        for text in (claim.source, claim.statement, claim.quantity, claim.reason, claim.control, claim.primary, claim.paper):
-            assert text.strip(), claim.id
 
 
 def test_the_seeds_of_every_primary_row_have_the_power_that_they_promise():
@@ -61,27 +57,28 @@ def test_the_seeds_of_every_primary_row_have_the_power_that_they_promise():
             assert power(claim.seeds, claim.effect, 0.05 / rows, claim.test == "equivalence") >= POWER, claim.id
 
 
+def test_where_all_replicas_agree_the_sign_test_can_pass():
+    for claim in CLAIMS:
+        rows = sum(other.paper == claim.paper for other in CLAIMS)
+        assert claim.kind == "number" or 0.5**claim.seeds * rows < LEVEL, claim.id
+
+
 def test_every_primary_regime_is_in_the_config_with_as_many_seeds_as_it_declares():
     # What was pre-registered is the full size, of the study that has one and claims of its own.
     studies = load().studies | of_size("full").sections["selection"].studies()
+    studies |= of_size("full").sections["fate"].studies
     roles = {study.role: study for study in studies.values() if hasattr(study, "role")}
     for claim in CLAIMS:
-        name, _, point = claim.primary.partition(": ")
-        if name == "scaling":
-            continue
-        study = studies.get(name) or roles.get(name)
-        assert study is not None, claim.id
-        # Where regimes are drawn, each is a replica.
-        drawn = getattr(study, "drawn", None)
-        assert (drawn.regimes if drawn else study.seeds) >= claim.seeds, claim.id
-        eps = point.removeprefix("eps_min ").split(",")[0]
-        if point.startswith("eps_min") and " to " not in eps:
-            assert any(cell["eps_min"] == float(eps) for cell in study.cells()), claim.id
+        if claim.primary.study != "scaling":
+            study = studies.get(claim.primary.study) or roles[claim.primary.study]
+            # Where regimes are drawn, each is a replica.
+            drawn = getattr(study, "drawn", None)
+            assert (drawn.regimes if drawn else study.seeds) >= claim.seeds, claim.id
 
 
 def test_the_primary_studies_of_the_theory_use_seeds_that_no_other_study_uses():
     studies = load().studies
-    ours = {claim.primary.partition(": ")[0] for claim in CLAIMS}
+    ours = {claim.primary.study for claim in CLAIMS}
 
     def seeds(name):
         study = studies[name]
@@ -98,7 +95,7 @@ def test_the_primary_studies_of_the_theory_use_seeds_that_no_other_study_uses():
 def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
     groups = {claim.group for claim in CLAIMS if claim.paper == paper}
     table = TABLE[TABLE["group"].isin(groups)]
-    text = index(table)
+    text = index(table, "imbalance_and_pruning")
     for claim_id in table["claim_id"].unique():
         assert f"[{claim_id}](" in text
     assert len(text.encode()) < LEAST
@@ -118,21 +115,37 @@ def test_the_page_of_a_part_says_what_was_declared_and_found_and_is_small(group)
     assert "nan" not in text
 
 
-def test_a_figure_has_a_row_for_each_claim_and_all_its_text_lies_on_it():
-    rows = TABLE[TABLE["group"] == "stage 2"]
-    figure = draw(rows, "stage 2")
-    assert len(figure.axes) == rows["claim_id"].nunique()
-    figure.canvas.draw()
-    width, height = figure.canvas.get_width_height()
-    for ax in figure.axes:
-        for text in ax.texts:
-            box = text.get_window_extent()
-            assert box.x0 >= 0
-            assert box.x1 <= width
-    boxes = [ax.texts[1].get_window_extent() for ax in figure.axes]
-    assert all(below.y1 <= above.y0 for above, below in pairwise(boxes))
-    assert height > 0
-    plt.close(figure)
+@pytest.mark.parametrize("group", ["stage 2", "pruning", "feature decoupling"])
+def test_a_figure_says_at_most_ten_claims_in_words_and_all_its_text_lies_on_it(group):
+    rows = TABLE[TABLE["group"] == group]
+    with styled():
+        figure = draw(rows, group)
+        assert len(figure.axes) == 3 * min(rows["claim_id"].nunique(), MOST)
+        figure.canvas.draw()
+        whole = figure.bbox
+        boxes = [text.get_window_extent() for ax in figure.axes for text in (*ax.texts, ax.xaxis.label)]
+        assert all(box.x0 >= whole.x0 and box.x1 <= whole.x1 for box in boxes)
+        rows_of_text = [ax.texts[0].get_window_extent() for ax in figure.axes[::3]]
+        assert all(below.y1 <= above.y0 for above, below in pairwise(rows_of_text))
+    statements = dict(zip(rows["claim_id"], rows["statement"], strict=True))
+    for said, ax, claim in zip(figure.axes[::3], figure.axes[1::3], chosen(rows), strict=True):
+        (statement,) = (text.get_text() for text in said.texts)
+        assert statement.split(":")[0] == claim
+        assert statements[claim][:20] in statement.replace("\n", " ")
+        assert ax.get_xlabel()
+        assert ax.get_xlim()[0] < ax.get_xlim()[1]
+
+
+def test_claims_that_are_not_supported_have_the_first_place():
+    rows = TABLE[TABLE["group"] == "feature decoupling"].copy()
+    rows.loc[rows["primary"], "verdict"] = "supported"
+    last = rows["claim_id"].iloc[-1]
+    rows.loc[rows["primary"] & (rows["claim_id"] == last), "verdict"] = "contradicted"
+    assert last in chosen(rows)
+    assert len(chosen(rows)) == MOST
+    assert "](figures/" in part(rows, "feature decoupling", "claims_paper.md")
+    rows.loc[rows["primary"], "verdict"] = "supported"
+    assert "](figures/" not in part(rows, "feature decoupling", "claims_paper.md")
 
 
 def test_a_runaway_regime_does_not_set_the_scale():
@@ -146,7 +159,6 @@ def test_a_runaway_regime_does_not_set_the_scale():
 def test_a_part_that_nothing_was_measured_of_has_a_figure_that_says_so():
     figure = draw(TABLE[:0], "stage 2")
     assert "no claim is measured" in figure.texts[0].get_text()
-    plt.close(figure)
 
 
 def test_the_verdicts_that_are_published_are_those_of_the_primary_rows():

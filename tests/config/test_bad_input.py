@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from rarefeat.config.model import Arm
+from rarefeat.config.reading import read, said, sound
 from rarefeat.config.section import distinct
 from rarefeat.config.study import Study, merged
 from rarefeat.core.errors import RarefeatError
-from rarefeat.project import load, parse, read, retyped
+from rarefeat.project import load, parse
 from rarefeat.run import memory
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +28,6 @@ def a_study(**changes) -> dict:
 
 def of_arm(**keys) -> dict:
     return a_study(arms=[{"arm": "dense"}, keys], grid={"g": {"arms": ["dense", keys["arm"]]}})
-
-
-@pytest.mark.parametrize("name", ["a/b", "a b", "1st", "-x", "a\nb"])
-def test_a_study_is_called_what_a_file_and_a_target_can_be(name):
-    with pytest.raises(RarefeatError, match="must begin with a letter"):
-        parse(merged(copy.deepcopy(RAW), {"imbalance": {"studies": {name: GRID}}}), STUDIES)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +54,42 @@ def test_an_exponent_without_a_point_is_a_number():
         parse(merged(copy.deepcopy(RAW), a_study(training={"T": "6e2"})), STUDIES)
 
 
-def test_what_a_command_line_says_of_a_section_has_its_types():
-    """Snakemake reads the values within `--config data={N: 64}` as texts."""
-    said = {"size": "quick", "data": {"N": "64", "minority": ["1.0"]}, "training": {"history": "true"}, "seeds": 4}
-    assert retyped(said) == {"size": "quick", "data": {"N": 64, "minority": [1.0]}, "training": {"history": True}, "seeds": 4}
-    assert retyped({"results": "a: [b"}) == {"results": "a: [b"}
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("seeds=4", 4),
+        ('seeds="4"', "4"),
+        ("eta=1e-3", "1e-3"),
+        ("eta=1.0e-3", 1e-3),
+        ("data={N: 64, minority: [1.0]}", {"N": 64, "minority": [1.0]}),
+        ("training={history: true}", {"history": True}),
+        ("results=a: [b", "a: [b"),
+        ("results=a=b", "a=b"),
+        ("size=", None),
+        ("size=none", "none"),
+    ],
+)
+def test_a_command_line_is_read_as_a_file_is(entry, value):
+    """Snakemake has the values within `--config data={N: 64}` as texts, and 4 for "4"."""
+    assert said([entry]) == {entry.partition("=")[0]: value}
+
+
+@pytest.mark.parametrize(
+    "value", ["010", "5:00", "1_000", "0x1F", "yes", "off", "2024-01-01", "{N: 1, N: 2}", "{{N: 1}: 2}", "1" * 400]
+)
+def test_a_command_line_has_nothing_that_a_file_may_not_have(value):
+    with pytest.raises(RarefeatError, match=r"^--config data: "):
+        said([f"data={value}"])
+
+
+@pytest.mark.parametrize("value", [0, 7, -7, 0.5, -0.5, 1e-37, 1e37, 2**53, True, None, "x", [1.0, [2]], {"a": {"b": 1.5}}])
+def test_sound_values_are_left_as_they_are(value):
+    assert sound({"key": value}) == {"key": value}
+    assert type(sound(value)) is type(value)
+
+
+def test_zero_has_one_sign():
+    assert str(sound({"sigma": [-0.0, 0.0]})) == "{'sigma': [0.0, 0.0]}"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +106,7 @@ def test_a_key_given_twice_is_named_with_its_line(tmp_path, text, key, line):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(RarefeatError) as error:
         load(path)
-    assert str(error.value).startswith(f"cannot read config {path}: the key {key} is given twice")
+    assert str(error.value).startswith(f"cannot read config {path}: the key {key!r} is given twice")
     assert f"line {line}, column" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -170,3 +196,17 @@ def calls_without_encoding(path: Path) -> list[str]:
 def test_every_text_file_is_read_and_written_as_utf_8():
     sources = [path for folder in ("src", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     assert [place for path in sources for place in calls_without_encoding(path) if "encoding" not in path.name] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        ("\ufeffseeds: 3\n", 3), ("seeds: 3\r\nsize: full\r\n", 3), ("seeds: 3\n...\n", 3), ("seeds: !!int '3'\n", 3),
+        ('"seeds": 3\n', 3), ("seeds : 3\n", 3), ("imbalance: {studies: {}}\nseeds: 3\n", 3),
+        ("imbalance:\n  studies:\n    paper: &one {seeds: 2}\n    neighbour: {<<: *one, seeds: 3}\nseeds: 5\n", 2),
+    ],
+)  # fmt: skip
+def test_odd_forms_of_yaml_are_taken_as_they_look(tmp_path, text, seeds):
+    (tmp_path / "mine.yaml").write_bytes(text.encode())
+    found = load(ROOT / "config/config.yaml", tmp_path / "mine.yaml", folder=ROOT / "config/studies")
+    assert found.sections["imbalance"].studies["paper"].seeds == seeds

@@ -1,5 +1,6 @@
 """What of the config a job is told: a new key at a default of nothing changes no job, every other value stands there."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from pydantic import Field, create_model
 
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import NOTHING, Section, told
+from rarefeat.config.seeds import Seeded
+from rarefeat.kind import Kind, Made
 from rarefeat.project import load
 from rarefeat.registry import kinds
 
@@ -127,3 +130,10 @@ def test_every_section_of_the_shipped_config_reads_back(files):
     for section in [*project.sections.values(), *studies]:
         assert read_back(section) == section
         assert told(read_back(section)) == told(section)
+
+
+def test_a_section_inherits_what_its_kind_says_and_nothing_by_its_name():
+    shared = {"seeds": 9, "first_seed": 5, "data": {"d": 3}}
+    kind = Kind("mine", "Mine", Seeded, lambda section: Made(), inherits=("first_seed",))
+    assert kind.inherited({"seeds": 2, "data": 1}, shared) == {"seeds": 2, "data": 1, "first_seed": 5}
+    assert replace(kind, inherits=()).inherited({"seeds": 2}, shared) == {"seeds": 2}

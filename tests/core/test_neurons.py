@@ -6,6 +6,7 @@ from conftest import seeded
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rarefeat.core.arms import Seen, smallest_norms, smallest_weights
 from rarefeat.core.neurons import (
     absolute_cosines,
     alignment_metrics,
@@ -14,7 +15,6 @@ from rarefeat.core.neurons import (
     minority_overlap,
     ordinary_neurons,
 )
-from rarefeat.core.pruning import neuron_mask, weight_mask
 from rarefeat.core.sparse_coding import dictionary as draw_dictionary
 
 seeds = st.integers(0, 2**31)
@@ -227,7 +227,7 @@ def test_overlap_of_a_neuron_mask_is_the_share_of_its_neurons():
     weights, M = hand_made()
 
     def overlap(neurons, minority):
-        mask = torch.zeros(1, 5, 1, dtype=torch.bool)
+        mask = torch.zeros(1, 5, dtype=torch.bool)
         mask[0, neurons] = True
         return minority_overlap(mask, weights, M, minority).item()
 
@@ -247,8 +247,8 @@ def test_overlap_of_a_weight_mask_is_the_share_of_its_weights():
 
 def test_overlap_of_an_empty_mask_is_nan_and_the_other_replicas_keep_theirs():
     weights, M = (part.repeat(2, 1, 1) for part in hand_made())
-    for width in (1, 5):
-        mask = torch.zeros(2, 5, width, dtype=torch.bool)
+    for shape in ((2, 5), (2, 5, 5)):
+        mask = torch.zeros(shape, dtype=torch.bool)
         mask[1, 1] = True
         value = minority_overlap(mask, weights, M, 1)
         assert math.isnan(value[0])
@@ -259,7 +259,7 @@ def test_overlap_of_an_empty_mask_is_nan_and_the_other_replicas_keep_theirs():
 def test_overlap_lies_in_zero_to_one_and_equals_a_count(d, seed, alpha):
     weights, M = layer(d, seed)
     aligned = absolute_cosines(weights, M)[..., -1] >= 0.3
-    for mask in (neuron_mask(weights, alpha), weight_mask(weights, alpha)):
+    for mask in (rule(Seen(weights, M, 1, alpha)) for rule in (smallest_norms, smallest_weights)):
         value = minority_overlap(mask, weights, M, 1)
         for s in range(2):
             expected = mask[s][aligned[s]].sum().item() / mask[s].sum().item()

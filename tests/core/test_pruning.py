@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
+from rarefeat.core.arms import ARMS, Seen, of_minority, oracle_all, smallest_norms, smallest_weights
 from rarefeat.core.contrastive import infonce
-from rarefeat.core.pruning import mask_of, neuron_mask, oracle_mask, smallest, weight_mask
-from rarefeat.core.sparse_coding import dictionary as draw_dictionary
+from rarefeat.core.neurons import absolute_cosines
+from rarefeat.core.pruning import smallest
 
 ratios = st.floats(0, 0.999)
 magnitudes = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0]), min_size=1, max_size=30)
@@ -35,8 +36,8 @@ def test_ties_go_to_the_lower_index():
 
 def test_alpha_zero_prunes_nothing():
     weights = torch.randn(2, 5, 3, generator=seeded(1))
-    assert not neuron_mask(weights, 0.0).any()
-    assert not weight_mask(weights, 0.0).any()
+    for rule in (smallest_norms, smallest_weights):
+        assert not rule(Seen(weights, weights, 1)).any()
 
 
 @given(magnitudes, ratios)
@@ -58,19 +59,19 @@ def test_masks_are_nested_in_alpha(values, alpha, beta):
 def test_neuron_mask_picks_the_smallest_norms_of_each_replica():
     norms = torch.tensor([[3.0, 1.0, 4.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
     direction = torch.nn.functional.normalize(torch.randn(2, 4, 5, generator=seeded(2)), dim=-1)
-    mask = neuron_mask(norms[..., None] * direction, 0.5)
-    assert mask.shape == (2, 4, 1)
-    assert mask[..., 0].tolist() == [[False, True, False, True], [True, True, False, False]]
+    mask = smallest_norms(Seen(norms[..., None] * direction, direction, 1, 0.5))
+    assert mask.tolist() == [[False, True, False, True], [True, True, False, False]]
 
 
 def test_neuron_mask_goes_by_the_euclidean_norm():
     """The first neuron has the larger norm, the second the larger entries in sum."""
-    assert neuron_mask(torch.tensor([[[3.0, 0.0, 0.0], [1.5, 1.5, 1.5]]]), 0.5)[0, :, 0].tolist() == [False, True]
+    weights = torch.tensor([[[3.0, 0.0, 0.0], [1.5, 1.5, 1.5]]])
+    assert smallest_norms(Seen(weights, weights, 1, 0.5)).tolist() == [[False, True]]
 
 
 def test_weight_mask_picks_the_smallest_magnitudes_over_the_layer_and_not_row_by_row():
     weights = torch.tensor([[[0.1, -0.2, 0.3], [5.0, -4.0, 6.0]], [[-9.0, 0.1, 8.0], [7.0, -0.2, 0.3]]])
-    mask = weight_mask(weights, 0.5)
+    mask = smallest_weights(Seen(weights, weights, 1, 0.5))
     assert mask.tolist() == [
         [[True, True, True], [False, False, False]],
         [[False, True, False], [False, True, True]],
@@ -92,19 +93,18 @@ def test_oracle_mask_is_the_neurons_aligned_most_with_a_minority_feature():
             ]
         ]
     )
-    assert oracle_mask(weights, M, 2)[0, :, 0].tolist() == [True, True, False, False, True, False, False]
-    assert oracle_mask(weights, M, 1)[0, :, 0].tolist() == [True, False, False, False, True, False, False]
-    assert oracle_mask(weights, M, 2, threshold=0.9)[0, :, 0].tolist() == [True, True, False, False, False, False, False]
-
-
-def test_mask_of_an_arm():
-    weights = torch.randn(2, 8, 6, generator=seeded(3))
-    M = torch.stack([draw_dictionary(6, 4, seeded(s)) for s in (4, 5)])
-    assert torch.equal(mask_of("pruned_neuron", 0.5, weights, M, 1), neuron_mask(weights, 0.5))
-    assert torch.equal(mask_of("pruned_weight", 0.5, weights, M, 1), weight_mask(weights, 0.5))
-    assert torch.equal(mask_of("oracle_all", 0.0, weights, M, 2), oracle_mask(weights, M, 2))
-    for name in ("dense", "initial", "ideal"):
-        assert mask_of(name, 0.0, weights, M, 1) is None
+    assert oracle_all(Seen(weights, M, 2))[0].tolist() == [True, True, False, False, True, False, False]
+    assert oracle_all(Seen(weights, M, 1))[0].tolist() == [True, False, False, False, True, False, False]
+    cosines = absolute_cosines(weights, M)
+    assert of_minority(cosines, 2, threshold=0.9)[0].tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 # The pruned step of pretrain, against eq. (5) and against autograd
@@ -181,7 +181,8 @@ def test_pruned_step_is_eq_5_or_the_gradient_of_the_masked_network(name, step):
             assert (bias > 0).all()
         else:
             weights, bias = initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0], torch.zeros(8)
-        mask = mask_of(arm.arm, arm.alpha, weights[None], M, 2)[0]
+        mask = ARMS[name].rule(Seen(weights[None], M, 2, arm.alpha))[0]
+        mask = mask if mask.dim() == 2 else mask[:, None]
         assert mask.any()
         x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)
         start, b, training = weights.double(), bias.double(), tiny_training()

@@ -23,6 +23,7 @@ from agreement import (
     detections,
     entries,
     excess,
+    lift,
     lifted,
     one_step,
     p_value,
@@ -36,7 +37,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi, kstest, norm, ttest_ind
 
 import rarefeat.core.simulators as simulators
-from rarefeat.chain.pretrain import batches
+from rarefeat.chain.pretrain import batches, pretrain
+from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.chain.tables import ARM
 from rarefeat.config.model import Arm, Data, Training
@@ -46,7 +48,7 @@ from rarefeat.core.encoder import attend
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.recording import log_spaced
-from rarefeat.core.simulators import Direct, Reduced, bartlett, factor, lift, make_simulator
+from rarefeat.core.simulators import Direct, Reduced, bartlett, factor, make_simulator
 from rarefeat.core.statistics import holm
 
 # Single precision, relative to the size of what is compared.
@@ -118,7 +120,7 @@ def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
         space = Reduced(9, d1, m, 1)
         weights = space.weights(1.0, [seeded(0)])
         tokens = space.tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
-        moved = space.step(weights, torch.zeros(1, 3, L, m), attend(tokens), 0.9, [seeded(2)])
+        moved = space.step(weights, torch.zeros(1, 3, L, m), attend(tokens), 0.9, space.beyond([seeded(2)]))
         sizes.add((space.p, weights.shape, tokens.shape, moved.shape))
         assert space.nu == d1 - 9 - space.q
     assert len(sizes) == 1
@@ -160,7 +162,7 @@ def test_weights_that_are_no_longer_finite_are_an_error(bad, place):
     weights = space.weights(1.0, [seeded(0)])
     weights[0, place, 5] = bad
     with pytest.raises(RarefeatError, match="diverged"):
-        space.step(weights, torch.zeros(1, 4, 2, 3), torch.zeros(1, 4, 2, space.p + 2), 0.9, [seeded(1)])
+        space.step(weights, torch.zeros(1, 4, 2, 3), torch.zeros(1, 4, 2, space.p + 2), 0.9, space.beyond([seeded(1)]))
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
@@ -173,6 +175,23 @@ def test_a_training_that_diverges_ends_finite_and_its_loss_says_so(simulator):
     assert encoder.history.isfinite().all()
     assert all(math.isfinite(row["value"]) for row in trajectory)
     assert encoder.weights.norm(dim=-1).max() > 1e6
+
+
+@pytest.mark.parametrize(("simulator", "eta"), [("direct", 1e15), ("direct", 1e30), ("reduced", 1e15)])
+@pytest.mark.parametrize("rule", ["follow", "grow", "gradient"])
+def test_a_replica_that_is_frozen_before_its_first_jump_has_diverged_though_it_looks_healthy(simulator, eta, rule):
+    data, training = tiny_data(d1=60), tiny_training(eta=eta, sigma_0=0.01, T=5, bias={"rule": rule}, **{"lambda": 0})
+    latents = synthesise("diverge", data, 0.5, [1, 2])
+    at = "diverge", simulator, data, training
+    start = initial_weights(*at, [1, 2])
+    encoders, trajectory = pretrain(*at, [ARMS["dense"]], 0.1, [1, 2], latents["train"])
+    encoder = encoders["dense"]
+    torch.testing.assert_close(encoder.weights, start)
+    assert [row["value"] for row in trajectory if row["metric"] == "loss"][-1] < 2 * math.log(training.K)
+    assert diverged(encoder.loss, training.K, encoder.weights).all()
+    networks = {"dense": (encoder.weights, encoder.bias, encoder.loss)}
+    rows = probe(*at, [ARMS["dense"], Arm(arm="initial")], 0.1, [1, 2], latents, networks)
+    assert [row["diverged"] for row in rows] == [1.0, 0.0] * 2
 
 
 def test_a_mask_of_single_weights_is_refused_by_name():
@@ -312,9 +331,9 @@ def test_variance_of_what_lies_beyond_is_too_large_by_the_formula(name):
         torch.einsum("iiii->i", excess(step, space)[0]), expected[Reduced] - expected[Exact], rtol=1e-4, atol=1e-12
     )
     for kind, variance in expected.items():
-        moved = kind(case.d, case.d1, case.m, 1).step(
-            *(part.expand(n, *part.shape[1:]) for part in (start.weights, step.descent, step.attended)), 0.95, [g] * n
-        )
+        many = (part.expand(n, *part.shape[1:]) for part in (start.weights, step.descent, step.attended))
+        simulator = kind(case.d, case.d1, case.m, 1)
+        moved = simulator.step(*many, 0.95, simulator.beyond([g] * n))
         diagonal = gram(moved, case.d).diagonal(dim1=1, dim2=2)
         squared = (diagonal - diagonal.mean(0)).square()
         drives = variance > 1e-3 * variance.max()
@@ -333,7 +352,7 @@ def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(nam
     slow = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
     everywhere = lifted(tokens, case.d1, space.p, [seeded(4)])
     # Frames are drawn sample by sample, so that those of the anchors are the first.
-    slow_weights = space.step(start.weights, slow.descent, slow.attended, 0.95, [seeded(4)])
+    slow_weights = space.step(start.weights, slow.descent, slow.attended, 0.95, space.beyond([seeded(4)]))
     full = Direct(torch.eye(case.d1, case.d)[None], case.m)
     weights = torch.nn.functional.pad(start.weights, (0, case.d1 - space.p))
     direct = one_step(GivenTokens(full, everywhere), weights, start.bias, start.latents, case, [seeded(5)], [seeded(6)])

@@ -18,7 +18,6 @@ from rarefeat.core.sparse_coding import (
     dictionary,
     frequencies,
     latent_pairs,
-    token_probability,
 )
 
 # Thresholds on z-scores and p-values: a test that makes up to 100 comparisons fails by chance with probability below 1e-4.
@@ -27,6 +26,8 @@ P = 1e-6
 D, L, C = 9, 4, 1.0
 EPS = frequencies(D, [1.0, 0.5], 0.6)
 PROBABILITY = activation_probability(EPS, C)
+# An active feature is kept by a token with (L + 1) / (2 L).
+TOKEN_PROBABILITY = PROBABILITY * (L + 1) / (2 * L)
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +61,9 @@ def test_frequencies_put_the_minority_last_each_with_its_own_share_of_eps_min():
     torch.testing.assert_close(frequencies(5, [1.0, 0.5], 0.3), torch.tensor(expected, dtype=torch.float64))
 
 
-def test_activation_and_token_probability_are_the_closed_forms():
+def test_the_probability_of_activation_is_the_closed_form():
     assert activation_probability(EPS, 2.0)[0].item() == pytest.approx(2 * math.log(math.log(9)) / 9)
     assert activation_probability(EPS, 2.0)[8].item() == pytest.approx(0.3 * 2 * math.log(math.log(9)) / 9)
-    torch.testing.assert_close(token_probability(EPS, C, 4), 5 / 8 * PROBABILITY)
 
 
 # Dictionary
@@ -104,11 +104,11 @@ def test_each_feature_is_active_at_its_own_rate(pairs):
 
 def test_rate_per_token_is_that_of_definition_3_1(pairs):
     for view in (0, 1):
-        assert z_scores((pairs[:, view] != 0).double().mean(1), token_probability(EPS, C, L)).abs().max() < Z
+        assert z_scores((pairs[:, view] != 0).double().mean(1), TOKEN_PROBABILITY).abs().max() < Z
 
 
 def test_every_token_has_the_same_rate(pairs):
-    rate = token_probability(EPS, C, L)
+    rate = TOKEN_PROBABILITY
     z = z_scores((pairs != 0).double(), rate)
     assert z.shape == (2, L, D)
     assert z.abs().max() < Z

@@ -11,13 +11,15 @@ import pytest
 from markdown_it import MarkdownIt
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.report.pages import interval, one, pages, told
+from rarefeat.report.drawn import PAPERS, mosaic
+from rarefeat.report.pages import interval, number, one, pages, run_of, told
+from rarefeat.report.play import CONSTANTS, PAGE
 from rarefeat.report.published import FOLDER, Published
 from rarefeat.report.reference import rendered
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000
-SKIPPED = {".venv", ".git", ".snakemake", "results", "site", "node_modules"}
+SKIPPED = {"gallery", "built_gallery", ".venv", ".git", ".snakemake", "results", "site", "node_modules"}
 
 
 def markdown() -> list[Path]:
@@ -93,6 +95,12 @@ def test_every_published_table_is_whole_small_and_says_where_it_is_from():
         assert published.origins[name]["run"]
 
 
+def test_a_page_says_where_the_commit_of_a_table_was_not_kept():
+    published = Published(ROOT / FOLDER)
+    lost = [name for name, origin in published.origins.items() if origin.get("lost")]
+    assert {name for name in published.origins if "does not hold" in run_of(published, name)} == set(lost) != set()
+
+
 def test_a_number_changed_by_hand_is_refused(tmp_path):
     folder = Path(shutil.copytree(ROOT / FOLDER, tmp_path / "tables"))
     path = folder / "paper_convergence.csv"
@@ -111,8 +119,67 @@ def test_sentences_follow_the_interval():
     assert interval({"slope": 0.2, "ci_low": float("nan"), "ci_high": float("nan")}, "slope", 1) == "0.2"
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (-7.2e-5, -12.4e-5, -2.0e-5, "-0.00007 [-0.00012, -0.00002]"),
+        (0.012, 0.0004, 0.0236, "0.0120 [0.0004, 0.0236]"),
+        (-0.0001, -0.0004, 0.0002, "-0.0001 [-0.0004, 0.0002]"),
+        (0.022, -0.0002, 0.044, "0.0220 [-0.0002, 0.0440]"),
+        (-0.0001, -0.005, 0.004, "0.000 [-0.005, 0.004]"),
+        (2.5e-9, 1.1e-9, 3.9e-9, "2.5e-09 [1.1e-09, 3.9e-09]"),
+        (0.5, 0.0, 1.0, "0.500 [0.000, 1.000]"),
+        (0.0, 0.0, 0.0, "0.000 [0.000, 0.000]"),
+    ],
+)
+def test_what_is_not_zero_is_not_written_as_zero(value, low, high, text):
+    assert interval({"estimate": value, "ci_low": low, "ci_high": high}) == text
+
+
+def test_a_number_has_no_minus_where_it_rounds_to_zero():
+    assert number(-0.0001, 2) == "0.00"
+    assert number(-0.0001, 2, "+") == "+0.00"
+
+
+def test_counts_of_a_row_stay_counts():
+    assert f"{one(pd.DataFrame({'kappa': [0.8], 'regimes': [16]}))['regimes']}" == "16"
+
+
 def test_a_page_needs_exactly_one_row():
     table = pd.DataFrame({"arm": ["dense", "dense"], "n": [1, 2]})
     assert one(table, arm="dense", n=2)["n"] == 2
     with pytest.raises(RarefeatError, match="2 rows have"):
         one(table, arm="dense")
+
+
+@pytest.mark.parametrize("path", markdown(), ids=of_this_project)
+def test_formulas_hold_no_escapes_that_a_forge_takes_for_its_own(path):
+    for formula in re.findall(
+        r"(?:^```.*?^```|`[^`\n]*`)|(?<![\\$])(\$[^$\n]+?\$)", path.read_text(encoding="utf-8"), re.DOTALL | re.M
+    ):
+        assert not re.search(r"\\[^A-Za-z ]|\\operatorname", formula), formula
+
+
+@pytest.mark.parametrize("path", markdown(), ids=of_this_project)
+def test_no_inner_product_is_taken_for_a_tag(path):
+    outside = re.sub(
+        r"^```.*?^```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M
+    )
+    assert not re.search(r"<(?!details>|summary>)[A-Za-z]", outside)
+
+
+def test_the_constants_of_a_run_s_page_to_play_with_are_those_that_were_fitted():
+    fitted = one(Published(ROOT / FOLDER)["selection_law_constants"])
+    assert {key: fitted[key] for key in CONSTANTS} == pytest.approx(CONSTANTS, rel=0.02)
+    assert len(PAGE.read_text(encoding="utf-8").partition("<script>")[2].splitlines()) < 300
+
+
+def test_every_claim_is_a_square_that_says_what_it_states():
+    published = Published(ROOT / FOLDER)
+    drawing = mosaic(published)
+    squares = re.findall(r"<title>(.*?)</title>", drawing)
+    tables = [published[f"verdicts_{paper}"] for paper in PAPERS]
+    assert len(squares) == sum(map(len, tables)) > 250
+    row = tables[0].iloc[0]
+    assert squares[0].startswith(html.escape(f"{row.statement} ({row.source}): {row.verdict}"))
+    assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8"), "run `make docs`"

@@ -28,12 +28,11 @@ from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.cells import cell
 from rarefeat.config.images import ImageData
 from rarefeat.config.model import Arm
+from rarefeat.config.reading import read
 from rarefeat.config.study import merged
 from rarefeat.images.datasets import read_images
-from rarefeat.project import read
-from rarefeat.run import command, results_folder
+from rarefeat.run import command, guard, results_folder
 from rarefeat.run.job import job
-from rarefeat.storage import files
 from rarefeat.storage.tensors import write_tensors
 
 CASES = {
@@ -124,6 +123,10 @@ def told(case: dict, folder: Path) -> str:
         path.write_bytes(case["bytes"].encode("latin-1"))
     elif "text" in case:
         path.write_text(case["text"], encoding="utf-8")
+    elif "nested" in case:
+        path.write_text("data: " + "{d: " * case["nested"] + "5" + "}" * case["nested"], encoding="utf-8")
+    elif "digits" in case:
+        path.write_text(f"first_seed: {'1' * case['digits']}\n", encoding="utf-8")
     else:
         study = {"imbalance": {"studies": {"mine": merged(STUDY, case["study"])}}} if "study" in case else case["config"]
         path.write_text(yaml.safe_dump(study), encoding="utf-8")
@@ -256,14 +259,16 @@ def outcome(case: dict, folder: Path, monkeypatch) -> tuple[int, str]:
             return taken(folder)
         case {"superseded": True}:
             Path("lock").write_text("run 2", encoding="utf-8")
-            monkeypatch.setattr(files, "RUN", "run 1")
-            monkeypatch.setattr(files, "LOCK", "lock")
+            monkeypatch.setattr(guard, "RUN", "run 1")
+            monkeypatch.setattr(guard, "LOCK", "lock")
             return synthesised()
         case {"damage": how}:
             damaged(how)
             return trained()
         case {"images": _} | {"files": _} | {"splits": _}:
             return of_images(case, folder)
+        case {"planned": True}:
+            return of_snakemake(folder, f"--configfile {told(case, folder)}")
     return called("rarefeat.run.blocks", "paper", "--configfile", told(case, folder))
 
 

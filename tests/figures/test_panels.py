@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
@@ -11,7 +12,17 @@ from printed import check
 from rarefeat.core.statistics import student_interval
 from rarefeat.figures.draw import say_size
 from rarefeat.figures.labels import n_of, name_of, quantity, with_series
-from rarefeat.figures.panels import estimate, estimates, letter, median, paired, panels
+from rarefeat.figures.panels import (
+    geometric_interval,
+    letter,
+    lines,
+    mean_interval,
+    median_interval,
+    paired,
+    panels,
+    points,
+    share_interval,
+)
 from rarefeat.figures.style import OF_ARM, QUALITATIVE, looks, ordered
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
@@ -19,45 +30,98 @@ SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 
 @given(SHARES)
 def test_an_interval_of_a_share_stays_a_share_and_holds_its_mean(values):
-    mean, low, high, n = estimate(np.array(values), (0, 1))
-    assert 0 <= low <= mean + 1e-12
-    assert mean <= high + 1e-12 <= 1 + 2e-12
-    assert n == len(values)
+    low, high = mean_interval(np.array(values), (0, 1))
+    assert 0 <= low <= np.mean(values) + 1e-12
+    assert np.mean(values) <= high + 1e-12 <= 1 + 2e-12
 
 
 @given(SHARES)
 def test_what_lies_inside_the_range_is_the_student_interval(values):
     _, _, low, high, _ = student_interval(np.array(values))
-    assert estimate(np.array(values), (0, 1))[1:3] == (max(low, 0), min(high, 1))
+    assert mean_interval(np.array(values), (0, 1)) == (max(low, 0), min(high, 1))
 
 
 def test_an_accuracy_of_almost_one_has_no_interval_above_one():
     assert student_interval(np.array([0.99, 1.0, 1.0]))[3] > 1
-    assert estimate(np.array([0.99, 1.0, 1.0]), quantity("accuracy").range)[2] == 1
+    assert mean_interval(np.array([0.99, 1.0, 1.0]), quantity("accuracy").range)[1] == 1
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
     rng = np.random.default_rng(0)
     for n, least in ((6, 0.95), (20, 0.95), (101, 0.95)):
-        ends = np.array([median(rng.normal(size=n))[1:3] for _ in range(2000)])
+        ends = np.array([median_interval(rng.normal(size=n)) for _ in range(2000)])
         covered = ((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).mean()
         assert least - 0.01 <= covered <= 0.985, (n, covered)
     # The sixth and the fifteenth of twenty.
-    assert median(np.arange(20.0))[:3] == (9.5, 5.0, 14.0)
+    assert median_interval(np.arange(20.0)) == (5.0, 14.0)
 
 
-def test_one_seed_has_a_mean_and_no_interval():
-    mean, low, high, n = estimate(np.array([0.5]), (0, 1))
-    assert (mean, n) == (0.5, 1)
-    assert np.isnan([low, high]).all()
+def test_a_share_of_all_has_an_interval_and_a_geometric_mean_that_of_the_logarithms():
+    assert share_interval(np.ones(30)) == (pytest.approx(0.8843, abs=1e-4), 1.0)
+    values = np.array([1.0, 2.0, 4.0, 8.0])
+    assert geometric_interval(values) == pytest.approx(np.exp(mean_interval(np.log(values))))
+
+
+def test_one_seed_has_no_interval():
+    assert np.isnan(mean_interval(np.array([0.5]), (0, 1))).all()
+
+
+def replicas() -> pd.DataFrame:
+    """Two series at three places, five seeds each."""
+    return pd.DataFrame(
+        {"series": series, "x": x, "seed": seed, "value": x + shift + 0.1 * seed}
+        for series, shift in (("one", 0.0), ("two", 1.0))
+        for x in (0.2, 0.4, 0.8)
+        for seed in range(5)
+    )
+
+
+def estimated(table: pd.DataFrame) -> pd.DataFrame:
+    """The same as means with their ends."""
+    rows = [(*key, part.mean(), *mean_interval(part.to_numpy()), 5) for key, part in table.groupby(["series", "x"])["value"]]
+    return pd.DataFrame(rows, columns=["series", "x", "mean", "ci_low", "ci_high", "n"])
+
+
+def drawn(ax) -> dict[str, np.ndarray]:
+    """By series what stands where."""
+    return {line.get_label(): line.get_xydata() for line in ax.lines if not line.get_label().startswith("_")}
+
+
+def bars(ax) -> np.ndarray:
+    """Ends of all intervals."""
+    drawn = [path.vertices for bar in ax.collections for path in bar.get_paths()]
+    drawn += [line.get_xydata() for line in ax.lines if line.get_label().startswith("_") and len(line.get_xydata()) == 2]
+    return np.concatenate(drawn)
+
+
+def test_joined_lines_stand_where_they_belong_and_marks_stand_aside():
+    """A line that is moved to the right seems to rise later."""
+    looks_of = looks(["one", "two"])
+    _, ((joined, aside),) = panels(1, 2)
+    lines(joined, replicas(), "x", "value", looks_of)
+    points(aside, replicas(), "x", "value", looks_of, dodge=0.5)
+    for series, shift in (("one", 0.0), ("two", 1.0)):
+        assert np.allclose(drawn(joined)[series], [(x, x + shift + 0.2) for x in (0.2, 0.4, 0.8)])
+        assert np.allclose(drawn(aside)[series][:, 1], [x + shift + 0.2 for x in (0.2, 0.4, 0.8)])
+    assert (drawn(aside)["one"][:, 0] < [0.2, 0.4, 0.8]).all()
+    assert (drawn(aside)["two"][:, 0] > [0.2, 0.4, 0.8]).all()
+
+
+@pytest.mark.parametrize("draw", [lines, points])
+def test_a_table_of_means_is_drawn_as_its_replicas_are(draw):
+    _, ((of_seeds, of_means),) = panels(1, 2)
+    for ax, table in ((of_seeds, replicas()), (of_means, estimated(replicas()))):
+        draw(ax, table, "x", "value", looks(["one", "two"]))
+    for series, places in drawn(of_seeds).items():
+        assert np.allclose(places, drawn(of_means)[series])
+    assert np.allclose(bars(of_seeds), bars(of_means))
 
 
 def test_paired_differences_leave_out_what_is_common_to_a_seed():
     seed = np.arange(5)
     rows = [pd.DataFrame({"series": name, "eps_min": 0.5, "seed": seed, "value": 10.0 * seed + gain})
             for name, gain in (("dense", 0), ("oracle_all", 0.25))]  # fmt: skip
-    found = estimates(paired(pd.concat(rows), "value", "oracle_all"), "eps_min", "value")
-    assert found.loc[0.5, ["mean", "low", "high", "n"]].tolist() == [0.25, 0.25, 0.25, 5]
+    assert paired(pd.concat(rows), "value", "oracle_all")["value"].tolist() == [0.25] * 5
 
 
 def test_arms_of_one_name_are_told_apart_by_the_keys_in_which_they_differ():

@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import pickletools
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,15 +22,19 @@ import torch
 from conftest import some_damage
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from rarefeat.config.cells import cell
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.datasets import content_hash, read_images
+from rarefeat.images import digests
+from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
+from rarefeat.images.digests import digest_of
 from rarefeat.images.fetch import fetch
+from rarefeat.images.formats import _decode, colours, index_files, inputs
 from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
 from rarefeat.run.job import job
+from rarefeat.run.metadata import read_job
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
@@ -503,9 +508,13 @@ def write_image_folder(folder: Path) -> np.ndarray:
     (folder / "some images/2.png").write_bytes(encoded(np.concatenate([left, pixels[2], left], axis=2)))
     (folder / "some images/3.png").write_bytes(encoded(np.concatenate([right, pixels[3], right], axis=2).transpose(0, 2, 1)))
     pixels[3] = pixels[3].transpose(0, 2, 1)
+    write_lists(folder)
+    return pixels
+
+
+def write_lists(folder: Path) -> None:
     (folder / "train.txt").write_text("".join(f"some images/{i}.png {i % 2}\n" for i in range(4)))
     (folder / "test.txt").write_text(f"\nsome images/4.png 0\n{folder}/some images/5.png\t1\n\n")
-    return pixels
 
 
 def test_an_image_folder(tmp_path):
@@ -567,11 +576,14 @@ def test_image_folders_that_are_refused(tmp_path):
     assert "some images/1.png (train.txt, line 2): cannot be decoded as an image" in refused(read_images, data)
 
     # What is missing is said before anything is decoded, the damaged image among it, and for both lists.
-    (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nc.png 2\n")
+    (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\n")
     message = refused(read_images, data)
-    assert message == f"data.folder: 3 of 7 listed images are missing, {tmp_path}/a.png the first; put them there"
+    assert message == f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
     # Images of classes that are not kept need not be there.
-    assert "2 of 6 listed images are missing" in refused(read_images, image_folder(tmp_path, classes=[1, 0]))
+    (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "c.png 2\n")
+    (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nd.png 2\n")
+    assert "2 of 6 files are missing" in refused(read_images, image_folder(tmp_path, classes=[1, 0]))
+    write_lists(tmp_path)
 
     for line in ("0.png", "0.png one", "0.png -1", "0.png 1.5"):
         (tmp_path / "test.txt").write_text(f"some images/4.png 0\n{line}\n")
@@ -586,42 +598,313 @@ def test_image_folders_that_are_refused(tmp_path):
     assert f"cannot read {tmp_path}/test.txt: No such file or directory" in refused(read_images, data)
 
 
-def test_images_that_are_trained_and_tested_on_are_refused(tmp_path):
-    write_image_folder(tmp_path)
-    data = image_folder(tmp_path)
-    train, test = tmp_path / "train.txt", tmp_path / "test.txt"
-    lists = train.read_text(), test.read_text()
-    test.write_text(lists[0])
-    said = refused(read_images, data)
-    assert said.startswith(f"{tmp_path}/some images/0.png (train.txt, line 1): the same image is a test image, ")
-    assert said.count("test.txt, line 1") == 1
-    # By whatever path.
-    (tmp_path / "link.png").symlink_to("some images/1.png")
-    test.write_text(lists[1] + "some images/../link.png 1\n")
-    assert "1.png (train.txt, line 2): the same image is a test image" in refused(read_images, data)
-    test.write_text(lists[1])
-    (tmp_path / "long.txt").write_text("some images/3.png 1\nsome images/4.png 0\n")
-    assert "4.png (long.txt, line 2): the same image" in refused(read_images, image_folder(tmp_path, pretrain_list="long.txt"))
-    # The list itself, under another name; copies of the images.
-    assert "the same image" in refused(read_images, image_folder(tmp_path, test_list="train.txt"))
-    for i in (4, 5):
-        (tmp_path / f"some images/{i}.png").write_bytes((tmp_path / f"some images/{i - 4}.png").read_bytes())
-    assert refused(read_images, data).endswith("the test images are training images; a test set of other images is needed")
-    # One copy among them may be; published data sets have some.
-    (tmp_path / "some images/5.png").write_bytes(encoded(random_pixels(9, 8)[8]))
-    read_images(data)
+def copied(folder: Path, case: str) -> dict[str, str]:
+    """Change the lists or files of an image folder; keys of the config that go with it."""
+    place, train, test = folder / "some images", folder / "train.txt", folder / "test.txt"
+    match case:
+        case "the training list as test list":
+            return {"test_list": "train.txt"}
+        case "by another path":
+            test.write_text(test.read_text() + "some images/../some images/1.png 1\n")
+        case "a symbolic link" | "a hard link":
+            getattr(place / "link.png", "symlink_to" if "symbolic" in case else "hardlink_to")(place / "1.png")
+            test.write_text(test.read_text() + "some images/link.png 1\n")
+        case "saved in another format":
+            Image.open(place / "0.png").save(place / "again.bmp")
+            test.write_text(test.read_text() + "some images/again.bmp 0\n")
+        case "one of many":
+            (place / "5.png").write_bytes((place / "1.png").read_bytes())
+        case "twice in a list":
+            train.write_text(train.read_text() + "some images/0.png 0\n")
+        case "a nested copy of a folder":
+            (place / "copy").mkdir()
+            for i in range(4):
+                (place / f"copy/{i}.png").write_bytes((place / f"{i}.png").read_bytes())
+            train.write_text(train.read_text() + "".join(f"some images/copy/{i}.png {i % 2}\n" for i in range(4)))
+        case "in two classes":
+            train.write_text(train.read_text() + "some images/0.png 1\n")
+        case "a list of pretraining with a test image":
+            (folder / "long.txt").write_text("some images/3.png 1\nsome images/4.png 0\n")
+            return {"pretrain_list": "long.txt"}
+        case "a list of pretraining with another label":
+            (folder / "long.txt").write_text("some images/3.png 0\nsome images/1.png 1\n")
+            return {"pretrain_list": "long.txt"}
+    return {}
 
 
-def test_an_image_that_is_listed_twice_is_refused_with_both_lines(tmp_path):
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("the training list as test list", ", which is trained on; 4 of 8 images are copies"),
+        ("by another path", "1.png (train.txt, line 2), which is trained on; 1 of 7"),
+        ("a symbolic link", "link.png (test.txt, line 5): the same image as"),
+        ("a hard link", "link.png (test.txt, line 5): the same image as"),
+        ("saved in another format", "0.png (train.txt, line 1), which is trained on; 1 of 7"),
+        ("one of many", "1.png (train.txt, line 2), which is trained on; 1 of 6"),
+        ("twice in a list", "0.png (train.txt, line 5): the same image as"),
+        ("a nested copy of a folder", "; 4 of 10 images are copies"),
+        ("in two classes", "0.png (train.txt, line 1), in another class; 1 of 7"),
+        ("a list of pretraining with a test image", "4.png (long.txt, line 2), which is trained on; 1 of 8"),
+        ("a list of pretraining with another label", "3.png (train.txt, line 4), in another class; 1 of 8"),
+    ],
+)
+def test_an_image_that_is_there_twice_is_refused_or_taken_by_name(tmp_path, case, said):
     write_image_folder(tmp_path)
-    for name in ("train.txt", "test.txt"):
-        lines = (tmp_path / name).read_text()
-        first = lines.split(".png")[0].strip()
-        (tmp_path / name).write_text(f"{lines}\n{tmp_path}/{first}.png 1\n")
-        said = refused(read_images, image_folder(tmp_path))
-        assert f"{tmp_path}/{name}, line " in said
-        assert said.endswith(f"is the image of line {1 + (name == 'test.txt')}; an image may be there once")
-        (tmp_path / name).write_text(lines)
+    data = image_folder(tmp_path, **copied(tmp_path, case))
+    message = refused(read_images, data)
+    assert said in message
+    assert message.endswith("say data.copies: true to take them as they are")
+    read_images(data.model_copy(update={"copies": True}))
+
+
+# What the modes of Pillow mean.
+
+RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
+GREY, COLOUR = Image.fromarray(RAMP), Image.fromarray(np.stack([RAMP, RAMP.T, 255 - RAMP], -1))
+WIDE = RAMP.astype(np.uint16) * 257
+
+
+def opaque(mode: str, alpha: int = 255) -> Image.Image:
+    """The ramp in a mode with an alpha channel."""
+    image = (GREY if mode == "LA" else COLOUR).convert(mode)
+    image.putalpha(alpha)
+    return image
+
+
+def palette(transparent: int | None = None) -> Image.Image:
+    image = GREY.convert("P")
+    if transparent is not None:
+        image.info["transparency"] = transparent
+    return image
+
+
+def three(grey: np.ndarray) -> np.ndarray:
+    return grey[..., None].repeat(3, -1)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (Image.fromarray(RAMP > 99), three((RAMP > 99) * 255)),
+        (GREY, three(RAMP)),
+        (opaque("LA"), three(RAMP)),
+        (palette(), three(RAMP)),
+        (COLOUR, np.asarray(COLOUR)),
+        (opaque("RGBA"), np.asarray(COLOUR)),
+        (COLOUR.convert("CMYK"), np.asarray(COLOUR)),
+        (COLOUR.convert("YCbCr"), np.asarray(COLOUR)),
+        (COLOUR.convert("HSV"), np.asarray(COLOUR)),
+        (Image.fromarray(WIDE), three(RAMP)),
+        (Image.frombytes("I;16B", (16, 16), WIDE.astype(">u2").tobytes()), three(RAMP)),
+    ],
+    ids=lambda item: item.mode if isinstance(item, Image.Image) else "",
+)
+def test_a_ramp_reads_as_its_mode_means_it(image, expected):
+    found = np.asarray(colours(image)).astype(int)
+    near = {"YCbCr": 4, "HSV": 8}.get(image.mode, 0)  # they are rounded on the way there and back
+    assert np.abs(found - expected).max() <= near
+
+
+@pytest.mark.parametrize(("form", "taken"), [("GIF", False), ("TIFF", False), ("MPO", True)])
+def test_a_file_of_several_images_is_refused_but_for_a_camera_s(tmp_path, form, taken):
+    COLOUR.save(tmp_path / "some", format=form, save_all=True, append_images=[COLOUR.rotate(90)])
+    files = [("some", str(tmp_path / "some"))]
+    if taken:
+        assert _decode(files).shape == (1, 3, *COLOUR.size)
+    else:
+        assert refused(_decode, files) == "some: it holds 2 images, of which one is wanted; save that by itself"
+
+
+@pytest.mark.parametrize("turned", range(1, 9))
+def test_an_image_is_read_as_a_viewer_shows_it(tmp_path, turned):
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    COLOUR.save(tmp_path / "turned.png", exif=exif)
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(tmp_path / "turned.png")))
+    assert np.array_equal(expected, np.asarray(COLOUR)) == (turned == 1)
+    assert np.array_equal(_decode([("turned", str(tmp_path / "turned.png"))])[0].transpose(1, 2, 0), expected)
+
+
+def test_whole_numbers_of_16_bits_are_rounded_to_the_nearest_of_8():
+    wide = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    assert np.array_equal(np.asarray(colours(Image.fromarray(wide)))[..., 0], np.round(wide / 257).astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (opaque("LA", 254), "transparent in places"),
+        (opaque("RGBA", 0), "transparent in places"),
+        (palette(7), "transparent in places"),
+        (Image.fromarray(WIDE.astype(np.int32)), "mode I have no meaning in 8 bits that is sure"),
+        (Image.fromarray(RAMP.astype(np.float32)), "mode F have no meaning in 8 bits that is sure"),
+        (Image.new("LAB", (4, 4)), "mode LAB have no meaning in 8 bits that is sure"),
+    ],
+    ids=lambda item: item.mode if isinstance(item, Image.Image) else "",
+)
+def test_modes_that_are_refused_name_the_file(tmp_path, image, said):
+    assert said in refused(colours, image)
+    write_image_folder(tmp_path)
+    image.save(tmp_path / "some images/odd.tif") if image.mode not in ("P", "LA") else image.save(
+        tmp_path / "some images/odd.tif", format="png"
+    )
+    (tmp_path / "test.txt").write_text("some images/odd.tif 0\nsome images/5.png 1\n")
+    assert refused(read_images, image_folder(tmp_path)).startswith(f"{tmp_path}/some images/odd.tif (test.txt, line 1): ")
+
+
+# Inputs by content.
+
+
+def digest(data: ImageData, known: Path | None = None) -> str:
+    return digest_of(inputs(data), known)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("touched", True), ("copied", True), ("renamed", True), ("reformatted", True), ("reordered", False),
+        ("relabelled", False), ("one byte", False), ("one byte and the old date", False), ("one image less", False),
+    ],
+)  # fmt: skip
+def test_what_images_hold_is_their_digest_and_not_names_or_times(tmp_path, change, same):
+    place, known = tmp_path / "mine", tmp_path / "known.parquet"
+    place.mkdir()
+    write_image_folder(place)
+    data, image, test = image_folder(place), place / "some images/4.png", place / "test.txt"
+    for path in place.rglob("*.*"):
+        os.utime(path, ns=(0, 0))
+    before, dates = digest(data, known), image.stat()
+    lines = test.read_text().split("\n")
+    match change:
+        case "touched":
+            os.utime(image)
+        case "copied":
+            shutil.copytree(place, tmp_path / "other")
+            shutil.rmtree(place)
+            (tmp_path / "other").rename(place)
+        case "renamed":
+            image.rename(image.with_name("four.png"))
+            test.write_text(test.read_text().replace("4.png", "four.png"))
+        case "reformatted":
+            test.write_bytes(b"\xef\xbb\xbf" + test.read_bytes().replace(b"\n", b" \r\n\r\n"))
+        case "reordered":
+            test.write_text("\n".join(reversed(lines)))
+        case "relabelled":
+            test.write_text(f"some images/4.png 1\n{place}/some images/5.png 0\n")
+        case "one image less":
+            train = place / "train.txt"
+            train.write_text(train.read_text().replace("some images/2.png 0\n", ""))
+        case _:
+            image.write_bytes(image.read_bytes()[:-1] + b"?")
+            if change.endswith("date"):
+                os.utime(image, ns=(dates.st_atime_ns, dates.st_mtime_ns))
+    assert (digest(data, known) == before) == same
+    assert digest(data, known) == digest(data)
+
+
+def test_what_is_known_is_not_read_again_and_a_damaged_memory_is_none(tmp_path, monkeypatch):
+    write_image_folder(tmp_path)
+    data, known, read = image_folder(tmp_path), tmp_path / "known.parquet", []
+    monkeypatch.setattr(digests, "FRESH", -1)
+    monkeypatch.setattr(digests, "sha256", lambda path, true=digests.sha256: read.append(path) or true(path))
+    first = digest(data, known)
+    assert len(read) == 6
+    assert digest(data, known) == first
+    assert len(read) == 6
+    os.utime(tmp_path / "some images/1.png")
+    assert digest(data, known) == first
+    assert len(read) == 7
+    known.write_bytes(known.read_bytes()[:-1])
+    assert digest(data, known) == first
+    assert len(read) == 13
+
+
+def test_a_file_that_has_just_changed_is_not_remembered(tmp_path):
+    write_image_folder(tmp_path)
+    digest(image_folder(tmp_path), tmp_path / "known.parquet")
+    assert not (tmp_path / "known.parquet").exists()
+
+
+def test_the_other_formats_have_digests_too(tmp_path):
+    assert inputs(DIGITS) == []
+    archive = tmp_path / "cifar-10-python.tar.gz"
+    batches, data = cifar10_batches(IMAGES, TWELVE), ImageData(format="cifar_batches", folder=str(tmp_path))
+    write_archive(archive, "cifar-10-batches-py", batches)
+    packed = digest(data)
+    archive.unlink()
+    for name, content in batches.items():
+        (tmp_path / name).write_bytes(content)
+    unpacked = digest(data)
+    (tmp_path / "data_batch_3").write_bytes(batches["data_batch_4"])
+    assert len({packed, unpacked, digest(data)}) == 3
+    for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
+        write_parquet(tmp_path / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
+    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
+    before = digest(data)
+    write_parquet(tmp_path / "test-0.parquet", [encoded(pixels) for pixels in IMAGES[10:]], [1, 0])
+    assert digest(data) != before
+
+
+def test_index_files_are_digested_by_seed(tmp_path):
+    data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy"})
+    for name in ("1", "2", "pool"):
+        np.save(tmp_path / f"{name}.npy", np.arange(4))
+    assert [mark for mark, _ in index_files(data, [1, 2])] == ["pretrain 1", "pool 1", "pretrain 2", "pool 2"]
+    first, second = (digest_of(index_files(data, [seed])) for seed in (1, 2))
+    np.save(tmp_path / "1.npy", np.arange(3))
+    assert digest_of(index_files(data, [1])) != first
+    assert digest_of(index_files(data, [2])) == second
+    assert index_files(DIGITS, [1]) == []
+
+
+def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tmp_path):
+    write_image_folder(tmp_path)
+    data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
+    told = job("images.datasets", (), {"data": data, "contents": digest(data)}, "s")
+    assert stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output)).returncode == 0
+    assert read_job(output)["config"]["contents"] == digest(data)
+    output.unlink()
+    (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
+    done = stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output))
+    assert done.stderr.splitlines()[-1] == "error: s: the files have changed since this run was planned; run snakemake again"
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("list_", "said"),
+    [
+        (b"\xef\xbb\xbfsome images/4.png 0\r\nsome images/5.png 1\r\n", None),
+        (b"some images/4.png 0\rsome images/5.png 1\r", None),
+        ("\u00fcml\u2028aut.png 0\nsome images/5.png 1\n".encode(), None),
+        (b"some images/\xff.png 0\n", "'utf-8' codec can't decode byte 0xff"),
+        ("some images/4.png 0\n".encode("utf-16"), "'utf-8' codec can't decode byte 0xff"),
+        (b"some images/4.png 0\nsome images/\x00.png 1\n", "1 of 6 files are missing"),
+        (b"some images 0\nsome images/5.png 1\n", "1 of 6 files are missing"),
+        (b"some images/4.png\n", "is not `path label`"),
+    ],
+)
+def test_lists_of_other_systems_are_read_or_refused(tmp_path, list_, said):
+    write_image_folder(tmp_path)
+    (tmp_path / "\u00fcml\u2028aut.png").write_bytes((tmp_path / "some images/4.png").read_bytes())
+    (tmp_path / "test.txt").write_bytes(list_)
+    if said:
+        assert said in refused(read_images, image_folder(tmp_path))
+    else:
+        assert read_images(image_folder(tmp_path))["test_labels"].tolist() == [0, 1]
+
+
+def test_a_class_that_the_probes_would_not_see_is_refused(tmp_path):
+    """A list that is long-tailed already does not stand in for the images of the probes."""
+    write_image_folder(tmp_path)
+    (tmp_path / "long.txt").write_text("some images/0.png 0\nsome images/1.png 1\n")
+    (tmp_path / "train.txt").write_text("some images/0.png 0\nsome images/2.png 0\n")
+    assert "two classes at least" in refused(read_images, image_folder(tmp_path, pretrain_list="long.txt"))
+
+
+def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
+    write_image_folder(tmp_path)
+    said = "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
+    assert refused(inputs, image_folder(tmp_path, n_max=3)) == refused(read_images, image_folder(tmp_path, n_max=3)) == said
 
 
 def test_the_number_of_images_of_the_largest_class_is_a_key():
@@ -651,7 +934,7 @@ def test_the_command_line(tmp_path):
     (tmp_path / "some images/0.png").unlink()
     done = stage("rarefeat.images.datasets", "--job", told, "--output", str(output))
     assert done.returncode == 1
-    assert done.stderr.startswith("error: data.folder: 1 of 6 listed images are missing")
+    assert done.stderr.startswith("error: data.folder: 1 of 6 files are missing")
     assert not output.exists()
 
 
@@ -746,3 +1029,13 @@ def test_the_lists_of_the_sdclr_benchmark(cifar10, seed):
     assert split["counts"][split["class_order"]].tolist() == [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
     assert cifar10["train_labels"][split["few_shot"]].bincount().tolist() == [45] * 10
     assert len(split["pool"]) == 45000
+
+
+@needs_cifar10
+def test_cifar10_has_no_copy_and_cifar100_those_that_are_allowed(cifar10):
+    assert list(copies(cifar10)) == []
+    folder = CIFAR10.with_name("cifar100")
+    if not folder.is_dir():
+        pytest.skip(f"CIFAR-100 is not at {folder}")
+    found = read_images(ImageData(format="cifar_parquet", folder=str(folder)))
+    assert (len(found["train"]), len(found["test"]), len(list(copies(found)))) == CIFAR_100

@@ -17,10 +17,14 @@ from torch.func import functional_call
 from rarefeat.config.cells import cell
 from rarefeat.config.images import Augmentation, ImageArm, ImageData, ImageTraining, Network
 from rarefeat.core.errors import RarefeatError
+from rarefeat.core.randomness import generator
+from rarefeat.images import probe
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, pruned, similarities, softmax_weights
 from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
-from rarefeat.images.pretrain import Bank, Lars, epoch_batches, learning_rate, mask_scores, pretrain_images
+from rarefeat.images.pretrain import Bank, Lars, learning_rate, mask_scores, pretrain_images
+from rarefeat.images.trainer import Course, epoch_batches, identity_of
+from rarefeat.run.digests import code
 from rarefeat.run.job import job
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
@@ -262,11 +266,11 @@ def test_without_transforms_a_view_is_its_image():
 
 
 def test_an_epoch_is_whole_batches_of_distinct_images_in_an_order_of_its_own():
-    first, second = epoch_batches("order", 1, 0, 21, 8), epoch_batches("order", 1, 1, 21, 8)
+    first, second = (epoch_batches(generator("order", 1, f"order {epoch}"), 21, 8) for epoch in (0, 1))
     assert [len(part) for part in first] == [8, 8]
     assert len(set(torch.cat(first).tolist())) == 16
     assert torch.cat(first).tolist() != torch.cat(second).tolist()
-    assert [len(part) for part in epoch_batches("order", 1, 0, 5, 8)] == [5]
+    assert [len(part) for part in epoch_batches(seeded(0), 5, 8)] == [5]
 
 
 def test_the_learning_rate_rises_linearly_then_falls_as_a_cosine():
@@ -293,13 +297,17 @@ def test_a_lars_step_of_a_matrix_has_a_length_that_does_not_know_the_gradient_s(
 # Training and checkpoints
 
 
+def course(path, identity=0, how=None, draws="training"):
+    tag = torch.full((32,), identity, dtype=torch.uint8)
+    return Course(draws, 1, path, tag, (how or training()).checkpoint_minutes, "pretrain")
+
+
 def trained(tmp_path, arm, images=None, name="checkpoint", identity=0, **changes):
     images = some_images() if images is None else images
     labels = torch.arange(len(images)) % 4
     bank = Bank(images, labels, images[:8], labels[:8], images[8:], labels[8:])
     sections = arm, NETWORK, AUGMENTATION, training(**changes)
-    tag = torch.full((32,), identity, dtype=torch.uint8)
-    return pretrain_images("training", 1, images, bank, *sections, tmp_path / f"{name}.safetensors", tag)
+    return pretrain_images(course(tmp_path / f"{name}.safetensors", identity, training(**changes)), images, bank, *sections)
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -405,17 +413,18 @@ def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_pat
     bank = Bank(images[:48], bright[:48], images[:8], bright[:8], images[48:], bright[48:])
     mild = AUGMENTATION.model_copy(update={"crop_scale": [0.8, 1.0], "blur": 0.0})
     config = training(epochs=15, batch=16, lr=0.2)
-    tag = torch.zeros(32, dtype=torch.uint8)
     for name, arm in ARMS.items():
-        _, rows = pretrain_images(
-            "learns", 1, images[:48], bank, arm, NETWORK, mild, config, tmp_path / f"{name}.safetensors", tag
-        )
+        at = course(tmp_path / f"{name}.safetensors", draws="learns")
+        _, rows = pretrain_images(at, images[:48], bank, arm, NETWORK, mild, config)
         for metric in ("knn_accuracy", "few_shot_accuracy"):
             by_epoch = {row["epoch"]: row["value"] for row in rows if row["metric"] == metric}
             assert by_epoch[15] > 0.9, (name, metric)
         if name == "dense":
             losses = [row["value"] for row in rows if row["metric"] == "loss"]
             assert np.mean(losses[-3:]) < losses[0]
+
+
+SPLIT = {"pool": 16, "pretrain": 16, "few_shot": 8, "class_order": 4, "counts": 4}
 
 
 def stage(tmp_path, **changes):
@@ -427,7 +436,7 @@ def stage(tmp_path, **changes):
     write_tensors(tmp_path / "data.safetensors", tensors, job("images.datasets", (), data, "stage").text)
     config = {"draws": "stage", **data}
     made = job("images.splits", ("images.datasets",), config, "stage", at.to("rho", "split"), "1-2")
-    split = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in (("pretrain", 16), ("few_shot", 8))}
+    split = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in SPLIT.items()}
     write_tensors(tmp_path / "splits.safetensors", split, made.text)
     config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION, "training": training(**changes)}
     told = job("images.pretrain", ("images.datasets", "images.splits"), config, "stage", at, "1-2")
@@ -455,6 +464,59 @@ def test_the_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
     assert not list((tmp_path / "kept").iterdir())
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     assert (tmp_path / "out/encoders.safetensors").read_bytes() == resumed
+
+
+def probe_in_this_process(tmp_path, monkeypatch, device):
+    """The probe of encoders that were trained on the CPU, told of another device."""
+    command = stage(tmp_path)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    told = json.loads(command[command.index("--job") + 1])
+    told["stage"] = "images.probe"
+    told["config"] |= {"probe": {"l2": 0.01, "few_shot": 2, "neighbours": 3}}
+    told["code"]["images.probe"] = code("images.probe")
+    told["config"]["training"]["device"] = device
+    files = command[command.index("--images") : command.index("--checkpoints")]
+    files += ["--encoders", str(tmp_path / "out/encoders.safetensors"), "--output", str(tmp_path / "probes.parquet")]
+    monkeypatch.setattr(sys, "argv", ["probe", "--job", json.dumps(told), *files])
+    monkeypatch.setattr(probe, "encoders_of", lambda job: None)
+    probe.main()
+
+
+def test_the_probe_runs_on_the_device_of_the_config_where_there_is_a_gpu_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    probe_in_this_process(tmp_path, monkeypatch, "cpu")
+    assert (tmp_path / "probes.parquet").is_file()
+
+
+def test_the_probe_asks_for_the_gpu_of_the_config(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RarefeatError, match=r"training\.device is cuda, and there is no GPU here"):
+        probe_in_this_process(tmp_path, monkeypatch, "cuda")
+
+
+def test_a_checkpoint_s_identity_is_that_of_every_pixel_label_and_key_and_not_of_how_it_is_run():
+    images, labels = some_images(200), torch.arange(200)
+    first = identity_of("images.pretrain", (images, labels), "draws", 1, training())
+    one = images.clone()
+    one[7, 0, 0, 0] ^= 1
+    swapped = labels.clone()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    others = [
+        identity_of("images.pretrain", (one, labels), "draws", 1, training()),
+        identity_of("images.pretrain", (images, swapped), "draws", 1, training()),
+        identity_of("images.pretrain", (images, labels), "draws", 2, training()),
+        identity_of("images.pretrain", (images, labels), "draws", 1, training(lr=0.2)),
+        identity_of("images.probe", (images, labels), "draws", 1, training()),
+    ]
+    assert len({tuple(found.tolist()) for found in (first, *others)}) == 6
+    again = identity_of("images.pretrain", (images, labels), "draws", 1, training(threads=2, checkpoint_minutes=1))
+    assert torch.equal(first, again)
+
+
+def test_a_training_that_diverged_is_one_line_and_keeps_no_checkpoint_of_it(tmp_path):
+    with pytest.raises(RarefeatError, match="the loss is not finite after epoch 1; lower lr"):
+        trained(tmp_path, ARMS["dense"], lr=1e38, warmup_epochs=0, log_epochs=3)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_gpu_that_is_not_there_is_one_line(tmp_path):

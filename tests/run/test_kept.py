@@ -2,6 +2,7 @@
 
 import io
 import json
+import lzma
 import os
 import tarfile
 
@@ -114,7 +115,11 @@ def test_no_archive_and_a_broken_one_are_one_line(tmp_path):
     with pytest.raises(RarefeatError, match=r"kept\.tar\.xz is not there"):
         unpack(tmp_path / "kept.tar.xz", tmp_path / "results", "a")
     broken = tmp_path / "broken.tar.xz"
-    for content in (b"", b"text", b"\xfd7zXZ\x00" + b"0" * 100):
+    planted(broken, PATHS[0], b"0" * 5000)
+    whole = broken.read_bytes()
+    for content in (b"", b"text", b"\xfd7zXZ\x00" + b"0" * 100, lzma.compress(b""), lzma.compress(b"text" * 999), whole[:99]):
         broken.write_bytes(content)
-        with pytest.raises(RarefeatError, match=r"cannot read .*broken\.tar\.xz"):
+        with pytest.raises(RarefeatError, match=r"^cannot read .*broken\.tar\.xz: it is no whole archive"):
             contents(broken)
+    with pytest.raises(RarefeatError, match=r"^cannot read .*: Is a directory$"):
+        contents(tmp_path)

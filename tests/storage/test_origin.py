@@ -13,8 +13,7 @@ from rarefeat.config.cells import path_of
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Grid, Study
 from rarefeat.core.errors import RarefeatError
-from rarefeat.kind import PROBED, TRAINED
-from rarefeat.run.job import job
+from rarefeat.kind import PRETRAIN, PROBE, SYNTHESISE, Table
 from rarefeat.storage.files import read_table, write_table
 from rarefeat.storage.origin import KEY, refuse_another
 from rarefeat.storage.tensors import write_tensors
@@ -72,19 +71,22 @@ STUDY = Study(
     training=tiny_training(T=3, history=True), arms=[Arm(arm="dense"), Arm(arm="ideal")],
     grid={"points": Grid(eps_min=[0.5, 1.0], sigma=[0.1], arms=["dense", "ideal"])},
 )  # fmt: skip
+ENCODERS_READ = [
+    "studies.theory.milestones:read_milestones", "studies.theory.one_step:read_one_step", "studies.theory.overlap:read_overlap",
+    "studies.imbalance.alignment_map:alignment_map",
+]  # fmt: skip
 READERS = {
-    "encoders": ["chain.probe", "studies.theory.milestones", "studies.theory.one_step", "studies.theory.overlap",
-                 "studies.imbalance.alignment_map"],
+    "encoders": ["chain.probe", *ENCODERS_READ],
     "latents": ["chain.pretrain", "chain.probe"],
-    "probes": ["chain.aggregate"],
-    "trajectories": ["chain.aggregate"],
+    "probes": ["chain.aggregate:aggregate_grid"],
+    "trajectories": ["chain.aggregate:aggregate_trajectories"],
 }  # fmt: skip
 
 
 def stage(monkeypatch, told, *files):
     """Run the command line of a stage in this process."""
     monkeypatch.setattr(sys, "argv", ["stage", "--job", told.text, *map(str, files)])
-    import_module(f"rarefeat.{told.stage}").main()
+    import_module(f"rarefeat.{told.runs or told.stage}").main()
 
 
 class Chain:
@@ -102,8 +104,7 @@ class Chain:
     def make(self):
         for cell in STUDY.cells():
             for block in STUDY.blocks():
-                config = {"draws": STUDY.draws, "data": STUDY.data}
-                told = job("chain.synthesise", (), config, "tiny", cell.to("eps_min"), block)
+                told = SYNTHESISE.job("tiny", STUDY, cell.to("eps_min"), block)
                 stage(self.monkeypatch, told, "--output", self.path("latents", cell, block))
                 self.run("chain.pretrain", cell, block)
                 self.run("chain.probe", cell, block)
@@ -118,17 +119,14 @@ class Chain:
                 told = pretrain_job("tiny", STUDY, cell, block)
                 files = [word for kind in ("latents", "encoders", "trajectories") for word in (f"--{kind}", paths[kind])]
             case "chain.probe":
-                told = job("chain.probe", TRAINED, STUDY.probed(cell), "tiny", cell, block)
+                told = PROBE.job("tiny", STUDY, cell, block)
                 files = ["--latents", paths["latents"], "--encoders", paths["encoders"], "--output", paths["probes"]]
-            case "chain.aggregate":
-                told = job(name, PROBED, {"tiny": STUDY}, "tiny")
-                written = [
-                    word for kind in ("grid", "trajectories") for word in (f"--{kind}", self.results / f"{kind}.parquet")
-                ]
-                files = ["--results", self.results, *written]
             case _:
-                told = job(name, TRAINED, {"tiny": STUDY}, "tiny")
-                files = ["--results", self.results, "--output", self.results / "out.parquet"]
+                read = {"probes": PROBE} if name.endswith("grid") else {"trajectories": PRETRAIN}
+                read = {"encoders": PRETRAIN} if name in ENCODERS_READ else read
+                told = Table("", name, {"tiny": STUDY}, read, study="tiny").job({})
+                written = [self.results / f"{n}.parquet" for n in range(3 if name.endswith("grid") else 1)]
+                files = ["--results", self.results, "--output", *written]
         stage(self.monkeypatch, told, *files)
 
 

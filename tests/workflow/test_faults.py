@@ -310,7 +310,13 @@ def test_a_limit_on_the_size_of_files_stops_the_run_and_lifting_it_mends_it(refe
     assert finished_tables(project) == finished_tables(reference)
 
 
-UNRECORDED = "no record in .snakemake, so that a changed config would go unseen"
+OF_ANOTHER = {"eta": "training: {eta: 0.2}\n", "N": "data: {N: 300}\n"}
+
+
+def of_another(folder: Path, key: str, *arguments: str) -> dict[str, int]:
+    """The jobs that a changed config would make again."""
+    (folder / f"{key}.yaml").write_text(OF_ANOTHER[key])
+    return planned(folder, *arguments, *TABLES, configs=(*CONFIGS, f"{key}.yaml"))
 
 
 @pytest.mark.faults
@@ -321,10 +327,7 @@ def test_files_made_while_the_disk_of_snakemake_was_full_are_not_trusted(referen
     (project / ".snakemake").rmdir()
     left = outputs(project)
     assert left, "something was to be finished"
-    (project / "n.yaml").write_text("data: {N: 300}\n")
-    done = make(project, configs=(*CONFIGS, "n.yaml"))
-    assert done.returncode != 0
-    assert UNRECORDED in done.stdout + done.stderr
+    assert of_another(project, "N")["synthesise"] == 2
     assert outputs(project) == left
     # Under the config that they were made of they are, as each of them says.
     done = make(project)
@@ -338,10 +341,7 @@ def test_a_run_goes_on_from_what_another_machine_has_kept(reference, tmp_path):
     pack(reference / RESULTS, archive)
     unpack(archive, project / RESULTS, "neighbour")
     assert not {"synthesise", "pretrain", "probe"} & set(planned(project, *TABLES, configs=CONFIGS))
-    (project / "eta.yaml").write_text("training: {eta: 0.2}\n")
-    done = make(project, configs=(*CONFIGS, "eta.yaml"))
-    assert done.returncode != 0
-    assert UNRECORDED in done.stdout + done.stderr
+    assert of_another(project, "eta")["pretrain"] == 2
     done = make(project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert finished_tables(project) == finished_tables(reference)
@@ -349,21 +349,43 @@ def test_a_run_goes_on_from_what_another_machine_has_kept(reference, tmp_path):
 
 
 @pytest.mark.faults
-def test_without_its_records_a_run_builds_on_nothing_until_told_to(project, reference):
+def test_without_its_records_a_run_builds_on_what_says_that_it_is_of_this_config(project, reference):
     shutil.rmtree(project / ".snakemake")
     (project / TABLES[0]).unlink()
     encoders = {path: path.stat().st_ino for path in outputs(project) if path.suffix == ".safetensors"}
-    done = make(project)
-    assert done.returncode != 0
-    assert UNRECORDED in done.stdout + done.stderr
-    trusted = run(project, "--touch", "--forceall", "--", *TABLES, configs=CONFIGS)
-    assert trusted.returncode == 0, trusted.stdout + trusted.stderr
-    # A changed parameter is seen again.
-    (project / "eta.yaml").write_text("training: {eta: 0.2}\n")
-    assert planned(project, *TABLES, configs=(*CONFIGS, "eta.yaml"))["pretrain"] == 2
+    assert planned(project, *TABLES, configs=CONFIGS) == {"aggregate_grid": 1}
+    assert of_another(project, "eta")["pretrain"] == 2
     assert make(project).returncode == 0
     assert finished_tables(project) == finished_tables(reference)
     assert encoders == {path: path.stat().st_ino for path in encoders}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    "spelling", ["results/quick/", "./results//quick", "results/x/../quick", "{folder}/results/quick", "linked"]
+)
+def test_another_spelling_of_the_folder_hides_no_changed_config(project, spelling):
+    (project / "linked").symlink_to("results/quick")
+    tables = [path.replace(str(RESULTS), "linked") if spelling == "linked" else path for path in TABLES]
+    said = ("--config", f"results={spelling.replace('{folder}', str(project))}", "--", *tables)
+    assert planned(project, *said, configs=CONFIGS) == {}
+    (project / "eta.yaml").write_text(OF_ANOTHER["eta"])
+    assert planned(project, *said, configs=(*CONFIGS, "eta.yaml"))["pretrain"] == 2
+
+
+@pytest.mark.faults
+def test_two_clones_with_one_folder_of_results_see_each_other_s_configs(project, reference, tmp_path):
+    """The records of either are of its own runs alone."""
+    other, shared = tiny(tmp_path / "other"), ("--config", f"results={project / RESULTS}", "--")
+    tables = [str(project / path) for path in TABLES]
+    assert planned(other, *shared, *tables, configs=CONFIGS) == {}
+    (other / "eta.yaml").write_text(OF_ANOTHER["eta"])
+    done = run(other, *shared, *tables, configs=(*CONFIGS, "eta.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert finished_tables(project) != finished_tables(reference)
+    assert planned(project, *TABLES, configs=CONFIGS)["pretrain"] == 2
+    assert make(project).returncode == 0
+    assert finished_tables(project) == finished_tables(reference)
 
 
 def unprivileged(command: list[str]) -> list[str]:
@@ -580,9 +602,10 @@ def test_a_job_whose_run_was_superseded_or_whose_shell_is_gone_writes_nothing(tm
     script = f"""
 import os, signal
 import pyarrow
+from rarefeat.run import guard
 from rarefeat.storage import files
-os.kill(files.PARENT, signal.SIGKILL)
-while os.getppid() == files.PARENT:
+os.kill(guard.PARENT, signal.SIGKILL)
+while os.getppid() == guard.PARENT:
     pass
 files.write_table({str(output)!r}, pyarrow.table({{"a": [1]}}))
 """

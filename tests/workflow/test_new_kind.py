@@ -1,33 +1,33 @@
-"""A study of a new kind is a folder, a config file, a file of rules, and its name in the registry."""
+"""A study of a new kind is a file, a YAML beside it, and its name in the registry: typed as CONTRIBUTING says."""
 
 import filecmp
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from whole_project import RESULTS, ROOT, copy_of_the_project, python, run
+from whole_project import RESULTS, ROOT, blocks_of, copy_of_the_project, environment, python, run
 
 from rarefeat.claims.tables import CLAIMS, VERDICTS
-from rarefeat.run.metadata import read_origin
+from rarefeat.run.metadata import page_text, read_origin
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
 
-TOY = Path(__file__).parent / "toy"
-PLACES = {"toy.yaml": "config/studies", "toy.smk": "workflow/rules"}
+OWN = {"src/rarefeat/studies/mine.py", "src/rarefeat/studies/mine.yaml"}
+(RECIPE,) = (text for language, text in blocks_of(ROOT / "CONTRIBUTING.md") if language == "bash" and "registry" in text)
 
 
 @pytest.fixture(scope="module")
-def with_a_toy(tmp_path_factory) -> Path:
-    """A copy of the project with the toy's folder beside the other studies, and its results."""
-    folder = copy_of_the_project(tmp_path_factory.mktemp("toy"))
-    for path in TOY.iterdir():
-        if path.is_file():
-            place = folder / PLACES.get(path.name, "src/rarefeat/studies/toy")
-            place.mkdir(exist_ok=True)
-            shutil.copy(path, place)
-    registry = folder / "src/rarefeat/registry.py"
-    registry.write_text(registry.read_text().replace('    "exact_results",\n)', '    "exact_results",\n    "toy",\n)'))
-    done = run(folder, "toy", "claims_toy")
+def with_mine(tmp_path_factory) -> Path:
+    """A copy of the project after the recipe."""
+    folder = copy_of_the_project(tmp_path_factory.mktemp("mine"))
+    shutil.copytree(ROOT / "tests/workflow/toy", folder / "tests/workflow/toy")
+    surroundings = environment(folder)
+    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
+    command = ["bash", "-euo", "pipefail", "-c", RECIPE]
+    done = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -44,50 +44,70 @@ def differing(one: Path, other: Path, inside: str) -> set[str]:
     return paths - set(same)
 
 
-def test_it_touches_one_line_of_the_registry(with_a_toy):
-    own = {f"{PLACES.get(path.name, 'src/rarefeat/studies/toy')}/{path.name}" for path in TOY.iterdir() if path.is_file()}
-    found = {path for inside in ("src", "workflow", "config") for path in differing(with_a_toy, ROOT, inside)}
-    assert found == own | {"src/rarefeat/registry.py"}
-    before, now = ((root / "src/rarefeat/registry.py").read_text().splitlines() for root in (ROOT, with_a_toy))
-    assert [line for line in now if line not in before] == ['    "toy",']
+def test_it_is_short_and_touches_one_line_of_the_registry(with_mine):
+    assert sum(len((with_mine / path).read_text().splitlines()) for path in OWN) <= 120
+    found = {path for inside in ("src", "workflow", "config") for path in differing(with_mine, ROOT, inside)}
+    assert found == OWN | {"src/rarefeat/registry.py"}
+    before, now = ((root / "src/rarefeat/registry.py").read_text().splitlines() for root in (ROOT, with_mine))
+    assert [line for line in now if line not in before] == ['    "mine",']
     assert [line for line in now if line in before] == before
 
 
-def test_it_makes_a_table_a_figure_a_verdict_and_pages(with_a_toy):
-    results = with_a_toy / RESULTS
-    table = read_table(results / "tables/toy_study_accuracy.parquet").to_pandas()
-    assert table.groupby("samples")["seed"].nunique().to_dict() == {30: 6, 300: 6}
-    assert table["accuracy"].between(0.4, 1).all()
-    assert read_origin(results / "figures/learning_curve.pdf")["tables"].keys() == {"toy_study_accuracy"}
-    claims = checked(CLAIMS, read_table(results / "tables/claims_toy.parquet").to_pandas())
-    (verdict,) = claims["verdict"]
+def test_it_makes_a_table_a_figure_verdicts_and_pages(with_mine):
+    results = with_mine / RESULTS
+    table = read_table(results / "tables/mine_accuracy.parquet").to_pandas()
+    assert table.groupby("samples")["seed"].nunique().to_dict() == {10: 6, 100: 6}
+    assert table["accuracy"].between(0.3, 1).all()
+    assert read_origin(results / "figures/learning_curve.pdf")["tables"].keys() == {"mine_accuracy"}
+    claims = checked(CLAIMS, read_table(results / "tables/claims_mine.parquet").to_pandas())
     wide = table.pivot(index="seed", columns="samples", values="accuracy")
-    assert claims["estimate"].item() == pytest.approx((wide[300] - wide[30]).mean())
-    assert verdict in VERDICTS[:3]
-    assert "more samples help" in (results / "claims_toy.md").read_text()
-    assert (results / "pages/toy_tables.html").exists()
-    done = python(with_a_toy, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
-    of_toy = [line.split() for line in done.stdout.splitlines() if "toy" in line or "learning" in line]
-    assert {state for state, *_ in of_toy} == {"current"}
-    assert {"tables/toy_study_accuracy.parquet", "figures/learning_curve.png"} <= {path for _, path, *_ in of_toy}
+    assert claims["estimate"].tolist() == pytest.approx([(wide[100] - wide[10]).mean()] * 2)
+    assert set(claims["verdict"]) <= set(VERDICTS[:3])
+    assert "More samples help" in (results / "claims_learning.md").read_text()
+    assert "- More samples change the accuracy by " in page_text(results / "mine.md")
+    done = python(with_mine, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    of_mine = [line.split() for line in done.stdout.splitlines() if "mine" in line or "learning" in line]
+    assert {state for state, *_ in of_mine} == {"current"}
+    assert {"tables/mine_accuracy.parquet", "figures/learning_curve.png"} <= {path for _, path, *_ in of_mine}
 
 
-def test_it_is_in_the_report(with_a_toy):
-    done = run(with_a_toy, "--report", "report.html", "--", "toy", "claims_toy")
+def test_it_is_in_the_report(with_mine):
+    done = run(with_mine, "--report", "report.html", "--", "mine", "claims_mine")
     assert done.returncode == 0, done.stdout + done.stderr
-    page = (with_a_toy / "report.html").read_text()
-    for entry in ("figures/learning_curve.png", "pages/toy_tables.html", "pages/claims_toy.html"):
+    page = (with_mine / "report.html").read_text()
+    for entry in ("figures/learning_curve.png", "pages/mine_text.html", "pages/claims_mine.html"):
         assert str(RESULTS / entry) in page
     assert "See whether it climbs." in page
 
 
-def test_a_cell_of_another_study_is_refused(with_a_toy, tmp_path):
-    """What the author gets for nothing: what reads the cells checks what they are."""
-    folder = Path(shutil.copytree(with_a_toy, tmp_path / "project", symlinks=True))
-    few, many = (folder / RESULTS / f"learned/toy_study/samples={n}/seeds=100-102.parquet" for n in (30, 300))
+def test_it_is_in_the_reference_and_in_its_indexes(with_mine, tmp_path):
+    done = python(with_mine, "-m", "rarefeat.report.reference", tmp_path)
+    assert done.returncode == 0, done.stderr
+    pages = {
+        name: (tmp_path / f"reference/{name}.md").read_text() for name in ("config_studies", "tables/index", "claims/index")
+    }
+    assert "## `mine`: A mine" in pages["config_studies"]
+    assert "[A mine](mine.md)" in pages["tables/index"]
+    assert "[learning](learning.md)" in pages["claims/index"]
+    assert "they help by a tenth" in (tmp_path / "reference/claims/learning.md").read_text().lower()
+
+
+def test_it_is_clean(with_mine):
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, with_mine)
+    python_file = "src/rarefeat/studies/mine.py"
+    for tool, *words in (["ruff", "check", python_file], ["ruff", "format", "--check", python_file], ["lint-imports"]):
+        command = [Path(sys.executable).parent / tool, *words]
+        done = subprocess.run(command, cwd=with_mine, env=environment(with_mine), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_cell_in_the_place_of_another_is_made_again(with_mine, tmp_path):
+    """What the author gets for nothing: a file says what it is."""
+    folder = Path(shutil.copytree(with_mine, tmp_path / "project", symlinks=True))
+    few, many = (folder / RESULTS / f"learned/mine_study/samples={n}/seeds=100-102.parquet" for n in (10, 100))
+    before = few.read_bytes()
     few.write_bytes(many.read_bytes())
-    done = run(folder, "--", str(RESULTS / "tables/toy_study_accuracy.parquet"))
-    assert done.returncode != 0
-    assert (
-        f"error: {few.relative_to(folder)} is not the file that its name says: it has another cell" in done.stdout + done.stderr
-    )
+    done = run(folder, "--", str(RESULTS / "tables/mine_accuracy.parquet"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert few.read_bytes() == before

@@ -1,16 +1,50 @@
 """Train on your folder: the page as it stands, in a copy of the project without results; and the lists that it begins with."""
 
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from whole_project import ROOT, copy_of_the_project, python, run_blocks
+from whole_project import ROOT, copy_of_the_project, planned, python, run, run_blocks
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.lists import split
+from rarefeat.images.formats import entries
+from rarefeat.images.lists import main, split
 from rarefeat.storage.files import read_table
+
+CHANGES = {
+    "swapped labels": lambda text: re.sub(r" ([01])$", lambda found: f" {1 - int(found[1])}", text, flags=re.MULTILINE),
+    "an image less": lambda text: text.partition("\n")[2],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_list_is_an_input_and_copied_images_are_none(folder, tmp_path, change):
+    place = Path(shutil.copytree(folder, tmp_path / "project", symlinks=True))
+    mine = {"configs": ("mine.yaml",)}
+    shutil.copytree(place / "data/mine", place / "data/again")
+    shutil.rmtree(place / "data/mine")
+    (place / "data/again").rename(place / "data/mine")
+    assert planned(place, "mine", **mine) == {}
+    path = place / "data/mine/test.txt"
+    path.write_text(CHANGES[change](path.read_text()))
+    jobs = planned(place, "mine", **mine)
+    assert jobs["image_data"] == 1
+    said = python(place, "-m", "rarefeat.run.provenance", "verify", "results", "--configfile", "mine.yaml").stdout
+    stale = [line for line in said.splitlines() if line.endswith(": the images have changed since")]
+    assert {line.split()[1].split("/")[0] for line in stale} >= {"images", "splits", "encoders", "probes"}
+    assert "damaged" not in said
+    assert jobs["pretrain_images"] == 4
+    shutil.rmtree(place / "data/mine/digit 3")
+    done = run(place, "mine", "--dry-run", **mine)
+    assert done.returncode == 1
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("error")]
+    assert len(said) == 1
+    assert "files are missing, data/mine/digit 3/" in said[0]
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +58,9 @@ def folder(tmp_path_factory) -> Path:
 def test_a_study_of_one_s_own_has_its_table_and_figure_and_nothing_else_is_made(folder):
     results = folder / "results"
     assert (results / "figures/longtail_mine.pdf").read_bytes().startswith(b"%PDF")
-    page = (results / "table_mine.md").read_text(encoding="utf-8")
-    assert page.startswith("# Long-tailed images: mine\n")
-    assert len(re.findall(r"^\| mine \| 10 \| long-tailed ", page, re.MULTILINE)) == 2
+    page = (results / "long_tail_mine.md").read_text(encoding="utf-8")
+    assert page.startswith("# Long-tailed images\n")
+    assert "- On mine (" in page
     assert {path.name.split(".")[0] for path in (results / "tables").iterdir()} == {"mine"}
     for kind in ("images", "splits", "encoders", "probes"):
         assert {path.name.split(".")[0] for path in (results / kind).iterdir()} == {"mine"}
@@ -71,6 +105,49 @@ def test_folders_train_and_test_are_taken_as_they_are(tmp_path):
     names, parts = split(tmp_path, 5)
     assert names == ["a", "b"]
     assert {part: sum(map(len, classes.values())) for part, classes in parts.items()} == {"train": 4, "test": 2}
+
+
+def planted(folder: Path, *names: str) -> Path:
+    for number, name in enumerate(names):
+        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + name.encode("utf-8", "surrogateescape")))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((4, 4, 3), number, np.uint8)).save(path, "png")
+    return folder
+
+
+def lists(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["lists", str(folder), "--every", "2"])
+    main()
+
+
+@pytest.mark.parametrize("odd", ["a/\udcff.png", "a/x\ny.png", "a/x\ry.png", " c/0.png", "\ufeff/0.png"])
+def test_a_name_that_no_list_can_hold_is_refused_and_no_list_is_written(tmp_path, monkeypatch, odd):
+    twice = [odd, odd.replace(".png", "2.png")]
+    planted(tmp_path, "a/0.png", "a/1.png", "b/0.png", "b/1.png", *twice)
+    with pytest.raises(RarefeatError, match="cannot stand in a list: it is not UTF-8, begins with a space"):
+        lists(tmp_path, monkeypatch)
+    assert not list(tmp_path.glob("*.txt"))
+
+
+def test_odd_names_that_a_list_can_hold_are_read_back(tmp_path, monkeypatch):
+    planted(tmp_path, "a 1/x\u2028 7.png", "a 1/y.PNG", "\u00fc/ 0.png", "\u00fc/1 2.png")
+    lists(tmp_path, monkeypatch)
+    found = [entry[1:] for part in ("train", "test") for entry in entries((tmp_path / f"{part}.txt").read_text("utf-8"), "")]
+    assert sorted(found) == [("a 1/x\u2028 7.png", 0), ("a 1/y.PNG", 0), ("\u00fc/ 0.png", 1), ("\u00fc/1 2.png", 1)]
+
+
+def test_what_is_in_no_list_is_said(tmp_path, monkeypatch, capsys):
+    planted(tmp_path, "a/0.png", "a/1.png", "b/0.png", "b/1.png", "a/._0.png", "a/x.pdf", "loose.png")
+    lists(tmp_path, monkeypatch)
+    assert "3 other files are in no list, 'a/._0.png' the first" in capsys.readouterr().out
+
+
+def test_a_folder_train_without_test_is_no_class_unless_its_images_lie_in_it(tmp_path):
+    planted(tmp_path / "1", "train/a/0.png", "train/a/1.png", "val/a/0.png", "val/a/1.png")
+    with pytest.raises(RarefeatError, match="has a folder train with subfolders, and none named test"):
+        split(tmp_path / "1", 2)
+    planted(tmp_path / "2", "train/0.png", "train/1.png", "bus/0.png", "bus/1.png")
+    assert split(tmp_path / "2", 2)[0] == ["bus", "train"]
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,20 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.save import save
 from rarefeat.project import Project, load
 from rarefeat.run import metadata, provenance
-from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, read_origin, write_product
-from rarefeat.run.provenance import Line, record, verify
-from rarefeat.storage.files import read_table, write_table
+from rarefeat.run.job import Job, without_blocks
+from rarefeat.run.metadata import made_from, read_origin, read_product, write_page, write_product
+from rarefeat.run.provenance import Line, verify, verify_intermediate, write_record
+from rarefeat.storage.files import SEAL, read_table, write_table
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import write_tensors
 
 CONFIG = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 DEFAULT = set(CONFIG.default)
 TABLE = pd.DataFrame({"seed": [100, 101], "value": [0.25, float("nan")], "name": ["a", "\u03b5 (b)"]})
+
+
+JOB = Job(stage="chain.pretrain", study="s", cell={"eps_min": 0.5}, seeds="1-2")
+INTERMEDIATE = ("s/eps_min=0.5/seeds=1-2",)
 
 
 def with_study(name: str, **changes) -> Project:
@@ -47,7 +51,9 @@ def test_the_origin_changes_with_config_code_and_seeds_and_not_with_blocks():
     base = of(CONFIG)
     assert base == of(with_study("paper", seeds_per_block=3))
     assert base["seeds"] == {"paper": "100-103"}
-    assert set(base["code"]) == {"chain.synthesise", "chain.pretrain", "chain.probe", "chain.aggregate"}
+    stages = {"chain.synthesise", "chain.pretrain", "chain.probe", "chain.aggregate:aggregate_grid"}
+    assert set(base["code"]) >= stages | {"core.arms:ARMS[dense]", "core.arms:ARMS[oracle_all]"}
+    assert {name for name in base["code"] if not name.endswith("]")} == stages
     more = of(with_study("paper", seeds=11))
     assert more["seeds"] == {"paper": "100-110"}
     assert more["config"] != base["config"]
@@ -78,14 +84,14 @@ def test_a_table_and_a_figure_carry_their_origin_and_show_damage(tmp_path):
     assert b"/Keywords (" in outputs[1].read_bytes()
     assert read_origin(outputs[0]) == read_origin(outputs[1])
     found = read_origin(outputs[1])
-    assert read_origin(table)["config"] == {"heatmap": metadata.values(job.config["heatmap"])}
+    assert read_origin(table)["config"] == {"heatmap": without_blocks(job.config["heatmap"])}
     # A figure says of which size its run is.
     assert found["config"] == read_origin(table)["config"] | {"size": "quick"}
     assert found["tables"] == {"heatmap_grid": metadata.file_hash(table)}
     assert set(found["code"]) == {*drawn.code, *job.code}
-    assert {"studies.imbalance.figures", "chain.probe"} <= set(found["code"])
+    assert {"studies.imbalance.figures:arms", "chain.probe"} <= set(found["code"])
     assert {"torch", "rarefeat"} <= set(found["packages"])
-    assert set(found["machine"]) == {"system", "processor", "python"}
+    assert set(found["machine"]) == {"system", "processor", "instructions", "python"}
     for path in (table, *outputs):
         content = path.read_bytes()
         for damaged in some_damage(content, 200):
@@ -123,10 +129,15 @@ def planted(tmp_path_factory) -> Path:
         outputs = [results / f"figures/{name}.{suffix}" for suffix in ("png", "pdf")]
         if f"figures/{name}.png" in DEFAULT:
             save(figure, outputs, CONFIG.figure_job(name), paths(item.tables))
-    for page in DEFAULT:
-        if page.endswith(".md"):
-            (results / page).write_text("# A page\n")
-    (results / "provenance.json").write_text(json.dumps(record(results)))
+    pages = {f"{name}.md": (CONFIG.page_job(name), paths(page.tables)) for name, page in CONFIG.pages.items()}
+    pages |= {f"pages/{name}_text.html": (CONFIG.text_page_job(name), []) for name in CONFIG.pages}
+    pages |= {f"pages/{name}.html": (CONFIG.browsed_job(name), paths(item.tables)) for name, item in CONFIG.browsed.items()}
+    for page in DEFAULT & set(pages):
+        write_page(results / page, "# A page\n", *pages[page])
+    for name in INTERMEDIATE:
+        write_tensors(results / f"encoders/{name}.safetensors", {"w": torch.ones(9)}, JOB.text)
+        write_table(results / f"probes/{name}.parquet", pa.table({"a": [1, 2, 3]}), {KEY: JOB.text})
+    write_record(results)
     return results
 
 
@@ -143,7 +154,7 @@ def not_current(results: Path, config=CONFIG) -> dict[str, Line]:
 def test_what_the_config_and_code_would_make_is_current(planted):
     lines = verify(planted, CONFIG)
     assert {line.state for line in lines} == {"current"}
-    assert {line.path for line in lines} == {path for path in DEFAULT if not path.startswith("pages/")} | {"provenance.json"}
+    assert {line.path for line in lines} == DEFAULT | {"provenance.json"}
     assert not any(line.why for line in lines)
 
 
@@ -155,9 +166,13 @@ def test_a_changed_config_key_is_named_for_the_tables_and_figures_of_its_study_a
         *(f"tables/{name}_{kind}.parquet" for kind in kinds for name in ("neighbour", "neighbour.arms")),
         "figures/neighbour_regime.pdf",
         "figures/neighbour_regime.png",
+        "pages/imbalance_tables.html",
+        "imbalance.md",
+        "pages/imbalance_text.html",
     }
     names = ("neighbour", "neighbour.arms")
-    assert {line.why for line in found.values()} == {f"config: {name}.training.eta {training.eta}, now 0.2" for name in names}
+    why = {line.why for path, line in found.items() if path.startswith(("tables", "figures"))}
+    assert why == {f"config: {name}.training.eta {training.eta}, now 0.2" for name in names}
 
 
 def test_an_edited_stage_is_named(results, monkeypatch):
@@ -201,18 +216,97 @@ def test_a_figure_of_older_tables_is_stale(results):
     path = results / "tables/alignment_heatmap.parquet"
     write_product(path, TABLE.assign(value=1.0), made_from(CONFIG.table_job("alignment_heatmap")))
     found = not_current(results)
-    assert set(found) == {"figures/alignment_heatmap.pdf", "figures/alignment_heatmap.png", "provenance.json"}
+    drawn = {"figures/alignment_heatmap.pdf", "figures/alignment_heatmap.png"}
+    assert set(found) == drawn | {"provenance.json"}
     assert found["figures/alignment_heatmap.png"].why == "made from another alignment_heatmap"
 
 
 def test_missing_and_unknown_files_and_a_changed_page_are_reported(results):
     (results / "figures/scaling.pdf").unlink()
     (results / "tables/notes.csv").write_text("mine\n")
-    (results / "summary.md").write_text("# Another page\n")
+    (results / "imbalance.md").write_text("# Another page\n")
     found = not_current(results)
     assert {path: line.state for path, line in found.items()} == {
-        "figures/scaling.pdf": "missing", "tables/notes.csv": "unknown", "summary.md": "damaged", "provenance.json": "stale",
+        "figures/scaling.pdf": "missing", "tables/notes.csv": "unknown", "imbalance.md": "damaged", "provenance.json": "stale",
     }  # fmt: skip
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+
+
+ENCODERS, PROBES = "encoders/s/eps_min=0.5/seeds=1-2.safetensors", "probes/s/eps_min=0.5/seeds=1-2.parquet"
+DAMAGES = {
+    "a bit of a table": (lambda results: flip(results / "tables/lucky_sets.parquet"), "tables/lucky_sets.parquet", False),
+    "a bit of a figure": (lambda results: flip(results / "figures/arms.png"), "figures/arms.png", False),
+    "a bit of a PDF": (lambda results: flip(results / "figures/arms.pdf"), "figures/arms.pdf", False),
+    "a bit of encoders": (lambda results: flip(results / ENCODERS), ENCODERS, True),
+    "a bit of probes": (lambda results: (results / PROBES).write_bytes(
+        (results / PROBES).read_bytes().replace(b"PAR1", b"PAR2", 1)), PROBES, True),
+    "encoders cut": (lambda results: (results / ENCODERS).write_bytes((results / ENCODERS).read_bytes()[:-4]), ENCODERS, False),
+    "encoders with more": (lambda results: (results / ENCODERS).open("ab").write(b"more"), ENCODERS, False),
+    "probes cut": (lambda results: (results / PROBES).write_bytes((results / PROBES).read_bytes()[:-4]), PROBES, False),
+    "encoders empty": (lambda results: (results / ENCODERS).write_bytes(b""), ENCODERS, False),
+    "encoders gone": (lambda results: (results / ENCODERS).unlink(), ENCODERS, False),
+    "probes gone": (lambda results: (results / PROBES).unlink(), PROBES, False),
+    "encoders of another cell": (lambda results: shutil.copytree(results / "encoders/s/eps_min=0.5",
+                                                                 results / "encoders/s/eps_min=0.6"),
+                                 ENCODERS.replace("0.5", "0.6"), False),
+    "a page": (lambda results: flip(results / "imbalance.md"), "imbalance.md", False),
+    "words of a page": (lambda results: edit(results / "imbalance.md", "A page", "Another"), "imbalance.md", False),
+    "a page of the report": (lambda results: edit(results / "pages/imbalance_text.html", "A page", "Another"),
+                             "pages/imbalance_text.html", False),
+    "a seal": (lambda results: edit(results / "imbalance.md", SEAL, SEAL.upper()), "imbalance.md", False),
+    "the commit": (lambda results: edit(results / "provenance.json", '"commit": "', '"commit": "0'), "provenance.json", False),
+    "the record's seal": (lambda results: edit(results / "provenance.json", f'"{SEAL}": "', f'"{SEAL}": "0'),
+                          "provenance.json", False),
+    "no record": (lambda results: (results / "provenance.json").unlink(), "provenance.json", False),
+    "a hidden file": (lambda results: (results / ".hidden").write_text("x"), ".hidden", False),
+    "a hidden table": (lambda results: (results / "tables/.mine.parquet").write_text("x"), "tables/.mine.parquet", False),
+    "a link": (lambda results: link(results / "tables/scaling.parquet"), "tables/scaling.parquet", False),
+    "another table under its name": (lambda results: shutil.copy(
+        results / "tables/paper_grid.parquet", results / "tables/direct_grid.parquet"), "tables/direct_grid.parquet", False),
+    "another page under its name": (lambda results: shutil.copy(results / "imbalance.md", results / "scaling.md"),
+                                    "scaling.md", False),
+    "a file beside": (lambda results: (results / "notes.txt").write_text("x"), "notes.txt", False),
+    "a folder beside": (lambda results: write_table(results / "mine/a.parquet", pa.table({"a": [1]})), "mine/a.parquet", False),
+}  # fmt: skip
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def link(path: Path) -> None:
+    shutil.move(path, path.with_suffix(".other"))
+    path.symlink_to(path.with_suffix(".other"))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_planted_damage_is_found(results, damage):
+    plant, path, deep = DAMAGES[damage]
+    plant(results)
+    found = {line.path for line in verify(results, CONFIG, deep) if line.state != "current"}
+    assert path in found
+
+
+def test_who_reads_a_table_refuses_another_in_its_place(results):
+    job, place = CONFIG.figure_job("scaling"), results / "tables/lucky_sets.parquet"
+    assert read_product(place, job.tables).equals(TABLE)
+    for other, words in (
+        ("scaling", "is not the table that its name says: it is scaling"),
+        ("paper_grid", "it is paper_grid"),
+    ):
+        shutil.copy(results / f"tables/{other}.parquet", place)
+        with pytest.raises(RarefeatError, match=words):
+            read_product(place, job.tables)
+    write_product(place, TABLE, made_from(CONFIG.table_job("paper_grid")))
+    with pytest.raises(RarefeatError, match="is of another config, or of other code"):
+        read_product(place, job.tables)
 
 
 def test_claims_are_missing_only_where_some_were_made(results):
@@ -232,6 +326,14 @@ def test_other_packages_and_machines_are_told_and_not_stale(planted, monkeypatch
     assert (line.state, line.why.endswith(", now 9.9")) == ("current", True)
 
 
+def test_machines_are_told_apart_by_the_instructions_that_round(planted, monkeypatch):
+    capability = torch.backends.cpu.get_cpu_capability().lower()
+    assert metadata.machine()["instructions"].lower() == capability
+    monkeypatch.setattr(metadata, "machine", lambda: {"instructions": "none"})
+    lines = {line.path: line for line in verify(planted, CONFIG)}
+    assert lines["tables/paper_grid.parquet"].why == f"instructions {capability}, now none"
+
+
 def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_path):
     def command(*arguments):
         return python(ROOT, "-m", "rarefeat.run.provenance", *arguments)
@@ -241,7 +343,8 @@ def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert "current  tables/paper_grid.parquet" in lines
-    assert lines[-1] == f"{len(lines) - 1} current"
+    assert lines[-2] == f"{len(lines) - 2} current"
+    assert lines[-1].startswith("not checked: logs, checkpoints, ")
     (results / "figures/arms.png").unlink()
     done = command("verify", results, *quick)
     assert done.returncode == 1
@@ -249,11 +352,11 @@ def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_pat
     shown = command("show", results / "figures/arms.pdf")
     assert set(json.loads(shown.stdout)["tables"]) == set(CONFIG.figures["arms"].tables)
     (results / "provenance.json").write_text("[1]")
-    assert "damaged  provenance.json: TypeError" in command("verify", results, *quick).stdout
+    assert "damaged  provenance.json: cannot read " in command("verify", results, *quick).stdout
     for bad, words in (
         (("verify", tmp_path / "nothing"), f"error: {tmp_path / 'nothing'} is no folder"),
         (("verify", results, "--configfile", "no.yaml"), "error: cannot read config no.yaml"),
-        (("show", ROOT / "README.md"), "README.md is neither a table, .parquet, nor a figure, .png or .pdf"),
+        (("show", ROOT / "README.md"), "README.md has no metadata of this workflow"),
     ):
         done = command(*bad)
         assert done.returncode == 1
@@ -272,7 +375,7 @@ def test_the_record_holds_commit_machine_packages_values_and_products(planted):
 
 
 def test_a_file_that_lies_in_the_place_of_another_is_damaged(tmp_path):
-    """Axes may come in any order; folders of results below this one, and checkpoints, are not of it."""
+    """Axes may come in any order."""
     job = Job(stage="chain.pretrain", study="s", cell={"eps_min": 0.5, "sigma": 0.1}, seeds="1-2")
     right = ("s/eps_min=0.5/sigma=0.1/seeds=1-2", "s/sigma=0.1/eps_min=0.5/seeds=1-2")
     wrong = (
@@ -282,28 +385,19 @@ def test_a_file_that_lies_in_the_place_of_another_is_damaged(tmp_path):
     for name in (*right, *wrong):
         write_tensors(tmp_path / f"encoders/{name}.safetensors", {"w": torch.ones(1)}, job.text)
         write_table(tmp_path / f"probes/{name}.parquet", pa.table({"a": [1]}), {KEY: job.text})
-    assert {line.path for line in provenance.verify_intermediates(tmp_path)} == {
-        f"{kind}/{name}.{suffix}" for name in wrong for kind, suffix in (("encoders", "safetensors"), ("probes", "parquet"))
-    }
-    assert all(
-        line == Line("damaged", line.path, "it is s/eps_min=0.5/sigma=0.1/seeds=1-2")
-        for line in provenance.verify_intermediates(tmp_path)
-    )
-    shutil.rmtree(tmp_path / "probes")
-    other = tmp_path / "quick"
-    shutil.move(tmp_path / "encoders", other / "encoders")
-    assert provenance.verify_intermediates(tmp_path)
-    (other / ".lock").touch()
-    write_tensors(tmp_path / "checkpoints/s/rho=5/seeds=1-2.seed=1.safetensors", {"step": torch.ones(1)})
-    assert provenance.verify_intermediates(tmp_path) == []
+    for kind, suffix in (("encoders", "safetensors"), ("probes", "parquet")):
+        lines = {name: verify_intermediate(tmp_path, f"{kind}/{name}.{suffix}", False, CONFIG) for name in (*right, *wrong)}
+        assert {name for name, line in lines.items() if line} == set(wrong)
+        assert {line.why for line in lines.values() if line} == {"it is s/eps_min=0.5/sigma=0.1/seeds=1-2"}
     write_tensors(tmp_path / "encoders/s/seeds=1-2.safetensors", {"w": torch.ones(1)})
-    (line,) = provenance.verify_intermediates(tmp_path)
-    assert line == Line("damaged", "encoders/s/seeds=1-2.safetensors", "it does not say what it is")
+    line = verify_intermediate(tmp_path, "encoders/s/seeds=1-2.safetensors", False, CONFIG)
+    assert line.why == "it does not say what it is"
 
 
-STAGES = sorted({table.stage for table in CONFIG.tables.values() if ".claims" not in table.stage} | {
+STAGES = sorted({table.stage for table in CONFIG.tables.values() if ":" not in table.stage} | {
     "chain.synthesise", "chain.pretrain", "chain.probe", "images.datasets", "images.splits", "images.pretrain", "images.probe",
-    "studies.augmentation.supervise", "figures.draw", "claims.measure", *(page.stage for page in CONFIG.pages.values()),
+    "studies.fine_labels.granularity.represent", "studies.fine_labels.granularity.photographs", "figures.draw",
+    "claims.measure", "run.make", "run.accept", "report.times",
     "run.provenance", "run.check", "report.browse",
 })  # fmt: skip
 

@@ -11,18 +11,21 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_browse import some_claims
 from whole_project import RESULTS, ROOT, run
 
+import rarefeat
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.project import load
 from rarefeat.report.browse import ROWS, claims_page
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.metadata import made_from, write_page, write_product
 from rarefeat.storage.files import read_table
 
 pytestmark = pytest.mark.browser
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
+TABLES = [page for page, item in QUICK.browsed.items() if item.category == "Tables" and f"pages/{page}.html" in QUICK.default]
 CLAIMS = "claims_imbalance_and_pruning"
 SECONDS = 120
 WIDTH = "const image = document.querySelector('img[src^=\"data:image/png\"]'); return image && image.naturalWidth"
@@ -39,8 +42,10 @@ def report(finished, tmp_path_factory) -> Path:
     table = folder / RESULTS / f"tables/{CLAIMS}.parquet"
     write_product(table, some_claims(), made_from(QUICK.table_job(CLAIMS)))
     page = RESULTS / f"pages/{CLAIMS}.html"
-    (folder / page).write_text(claims_page(table))
-    done = run(folder, "--report", "report.html", "--", "all", str(page))
+    job = QUICK.claims_page_job("imbalance_and_pruning")
+    write_page(folder / page, claims_page({CLAIMS: some_claims()}, job), job)
+    # The planted claims are of no run, which a report refuses unless it is told otherwise.
+    done = run(folder, "--config", "stale_in_report=true", "--report", "report.html", "--", "all", str(page))
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "report.html"
 
@@ -170,7 +175,7 @@ def column(browser, wrapper: str, number: int) -> list[str]:
     return browser.execute_script(f"const rows = {rows}; return {cells}", f"{wrapper}//tbody/tr/td[{number}]")
 
 
-@pytest.mark.parametrize("page", [page for page in QUICK.browsed if f"pages/{page}.html" in QUICK.default])
+@pytest.mark.parametrize("page", TABLES)
 def test_tables_are_sorted_and_filtered_as_pandas_would(opened, report, page):
     name = QUICK.browsed[page].tables[0]
     table = read_table(report.parent / RESULTS / f"tables/{name}.parquet").to_pandas()
@@ -228,3 +233,46 @@ def test_nothing_is_asked_of_a_network_and_the_page_is_small(opened, report):
         until(opened, lambda _: by(opened, "//iframe"), path)
     assert requests(opened) == set()
     assert report.stat().st_size < 30e6
+
+
+SLIDERS = """
+const at = id => document.getElementById(id);
+const set = (id, value) => { at(id).value = value; at(id).dispatchEvent(new Event("input")); };
+set("eps", arguments[0]); set("share", arguments[1]); set("lambda", arguments[2]); set("T", arguments[3]);
+return [document.getElementById("said").textContent, document.getElementById("measured").textContent,
+        document.querySelectorAll("#course .neuron").length, predictStep(arguments[1], arguments[2])];
+"""
+
+
+@pytest.mark.parametrize(("share", "lambda_"), [(0.1, 0.05), (0.2, 0.05), (0.4, 0.03), (0.7, 0.02)])
+def test_the_page_to_play_with_computes_the_law_as_python_does(browser, share, lambda_):
+    browser.get((ROOT / "docs/play.html").as_uri())
+    law, measured, neurons, step = browser.execute_script(SLIDERS, 0.5, share, lambda_, 300)
+    fitted = pd.read_csv(ROOT / "docs/tables/selection_law_constants.csv").iloc[0]
+    expected = rarefeat.predict_step(fitted.kappa, fitted.gamma, bias={"share": share}, **{"lambda": lambda_})
+    # Both draw initial weights of their own, 150 and 200 replicas.
+    assert step == pytest.approx(expected, abs=0.03)
+    assert f"from {step:.2f} times" in law
+    assert "nearest to here" in measured
+    assert neurons == 30
+    assert errors(browser) == []
+    assert requests(browser) == set()
+
+
+def test_the_page_to_play_with_shows_what_was_measured_with_its_interval(browser):
+    browser.get((ROOT / "docs/play.html").as_uri())
+    _, measured, *_ = browser.execute_script(SLIDERS, 0.52, 0.2, 0.05, 500)
+    fates = pd.read_csv(ROOT / "docs/tables/confirmation_fates.csv").query(
+        "sigma == 0.05 and eps_min == 0.5 and fate == 'learned'"
+    )
+    row = 100 * fates.iloc[0][["share", "ci_low", "ci_high"]].astype(float)
+    assert f"at 0.5 times, {row['share']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}] %" in measured
+    assert "Measured here" in measured
+
+
+def test_a_run_s_page_to_play_with_opens_from_the_report(opened):
+    show(opened, str(RESULTS / "pages/play.html"), "html")
+    until(opened, lambda _: by(opened, "//iframe[starts-with(@src, 'data:text/html')]"), "the page")
+    opened.switch_to.frame(by(opened, "//iframe")[0])
+    assert "trainings learned it" in until(opened, lambda _: opened.find_element("id", "measured").text, "what was measured")
+    assert errors(opened) == []

@@ -22,6 +22,11 @@ def edit(project: Path, path: str, pattern: str, replacement: str) -> None:
     file.write_text(text)
 
 
+def change(project: Path, path: str, function: str) -> None:
+    """Put a line into a function."""
+    edit(project, path, rf"^(def {function}\((?:.|\n)*?\) -> [^\n]*:\n)", r"\1    changed = True\n")
+
+
 def laid_over(project: Path, **changes) -> tuple[str, ...]:
     """The quick config with these changes over it."""
     (project / "more.yaml").write_text(yaml.safe_dump(changes))
@@ -40,7 +45,7 @@ def test_what_is_for_people_and_what_is_new_rerun_nothing(project):
         file.write_text(file.read_text().replace('description="', 'description="In other words: '))
     edit(project, "src/rarefeat/studies/augmentation/tables.py", 'covered_features="', 'covered_features="reworded: ')
     edit(project, "src/rarefeat/studies/imbalance/kind.py", '"Neurons whose weights point', '"Reworded: neurons that point')
-    edit(project, "src/rarefeat/studies/imbalance/kind.py", "trends of the figures", "the trends")
+    edit(project, "src/rarefeat/studies/imbalance/kind.py", '"imbalance and pruning"', '"imbalance, reworded"')
     key = r'\1    new: bool = Field(default=False, description="")\n'
     edit(project, "src/rarefeat/config/model.py", r"^(class \w+\(Section\):\n    \"\"\".*\"\"\"\n\n)", key)
     edit(project, "src/rarefeat/config/images.py", r"^(class \w+\(Section\):\n    \"\"\".*\"\"\"\n\n)", key)
@@ -48,14 +53,15 @@ def test_what_is_for_people_and_what_is_new_rerun_nothing(project):
 
 
 def test_a_new_study_runs_its_own_jobs_alone(project):
-    """In the shares of a kind that are one table: those of its kind with all studies in one are made again."""
+    """And has figures of its own."""
     quick = load(project / "config/config.yaml", project / "config/quick.yaml")
     neighbour = quick.studies["neighbour"].model_dump(by_alias=True, mode="json", exclude={"draws"})
     jobs = planned(project, configs=laid_over(project, imbalance={"studies": {"fresh": neighbour}}))
     cells, blocks = len(quick.studies["neighbour"].cells()), len(quick.studies["neighbour"].grid)
     assert jobs == {
         "synthesise": len({cell["eps_min"] for cell in quick.studies["neighbour"].cells()}), "pretrain": cells, "probe": cells,
-        "aggregate_grid": 1 + blocks, "aggregate_trajectories": 1 + blocks, **LAST,
+        "aggregate_grid": 1 + blocks, "aggregate_trajectories": 1 + blocks,
+        "plot": 4, "page": 1, "text_page": 1, **LAST,  # Figures 1 to 4 of its own; the kind's page knows all of its studies
     }  # fmt: skip
 
 
@@ -95,13 +101,12 @@ def test_a_changed_default_reruns_what_reads_it(project, everything):
 
 
 @pytest.mark.parametrize(
-    ("module", "first"),
-    [("core/sparse_coding.py", "synthesise"), ("core/contrastive.py", "pretrain"), ("core/linear_probe.py", "probe"),
-     ("chain/aggregate.py", "aggregate_grid")],
+    ("module", "function", "first"),
+    [("core/sparse_coding.py", "latent_pairs", "synthesise"), ("core/contrastive.py", "coefficients", "pretrain"),
+     ("core/linear_probe.py", "linear_probe", "probe"), ("chain/aggregate.py", "summarised", "aggregate_grid")],
 )  # fmt: skip
-def test_a_changed_line_reruns_its_stage_and_what_follows(project, everything, module, first):
-    with open(project / "src/rarefeat" / module, "a") as source:
-        source.write("\nCHANGED = True\n")
+def test_a_changed_line_reruns_its_stage_and_what_follows(project, everything, module, function, first):
+    change(project, f"src/rarefeat/{module}", function)
     jobs = planned(project)
     assert [rule for rule in CHAIN if rule in jobs] == CHAIN[CHAIN.index(first) :]
     # Every cell of the stage, not just some; those behind the checkpoint are planned only once it has run.
@@ -110,7 +115,15 @@ def test_a_changed_line_reruns_its_stage_and_what_follows(project, everything, m
     assert not {"image_data", "image_splits", "pretrain_images"} & set(jobs)
 
 
-def test_a_changed_line_of_a_figure_draws_the_figures_of_its_module_again(project):
-    path = "src/rarefeat/studies/scaling/figures.py"
-    edit(project, path, "^def scaling", "CHANGED = True\n\n\ndef scaling")
+def test_a_changed_line_of_a_figure_draws_that_figure_again(project):
+    change(project, "src/rarefeat/studies/imbalance/figures.py", "fate")
     assert planned(project) == {"plot": 1, **LAST}
+
+
+def test_what_only_runs_jobs_and_what_nothing_reaches_rerun_nothing(project):
+    change(project, "src/rarefeat/storage/files.py", "seal")
+    change(project, "src/rarefeat/run/command.py", "progress")
+    change(project, "src/rarefeat/run/results_folder.py", "lock")
+    with open(project / "src/rarefeat/core/contrastive.py", "a") as source:
+        source.write("\n\ndef one_more(x):\n    return x\n")
+    assert planned(project) == {}

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import time
-from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -18,7 +17,8 @@ from whole_project import RESULTS, ROOT, copy_of_the_project, environment, plann
 from rarefeat.figures.labels import quantity
 from rarefeat.project import load
 from rarefeat.registry import kinds
-from rarefeat.report.found import found
+from rarefeat.report.found import module_of, of_run
+from rarefeat.report.published import reductions
 from rarefeat.run import check
 from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table
@@ -56,7 +56,7 @@ def test_every_product_is_there_and_keeps_to_its_schema(finished):
         assert content.startswith(b"%PDF" if path.endswith(".pdf") else b"\x89PNG")
         assert len(content) > 5000
     record = json.loads((finished / RESULTS / "provenance.json").read_text())
-    assert set(record["products"]) == {path for path in DEFAULT if not path.startswith("pages/")}
+    assert set(record["products"]) == DEFAULT - {"pages/run_times.html"}
     for page in (path for path in DEFAULT if path.endswith(".md")):
         assert "nan" not in (finished / RESULTS / page).read_text()
 
@@ -84,22 +84,30 @@ def test_figures_and_pages_of_a_small_run_say_so(finished):
         assert page.read_text(encoding="utf-8").splitlines()[2] == f"**A{said[1:]}.**", page
     for path in (finished / RESULTS / "figures").glob("*.png"):
         assert read_origin(path)["config"]["size"] == "quick"
-    assert str(RESULTS) in (finished / RESULTS / "table2.md").read_text(encoding="utf-8")
+    assert "- On digits (2 seeds)" in (finished / RESULTS / "long_tail.md").read_text(encoding="utf-8")
+
+
+def read_by(kind: str) -> list[str]:
+    """The tables of a run that the published ones are made from, of which a kind says what was found."""
+    names = [source for name in module_of(kind).TABLES for source in reductions()[name][0]]
+    return list(dict.fromkeys(names))
 
 
 def test_the_report_s_first_page_has_what_was_found_with_seeds_and_grid(finished, monkeypatch):
     monkeypatch.chdir(finished)
-    text = found(QUICK)
+    text = of_run(QUICK)
     for part in (
-        "4 seeds from 100; eps\\_min 0.2, 1",
-        "cosine with the rare feature is",
-        "fitted exponents",
-        "digits, 2 seeds",
+        "Within 60 steps",
+        "at 0.2 times and",
+        "exponents in the number of features",
+        "digits (2 seeds)",
     ):
         assert part in text, text
-    says = [kind for kind in kinds().values() if find_spec(f"rarefeat.{kind.module('found')}")]
+    says = [name for name in kinds() if name in QUICK.pages and (finished / RESULTS / f"{name}.md").exists()]
     assert text.count("\n* ") + 1 == len(says) >= 4
-    assert found(dataclasses.replace(QUICK, results="nowhere")) == "* Nothing yet."
+    for name in says:
+        assert list(QUICK.pages[name].tables) == read_by(name)
+    assert of_run(dataclasses.replace(QUICK, results="nowhere")) == "* Nothing yet."
 
 
 def test_the_tables_agree_with_the_committed_references(finished):
@@ -150,7 +158,8 @@ def test_the_table_agrees_with_the_stages_called_by_hand(finished):
     latents = synthesise(study.draws, study.data, 0.2, [101])
     parts = study.draws, study.simulator, study.data, study.training, [arm], cell["sigma"], [101]
     encoders, _ = pretrain(*parts, latents["train"])
-    (expected,) = probe(*parts, latents, {name: (encoder.weights, encoder.bias) for name, encoder in encoders.items()})
+    networks = {name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()}
+    (expected,) = probe(*parts, latents, networks)
     grid = read_table(finished / RESULTS / "tables/paper_grid.parquet").to_pandas()
     at = (grid["eps_min"] == 0.2) & (grid["sigma"] == cell["sigma"])
     row = grid[at & (grid["arm"] == "pruned_neuron") & (grid["seed"] == 101)].iloc[0]
@@ -208,7 +217,7 @@ def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
             continue
         tables = [RESULTS / f"tables/{table}.parquet" for table in figure.tables]
         outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        told = "--job", QUICK.figure_job(name).text, figure.function or name
+        told = "--job", QUICK.figure_job(name).text
         done = python(finished, "-m", "rarefeat.figures.draw", *told, "--tables", *tables, "--output", *outputs)
         assert done.returncode == 0, done.stderr
         for output in outputs:
@@ -226,22 +235,21 @@ def test_a_damaged_upstream_file_stops_the_run_with_one_line_and_no_output(proje
     assert not list((project / RESULTS / "encoders" / "heatmap").rglob("seeds=*.safetensors"))
 
 
-def test_the_encoder_of_another_cell_in_its_place_is_refused(project):
-    """The probe says so in one line, and so does verification, which reads no tensor."""
+def test_the_encoder_of_another_cell_in_its_place_is_found_and_made_again(project):
+    """Verification says so, which reads no tensor; and what says that another job made it is made anew."""
     folder = project / RESULTS / "encoders/neighbour"
     place, other, *_ = sorted(folder.rglob("seeds=*.safetensors"))
+    before = place.read_bytes()
     place.write_bytes(other.read_bytes())
     name = place.relative_to(project / RESULTS)
     probed = str(RESULTS / "probes" / name.relative_to("encoders").with_suffix(".parquet"))
-    done = run(project, "--", probed)
-    assert done.returncode != 0
-    (line,) = {line for line in (done.stdout + done.stderr).splitlines() if "error:" in line}
-    assert f"error: {RESULTS / name} is not the file that its name says: it has another cell" in line
-    assert not (project / probed).exists()
     done = python(project, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
     assert done.returncode == 1
     is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
     assert f"damaged  {name}: it is {is_}" in done.stdout.splitlines()
+    done = run(project, "--", probed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert place.read_bytes() == before
 
 
 def with_config(**changes) -> str:
@@ -265,3 +273,13 @@ def test_a_stage_says_what_is_wrong_with_its_job(tmp_path, job, words):
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_report_of_another_config_is_refused_unless_it_is_asked_for(project):
+    done = run(project, "--report", "report.html", "--config", "seeds=3")
+    assert done.returncode != 0
+    assert "is stale (config: " in done.stdout + done.stderr
+    assert not (project / "report.html").exists()
+    done = run(project, "--report", "report.html", "--config", "seeds=3", "stale_in_report=true")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "<strong>Stale</strong>: config: heatmap.seeds 4, now 3" in (project / "report.html").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 # What the two views of a pair make an encoder learn, one study at a time.
 
-from rarefeat.studies.augmentation.kind import IMAGE_TABLES, TABLES
+from rarefeat.studies.augmentation.kind import IMAGE_TABLES, SUPERVISE, TABLES
 
 AUGMENTATION = PROJECT.sections["augmentation"]
 
@@ -14,21 +14,14 @@ rule supervise:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
-        job=job(
-            "studies.augmentation.supervise",
-            (),
-            {
-                "study": AUGMENTATION.studies[AUGMENTATION.supervised.study],
-                "supervised": AUGMENTATION.supervised,
-            },
-        ).text,
+        job=SUPERVISE.job("", AUGMENTATION, accepted=PROJECT.accepted).text,
     shell:
         stage("--output {output:q}")
 
 
 rule measure_augmentation:
     input:
-        encoders_of,
+        gathered(f"{{study}}.{TABLES[0]}"),
         supervised=lambda wildcards: (
             [f"{RESULTS}/supervised.safetensors"]
             if AUGMENTATION.like_supervised(wildcards.study)
@@ -46,17 +39,14 @@ rule measure_augmentation:
     params:
         job=told_for_table(f"{{study}}.{TABLES[0]}"),
         results=lambda wildcards: RESULTS,
-        supervised=lambda wildcards, input: (
-            ["--supervised", input.supervised] if input.supervised else []
-        ),
     shell:
-        stage("--results {params.results:q} {params.supervised:q} --output {output:q}")
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # How often units fire, and what the features of the images keep and forget, under one kind of augmentation.
 rule measure_image_views:
     input:
-        encoders_of,
+        gathered(f"{{study}}.{IMAGE_TABLES[0]}"),
         images=f"{RESULTS}/images/{{study}}.safetensors",
     output:
         [table(f"{{study}}.{name}") for name in IMAGE_TABLES],
@@ -71,6 +61,4 @@ rule measure_image_views:
         job=told_for_table(f"{{study}}.{IMAGE_TABLES[0]}"),
         results=lambda wildcards: RESULTS,
     shell:
-        stage(
-            "--results {params.results:q} --images {input.images:q} --output {output:q}"
-        )
+        stage("--results {params.results:q} --output {output:q}")

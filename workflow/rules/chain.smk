@@ -13,7 +13,7 @@ rule synthesise:
         mem_mb=growing(1500),
         runtime=growing(5),
     params:
-        job=told("chain.synthesise", (), ("draws", "data")),
+        job=told(SYNTHESISE),
     shell:
         stage("--output {output:q}")
 
@@ -34,7 +34,7 @@ rule pretrain:
         mem_mb=growing(1500),
         runtime=growing(20),
     params:
-        job=told("chain.pretrain", ("chain.synthesise",), Study.pretrained),
+        job=told(PRETRAIN),
     shell:
         stage(
             "--latents {input.latents:q} --encoders {output.encoders:q} --trajectories {output.trajectories:q}"
@@ -60,7 +60,7 @@ rule probe:
         mem_mb=growing(1500),
         runtime=growing(10),
     params:
-        job=told("chain.probe", ("chain.synthesise", "chain.pretrain"), Study.probed),
+        job=told(PROBE),
         encoders=lambda wildcards, input: (
             ["--encoders", input.encoders] if input.encoders else []
         ),
@@ -71,11 +71,11 @@ rule probe:
 # The grid of a study, or of one block of it, with its summary and trends.
 rule aggregate_grid:
     input:
-        gathered("probes", GRIDS),
+        gathered("{tabled}_grid"),
     output:
-        grid=table("{tabled}_grid"),
-        summary=table("{tabled}_summary"),
-        trends=table("{tabled}_trends"),
+        table("{tabled}_grid"),
+        table("{tabled}_summary"),
+        table("{tabled}_trends"),
     log:
         f"{RESULTS}/logs/aggregate/{{tabled}}_grid.log",
     wildcard_constraints:
@@ -87,16 +87,13 @@ rule aggregate_grid:
         job=told_for_table("{tabled}_grid"),
         results=lambda wildcards: RESULTS,
     shell:
-        stage(
-            "--results {params.results:q} --grid {output.grid:q} --summary {output.summary:q} --trends "
-            "{output.trends:q}"
-        )
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # What the neurons did during training.
 rule aggregate_trajectories:
     input:
-        gathered("trajectories", COURSES, trained_only=True),
+        gathered("{tabled}_trajectories"),
     output:
         table("{tabled}_trajectories"),
     log:
@@ -110,4 +107,4 @@ rule aggregate_trajectories:
         job=told_for_table("{tabled}_trajectories"),
         results=lambda wildcards: RESULTS,
     shell:
-        stage("--results {params.results:q} --trajectories {output:q}")
+        stage("--results {params.results:q} --output {output:q}")

@@ -1,5 +1,7 @@
 """What the rules share: the checked project, what a job is told, and the names of files. It knows no study by name."""
 
+import functools
+import gc
 import json
 import os
 import re
@@ -12,24 +14,36 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
 
-from rarefeat.config.cells import path_of, paths_of
+from rarefeat.config.cells import path_of
 from rarefeat.config.images import ImageStudy
+from rarefeat.config.reading import read, said
 from rarefeat.config.study import Study, merged
 from rarefeat.core.errors import RarefeatError
+from rarefeat.kind import (
+    IMAGE_DATA,
+    IMAGE_PRETRAIN,
+    IMAGE_PROBE,
+    IMAGE_SPLITS,
+    PRETRAIN,
+    PROBE,
+    SYNTHESISE,
+    Stage,
+)
 from rarefeat.project import parse as typed
-from rarefeat.project import read, retyped
 from rarefeat.registry import kinds
-from rarefeat.run import workers
-from rarefeat.run.job import job
+from rarefeat.run import guard, workers
 from rarefeat.run.memory import refuse_too_large
 from rarefeat.run.results_folder import (
     handle_in_a_thread,
-    refuse_unrecorded,
+    rerun_what_files_say,
     take_over,
     usable,
 )
 
 min_version("9.19")
+
+# A plan makes millions of objects that live as long as it does; to look through them for cycles takes a tenth of its time.
+gc.set_threshold(200_000, 100, 100)
 
 # A training frees and takes the same megabytes at every step; glibc would hand them back to the system each time, which costs
 # half of the speed as soon as two jobs do it at once.
@@ -50,16 +64,23 @@ def refused(function, *arguments):
 # Snakemake, which has read these, takes the last of a key that is given twice.
 for path in workflow.configfiles:
     refused(read, Path(path))
+# Of --config as well, whose words it has where it is called from a command line.
+entries = workflow.config_settings.config_args
+OVER = refused(said, entries) if isinstance(entries, list) else {}
 # The files of the kinds of study beside the user's config, and else those of this workflow.
 PROJECT = refused(
     typed,
-    merged(config, retyped(workflow.config_settings.config)),
+    merged(config, OVER),
     Path("config/studies"),
     Path(str(workflow.current_basedir)).parents[1] / "config/studies",
 )
 RESULTS = refused(usable, PROJECT.results)
+rerun_what_files_say()
 # Where the terminal's last line says that tables and figures are.
 os.environ.update(RAREFEAT_RESULTS=RESULTS)
+# For captions, and for a target that is misspelt.
+config["results"] = RESULTS
+os.environ.update(RAREFEAT_TARGETS=" ".join(PROJECT.targets | PROJECT.names))
 # For the captions of the report: a text there is no reason to draw a figure again, as a param would be.
 config["captions"] = {
     **{name: item.caption for name, item in PROJECT.figures.items()},
@@ -71,14 +92,34 @@ config["captions"] = {
 config["of_this_run"] = PROJECT.of_this_run
 
 
+@functools.cache
+def states_by_now():
+    """Whether what the report shows is what this config and code make."""
+    from rarefeat.run.provenance import states
+
+    return refused(states, PROJECT)
+
+
 def found_by_now() -> str:
     """What the first page of the report says, which alone needs to read tables."""
-    from rarefeat.report.found import found
+    from rarefeat.report.found import of_run
 
-    return found(PROJECT)
+    states_by_now()
+    return refused(of_run, PROJECT)
+
+
+def state_by_now(path: str) -> str:
+    """What a caption says of a product that is not of today."""
+    line = states_by_now().get(os.path.relpath(path, RESULTS))
+    return (
+        f"**{line.state.capitalize()}**: {line.why}."
+        if line and line.state != "current"
+        else ""
+    )
 
 
 config["found"] = found_by_now
+config["state"] = state_by_now
 STUDIES = PROJECT.studies
 ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, Study)}
 PICTURED = {
@@ -89,14 +130,13 @@ PICTURED = {
 shell.prefix(
     f"export PATH='{os.path.dirname(sys.executable)}':$PATH RAREFEAT_LOCK='{RESULTS}/.lock'"
     f" {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
-    f" RAREFEAT_SNAKEMAKE=$PPID RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
+    f" RAREFEAT_SOURCE={guard.state()} RAREFEAT_SNAKEMAKE=$PPID RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
 )
 
 
 onstart:
     try:
         take_over(RESULTS)
-        refuse_unrecorded(workflow.dag)
         if workflow.local_exec:
             refuse_too_large(
                 {
@@ -181,54 +221,48 @@ def cell_of(wildcards):
     return CELLS[wildcards.study, wildcards.cell]
 
 
-def told(stage: str, through: Iterable[str], parts):
-    """A params function: the job of one cell and block; parts: names of the study's sections, or a function of study and cell."""
+def told(stage: Stage, more=lambda name, block: {}):
+    """A params function: what the job of a stage is told of its study, cell and block.
+
+    more: what else, from the study's name and the block.
+    """
 
     def of_job(wildcards):
-        study = STUDIES[wildcards.study]
         at = cell_of(wildcards) if hasattr(wildcards, "cell") else None
-        config = (
-            parts(study, at)
-            if callable(parts)
-            else {name: getattr(study, name) for name in parts}
-        )
-        return job(
-            stage, through, config, wildcards.study, at, getattr(wildcards, "block", "")
+        block = getattr(wildcards, "block", "")
+        name, study = wildcards.study, STUDIES[wildcards.study]
+        return stage.job(
+            name, study, at, block, more(name, block), PROJECT.accepted
         ).text
 
     return of_job
 
 
-def of_cell(kind: str, suffix: str, *axes: str):
+def of_cell(folder: str, suffix: str, *axes: str):
     """An input function: the file of a job's cell, or of what it shares with others on some axes, and block."""
 
     def file(wildcards):
         at = cell_of(wildcards).to(*axes) if axes else cell_of(wildcards)
         return (
-            f"{RESULTS}/{path_of(kind, wildcards.study, at, wildcards.block, suffix)}"
+            f"{RESULTS}/{path_of(folder, wildcards.study, at, wildcards.block, suffix)}"
         )
 
     return file
 
 
-def of_study(
-    kind: str, name: str, suffix: str, study=None, trained_only: bool = False
-) -> list[str]:
-    """The files of every cell and block of a study."""
-    study = study or STUDIES[name]
-    cells = [cell for cell in study.cells() if not trained_only or cell.trained]
+def files_of(name: str) -> list[str]:
+    """The files of cells that a table is made from."""
+    item = PROJECT.tables[name]
     return [
         f"{RESULTS}/{path}"
-        for path in paths_of(kind, name, cells, study.blocks(), suffix)
+        for folder, stage in item.files.items()
+        for *_, path in stage.files_of(item.study, item.of, folder)
     ]
 
 
-def encoders_of(wildcards):
-    """The encoders of every cell and block of the study of a table."""
-    return of_study("encoders", wildcards.study, "safetensors", trained_only=True)
-
-
-PICTURES = ("images.datasets", "images.splits", "images.pretrain")
+def gathered(name: str):
+    """An input function: files of cells that the table is made from, whose name may hold wildcards."""
+    return lambda wildcards: files_of(name.format(**wildcards))
 
 
 def threads_of(wildcards):
@@ -239,27 +273,15 @@ def gpus(wildcards):
     return int(STUDIES[wildcards.study].training.device == "cuda")
 
 
-GRIDS = {
-    name.removesuffix("_grid"): item
-    for name, item in PROJECT.tables.items()
-    if item.stage == "chain.aggregate" and name.endswith("_grid")
-}
-COURSES = {
-    name.removesuffix("_trajectories"): item
-    for name, item in PROJECT.tables.items()
-    if item.stage == "chain.aggregate" and name.endswith("_trajectories")
-}
-
-
-def gathered(kind, items, trained_only=False):
-    """An input function: the probes or trajectories that the tables of a study, or of one block of its grid, are made from."""
-
-    def of_table(wildcards):
-        item = items[wildcards.tabled]
-        (study,) = item.parts.values()
-        return of_study(kind, item.study, "parquet", study, trained_only)
-
-    return of_table
+GRIDS = [
+    name.removesuffix("_grid")
+    for name in names_of("chain.aggregate:aggregate_grid")
+    if name.endswith("_grid")
+]
+COURSES = [
+    name.removesuffix("_trajectories")
+    for name in names_of("chain.aggregate:aggregate_trajectories")
+]
 
 
 def title_of(name):

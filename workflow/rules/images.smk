@@ -8,12 +8,12 @@ rule image_data:
     log:
         f"{RESULTS}/logs/images/{{study}}.log",
     wildcard_constraints:
-        study=either(PICTURED),
+        study=either(WITH_IMAGES),
     resources:
         mem_mb=growing(8000),
         runtime=growing(120),
     params:
-        job=told("images.datasets", (), ("data",)),
+        job=told_of_images(IMAGE_DATA),
     shell:
         stage("--output {output:q}")
 
@@ -33,15 +33,7 @@ rule image_splits:
         mem_mb=growing(4000),
         runtime=growing(10),
     params:
-        job=told(
-            "images.splits",
-            PICTURES[:1],
-            lambda study, cell: {
-                "draws": study.draws,
-                "data": study.data,
-                "few_shot": study.probe.few_shot,
-            },
-        ),
+        job=told_of_images(IMAGE_SPLITS),
     shell:
         stage("--images {input.images:q} --output {output:q}")
 
@@ -64,7 +56,7 @@ rule pretrain_images:
         runtime=lambda wildcards, attempt: attempt * (1440 if gpus(wildcards) else 60),
         gpu=gpus,
     params:
-        job=told("images.pretrain", PICTURES[:2], ImageStudy.pretrained),
+        job=told_of_images(IMAGE_PRETRAIN),
         checkpoints=f"{RESULTS}/checkpoints/{{study}}/{{cell}}",
     shell:
         stage(
@@ -92,7 +84,7 @@ rule probe_images:
         runtime=growing(60),
         gpu=gpus,
     params:
-        job=told("images.probe", PICTURES, ImageStudy.probed),
+        job=told_of_images(IMAGE_PROBE),
     shell:
         stage(
             "--images {input.images:q} --splits {input.splits:q} --encoders {input.encoders:q} --output "

@@ -1,24 +1,70 @@
 # What every kind of study makes in the same way: tables of several studies in one, figures, pages, claims; and the targets.
 
 
-rule join:
-    input:
-        lambda wildcards: [
-            table(name) for name in PROJECT.tables[wildcards.joined].tables
-        ],
-    output:
-        table("{joined}"),
-    log:
-        f"{RESULTS}/logs/join/{{joined}}.log",
-    wildcard_constraints:
-        joined=either(names_of("chain.join")),
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(10),
-    params:
-        job=told_for_table("{joined}"),
-    shell:
-        stage("--tables {input:q} --output {output:q}")
+# What a kind says of its stages and tables is enough of a rule, where it has none of its own: under the name of the function.
+OWN = {made.name for made in workflow.rules}
+
+
+for cells in (one for kind in kinds().values() for one in kind.stages):
+    if not cells.made or cells.name in OWN:
+        continue
+
+    rule:
+        name:
+            cells.name
+        input:
+            [
+                of_cell(folder, suffix)
+                for before in cells.after
+                for folder, suffix in before.folders.items()
+            ],
+        output:
+            [
+                f"{RESULTS}/{folder}/{{study}}/{{cell}}/seeds={{block}}.{suffix}"
+                for folder, suffix in cells.folders.items()
+            ],
+        log:
+            f"{RESULTS}/logs/{cells.name}/{{study}}/{{cell}}/seeds={{block}}.log",
+        wildcard_constraints:
+            study=either(PROJECT.run_through(cells)),
+        resources:
+            mem_mb=growing(cells.mem_mb),
+            runtime=growing(cells.runtime),
+        params:
+            job=told(cells),
+            results=lambda wildcards: RESULTS,
+        shell:
+            stage("--results {params.results:q} --output {output:q}")
+
+
+for function in sorted({item.stage for item in PROJECT.tables.values() if item.made}):
+    if (name := function.partition(":")[2]) in OWN:
+        continue
+
+    rule:
+        name:
+            name
+        input:
+            gathered("{made}"),
+            tables=lambda wildcards: [
+                table(other) for other in PROJECT.tables[wildcards.made].tables
+            ],
+        output:
+            table("{made}"),
+        log:
+            f"{RESULTS}/logs/{name}/{{made}}.log",
+        wildcard_constraints:
+            made=either(names_of(function)),
+        resources:
+            mem_mb=growing(4000),
+            runtime=growing(20),
+        params:
+            job=told_for_table("{made}"),
+            results=lambda wildcards: RESULTS,
+        shell:
+            stage(
+                "--tables {input.tables:q} --results {params.results:q} --output {output:q}"
+            )
 
 
 # One figure from its tables.
@@ -45,10 +91,8 @@ rule plot:
         runtime=growing(10),
     params:
         job=lambda wildcards: PROJECT.figure_job(wildcards.figure).text,
-        function=lambda wildcards: PROJECT.figures[wildcards.figure].function
-        or wildcards.figure,
     shell:
-        stage("{params.function} --tables {input:q} --output {output:q}")
+        stage("--tables {input:q} --output {output:q}")
 
 
 # One page of Markdown from its tables.
@@ -87,27 +131,6 @@ rule measure_claims:
         stage("--tables {input:q} --output {output:q}")
 
 
-# Their verdicts, for all kinds of study about one paper; and what half and double of a hyper-parameter change.
-rule claims:
-    input:
-        lambda wildcards: [
-            table(f"{kind}_measured") for kind in PROJECT.papers[wildcards.paper]
-        ],
-    output:
-        table("{judged}_{paper}"),
-    log:
-        f"{RESULTS}/logs/claims/{{judged}}_{{paper}}.log",
-    wildcard_constraints:
-        judged="claims|sensitivity",
-    resources:
-        mem_mb=growing(4000),
-        runtime=growing(20),
-    params:
-        job=told_for_table("{judged}_{paper}"),
-    shell:
-        stage("--tables {input:q} --output {output:q}")
-
-
 rule all_claims:
     input:
         [
@@ -126,11 +149,16 @@ rule all_claims:
 
 # Each kind of study and each study is a target under its own name.
 taken = {made.name for made in workflow.rules}
-for target, paths in PROJECT.targets.items():
+for target in PROJECT.targets:
     if target in taken:
         raise WorkflowError(
             f"config: the study {target} has the name of a rule of the workflow; give it another one"
         )
+# So is each figure and table, of which a rule each would cost a second: those that the command line names.
+ASKED = {
+    name: PROJECT.names[name] for name in set(sys.argv) & set(PROJECT.names) - taken
+}
+for target, paths in (PROJECT.targets | ASKED).items():
 
     rule:
         name:

@@ -11,7 +11,7 @@ rule tables_page:
         report(
             f"{RESULTS}/pages/{{browsed}}.html",
             caption="../report/tables.rst",
-            category="Tables",
+            category=lambda wildcards: PROJECT.browsed[wildcards.browsed].category,
             labels=lambda wildcards: {"tables": wildcards.browsed.replace("_", " ")},
         ),
     log:
@@ -20,16 +20,9 @@ rule tables_page:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        about=lambda wildcards: PROJECT.browsed[wildcards.browsed].about,
-        schemas=lambda wildcards: [
-            PROJECT.tables[name].schema
-            for name in PROJECT.browsed[wildcards.browsed].tables
-        ],
+        job=lambda wildcards: PROJECT.browsed_job(wildcards.browsed).text,
     shell:
-        command(
-            "rarefeat.report.browse tables --about {params.about:q} --tables {input:q} --schemas "
-            "{params.schemas:q} --output {output:q}"
-        )
+        stage("--tables {input:q} --output {output:q}")
 
 
 rule claims_page:
@@ -47,8 +40,10 @@ rule claims_page:
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
+    params:
+        job=lambda wildcards: PROJECT.claims_page_job(wildcards.paper).text,
     shell:
-        command("rarefeat.report.browse claims --table {input:q} --output {output:q}")
+        stage("--tables {input:q} --output {output:q}")
 
 
 rule text_page:
@@ -66,8 +61,10 @@ rule text_page:
     resources:
         mem_mb=growing(1000),
         runtime=growing(5),
+    params:
+        job=lambda wildcards: PROJECT.text_page_job(wildcards.page).text,
     shell:
-        command("rarefeat.report.browse text --text {input:q} --output {output:q}")
+        stage("--text {input:q} --output {output:q}")
 
 
 # What all of it took, as far as it has run: after everything else, and again with `make report`.
@@ -91,7 +88,7 @@ rule run_times:
         patterns=times_of_rules,
     shell:
         command(
-            "rarefeat.report.browse run_times --times {params.times:q} --patterns {params.patterns:q} "
+            "rarefeat.report.times --times {params.times:q} --patterns {params.patterns:q} "
             "--output {output:q}"
         )
 

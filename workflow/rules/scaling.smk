@@ -18,21 +18,22 @@ checkpoint lucky_sets:
         stage("--output {output:q}")
 
 
-# The trained sizes, and exponents in d against the bounds of Theorem 3.1.
-rule aggregate_scaling:
+# The trained sizes.
+rule trained_sizes:
     input:
         lambda wildcards: [
             f"{RESULTS}/{path}"
             for path in trained_encoders(
-                PROJECT.sections["scaling"], checkpoints.lucky_sets.get().output[0]
+                PROJECT.sections["scaling"],
+                checkpoints.lucky_sets.get().output[0],
+                PROJECT.identities(["lucky_sets"]),
             )
         ],
         lucky_sets=table("lucky_sets"),
     output:
-        replicas=table("scaling"),
-        exponents=table("scaling_exponents"),
+        table("scaling"),
     log:
-        f"{RESULTS}/logs/aggregate/scaling.log",
+        f"{RESULTS}/logs/trained_sizes/scaling.log",
     resources:
         mem_mb=growing(4000),
         runtime=growing(20),
@@ -41,6 +42,5 @@ rule aggregate_scaling:
         results=lambda wildcards: RESULTS,
     shell:
         stage(
-            "--lucky-sets {input.lucky_sets:q} --results {params.results:q} --replicas {output.replicas:q} "
-            "--exponents {output.exponents:q}"
+            "--tables {input.lucky_sets:q} --results {params.results:q} --output {output:q}"
         )

@@ -2,22 +2,17 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pandera.pandas import Column
 
-from rarefeat.chain.intermediates import tables
 from rarefeat.chain.tables import ARM, GRID, KEYS, METRICS, PAIRED, POINT, SUMMARY, TRAJECTORIES, TRENDS
-from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Study
 from rarefeat.core.statistics import ANYWHERE, student_interval
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.read import File, Read
 from rarefeat.storage.schema import checked
 
 # A cell is an arm at a point; pairs are with the plain arm at the same point.
@@ -48,16 +43,16 @@ def paired_interval(
     return mean, low, high
 
 
-def of_arms(rows: pa.Table, cell: Cell) -> pd.DataFrame:
+def of_arms(file: File) -> pd.DataFrame:
     """The rows of the arms that a cell has: others may stand in its file, for another block of the grid."""
-    table = rows.to_pandas()
-    chosen = {tuple(arm.model_dump().values()) for arm in cell.arms}
+    table = file.table()
+    chosen = {tuple(arm.model_dump().values()) for arm in file.cell.arms}
     return table[[key in chosen for key in table[list(ARM)].itertuples(index=False, name=None)]]
 
 
-def grid_table(parts: Iterable[tuple[Cell, pa.Table]]) -> pd.DataFrame:
+def grid_table(probes: Iterable[File]) -> pd.DataFrame:
     """One row per cell, arm and seed, sorted, from the probe's files."""
-    table = pd.concat([of_arms(rows, cell) for cell, rows in parts], ignore_index=True)
+    table = pd.concat([of_arms(file) for file in probes], ignore_index=True)
     table[list(METRICS)] = table[list(METRICS)].astype(float)
     return checked(GRID, table.sort_values([*KEYS, "seed"], ignore_index=True))
 
@@ -115,35 +110,16 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
     return checked(TRENDS, pd.DataFrame(rows, columns=columns))
 
 
-def trajectories_table(parts: Iterable[tuple[Cell, pa.Table]]) -> pd.DataFrame:
-    """One row per cell, arm, seed, step and metric, sorted."""
-    found = [of_arms(rows, cell).assign(**cell.values) for cell, rows in parts]
+def aggregate_trajectories(read: Read, job: Job) -> pd.DataFrame:
+    """What the neurons did during training: one row per cell, arm, seed, step and metric, sorted."""
+    found = [of_arms(file).assign(**file.cell.values) for file in read.files("trajectories")]
     return checked(
         TRAJECTORIES, pd.concat(found, ignore_index=True).sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True)
     )
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    outputs = ("grid", "summary", "trends", "trajectories")
-    for name in outputs:
-        parser.add_argument(f"--{name}", type=Path, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def aggregate_grid(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+    """The grid of a study, or of one block of it, with its summary and trends."""
     (part,) = job.config
-    study = job.part(part, Study)
-    written = {}
-    if args.grid:
-        grid = grid_table(tables("probes", job, study, args.results))
-        written = {"grid": grid, "summary": summary_table(grid), "trends": trends_table(grid, study)}
-    if args.trajectories:
-        written["trajectories"] = trajectories_table(tables("trajectories", job, study, args.results))
-    for name, table in written.items():
-        if path := getattr(args, name):
-            write_product(path, table, made_from(job))
-
-
-if __name__ == "__main__":
-    run(main)
+    found = grid_table(read.files("probes"))
+    return found, summary_table(found), trends_table(found, job.part(part, Study))

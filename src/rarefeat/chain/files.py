@@ -62,7 +62,12 @@ ENCODERS = Contents(
             "the same at T1 and at T2, NaN where that was not reached; E = 2 with a history, else 0",
             ("S", "E", "m", "d + colour + 2"),
         ),
-        Entry("{arm}/loss", "float32", "unmasked InfoNCE of the last step's batch, nat", ("S",)),
+        Entry(
+            "{arm}/loss",
+            "float32",
+            "unmasked InfoNCE of the last step's batch, nat; infinite for a replica that has diverged",
+            ("S",),
+        ),
     ),
 )
 PROBES = Contents(

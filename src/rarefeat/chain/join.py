@@ -1,33 +1,28 @@
-"""The tables of several studies in one: the last, cheap step."""
+"""Tables of rows that there are: of several studies in one, or of every cell and block of a study."""
 
 import importlib
-from pathlib import Path
+from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
 
 
-def joined(schema: str, tables: list[Path]) -> pd.DataFrame:
-    """All rows, sorted by their key. schema: MODULE:NAME, from the package's root."""
-    module, name = schema.split(":")
-    kind = getattr(importlib.import_module(f"rarefeat.{module}"), name)
-    return ordered(kind, pd.concat([read_table(path).to_pandas() for path in tables], ignore_index=True))
+def join(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """All rows of some tables, sorted by the key of the schema that the job names, MODULE:NAME."""
+    module, _, name = job.part("schema", str).partition(":")
+    schema = getattr(importlib.import_module(f"rarefeat.{module}"), name)
+    return ordered(schema, stacked(list(tables.values())))
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="tables of one schema")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    write_product(args.output, joined(job.part("schema", str), args.tables), made_from(job, args.tables))
+def collect(read: Read, job: Job) -> pd.DataFrame:
+    """All rows of the files of cells in the folder that the job reads, likewise."""
+    (folder,) = job.files
+    return join({str(file.path): file.table() for file in read.files(folder)}, job)
 
 
-if __name__ == "__main__":
-    run(main)
+def stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Tables on top of each other; those without rows know no types."""
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)

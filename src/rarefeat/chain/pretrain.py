@@ -9,17 +9,19 @@ from torch import Tensor
 
 from rarefeat.chain.intermediates import latents_of
 from rarefeat.config.model import Arm, Data, Training
-from rarefeat.core import bias as bias_rules
-from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, infonce_floor, probabilities
-from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.arms import ARMS, Seen
+from rarefeat.core.bias import rule_of
+from rarefeat.core.contrastive import infonce_floor, probabilities
+from rarefeat.core.encoder import attend
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.neurons import alignment_metrics, feature_share, minority_overlap
+from rarefeat.core.moments import Moments, moments, running
+from rarefeat.core.neurons import alignment_metrics, minority_overlap
 from rarefeat.core.products import product
-from rarefeat.core.pruning import mask_of
 from rarefeat.core.randomness import generator
 from rarefeat.core.recording import log_spaced
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
+from rarefeat.core.training import Answer, State, answer, at_once, loss, masked, slopes, start, update
 from rarefeat.core.views import Pairs
 from rarefeat.run.command import progress, run, stage
 from rarefeat.run.job import Job
@@ -27,13 +29,11 @@ from rarefeat.storage.files import write_table
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
-# Replicas in one tensor program: enough to share the overhead of each call, few enough that their tokens stay in the cache.
-BYTES_AT_ONCE = 1.2e6
-LARGEST_NORM = 1e12
-"""Of a neuron that is still updated: far beyond any reading, and similarities of it are finite in float32."""
+MEMORY = 100
+"""Steps of the running means that a rule may read."""
 RUNAWAY = 1e6
 """Norms beyond this in every replica of every arm are a mistake of the config; in some of them, a result that tables tell."""
-ALL_DIVERGED = "training diverged: norms of neurons are above 1e6 in every replica of every arm; lower eta, sigma or T"
+ALL_DIVERGED = "training diverged: norms of neurons pass 1e6 in every replica of every arm; lower eta, sigma or T"
 
 
 def batches(study: str, seeds: list[int], N: int, K: int) -> Iterator[Tensor]:
@@ -63,12 +63,89 @@ class Encoder(NamedTuple):
     ends: Tensor
     """(S, 2, m, d + 2), the same at T1 and at T2, where the history is kept; NaN until then."""
     loss: Tensor
-    """(S,), unmasked InfoNCE of the last step's batch; NaN until then."""
+    """(S,), unmasked InfoNCE of the last step's batch; infinite for a replica that has diverged."""
 
 
-def state(weights: Tensor, bias: Tensor, directions: Tensor) -> Tensor:
+def kept(weights: Tensor, bias: Tensor, directions: Tensor) -> Tensor:
     """What is kept of the neurons, (S, m, p), (S, m), (S, p, q) -> (S, m, q + 2): projections, norm and bias."""
     return torch.cat([product(weights, directions), weights.norm(dim=-1, keepdim=True), bias[..., None]], -1)
+
+
+class Course(NamedTuple):
+    """What is kept of neurons on their way: see Encoder."""
+
+    T2: Tensor
+    history: Tensor
+    ends: Tensor
+
+    def with_history(self, now: Tensor) -> "Course":
+        """With the neurons at one more recorded step."""
+        return self._replace(history=torch.cat([self.history, now[:, None]], 1))
+
+    def reached(self, before: State, after: State, step: int, d: int, directions: Tensor) -> "Course":
+        """With the neurons at T1, if stage 1 has ended with this step; and at T2, eq. (61), counted from there."""
+        starting, norms = (before.T1 < 0) & (after.T1 >= 0), after.weights.norm(dim=-1)
+        grown = (norms.square() >= d * self.ends[:, 0, :, -2].square()).any(-1) & (self.T2 < 0)
+        now = torch.stack([starting, grown], 1)[..., None, None]
+        if not now.any():
+            return self
+        # The bias at T1 is the first that the rule sets; that of T2 is that step's.
+        ends = torch.where(now, kept(after.weights, after.bias, directions)[:, None], self.ends)
+        return self._replace(T2=torch.where(grown, step + 1, self.T2), ends=ends)
+
+
+class Trained(NamedTuple):
+    """A training, and the arms that it is: those that no mask has parted yet are one, to the last bit."""
+
+    arms: list[Arm]
+    state: State
+    course: Course
+    mean: Moments | None = None
+    """Running means over MEMORY steps, where a rule may read them."""
+    norms: Tensor | None = None
+    """||w_i|| a step before, (S, m), with these."""
+
+    def watching(self, whole: Answer, training: Training, step: int) -> "Trained":
+        """With the running means of one more step, where a rule may read them."""
+        if not any(ARMS[arm.arm].moments for arm in self.arms):
+            return self
+        f_x, f_y, negatives = whole.views(training.K)
+        left = 1 - probabilities(f_x, f_y, training.tau, negatives).diagonal(dim1=-2, dim2=-1)
+        norms = self.state.weights.norm(dim=-1)
+        before = norms if self.norms is None else self.norms
+        batch = moments(f_x, f_y, whole.pre[:, : training.K].sum(2), left, norms, before)
+        return self._replace(mean=running(self.mean, batch, step, MEMORY), norms=norms)
+
+
+def mask_of(arm: Arm, seen: Seen, own: list[torch.Generator]) -> Tensor | None:
+    """What an arm prunes at a step, bool (S, m) or (S, m, p); None for an arm without a mask, and before its onset.
+
+    Args:
+        own: generators of the arm alone, one for each replica.
+    """
+    rule = ARMS[arm.arm].rule
+    return rule(seen._replace(alpha=arm.alpha, generators=own)) if rule and seen.step >= arm.onset else None
+
+
+def parted(arms: list[Arm], masks: dict[str, Tensor | None]) -> list[tuple[list[Arm], Tensor | None]]:
+    """The arms that mask nothing at a step, which stay together; then each of the others with its mask."""
+    pruning = [arm for arm in arms if (mask := masks[arm.label]) is not None and mask.any()]
+    idle = [arm for arm in arms if arm not in pruning]
+    return ([(idle, None)] if idle else []) + [([arm], masks[arm.label]) for arm in pruning]
+
+
+def recorded_metrics(seen: Seen, loss: Tensor, floor: Tensor) -> dict[str, Tensor]:
+    """The metrics of a step, (S,) each."""
+    norms = seen.weights.norm(dim=-1)
+    means = {"weight_norm": norms.mean(-1), "bias_share": (seen.bias / norms).mean(-1)}
+    return alignment_metrics(seen.weights, seen.dictionary, seen.minority) | {"loss": loss, "loss_floor": floor} | means
+
+
+def overlap(mask: Tensor | None, seen: Seen) -> dict[str, Tensor]:
+    """What of an arm's mask lies in neurons of the minority."""
+    if mask is None:
+        return {}
+    return {"mask_minority_overlap": minority_overlap(mask, seen.weights, seen.dictionary, seen.minority)}
 
 
 def pretrain(
@@ -89,125 +166,78 @@ def pretrain(
 
     Returns:
         The encoders by label of the arm, and the trajectory, a row {seed, the keys of the arm, step, metric, value} for each.
-        Losses are those of the step's own batch, unmasked, without the l2 term. A replica whose norms pass LARGEST_NORM has
-        diverged, by its loss (core/divergence.py), and is no longer updated: every number that is kept stays finite.
+        Losses are those of the step's own batch, unmasked, without the l2 term. A replica that has diverged is no longer
+        updated, so that its weights stay finite, and has an infinite loss.
 
     Raises:
         RarefeatError: for a mask of single weights under the reduced simulator.
     """
-    if simulator == "reduced" and any(arm.arm == "pruned_weight" for arm in arms):
-        raise RarefeatError("arm pruned_weight masks single weights in R^d1, which only the simulator direct has")
-    S, K, d = len(seeds), training.K, data.d
-    tau, eta, minority = training.tau, training.eta, len(data.minority)
-    space = make_simulator(simulator, study, d, data.d1, training.m, seeds)
-    initial = space.weights(training.sigma_0, [generator(study, seed, "weights") for seed in seeds])
-    kept = training.m, d + data.views.colour + 2
-    none = torch.full((S,), -1)
-    ends = torch.full((S, 2 if training.history else 0, *kept), torch.nan)
-    start = Encoder(
-        initial, torch.zeros(S, training.m), none, none, torch.empty(S, 0, *kept), ends, torch.full((S,), torch.nan)
-    )
-    # One draw for the whole training: the control prunes the same neurons at every step.
-    scores = torch.stack([torch.rand(training.m, generator=generator(study, seed, "random mask")) for seed in seeds])
-    encoders = {arm.label: start for arm in arms}
+    if simulator == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
+        raise RarefeatError(f"arm {wrong[0]} masks single weights in R^d1, which only the simulator direct has")
+    S, K, T, minority = len(seeds), training.K, training.T, len(data.minority)
 
-    noise = [generator(study, seed, "noise") for seed in seeds]
-    pairs = Pairs(data.views, space, simulator, study, seeds)
+    def streams(purpose: str) -> list[torch.Generator]:
+        return [generator(study, seed, purpose) for seed in seeds]
+
+    space = make_simulator(simulator, study, data.d, data.d1, training.m, seeds)
+    noise, complement, pairs = streams("noise"), streams("complement"), Pairs(data.views, space, simulator, study, seeds)
     directions = torch.cat([space.dictionary, pairs.directions], -1) if data.views.colour else space.dictionary
-    # The arms differ in their weights, so that each has draws of its own here, from the same key.
-    complement = {arm.label: [generator(study, seed, "complement") for seed in seeds] for arm in arms}
-    first_row = data.N * torch.arange(S)[:, None]
-    recorded, trajectory = set(log_spaced(training.T)), []
+    # One draw for the whole training: the control prunes the same neurons at every step.
+    draw = torch.stack([torch.rand(training.m, generator=g) for g in streams("random mask")])
+    own = {arm.label: streams(f"rule {arm.label}") for arm in arms}
+    size = training.m, directions.shape[-1] + 2
+    nothing = torch.full((S, 2 if training.history else 0, *size), torch.nan)
+    course = Course(torch.full((S,), -1), torch.empty(S, 0, *size), nothing)
+    trainings = [Trained(arms, start(space.weights(training.sigma_0, streams("weights"))), course)]
+    rule = rule_of(training.bias, data.d, training.eta)
+    recorded, first_row, order = set(log_spaced(T)), data.N * torch.arange(S)[:, None], batches(study, seeds, data.N, K)
+    encoders, trajectory = {}, []
 
-    draws = batches(study, seeds, data.N, K)
-    for step in progress(range(training.T + 1), training.T + 1, label):
+    for step in progress(range(T + 1), T + 1, label):
         # Two views of K pairs, and negatives of another kind where there are some: attended tokens (S, 2 K or 3 K, L, P), the
         # same for every arm.
-        rows = (first_row + next(draws)).flatten()
+        rows = (first_row + next(order)).flatten()
         latents = train.flatten(0, 1).index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
         attended = attend(pairs.tokens(latents.flatten(1, 2).float(), sigma, noise))
-        if step in recorded:
-            floor = infonce_floor(aggregated_sign(latents[:, 0]))
-
-        for arm in arms:
-            weights, bias, T1, T2, history, ends, loss = encoders[arm.label]
-
-            # Embeddings of the dense and of the masked network.
-            pre = pre_activations(attended, weights)
-            f = respond(pre, bias)
-            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority, scores) if step >= arm.onset else None
-            straight_through = arm.pruned_update == "straight_through"
-            if mask is None:
-                masked_pre, masked = pre, f
-            elif mask.shape[-1] == 1:
-                masked = f.masked_fill(mask.mT, 0.0)
-                masked_pre = pre.masked_fill(mask.mT[:, None], 0.0) if straight_through else pre
-            else:
-                masked_pre = pre_activations(attended, weights.masked_fill(mask, 0.0))
-                masked = respond(masked_pre, bias)
-            f_x, f_y, *others = f.split(K, dim=1)
-            masked_x, masked_y, *masked_others = masked.split(K, dim=1)
-            negatives, masked_negatives = (others or [None])[0], (masked_others or [None])[0]
-
+        beyond = space.beyond(complement)
+        now, trainings, found = trainings, [], {}
+        for begun in now:
+            state = begun.state
+            whole = answer(attended, state)
+            alike, _, course, mean, norms = begun.watching(whole, training, step)
+            f_x, f_y, _ = whole.views(K)
+            seen = Seen(state.weights, space.dictionary, minority, 0.0, draw, state.bias, f_x, f_y, mean, step)
+            masks = {arm.label: mask_of(arm, seen, own[arm.label]) for arm in alike}
             if step in recorded:
-                metrics = alignment_metrics(weights, space.dictionary, minority)
-                metrics["loss"] = infonce(f_x, f_y, tau, negatives)
-                metrics["loss_floor"] = floor
-                metrics["weight_norm"] = weights.norm(dim=-1).mean(-1)
-                metrics["bias_share"] = (bias / weights.norm(dim=-1)).mean(-1)
-                if mask is not None:
-                    metrics["mask_minority_overlap"] = minority_overlap(mask, weights, space.dictionary, minority)
-                if step == training.T:
-                    metrics["T1"] = T1
+                metrics = recorded_metrics(seen, loss(whole, training), infonce_floor(aggregated_sign(latents[:, 0])))
+                found |= {label: metrics | overlap(mask, seen) for label, mask in masks.items()}
                 if training.history:
-                    history = torch.cat([history, state(weights, bias, directions)[:, None]], 1)
-                trajectory += [
-                    {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
-                    for name, values in metrics.items()
-                    for seed, value in zip(seeds, values.tolist(), strict=True)
-                ]
-            if step == training.T:
-                encoders[arm.label] = Encoder(weights, bias, T1, T2, history, ends, metrics["loss"])
+                    course = course.with_history(kept(state.weights, state.bias, directions))
+            if step == T:
+                end = loss(whole, training).masked_fill(state.diverged, torch.inf)
+                encoders |= {label: Encoder(state.weights, state.bias, state.T1, *course, end) for label in masks}
                 continue
-
-            # Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the dense one.
-            p = probabilities(masked_x, masked_y, tau, masked_negatives)
-            if straight_through:
-                pre, f_y, negatives = masked_pre, masked_y, masked_negatives
-            descent = -eta * coefficients(pre[:, :K], bias, f_y, p, tau, negatives)
-            decay = 1 - eta * training.lambda_
-            next_weights = space.step(weights, descent, attended[:, :K], decay, complement[arm.label])
-            stopped = ~(next_weights.norm(dim=-1) <= LARGEST_NORM).all(-1)
-            if stopped.any():
-                next_weights = torch.where(stopped[:, None, None], weights, next_weights)
-
-            # Stage 1 ends at eq. (34) or at a fixed step; then the bias follows its rule.
-            norms, next_norms = weights.norm(dim=-1), next_weights.norm(dim=-1)
-            started = T1 >= 0
-            if started.all():
-                starting = torch.zeros_like(started)
-            elif training.bias.T1 == "eq34":
-                starting = ~started & bias_rules.stage_one_over(feature_share(next_weights, space.dictionary))
-            else:
-                starting = ~started & torch.tensor(step + 1 >= training.bias.T1)
-            T1 = torch.where(starting, step + 1, T1)
-            first = bias_rules.follow(next_norms, d, training.bias.share)
-            follows = training.bias.rule == "follow"
-            later = first if follows else bias_rules.grow(bias, norms, next_norms, eta, d, training.bias.cap)
-            if training.bias.rule == "gradient":
-                bias = bias - eta * bias_gradient(pre[:, :K], bias, f_y, p, tau, negatives)
-            else:
-                bias = torch.where(starting[:, None], first, torch.where(started[:, None], later, bias))
-            if training.history:
-                # Stage 2 ends at eq. (61), counted from the neurons at T1.
-                grown = (next_norms.square() >= d * ends[:, 0, :, -2].square()).any(-1) & (T2 < 0)
-                T2 = torch.where(grown, step + 1, T2)
-                reached = torch.stack([starting.expand(S), grown], 1)[..., None, None]
-                if reached.any():
-                    ends = torch.where(reached, state(next_weights, bias, directions)[:, None], ends)
-            encoders[arm.label] = Encoder(next_weights, bias, T1, T2, history, ends, loss)
-
+            for arms_now, mask in parted(alike, masks):
+                how = arms_now[0].pruned_update
+                pruned = whole if mask is None else masked(whole, mask, attended, state, how)
+                gradient = slopes(whole, pruned, state.bias, training, how)
+                after = update(space, state, gradient, attended, training, training.bias.T1, rule, step, beyond)
+                on = course.reached(state, after, step, data.d, directions) if training.history else course
+                trainings.append(Trained(arms_now, after, on, mean, norms))
+        if step == T:
+            found = {label: metrics | {"T1": encoders[label].T1} for label, metrics in found.items()}
+        trajectory += [
+            {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
+            for arm in (arms if found else ())
+            for name, values in found[arm.label].items()
+            for seed, value in zip(seeds, values.tolist(), strict=True)
+        ]
     return encoders, trajectory
+
+
+def lost(weights: Tensor, loss: Tensor) -> bool:
+    """Whether every replica of an arm is beyond what any config can mean."""
+    return bool(((weights.norm(dim=-1).amax(-1) > RUNAWAY) | loss.isinf()).all())
 
 
 def main() -> None:
@@ -223,16 +253,16 @@ def main() -> None:
     point = data, training, job.part("arms", list[Arm]), job.cell["sigma"]
     (train,) = read_tensors(args.latents, "train", expected=latents_of(job))
     width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
-    at_once = max(1, int(BYTES_AT_ONCE / (2 * training.K * data.L * width * 4)))
+    size = at_once(training.K, data.L, width)
     parts, trajectory = [], []
-    for first in range(0, len(seeds), at_once):
-        now = slice(first, first + at_once)
+    for first in range(0, len(seeds), size):
+        now = slice(first, first + size)
         label = f"{args.encoders} from seed {seeds[first]}"
         encoders, rows = pretrain(draws, simulator, *point, seeds[now], train[now], label)
         parts.append({f"{arm}/{name}": value for arm, encoder in encoders.items() for name, value in encoder._asdict().items()})
         trajectory += rows
     encoders = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    if all((value.norm(dim=-1).amax(-1) > RUNAWAY).all() for name, value in encoders.items() if name.endswith("/weights")):
+    if all(lost(encoders[f"{arm.label}/weights"], encoders[f"{arm.label}/loss"]) for arm in job.part("arms", list[Arm])):
         raise RarefeatError(ALL_DIVERGED)
     write_tensors(args.encoders, encoders, job.text)
     write_table(args.trajectories, pa.Table.from_pylist(trajectory), {KEY: job.text})

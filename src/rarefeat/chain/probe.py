@@ -9,13 +9,13 @@ from torch import Tensor
 
 from rarefeat.chain.intermediates import encoders_of, latents_of
 from rarefeat.config.model import Arm, Data, Training
+from rarefeat.core.arms import ARMS, Seen
 from rarefeat.core.contrastive import best_scaled_infonce, infonce, infonce_floor
 from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.linear_probe import linear_probe, pair_cosine_similarity
 from rarefeat.core.neurons import alignment_metrics, minority_overlap
-from rarefeat.core.pruning import mask_of
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Simulator, make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign, target
@@ -26,6 +26,7 @@ from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import read_tensors
 
 CHUNK = 500
+TRAINED = ("weights", "bias", "loss")
 DISTRIBUTIONS = ("balanced", "matched")
 
 
@@ -84,13 +85,14 @@ def probe(
     sigma: float,
     seeds: list[int],
     latents: dict[str, Tensor],
-    encoders: dict[str, tuple[Tensor, Tensor]],
+    encoders: dict[str, tuple[Tensor, Tensor, Tensor]],
     label: str = "probe",
 ) -> list[dict]:
     """Measure every arm and replica of a point on the same probe and test pairs.
 
     Args:
-        latents: what `synthesise` returns. encoders: weights (S, m, p) and bias (S, m) of every trained arm, by its label.
+        latents: what `synthesise` returns. encoders: weights (S, m, p), bias (S, m) and the last
+            step's loss (S,) of every trained arm, by its label.
 
     Returns:
         One row per seed and arm with the metric columns of the grid table (docs/reference/tables). The linear head is
@@ -107,7 +109,7 @@ def probe(
         networks = []
         for arm in arms:
             if arm.trained:
-                networks.append(tuple(part[index : index + 1] for part in encoders[arm.label]))
+                networks.append(tuple(part[index : index + 1] for part in encoders[arm.label][:2]))
             else:
                 weights = untrained(arm, space, training.sigma_0, generator(study, seed, "weights"))
                 networks.append((weights, torch.zeros(weights.shape[:2])))
@@ -123,7 +125,7 @@ def probe(
         labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}
         test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
 
-        for arm, (weights, _), fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
+        for arm, (weights, bias), fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
             row = {**arm.model_dump(), "seed": seed}
             row |= {name: values.item() for name, values in alignment_metrics(weights, space.dictionary, minority).items()}
             for name in DISTRIBUTIONS:
@@ -139,9 +141,14 @@ def probe(
             f_x, f_y = (_batched(view, training.K) for view in tested["matched"].unbind(1))
             row["final_loss"] = infonce(f_x, f_y, training.tau).mean().item()
             row["loss_floor"], row["ideal_loss"] = floor, ideal_loss
-            row["diverged"] = float(diverged(torch.tensor([row["final_loss"]]), training.K, weights))
-            scores = torch.rand(1, training.m, generator=generator(study, seed, "random mask"))
-            mask = mask_of(arm.arm, arm.alpha, weights, space.dictionary, minority, scores)
+            # What training has frozen may answer well here: it is how the replica was before it diverged.
+            frozen = arm.trained and bool(encoders[arm.label][2][index].isinf())
+            row["diverged"] = float(frozen or diverged(torch.tensor([row["final_loss"]]), training.K, weights))
+            draw = torch.rand(1, training.m, generator=generator(study, seed, "random mask"))
+            seen = Seen(weights, space.dictionary, minority, arm.alpha, draw, bias, f_x, f_y, training.T)
+            # One that may read running means is known at the last step of its training alone: trajectories have it.
+            named = ARMS[arm.arm]
+            mask = named.rule(seen) if named.rule and not named.moments else None
             overlap = math.nan if mask is None else minority_overlap(mask, weights, space.dictionary, minority).item()
             row["mask_minority_overlap"] = None if math.isnan(overlap) else overlap
             rows.append(row)
@@ -173,8 +180,9 @@ def main() -> None:
     latents = dict(zip(names, read_tensors(args.latents, *names, expected=latents_of(job)), strict=True))
     if trained and not args.encoders:
         raise RarefeatError(f"--encoders is required for the trained arms {', '.join(arm.label for arm in trained)}")
+    expected = encoders_of(job) if trained else {}
     encoders = {
-        arm.label: tuple(read_tensors(args.encoders, f"{arm.label}/weights", f"{arm.label}/bias", expected=encoders_of(job)))
+        arm.label: tuple(read_tensors(args.encoders, *(f"{arm.label}/{part}" for part in TRAINED), expected=expected))
         for arm in trained
     }
     point = data, training, [*trained, *untrained_arms], sigma, job.seed_list

@@ -2,12 +2,8 @@
 
 import pandera.pandas as pa
 
+from rarefeat.core.arms import ARMS, is_arm
 from rarefeat.storage.schema import COSINE, SHARE, at_least, column, described, schema
-
-ARMS = [
-    "dense", "pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight", "oracle_all", "oracle_gated", "oracle_partial",
-    "initial", "ideal",
-]  # fmt: skip
 
 CORE = "imbalance_and_pruning"
 
@@ -27,9 +23,9 @@ POINT = {
 ARM = {
     "arm": column(
         str,
-        pa.Check.isin(ARMS),
+        pa.Check(is_arm, element_wise=True),
         unit="",
-        description="dense; pruned_neuron, pruned_weight: Algorithm 1 by neuron norm or weight magnitude; random_neuron, largest_neuron: its controls; oracle_all, oracle_gated, oracle_partial: the pruned set that Theorem 3.2 assumes, at any norm, below the norm of majority neurons, or its smaller half; initial: no training; ideal: the dictionary itself",
+        description="; ".join([*(f"{name}: {arm.description}" for name, arm in ARMS.items()), "or a rule of a user's own"]),
         source=f"{CORE}, Algorithm 1, Thm. 3.2",
     ),
     "alpha": column(

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, stdtrit
 
@@ -39,13 +40,9 @@ def of_fit(value: float, low: float, high: float, n: int) -> Estimate:
     return Estimate(value, (high - low) / (2 * stdtrit(n - 2, 0.975)), n - 2, n)
 
 
-def difference(changed: Estimate, base: Estimate) -> Estimate:
-    """`changed` less `base`, as if independent and with the fewer degrees of freedom.
-
-    Replicas that share their draws vary together, so that the error is then an upper bound.
-    """
-    error = float(np.hypot(changed.error, base.error))
-    return Estimate(changed.value - base.value, error, min(changed.freedom, base.freedom), min(changed.n, base.n))
+def difference(changed: pd.Series, base: pd.Series) -> Estimate:
+    """`changed` less `base`, values by seed, paired, as replicas of one seed share their draws; seeds of both count."""
+    return of_seeds((changed - base).to_numpy())
 
 
 def exponent(x: np.ndarray, curves: np.ndarray) -> np.ndarray:

@@ -1,86 +1,141 @@
-"""The claims of one part of the theory: a row for each, its regimes as marks on the scale of what it requires."""
+"""The claims of one part of a theory: a row for each, in words, with the interval that decides and what it must lie in."""
 
 import textwrap
 from collections.abc import Mapping
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.claims.verdict import line
+from rarefeat.figures.panels import key, panels
+from rarefeat.figures.style import LOOKS, Look
 from rarefeat.run.job import Job
 
 SHOWN = VERDICTS[:3]
-MARKERS = dict(zip(SHOWN, ["o", "X", "D"], strict=True))
-COLOURS = dict(zip(SHOWN, ["#00224e", "#b8860b", "#9a9a9a"], strict=True))
-HEIGHT = 0.42
+LOOK_OF = {"supported": LOOKS[2].but(marker="o"), "contradicted": LOOKS[1].but(marker="X"), "undecided": Look("0.45", "D")}
+URGENT = ("contradicted", "undecided", "diverged", "not testable", "supported")
+"""Verdicts in the order in which a figure has place for their claims."""
+MOST = 10
+"""Rows of a figure."""
+HEIGHT = 0.74
 """Of a row, in inches."""
 REACH = 1.5
 """Marks further out than this multiple of what most regimes span stand at the edge, as an arrow."""
 
 
 def group(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Every claim of a part: the primary regime large with its 95 % interval, the others small, what is required shaded.
+    """The claims of a part: the declared regime large with the interval that decides, the others small.
 
-    Each row has a scale of its own, that of its quantity. Regimes that are not tested or have diverged are counted, not drawn.
+    What is required is shaded, lighter where an effect is smaller than the smallest of interest. Each row has an axis of its
+    own, that of its quantity. Regimes that are not tested or have diverged are counted, not drawn.
     """
     (table,), name = tables.values(), job.part("group", str)
     return draw(table[table["group"] == name], name)
 
 
+def chosen(rows: pd.DataFrame) -> list[str]:
+    """The claims that a figure shows, in the order of the table: at most MOST, those that are not supported first."""
+    verdicts = rows[rows["primary"]].set_index("claim_id")["verdict"]
+    urgent = sorted(dict.fromkeys(rows["claim_id"]), key=lambda claim: URGENT.index(verdicts.get(claim, VERDICTS[-1])))
+    return [claim for claim in dict.fromkeys(rows["claim_id"]) if claim in urgent[:MOST]]
+
+
 def draw(rows: pd.DataFrame, name: str) -> Figure:
-    """The figure of the rows of one part."""
-    claims = list(dict.fromkeys(rows["claim_id"]))
+    """The figure of the rows of one part; of primary rows alone where the others are only counted, in columns *_elsewhere."""
+    claims = chosen(rows)
     if not claims:
-        figure = plt.figure(figsize=(3.6, 1.0))
+        figure, _ = panels(height=1.0)
+        figure.clear()
         figure.text(0.5, 0.5, f"{name}: no claim is measured", ha="center")
         return figure
-    figure, axes = plt.subplots(len(claims), 1, figsize=(7.4, HEIGHT * len(claims) + 0.95), squeeze=False)
-    for ax, claim in zip(axes[:, 0], claims, strict=True):
-        row(ax, claim, rows[rows["claim_id"] == claim])
-    handles = [Line2D([], [], marker=MARKERS[verdict], color=COLOURS[verdict], ls="", ms=4) for verdict in SHOWN]
-    handles += [Line2D([], [], marker="o", color="0.3", ls="-", ms=7, mfc="none"), plt.Rectangle((0, 0), 1, 1, color="0.88")]
-    height = figure.get_figheight()
-    figure.subplots_adjust(left=0.17, right=0.66, top=1 - 0.16 / height, bottom=0.75 / height, hspace=1.3)
-    figure.legend(handles, [*SHOWN, "primary regime, 95 %", "required"], loc="lower center", ncols=5, fontsize=7, frameon=False)
+    height = HEIGHT * len(claims) + 0.75
+    figure, axes = panels(len(claims), 3, height, width_ratios=[2.8, 2.2, 1.4])
+    for line, claim in zip(axes, claims, strict=True):
+        row(*line, rows[rows["claim_id"] == claim])
+    seen = rows[rows["verdict"].isin(SHOWN)]
+    entries = {name: Line2D([], [], **mark(name), ms=6) for name in SHOWN if name in set(seen["verdict"])}
+    entries |= {"declared regime, interval that decides": Line2D([], [], color="0.3", lw=1.4, marker="o", mfc="none", ms=6)}
+    if (~seen["primary"]).any():
+        entries |= {"another regime": Line2D([], [], ls="none", marker="o", ms=3, color="0.3")}
+    entries |= {"required": Rectangle((0, 0), 1, 1, color="0.86")}
+    if (rows["least"] > 0).any():
+        entries |= {"too small to matter": Rectangle((0, 0), 1, 1, color="0.95")}
+    left = rows["claim_id"].nunique() - len(claims)
+    key(figure, entries, f"{left} more claims are on the page" if left else "", place="lower center")
     return figure
 
 
-def row(ax: plt.Axes, claim: str, part: pd.DataFrame) -> None:
-    """One claim."""
-    seen = part[part["verdict"].isin(SHOWN)]
-    low, high = limits(seen, part["required_low"].iloc[0], part["required_high"].iloc[0])
-    ax.axvspan(max(part["required_low"].iloc[0], low), min(part["required_high"].iloc[0], high), color="0.88", lw=0)
+def mark(verdict: str) -> dict:
+    """How a regime with a verdict is drawn."""
+    look = LOOK_OF[verdict]
+    return {"color": look.colour, "marker": look.marker, "ls": "none", "mew": 0.5, "mec": "white"}
+
+
+def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
+    """One claim: what it says, its regimes, and what became of it."""
+    first, seen = part.iloc[0], part[part["verdict"].isin(SHOWN)]
+    low, high = limits(seen, first["required_low"], first["required_high"])
+    required = np.clip(first[["required_low", "required_high"]].to_numpy(dtype=float), low, high)
+    ax.axvspan(*required, color="0.95", lw=0)
+    ax.axvspan(
+        *np.clip([first["required_low"] + first["least"], first["required_high"] - first["least"]], low, high),
+        color="0.86",
+        lw=0,
+    )
     for verdict in SHOWN:
         some = seen[(seen["verdict"] == verdict) & ~seen["primary"]]
-        for marker, chosen in arrows(some["estimate"], low, high, MARKERS[verdict]):
-            ax.plot(chosen, np.zeros(len(chosen)), marker, color=COLOURS[verdict], ms=4, alpha=0.75, mew=0.5, mec="white")
+        for marker, places in arrows(some["estimate"], low, high, LOOK_OF[verdict].marker):
+            ax.plot(places, np.zeros(len(places)), **mark(verdict) | {"marker": marker}, ms=4, alpha=0.75)
     for entry in seen[seen["primary"]].itertuples():
-        colour = COLOURS[entry.verdict]
-        ends = np.clip([entry.ci_low, entry.ci_high], low, high)
-        ax.plot(ends, [0.45, 0.45], color=colour, lw=1.4)
-        ax.plot(np.clip(entry.estimate, low, high), 0.45, MARKERS[entry.verdict], color=colour, ms=7, mew=0.5, mec="white")
+        ends = np.clip([entry.decided_low, entry.decided_high], low, high)
+        ax.plot(ends, [0.45, 0.45], color=LOOK_OF[entry.verdict].colour, lw=1.4)
+        ax.plot(np.clip(entry.estimate, low, high), 0.45, **mark(entry.verdict), ms=7)
     ax.set(xlim=(low, high), ylim=(-0.5, 0.95), yticks=[])
-    ax.tick_params(labelsize=6, length=2, pad=1)
-    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel(textwrap.fill(first["quantity"], 46, max_lines=2, placeholder=" ..."), labelpad=1, fontsize=7)
+    ax.locator_params(axis="x", nbins=4)
+    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.tick_params(length=2, pad=1)
     ax.spines[["left", "top", "right"]].set_visible(False)
-    primary = part.loc[part["primary"], "verdict"]
-    said = primary.iloc[0] if len(primary) else VERDICTS[-1]
-    ax.text(-0.02, 0.5, claim, transform=ax.transAxes, ha="right", va="center", fontsize=7.5)
-    others = part.loc[~part["primary"], "verdict"]
-    text = f"{said}; " + (f"others: {line(others)}" if len(others) else "no other regime")
-    ax.text(1.02, 0.5, textwrap.fill(text, 52), transform=ax.transAxes, ha="left", va="center", fontsize=6)
+    for beside, text, x, side in (
+        (left, worded(f"{first['claim_id']}: {first['statement']}", 50, 4), 1, "right"),
+        (right, verdict_of(part), 0, "left"),
+    ):
+        beside.axis("off")
+        beside.text(x, 0.3, text, transform=beside.transAxes, ha=side, va="center", fontsize=7, in_layout=False)
+
+
+def worded(text: str, width: int, lines: int) -> str:
+    """A text in lines."""
+    return textwrap.fill(text, width, max_lines=lines, placeholder=" ...")
+
+
+def verdict_of(part: pd.DataFrame) -> str:
+    """What became of a claim where it was declared, and how many of its other regimes say what."""
+    primary = part[part["primary"]].iloc[0] if part["primary"].any() else None
+    said = f"{primary['verdict']}, $n$ = {primary['n']}" if primary is not None else VERDICTS[-1]
+    if "supported_elsewhere" in part:
+        counts = {verdict: int(part[f"{verdict}_elsewhere"].iloc[0]) for verdict in SHOWN}
+    else:
+        counts = part.loc[~part["primary"], "verdict"].value_counts().to_dict()
+    others = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts.get(verdict)]
+    return said + "\n" + (worded("elsewhere " + ", ".join(others), 24, 3) if others else "no other regime")
 
 
 def limits(seen: pd.DataFrame, low: float, high: float) -> tuple[float, float]:
     """Ends of a row's scale: the finite ends of what is required, the primary interval, and what most regimes span."""
-    values = [*seen["estimate"].quantile([0.1, 0.5, 0.9]), *seen.loc[seen["primary"], ["ci_low", "ci_high"]].to_numpy().ravel()]
+    values = [
+        *seen["estimate"].quantile([0.1, 0.5, 0.9]),
+        *seen.loc[seen["primary"], ["decided_low", "decided_high"]].to_numpy().ravel(),
+    ]
     values = [value for value in [*values, low, high] if np.isfinite(value)]
     left, right = (min(values), max(values)) if values else (0.0, 1.0)
-    pad = 0.5 * (REACH - 1) * (right - left) or 0.5 * abs(left) or 0.5
+    # A spread of rounding is none: its scale would be labelled 1e-9 + 1.
+    spread = right - left if right - left > 1e-6 * max(abs(left), abs(right)) else 0.0
+    pad = 0.5 * (REACH - 1) * spread or 0.5 * abs(left) or 0.5
     return left - pad, right + pad
 
 

@@ -1,25 +1,26 @@
 """The claims of one kind of study, measured: a row for each claim and regime, before any verdict."""
 
-import importlib
-from pathlib import Path
+import pandas as pd
 
-from rarefeat.claims.claim import measured_table
-from rarefeat.run.command import run, stage
+from rarefeat.claims.declared import declared
+from rarefeat.claims.measured import Measured, measured_table
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run.command import run
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.make import make
+
+
+def table(found: list[Measured], job: Job) -> pd.DataFrame:
+    """What `measure` of the job's module gave, beside the claims as they are declared."""
+    known = declared(job.stage.partition(":")[0].split(".")[1])
+    if known.digest != job.part("claims", str):
+        raise RarefeatError(f"{known.file} has changed since this job was planned; start again")
+    return measured_table(found, known)
 
 
 def main() -> None:
-    """Command line of the stage: the job's module has CLAIMS, and `measure`, which takes the tables by name and the job."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the tables that the claims are read from")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    module = importlib.import_module(f"rarefeat.{job.stage}")
-    tables = {path.name.removesuffix(".parquet"): read_table(path).to_pandas() for path in args.tables}
-    write_product(args.output, measured_table(module.measure(tables, job), module.CLAIMS), made_from(job, args.tables))
+    """Command line."""
+    make(__doc__, table)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,24 @@
 """The claims of one paper, in Markdown: an index with a line for each, and a page for each part of the theory."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import pandas as pd
 
+from rarefeat.claims.declared import page_of
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.claims.verdict import LEVEL, condition, line
-from rarefeat.run.command import run, stage
-from rarefeat.run.metadata import write_page
-from rarefeat.storage.files import read_table
-from rarefeat.storage.markdown import row
+from rarefeat.run.job import Job
+from rarefeat.storage.markdown import plain, row
 
 ABOUT = f"""Rendered from the table of claims; nothing here is written by hand. Each claim declares its quantity, the range that
 this must lie in with the reason, one primary regime on seeds of its own, and a control, all before the run. That the quantity
 lies there is one test, and that it lies elsewhere another: a claim is **supported** or **contradicted** where one of them is
 passed, and **undecided** where neither is. Primary regimes are corrected by Holm over a paper, at {LEVEL} for a false support
 anywhere and {LEVEL} for a false contradiction; the other regimes by Benjamini & Hochberg within their claim. Intervals are
-95 %, each for itself. *Diverged*: weights or loss not finite, or the unmasked loss above twice log K in some replica."""
+95 %, each for itself; figures draw those that decide. Student's test keeps its level for replicas from a normal law; from a
+skewed one, as an exponential, it is wrong in the direction against the tail in up to 16 % of cases at n = 5 and 8 % at 100.
+Where all replicas agree the sign test says that most do, and nothing of rare others. *Diverged*: weights or loss not finite,
+or the unmasked loss above twice log K in some replica."""
 
 
 def number(value: float) -> str:
@@ -48,14 +50,14 @@ def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
 def place(group: str) -> str:
     """The page of a part, beside the index."""
-    return f"claims_{group.replace(' ', '_')}.md"
+    return f"{page_of(group)}.md"
 
 
-def index(table: pd.DataFrame) -> str:
-    """A line for each claim."""
+def index(table: pd.DataFrame, paper: str) -> str:
+    """A line for each claim of a paper."""
     claims = by_claim(table)
     counts = pd.Series([primary["verdict"] for primary, _ in claims]).value_counts()
-    lines = ["# Every claim, measured", "", ABOUT, ""]
+    lines = [f"# Every claim of {paper.replace('_', ' ')}", "", ABOUT, ""]
     lines += ["Primary regimes: " + ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + ".", ""]
     lines += ["supported / contradicted / undecided of n counts the other regimes that were tested.", ""]
     for group, members in table.groupby("group", sort=False):
@@ -74,7 +76,13 @@ def index(table: pd.DataFrame) -> str:
 def part(table: pd.DataFrame, group: str, index_page: str) -> str:
     """The claims of one part: its figure, and each claim with what was declared, found, and where regimes differ."""
     name = place(group).removesuffix(".md")
-    lines = [f"# {group[0].upper()}{group[1:]}", "", f"![The primary row of each claim: {group}](figures/{name}.png)", ""]
+    rows = table[table["group"] == group]
+    figure = (
+        []
+        if (rows.loc[rows["primary"], "verdict"] == VERDICTS[0]).all()
+        else [f"![The declared regime of the claims: {group}](figures/{name}.png)", ""]
+    )
+    lines = [f"# {group[0].upper()}{group[1:]}", "", *figure]
     lines += [f"[All claims, and how to read this]({index_page}). Every row stands in the report, to sort and to filter.", ""]
     for primary, others in by_claim(table[table["group"] == group]):
         regime = primary["study"] + (f": {primary['point']}" if primary["point"] else "")
@@ -95,7 +103,7 @@ def part(table: pd.DataFrame, group: str, index_page: str) -> str:
         if where := condition(others):
             lines.append(f"- {where}.")
         lines.append("")
-    return "\n".join(lines)
+    return plain("\n".join(lines))
 
 
 def anchor(claim_id: str) -> str:
@@ -103,17 +111,9 @@ def anchor(claim_id: str) -> str:
     return "".join(letter for letter in claim_id.lower() if letter.isalnum() or letter in "-_")
 
 
-def main() -> None:
-    """Command line of the stage: the index, or the page of the part that the job names."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", nargs=1, type=Path, required=True, help="the table of claims")
-    parser.add_argument("--output", required=True, help="Markdown file to write")
-    args = parser.parse_args()
-    table = read_table(args.tables[0]).to_pandas()
-    index_page = f"{args.tables[0].stem}.md"
-    text = part(table, args.job.part("group", str), index_page) if "group" in args.job.config else index(table)
-    write_page(args.output, text, args.job)
-
-
-if __name__ == "__main__":
-    run(main)
+def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The index of a paper's claims, or the page of the part that the job names."""
+    ((name, table),) = tables.items()
+    if "group" in job.config:
+        return part(table, job.part("group", str), f"{name}.md")
+    return index(table, name.removeprefix("claims_"))

@@ -31,6 +31,10 @@ ROW = {
     "control": column(str, None, unit="", description="what would show the same without the claim being true"),
     "required_low": column(float, None, unit="of the quantity", description="lower end of that; infinite where open"),
     "required_high": column(float, None, unit="of the quantity", description="upper end"),
+    "least": column(
+        float, at_least(0), unit="of the quantity", description="smallest effect of interest: a smaller one contradicts"
+    ),
+    "kind": column(str, None, unit="", description="kind of quantity; 0 or 1 is tested as a share of replicas"),
     "lowest": column(float, None, unit="of the quantity", description="end of its range, which its interval does not leave"),
     "highest": column(float, None, unit="of the quantity", description="other end; infinite where it has none"),
     "tolerance": column(float, at_least(0), unit="of the quantity", description="a change of a varied row that is none"),
@@ -42,7 +46,14 @@ ROW = {
 MEASURED = schema(
     "{kind}_measured",
     "a row per (claim, study, point), before its verdict",
-    ROW,
+    ROW
+    | {
+        "change": column(
+            float, None, unit="of the quantity", description="of a varied row: less the study's own, by seed", nullable=True
+        ),
+        "change_error": column(float, at_least(0), unit="of the quantity", description="its standard error", nullable=True),
+        "change_n": column("int64", at_least(0), unit="replicas", description="seeds with a change"),
+    },
     unique=["claim_id", "study", "point"],
 )
 
@@ -51,9 +62,7 @@ CLAIMS = schema(
     "a row per (claim, study, point)",
     ROW
     | {
-        "ci_low": column(
-            float, None, unit="of the quantity", description="lower end of the 95 % interval (Student)", nullable=True
-        ),
+        "ci_low": column(float, None, unit="of the quantity", description="lower end of its own 95 % interval", nullable=True),
         "ci_high": column(float, None, unit="of the quantity", description="upper end", nullable=True),
         "p_supported": column(float, P_VALUE, unit="1", description="of the test that it lies where it must", nullable=True),
         "p_contradicted": column(float, P_VALUE, unit="1", description="of the test that it lies elsewhere", nullable=True),
@@ -65,6 +74,10 @@ CLAIMS = schema(
             nullable=True,
         ),
         "adjusted_p_contradicted": column(float, P_VALUE, unit="1", description="likewise", nullable=True),
+        "decided_low": column(
+            float, None, unit="of the quantity", description="lower end of the interval that decides, corrected", nullable=True
+        ),
+        "decided_high": column(float, None, unit="of the quantity", description="upper end", nullable=True),
         "verdict": column(str, pa.Check.isin(VERDICTS), unit="", description="read off the numbers by rarefeat.claims.verdict"),
     },
     unique=["claim_id", "study", "point"],

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rarefeat.config.section import distinct
+
 Value = float | int | str
 
 
@@ -52,6 +54,13 @@ def expanded(arms: list[Any]) -> list[Any]:
             found.append(entry)
             continue
         axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
+        for key, values in axes.items():
+            if not values:
+                raise ValueError(f"arms: {key}: an empty list stands for no arm; give a value, or leave the arm out")
+            try:
+                distinct(values)
+            except ValueError as error:
+                raise ValueError(f"arms: {key}: {error}") from error
         found += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     return found
 

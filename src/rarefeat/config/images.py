@@ -41,6 +41,11 @@ class ImageData(Section):
         ge=0,
         description="images of the largest class; 0 for as many as the smallest class has, as every one can be it",
     )
+    copies: bool = Field(
+        default=False,
+        description="take images that are there more than once, to the last pixel: in a list, in two classes, or among training"
+        " and test images; without it they are refused, but for those that CIFAR-100 is published with",
+    )
     index_files: IndexFiles | None = Field(default=None, description="lists of a published benchmark")
     sha256: str = Field(
         default="",
@@ -250,6 +255,10 @@ class ImageStudy(Section):
     def network_of(self, cell: Cell) -> Network:
         """The network of a cell."""
         return self.network.model_copy(update={"width": cell["width"]}) if self.widths else self.network
+
+    def images_drawn(self, cell: Cell) -> dict[str, Any]:
+        """What is told what draws the images of a cell."""
+        return {"draws": self.draws, "data": self.data, "few_shot": self.probe.few_shot}
 
     def pretrained(self, cell: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""

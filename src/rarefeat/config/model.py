@@ -1,18 +1,34 @@
 """The sections of the config that the contrastive encoder's chain is given: every key with its bounds, unit and meaning."""
 
 import math
-from typing import Annotated, Literal, get_args
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from rarefeat.config.names import near, short
 from rarefeat.config.section import Section
+from rarefeat.core import own
+from rarefeat.core.arms import ARMS, NamedArm
+from rarefeat.core.pruning import pruned_of
 
-TrainedArm = Literal[
-    "dense", "pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight", "oracle_all", "oracle_gated", "oracle_partial"
-]
-UntrainedArm = Literal["initial", "ideal"]
-RATIO_ARMS = ("pruned_neuron", "random_neuron", "largest_neuron", "pruned_weight")
-MASKED_ARMS = (*RATIO_ARMS, "oracle_all", "oracle_gated", "oracle_partial")
+
+def one_of(known: Collection[str]) -> Any:
+    """A type: one of these names, or MODULE:FUNCTION of a user's own."""
+
+    def checked(name: str) -> str:
+        if name not in known and (why := own.missing(name)):
+            if ":" in name:
+                raise ValueError(f"{short(name)}: {why}")
+            meant = near(name, known)
+            raise ValueError(f"must be one of {', '.join(known)}, or MODULE:FUNCTION of your own, got {short(name)}{meant}")
+        return name
+
+    schema = {"anyOf": [{"enum": list(known)}, {"type": "`MODULE:FUNCTION` of your own"}]}
+    return Annotated[str, AfterValidator(checked), WithJsonSchema(schema)]
+
+
+ArmName = one_of(ARMS)
 
 
 class Views(Section):
@@ -80,8 +96,9 @@ class Data(Section):
 class Bias(Section):
     """The bias schedule: zero in stage 1, then one of two rules."""
 
-    rule: Literal["follow", "grow", "gradient"] = Field(
-        description="proportional to the norm; growing at least by 1 + eta/d; or learned from 0 on, by the gradient of the loss"
+    rule: one_of(("follow", "grow", "gradient")) = Field(
+        description="proportional to the norm; growing at least by 1 + eta/d; learned from 0 on, by the gradient of the loss;"
+        " or a rule of your own"
     )
     share: float = Field(ge=0, description="bias at T1 in units of sqrt(2 log d / d) ||w_i||; 0 for no bias at all")
     cap: float = Field(gt=0, description="`grow` stops at cap / sqrt(d)")
@@ -122,7 +139,7 @@ class Training(Section):
 class Arm(Section):
     """What is compared at every point of the grid."""
 
-    arm: TrainedArm | UntrainedArm
+    arm: ArmName
     alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha; 0 for arms without a ratio")
     onset: int = Field(default=0, ge=0, description="first step with a mask")
     pruned_update: Literal["unmasked", "straight_through"] = Field(
@@ -131,21 +148,26 @@ class Arm(Section):
 
     @model_validator(mode="after")
     def _ratio(self) -> "Arm":
-        if (self.alpha > 0) != (self.arm in RATIO_ARMS):
-            raise ValueError(f"alpha must be above 0 for {' and '.join(RATIO_ARMS)} and absent for the other arms")
-        if (self.onset or self.pruned_update != "unmasked") and self.arm not in MASKED_ARMS:
-            raise ValueError(f"onset and pruned_update are for arms with a mask: {', '.join(MASKED_ARMS)}")
+        if self.named.ratio is not None and (self.alpha > 0) != self.named.ratio:
+            with_ratio = " and ".join(name for name, arm in ARMS.items() if arm.ratio)
+            raise ValueError(f"alpha must be above 0 for {with_ratio} and absent for the other arms")
+        if (self.onset or self.pruned_update != "unmasked") and not self.named.rule:
+            with_mask = ", ".join(name for name, arm in ARMS.items() if arm.rule)
+            raise ValueError(f"onset and pruned_update are for arms with a mask: {with_mask}")
         return self
+
+    @property
+    def named(self) -> NamedArm:
+        """What the arm does, and what it is called and drawn as."""
+        return ARMS[self.arm]
 
     def without_effect(self, training: Training, data: Data) -> str:
         """Why the arm would be the dense one to the last digit; empty where it is not."""
         if self.onset >= training.T:
             return f"onset must be below T = {training.T}, got {self.onset}; no step has a mask"
-        by_weight = self.arm == "pruned_weight"
-        rows = training.m * (data.d1 if by_weight else 1)
-        # As core/pruning.py counts.
-        if self.arm in RATIO_ARMS and not int(self.alpha * rows + 1e-9):
-            what = "(m d1)" if by_weight else "m"
+        rows = training.m * (data.d1 if self.named.single_weights else 1)
+        if self.named.ratio and not pruned_of(rows, self.alpha):
+            what = "(m d1)" if self.named.single_weights else "m"
             return f"alpha must be at least 1 / {what} = {1 / rows:.4g}, got {self.alpha:g}; it prunes nothing"
         return ""
 
@@ -158,4 +180,4 @@ class Arm(Section):
     @property
     def trained(self) -> bool:
         """False for the floor and the ceiling, `initial` and `ideal`."""
-        return self.arm in get_args(TrainedArm)
+        return self.named.trained

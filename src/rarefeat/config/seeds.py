@@ -1,10 +1,13 @@
-"""How the seeds of a study are cut into jobs."""
+"""The seeds of a study, and how they are cut into jobs."""
 
 import itertools
 from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
+
+from rarefeat.config.names import Name
+from rarefeat.config.section import Section
 
 PerBlock = Annotated[int, Field(ge=1)] | Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
 """The size of every block; or of the first ones, of which the last is that of all others."""
@@ -26,3 +29,16 @@ def seed_blocks(first_seed: int, seeds: int, seeds_per_block: int | list[int]) -
             start += size
 
     return {f"{block[0]}-{block[-1]}": list(block) for block in cut()}
+
+
+class Seeded(Section):
+    """What a study says of its replicas."""
+
+    draws: Name = Field(description="name that keys the random draws: the study's own if not given")
+    seeds: int = Field(ge=1, description="replicas of every cell")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)

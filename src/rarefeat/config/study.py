@@ -1,14 +1,17 @@
 """A study of the contrastive encoder: a named grid of cells, what is the same at all of them, and how studies share it."""
 
 import itertools
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell, expanded
-from rarefeat.config.model import Arm, Data, TrainedArm, Training, UntrainedArm, Views
-from rarefeat.config.section import Section, distinct
+from rarefeat.config.model import Arm, ArmName, Data, Training, Views
+from rarefeat.config.names import Name
+from rarefeat.config.section import Distinct, Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.core.arms import ARMS
 
 AXES = ("eps_min", "sigma")
 LOST_IN_NOISE = 2.0**24
@@ -18,18 +21,9 @@ LOST_IN_NOISE = 2.0**24
 class Grid(Section):
     """A block of the grid: every eps_min with every sigma and every named arm."""
 
-    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max, in (0, 1]")
-    sigma: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="standard deviation of the noise sigma")
-    arms: list[TrainedArm | UntrainedArm] = Field(min_length=1, description="arms of the study, by name")
-
-    @model_validator(mode="after")
-    def _distinct(self) -> "Grid":
-        for key in ("eps_min", "sigma", "arms"):
-            try:
-                distinct(getattr(self, key))
-            except ValueError as error:
-                raise ValueError(f"{key}: {error}") from error
-        return self
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max, in (0, 1]")
+    sigma: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="standard deviation of the noise sigma")
+    arms: Distinct[ArmName] = Field(min_length=1, description="arms of the study, by name")
 
 
 class Study(Section):
@@ -38,9 +32,7 @@ class Study(Section):
     simulator: Literal["direct", "reduced"] = Field(
         description="every token in R^d1; or the same law at a cost that does not know d1, for masks by neuron (reduced.md)"
     )
-    draws: str = Field(
-        min_length=1, description="name that keys the random draws, the test set among them: the study's own if not given"
-    )
+    draws: Name = Field(description="name that keys the random draws, the test set among them: the study's own if not given")
     seeds: int = Field(ge=1, description="replicas per point and arm")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(
@@ -50,7 +42,7 @@ class Study(Section):
     data: Data = Field(description="the data model and the sizes of its samples")
     training: Training = Field(description="the encoder, the loss and the schedule")
     arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
-    grid: dict[str, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
+    grid: dict[Name, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
 
     @model_validator(mode="before")
     @classmethod
@@ -64,19 +56,21 @@ class Study(Section):
         known = {arm.arm for arm in self.arms}
         for name, block in self.grid.items():
             if missing := set(block.arms) - known:
-                raise ValueError(f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms")
+                raise ValueError(
+                    f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms: {', '.join(sorted(known))}"
+                )
             for arm in self.arms:
                 if arm.arm in block.arms and (wrong := arm.without_effect(self.training, self.data)):
                     raise ValueError(f"arm {arm.label} of grid.{name}: {wrong}")
-            if self.simulator == "reduced" and "pruned_weight" in block.arms:
+            if self.simulator == "reduced" and (wrong := [arm for arm in block.arms if ARMS[arm].single_weights]):
                 raise ValueError(
-                    f"grid.{name}.arms: pruned_weight masks single weights, which the simulator reduced does not have; "
+                    f"grid.{name}.arms: {wrong[0]} masks single weights, which the simulator reduced does not have; "
                     "leave it out, or say simulator: direct"
                 )
             for sigma in block.sigma:
-                if sigma**2 * self.data.d1 >= LOST_IN_NOISE:
+                if sigma * sigma * self.data.d1 >= LOST_IN_NOISE:
                     raise ValueError(
-                        f"grid.{name}.sigma: sigma^2 d1 = {sigma**2 * self.data.d1:.3g} at sigma = {sigma:g} must be below"
+                        f"grid.{name}.sigma: sigma^2 d1 = {sigma * sigma * self.data.d1:.3g} at sigma = {sigma:g} must be below"
                         f" {LOST_IN_NOISE:.3g}: float32 loses features beside such noise; lower sigma, or data.d1"
                     )
         for axis in AXES:
@@ -133,7 +127,9 @@ class Study(Section):
 
 
 SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
-"""Keys at the top level that hold for every study that does not say otherwise."""
+"""Keys at the top level that studies may take from there."""
+OF_TRAINING = ("seeds", "first_seed", "seeds_per_block", "data", "training")
+"""Those of a training with arms of its own."""
 
 
 def inherited(shared: dict, studies: dict) -> dict:
@@ -157,16 +153,16 @@ def merged(base: dict, changes: dict) -> dict:
     return result
 
 
-def sharing(raw: Any, shared: dict, study: type[Section] = Study) -> Any:
+def sharing(raw: Any, shared: dict, study: type[Section] = Study, inherits: Iterable[str] = SHARED) -> Any:
     """A section of the config whose `studies` are given what is shared: by all sections, and within this one.
 
     Args:
-        study: what each of them is, for the keys that it has.
+        study: what each of them is, for the keys that it has. inherits: those of them that it takes from the top level.
     """
     if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
         return raw
     keys = {field.alias or name for name, field in study.model_fields.items()}
     of_all = {key: raw[key] for key in raw if key in keys}
     rest = {key: value for key, value in raw.items() if key not in keys}
-    shared = {key: shared[key] for key in SHARED if key in shared and key in keys}
+    shared = {key: shared[key] for key in inherits if key in shared}
     return rest | {"studies": inherited(merged(shared, of_all), raw["studies"])}

@@ -1,9 +1,43 @@
 """The three-stage bias schedule: zero until T1, then one of the two rules (Wen & Li 2021, section 3; Theorem D.1 (b))."""
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+
+from rarefeat.core import own
+
+
+class Moved(NamedTuple):
+    """What a bias rule may know of S replicas after the weights have moved."""
+
+    bias: Tensor
+    """b_i before the step, (S, m)."""
+    weights: Tensor
+    """w_i before it, (S, m, p)."""
+    norms: Tensor
+    """||w_i|| after it, (S, m)."""
+    T1: Tensor
+    """The step that ended stage 1, (S,); -1 for none yet."""
+    step: int
+    """How many steps have been taken, with this one."""
+    gradient: Callable[[], Tensor]
+    """d loss / d b_i, (S, m)."""
+
+
+BiasRule = Callable[[Moved], Tensor]
+"""The bias after a step, (S, m)."""
+
+
+class Schedule(Protocol):
+    """`training.bias` of the config (config/model.py)."""
+
+    rule: str
+    """follow, grow, gradient, or a rule of a user's own (core/own.py)."""
+    share: float
+    cap: float
 
 
 def stage_one_over(feature_share: Tensor) -> Tensor:
@@ -20,3 +54,20 @@ def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, ca
     """b <- max(b (1 + eta / d), b ||w'|| / ||w||), up to cap / sqrt(d) (Wen & Li's polylog(d) / sqrt(d)), (S, m) -> (S, m)."""
     factor = torch.clamp(next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d)
     return torch.clamp(bias * factor, max=cap / math.sqrt(d))
+
+
+def rule_of(schedule: Schedule, d: int, eta: float) -> BiasRule:
+    """The rule that a schedule names."""
+
+    def gradient(moved: Moved) -> Tensor:
+        return moved.bias - eta * moved.gradient()
+
+    def scheduled(moved: Moved) -> Tensor:
+        found = follow(moved.norms, d, schedule.share)
+        if schedule.rule == "grow":
+            grown = grow(moved.bias, moved.weights.norm(dim=-1), moved.norms, eta, d, schedule.cap)
+            found = torch.where((moved.step > moved.T1)[:, None], grown, found)
+        return torch.where((moved.T1 >= 0)[:, None], found, moved.bias)
+
+    known = {"follow": scheduled, "grow": scheduled, "gradient": gradient}
+    return known.get(schedule.rule) or own.bias(schedule.rule)

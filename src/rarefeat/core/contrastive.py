@@ -4,10 +4,17 @@ The negatives of an anchor are the second views of the other samples, or where `
 embeddings of them.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
 from rarefeat.core.products import product
+
+FARTHEST = 2.0**20
+"""The largest square of a scale that is tried."""
+PRECISION = 1e-9
+"""Of that square; the loss is flat where it is smallest, and wrong by the square of this."""
 
 
 def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> Tensor:
@@ -77,19 +84,22 @@ def best_scaled_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> float:
     """The loss of eq. (1) at the one scale of the embeddings that makes it smallest, batches (B, K, m) each, mean over them.
 
     A floor for encoders of another size: no claim about a loss may ask for less than the best encoder of its kind has. The loss
-    is convex in the square of the scale, and bisection on its derivative finds it; where it only falls, it is the loss far out.
+    is convex in the square of the scale, and Newton's method on its derivative finds it, inside of what brackets its zero;
+    where it only falls, it is the loss far out.
     """
     similarity = similarities(f_x.double(), f_y.double()) / tau
-    positive = similarity.diagonal(dim1=-2, dim2=-1)
-
-    def slope(scale: float) -> float:
+    # A row of softmax weights does not see what all of its logits share.
+    similarity = similarity - similarity.diagonal(dim1=-2, dim2=-1)[..., None]
+    low, high, scale = 0.0, math.inf, 0.0
+    while True:
         weights = torch.softmax(scale * similarity, dim=-1)
-        return ((weights * similarity).sum(-1) - positive).mean().item()
-
-    low, high = 0.0, 1.0
-    while slope(high) < 0 and high < 2.0**20:
-        low, high = high, 2 * high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return -(torch.log_softmax(high * similarity, dim=-1).diagonal(dim1=-2, dim2=-1)).mean().item()
+        mean, square = (weights * similarity).sum(-1), (weights * similarity.square()).sum(-1)
+        slope, curvature = mean.mean().item(), (square - mean.square()).mean().item()
+        low, high = (scale, high) if slope < 0 else (low, scale)
+        moved = scale - slope / curvature if curvature > 0 else math.inf
+        if not low < moved < high:
+            moved = (low + high) / 2 if high < math.inf else max(1.0, 2 * scale)
+        moved = min(moved, FARTHEST)
+        if abs(moved - scale) <= PRECISION * scale:
+            return torch.logsumexp(moved * similarity, dim=-1).mean().item()
+        scale = moved

@@ -30,7 +30,7 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
     b = torch.as_tensor(b, dtype=s.dtype)
     if (b < 0).any():
         return s - b.sign() * torch.clamp(s, min=-b.abs(), max=b.abs())
-    return s - torch.clamp(s, min=-b, max=b)
+    return torch.clamp(s, min=-b, max=b).neg_().add_(s)
 
 
 def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
@@ -41,4 +41,8 @@ def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
 
 def respond(pre: Tensor, bias: Tensor) -> Tensor:
     """f(X) = (h_1, ..., h_m) from pre-activations, (S, n, L, m), (S, m) -> (S, n, m)."""
-    return sum(brelu(pre, bias[:, None, None, :]).unbind(2))
+    first, *others = brelu(pre, bias[:, None, None, :]).unbind(2)
+    f = first + 0.0
+    for of_token in others:
+        f += of_token
+    return f

@@ -63,7 +63,10 @@ def alignment_metrics(weights: Tensor, dictionary: Tensor, minority: int) -> dic
 
 
 def minority_overlap(mask: Tensor, weights: Tensor, dictionary: Tensor, minority: int) -> Tensor:
-    """Share of what is pruned that lies in neurons aligned (|cos| >= 0.3) with a minority feature, (S,); NaN for no mask."""
+    """Share of what is pruned, bool (S, m) or (S, m, p), that lies in neurons aligned (|cos| >= 0.3) with a minority feature.
+
+    (S,); NaN where nothing is pruned.
+    """
     aligned = (absolute_cosines(weights, dictionary)[..., -minority:] >= ALIGNED).any(-1)
-    pruned = mask.sum(-1).double()
+    pruned = (mask if mask.dim() == 2 else mask.sum(-1)).double()
     return (pruned * aligned).sum(-1) / pruned.sum(-1)

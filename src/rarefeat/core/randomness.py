@@ -3,6 +3,7 @@
 import hashlib
 
 import torch
+from torch import Tensor
 
 
 def generator(study: str, seed: int, purpose: str) -> torch.Generator:
@@ -12,3 +13,8 @@ def generator(study: str, seed: int, purpose: str) -> torch.Generator:
     """
     digest = hashlib.sha256(f"{study}/{seed}/{purpose}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
+
+
+def standard_gamma(shape: Tensor, generator: torch.Generator) -> Tensor:
+    """Gamma variables with scale 1 of these shapes; of torch, its private function alone takes a generator."""
+    return torch._standard_gamma(shape, generator=generator)

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import COLUMNS, aligned, aligned_empty, product
-from rarefeat.core.randomness import generator
+from rarefeat.core.randomness import generator, standard_gamma
 from rarefeat.core.sparse_coding import dictionary
 
 Generators = list[torch.Generator]
@@ -33,11 +33,15 @@ class Simulator(Protocol):
     def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         """M z + xi with fresh xi ~ N(0, sigma^2 I), one generator a replica: (S, n, L, d) -> (S, n, L, P)."""
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+    def beyond(self, generators: Generators) -> Tensor | None:
+        """What a step draws, whatever the weights are: arms that are trained side by side share it."""
+
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor | None = None) -> Tensor:
         """W(t+1) = decay W(t) + sum over the anchors' attended tokens z of descent z^T.
 
         Args:
             weights: (S, m, p). descent: (S, K, L, m), minus eta times contrastive.coefficients. attended: (S, K, L, P).
+            beyond: of `beyond`, drawn for this step.
         """
 
 
@@ -69,7 +73,10 @@ class Direct:
             torch.addmm(x, z.clone(), M.T, beta=sigma, out=x)
         return noise.view(S, n, L, -1)
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+    def beyond(self, generators: Generators) -> None:
+        """Nothing."""
+
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: None = None) -> Tensor:
         """See Simulator."""
         return decay * weights + product(descent.flatten(1, 2).mT, attended.flatten(1, 2))
 
@@ -116,27 +123,22 @@ class Reduced:
         noise[..., :d] += latents
         return noise
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, generators: Generators) -> Tensor:
+    def beyond(self, generators: Generators) -> Tensor | None:
+        """A Bartlett factor of Wishart_m(nu, I): what the anchors add beyond the span has an isotropic direction."""
+        return bartlett(self.m, self.nu, generators).double() if self.nu else None
+
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor | None = None) -> Tensor:
         """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/method/reduced.md)."""
         moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
         if not self.nu:
             return moved
-        # What the anchors add beyond the span: its scatter is known, its direction is isotropic.
-        beyond = product(attended[..., self.p :].mT, descent).flatten(1, 2)
-        scatter = product(beyond.mT, beyond).double() / self.nu
-        fresh = product(factor(scatter), bartlett(self.m, self.nu, generators).double())
+        # What the anchors add beyond the span: its scatter is known, its direction is drawn.
+        rows = product(attended[..., self.p :].mT, descent).flatten(1, 2)
+        scatter = product(rows.mT, rows).double() / self.nu
+        fresh = product(factor(scatter), beyond)
         within = moved[..., self.d :].double()
         gram = product(within, within.mT) + product(fresh, fresh.mT)
         return self.join(moved[..., : self.d], factor(gram).float())
-
-
-def lift(weights: Tensor, d: int, d1: int, generators: Generators) -> tuple[Tensor, Tensor]:
-    """Weights of the reduced simulator in R^d1, exact in law at one time: -> weights (S, m, d1) and dictionary (S, d1, d).
-
-    W = A M^T + F Q^T with [M, Q] a uniform orthonormal frame, one generator a replica. weights (S, m, p).
-    """
-    frames = torch.stack([dictionary(d1, weights.shape[-1], g) for g in generators])
-    return product(weights, frames.mT), frames[..., :d].contiguous()
 
 
 def normals(S: int, rows: int, columns: int, generators: Generators) -> Tensor:
@@ -154,7 +156,7 @@ def chi(n: int, columns: int, dof: int, generators: Generators) -> Tensor:
     """
     shape = ((dof - torch.arange(columns)) / 2).expand(n, -1)
     if n == 1 or dof - columns < 20:
-        return (2 * torch.stack([torch._standard_gamma(shape, generator=g) for g in generators])).sqrt_()
+        return (2 * torch.stack([standard_gamma(shape, g) for g in generators])).sqrt_()
     x = torch.stack([torch.randn(n, columns, generator=g) for g in generators])
     u = torch.stack([torch.rand(n, columns, generator=g) for g in generators])
     d = shape - 1 / 3
@@ -163,7 +165,7 @@ def chi(n: int, columns: int, dof: int, generators: Generators) -> Tensor:
     gamma = d * v
     for replica in rejected.flatten(1).any(1).nonzero().flatten().tolist():
         again = rejected[replica]
-        gamma[replica, again] = torch._standard_gamma(shape[again], generator=generators[replica])
+        gamma[replica, again] = standard_gamma(shape[again], generators[replica])
     return (2 * gamma).sqrt_()
 
 

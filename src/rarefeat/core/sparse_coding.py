@@ -19,11 +19,6 @@ def activation_probability(eps: Tensor, C: float) -> Tensor:
     return eps * C * math.log(math.log(d)) / d
 
 
-def token_probability(eps: Tensor, C: float, L: int) -> Tensor:
-    """Pr(z_j^(l) != 0), the rate of Definition 3.1, (d,): an active feature is kept by a token with (L + 1) / (2 L)."""
-    return activation_probability(eps, C) * (L + 1) / (2 * L)
-
-
 def dictionary(d1: int, d: int, generator: torch.Generator) -> Tensor:
     """M of Assumption 3.1, (d1, d): column-orthonormal, uniform over such frames."""
     q, r = torch.linalg.qr(torch.randn(d1, d, generator=generator, dtype=torch.float64))

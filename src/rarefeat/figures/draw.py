@@ -1,15 +1,14 @@
 """Stage 5: one figure from its tables, as PDF and PNG."""
 
-import importlib
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from rarefeat.figures.save import save
 from rarefeat.figures.style import GREY, styled
-from rarefeat.run.command import run, stage
+from rarefeat.run.command import function_of, run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.files import read_table
+from rarefeat.run.metadata import read_products
 
 
 def say_size(figure: Figure, text: str) -> None:
@@ -19,15 +18,14 @@ def say_size(figure: Figure, text: str) -> None:
 
 
 def main() -> None:
-    """Command line of the stage: the job's module has a function of that name, which takes the tables by name and the job."""
+    """Command line of the stage: the function that the job names takes the tables by name and the job."""
     parser = stage(__doc__)
-    parser.add_argument("function", help="function of the job's module that draws it")
     parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the figure's tables, in order")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write; the suffix says the format")
     args = parser.parse_args()
     job: Job = args.job
-    draw = getattr(importlib.import_module(f"rarefeat.{job.stage}"), args.function)
-    tables = {path.name.removesuffix(".parquet"): read_table(path).to_pandas() for path in args.tables}
+    draw = function_of(job.stage)
+    tables = read_products(args.tables, job)
     with styled():
         figure = draw(tables, job)
         say_size(figure, job.of_size)

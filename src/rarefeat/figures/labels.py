@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from rarefeat.core.arms import ARMS, words
+
 EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
 STEP = "training step $t$"
 INTERVALS = "mean and 95 % interval"
@@ -37,8 +39,8 @@ QUANTITIES = {
     "max_alignment": Quantity(ALIGNMENT, 0, 1),
     "minority_alignment": Quantity(ALIGNMENT, 0, 1),
     "majority_alignment": Quantity(r"mean over $j$ of $\max_i\ |\cos(w_i, M_j)|$", 0, 1, short=r"$\max_i\ |\cos(w_i, M_j)|$"),
-    "cosine_similarity": Quantity(r"mean $\cos(f(X_n), f(Y_n))$", -1, 1),
-    "regression_mse": Quantity("test MSE (label$^2$)", 0),
+    "cosine_similarity": Quantity(r"mean $\cos(f(X_n), f(Y_n))$", -1, 1, short=r"$\cos(f(X), f(Y))$"),
+    "regression_mse": Quantity("test MSE (label$^2$)", 0, short="test MSE"),
     "excess_loss": Quantity("excess loss (nat)"),
     "squared_cosine": Quantity(r"$\max_i\ \cos^2(w_i, M_j)$", 0, 1),
     "share_features": Quantity(r"share of $\|w_i\|^2$ in span$(M)$", 0, 1),
@@ -63,20 +65,8 @@ QUANTITIES = {
     "overlap": Quantity("share of the smallest neurons\naligned with the minority feature", 0, 1),
 }
 TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set at training frequencies"}
-ARMS = {
-    "dense": "dense",
-    "pruned_neuron": "pruned by neuron",
-    "pruned_weight": "pruned by weight",
-    "random_neuron": "random neurons",
-    "largest_neuron": "largest neurons",
-    "oracle_all": "oracle, every aligned neuron",
-    "oracle_gated": "oracle, until the majority's norm",
-    "oracle_partial": "oracle, the smaller half",
-    "initial": "at initialisation",
-    "ideal": "ideal encoder",
-    "pruned": "pruned",
-    "self_damaging": "self-damaging",
-}
+NAMES = {name: arm.label for name, arm in ARMS.items()} | {"self_damaging": "self-damaging"}
+"""Of arms, those of images among them, where words(name) is not their name."""
 KEYS = {
     "alpha": lambda value: rf"$\alpha$ = {value:g}",
     "onset": lambda value: f"from step {value}",
@@ -86,11 +76,6 @@ KEYS = {
     "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[value],
 }
 """Keys of an arm, in words."""
-
-
-def words(name: str) -> str:
-    """A name of the config as words."""
-    return name.replace("_", " ")
 
 
 def quantity(metric: str) -> Quantity:
@@ -119,7 +104,7 @@ def with_series(table: pd.DataFrame, keys: tuple[str, ...] = tuple(KEYS)) -> pd.
 def name_of(series: str) -> str:
     """A series for people: the arm's name, and its keys."""
     arm, comma, rest = series.partition(", ")
-    return ARMS.get(arm, words(arm)) + comma + rest
+    return NAMES.get(arm, words(arm)) + comma + rest
 
 
 def n_of(*counts: int) -> str:
@@ -129,8 +114,8 @@ def n_of(*counts: int) -> str:
 
 
 def seeds_of(*tables: pd.DataFrame) -> str:
-    """How many seeds there are in tables."""
-    return n_of(*(table["seed"].nunique() for table in tables))
+    """How many seeds there are in tables, of replicas or of estimates."""
+    return n_of(*(n for table in tables for n in ([table["seed"].nunique()] if "seed" in table else table["n"])))
 
 
 def nsr_of(table: pd.DataFrame) -> str:
@@ -138,3 +123,42 @@ def nsr_of(table: pd.DataFrame) -> str:
     levels = sorted(table["nsr"].unique())
     text = f"{levels[0]:.3g}" if len(levels) == 1 else f"{levels[0]:.3g} to {levels[-1]:.3g}"
     return rf"$\sigma^2 d_1$ = {text}"
+
+
+ARM_WORDS = NAMES | {
+    "pruned_unmasked": "eq. (5)", "pruned_straight_through": "straight-through", "self_damaging": "dual branch",
+    "network": "network", "network-printed": "network, printed schedule", "network-weighted": "network, class weights",
+    "network-no_structure": "network, inputs without structure", "network-plain": "network", "ntk": "tangent kernel",
+    "ntk-no_structure": "tangent kernel, inputs without structure", "one_step": "one step", "two_step": "two steps",
+    "one_step_rescaled": "one step, features rescaled", "two_step-weighted": "two steps, class weights",
+    "random_features-no_structure": "random features, inputs without structure",
+    "effective_rate": "lowest effective rate", "paired_rate": "lowest paired rate", "firing_rate": "lowest firing rate",
+    "hoyer_rate": "lowest Hoyer rate", "norm": "smallest norm", "largest": "largest norm", "growth": "fastest growth",
+    "contribution": "smallest contribution", "residual": "largest residual", "random": "at random",
+    "contrast": "contrast branch",
+    "fine": "fine labels", "coarse": "coarse labels",
+}  # fmt: skip
+"""Arms, rules and labels of all studies, for people."""
+KEY_WORDS = {
+    "alpha": lambda value: f"{100 * float(value):g} % masked",
+    "onset": lambda value: f"from step {value}",
+    "delay": lambda value: f"bias {value} steps later",
+    "threshold": lambda value: {"random": "at random", "rate": "bias by the rate"}.get(value, f"bias by {words(value)}"),
+    "stop": lambda _: "with a stop",
+    "reopened": lambda _: "gates re-opened",
+    "revived": lambda _: "silent neurons drawn anew",
+    "bias": lambda value: "without a bias" if float(value) == 0 else "with a bias",
+}
+"""What stands behind an arm's name in tables, for people."""
+
+
+def arm_name(label: str) -> str:
+    """An arm as tables name it, `pruned_straight_through-alpha=0.9`, for people: straight-through, 90 % masked."""
+    if label in ARM_WORDS:
+        return ARM_WORDS[label]
+    base, *keys = label.split("-")
+    said = []
+    for key, _, value in (part.partition("=") for part in keys):
+        said.append(KEY_WORDS[key](value) if key in KEY_WORDS else f"{words(key)} {value}".strip())
+    text = ", ".join([ARM_WORDS.get(base, words(base)), *said])
+    return text.replace("masked, at random", "masked at random")

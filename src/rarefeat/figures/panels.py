@@ -1,19 +1,28 @@
-"""Parts that figures are made of: estimates with intervals inside their range, marks, bands, paired differences, keys."""
+"""Parts that figures are made of: seaborn estimates, draws intervals and sets series side by side; looks and keys are ours."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy.stats import binom
+from scipy.stats import binom, binomtest, gmean
 
 from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.figures.labels import Quantity
 from rarefeat.figures.style import GREY, PAGE, Look
+
+Looks = Mapping[Any, Look] | Look
+"""Of each series by its name, in their order; or of the only one."""
+ESTIMATED = ["mean", "ci_low", "ci_high"]
+"""Columns of a table that has no seeds, but what was estimated over them."""
 
 
 def panels(
@@ -32,32 +41,160 @@ def letter(axes: Iterable[Axes]) -> None:
         ax.set_title(character, loc="left", weight="bold")
 
 
-def estimate(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float, float, int]:
-    """Mean over seeds, both ends of its 95 % Student interval, and n; inside: the quantity's range."""
-    mean, _, low, high, n = student_interval(values, inside=inside)
-    return mean, low, high, n
+def mean_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+    """Both ends of the 95 % Student interval of the mean over seeds; inside: the quantity's range."""
+    return student_interval(values, inside=inside)[2:4]
 
 
-def median(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float, float, int]:
-    """Median over seeds, both ends of its interval, and n.
+def median_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+    """Both ends of the interval of the median over seeds.
 
-    The ends are order statistics that cover the median with at least 95 %; below 6 seeds the extremes, which cover it less.
+    They are order statistics that cover the median with at least 95 %; below 6 seeds the extremes, which cover it less.
     """
     values = np.sort(np.asarray(values, dtype=float))
     values = values[~np.isnan(values)]
     n = len(values)
     if n < 2:
-        return (values[0] if n else np.nan), np.nan, np.nan, n
+        return np.nan, np.nan
     rank = max(int((2 * binom.cdf(np.arange(n), n, 0.5) <= 0.05).sum()) - 1, 0)
-    return float(np.median(values)), max(values[rank], inside[0]), min(values[n - 1 - rank], inside[1]), n
+    return max(values[rank], inside[0]), min(values[n - 1 - rank], inside[1])
 
 
-def estimates(
-    table: pd.DataFrame, by: str, value: str, inside: tuple[float, float] = ANYWHERE, of: Any = estimate
-) -> pd.DataFrame:
-    """Rows mean, low, high, n by the values of a column, over the seeds of each."""
-    rows = {key: of(part[value].to_numpy(), inside) for key, part in table.groupby(by)}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"]).rename_axis(by)
+def share_interval(values: np.ndarray, inside: tuple[float, float] = (0, 1)) -> tuple[float, float]:
+    """Both ends of the exact 95 % interval of a share, of replicas that are 0 or 1 (Clopper & Pearson 1934)."""
+    low, high = binomtest(int(np.sum(values)), len(values)).proportion_ci(method="exact")
+    return float(low), float(high)
+
+
+def geometric_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+    """Both ends of the 95 % interval of the geometric mean of positive values."""
+    low, high = np.exp(mean_interval(np.log(values)))
+    return max(low, inside[0]), min(high, inside[1])
+
+
+def whole_range(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+    """The least and the largest value, where there are too few for an interval."""
+    return float(np.nanmin(values)), float(np.nanmax(values))
+
+
+ESTIMATORS = {
+    "mean": ("mean", mean_interval),
+    "median": ("median", median_interval),
+    "share": ("mean", share_interval),
+    "geometric": (gmean, geometric_interval),
+    "range": ("mean", whole_range),
+    "plain": ("mean", None),
+}
+"""What is estimated over seeds, and its interval."""
+
+
+def told(table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tuple[float, float], of: str) -> dict[str, Any]:
+    """What seaborn is told of a table of replicas, a row a seed; or of one of estimates, which has no such value."""
+    if isinstance(looks, Look):
+        table, looks = table.assign(**{by: ""}), {"": looks}
+    table = table[table[by].isin(list(looks))]
+    if value in table:
+        estimator, interval = ESTIMATORS[of]
+        errorbar = interval and functools.partial(interval, inside=inside)
+    else:
+        # A mean lies between the ends of its interval: it is the median of the three.
+        table = table.assign(**table[ESTIMATED].clip(*inside))
+        table = table.melt([name for name in table if name not in ESTIMATED], ESTIMATED, var_name="end", value_name=value)
+        estimator, errorbar = "median", ("pi", 100)
+    hues = {"hue": by, "hue_order": list(looks), "palette": {name: look.colour for name, look in looks.items()}}
+    return {"data": table.dropna(subset=[value]), "estimator": estimator, "errorbar": errorbar, "legend": False, **hues}
+
+
+def lines(
+    ax: Axes,
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    looks: Looks,
+    by: str = "series",
+    inside: tuple[float, float] = ANYWHERE,
+    of: str = "mean",
+    band: bool = False,
+    every: int | None = None,
+) -> None:
+    """Estimates of each series over x, joined. They stand at x itself: an interval that moves aside would move its line.
+
+    Args:
+        looks: of the series that the column `by` names.
+        inside: the quantity's range.
+        of: what is estimated over seeds, a key of ESTIMATORS.
+        band: whether intervals are bands, and marks at every such point alone.
+    """
+    linear(ax.yaxis)
+    given = told(table, y, looks, by, inside, of)
+    found = set(given["data"][by])
+    if not found:
+        return
+    before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
+    spread = (
+        {"err_style": "band", "err_kws": {"alpha": 0.2, "lw": 0}}
+        if band
+        else {"err_style": "bars", "err_kws": {"elinewidth": 0.8}}
+    )
+    sns.lineplot(**given, x=x, y=y, ax=ax, **spread)
+    drawn = [line for line in ax.lines[before:] if line.get_linestyle() != "None"]
+    dressed(drawn, {name: look for name, look in named(looks) if name in found}, markevery=every)
+    if band and not every:
+        for line in drawn:
+            line.set_marker("")
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+
+
+def points(
+    ax: Axes,
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    looks: Looks,
+    by: str = "series",
+    inside: tuple[float, float] = ANYWHERE,
+    of: str = "mean",
+    dodge: float = 0.5,
+    order: Sequence[Any] | None = None,
+    across: bool = False,
+) -> None:
+    """Estimates of each series as marks that are not joined, side by side within a share of the distance of places.
+
+    Args:
+        x, y: the place and the value; across: the value and the place.
+        order: the places where they are names; else they are numbers.
+        looks, by, inside, of: as of `lines`.
+    """
+    linear(ax.xaxis if across else ax.yaxis)
+    given = told(table, x if across else y, looks, by, inside, of)
+    if given["data"].empty:
+        return
+    before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
+    places = {"order": list(order)} if order is not None else {"native_scale": True}
+    sns.pointplot(
+        **given, x=x, y=y, ax=ax, orient="y" if across else "x", linestyle="none", err_kws={"linewidth": 0.8},
+        dodge=dodge if len(given["hue_order"]) > 1 else False, **places,
+    )  # fmt: skip
+    drawn = [line for line in ax.lines[before:] if line.get_linestyle() == "None"]
+    dressed(drawn, dict(named(looks)), ls="none", markersize=mpl.rcParams["lines.markersize"])
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+
+
+def linear(axis: Axis) -> None:
+    """On a logarithmic axis seaborn means the logarithms: the scale of values is set when they are drawn."""
+    if axis.get_scale() != "linear":
+        raise ValueError("set the scale of the values' axis after they are drawn: else their logarithms are averaged")
+
+
+def named(looks: Looks) -> Iterable[tuple[Any, Look]]:
+    """Looks with the names of their series."""
+    return [("", looks)] if isinstance(looks, Look) else looks.items()
+
+
+def dressed(drawn: Sequence[Line2D], looks: Mapping[Any, Look], **options: Any) -> None:
+    """Lines that seaborn has drawn, one of each series, in that series' look, which is told apart without any colour."""
+    for line, (name, look) in zip(drawn, looks.items(), strict=True):
+        line.set(label=str(name), **look.line | options)
 
 
 def paired(
@@ -69,37 +206,10 @@ def paired(
     return (one - other).dropna().rename(value).reset_index()
 
 
-def marks(ax: Axes, x: Any, rows: pd.DataFrame, look: Look, label: str = "", line: bool = True, across: bool = False) -> None:
-    """Means as marks with their intervals, joined by a line or not; across: the values run along x."""
-    spread = np.abs([rows["mean"] - rows["low"], rows["high"] - rows["mean"]])
-    options = look.line | {"ls": look.dash if line else "none"}
-    places = (rows["mean"], x) if across else (x, rows["mean"])
-    options |= {"xerr" if across else "yerr": spread, "elinewidth": 0.8, "capsize": 1.6, "capthick": 0.8}
-    ax.errorbar(*places, label=label or None, **options)
-
-
-def band(ax: Axes, rows: pd.DataFrame, look: Look, label: str = "", every: int | None = None) -> None:
-    """Means as a line with a band for the intervals; every: marks on every such point, none if not given."""
-    options = look.line | {"marker": look.marker if every else ""}
-    ax.plot(rows.index, rows["mean"], label=label or None, markevery=every, **options)
-    ax.fill_between(rows.index, rows["low"], rows["high"], color=look.colour, alpha=0.2, lw=0)
-
-
-def beside(x: Any, index: int, of: int, width: float) -> np.ndarray:
-    """Places of the index-th of several series, side by side within a width, so that no interval hides another."""
-    return np.asarray(x, dtype=float) + width * ((index + 0.5) / of - 0.5)
-
-
-def step_of(x: Iterable[float]) -> float:
-    """The smallest distance of neighbouring places, but no more than a share of all; 0.1 for a single one."""
-    places = np.unique(np.asarray(list(x), dtype=float))
-    return min(float(np.diff(places).min()), float(np.ptp(places)) / 6) if len(places) > 1 else 0.1
-
-
 def room(ax: Axes, x: Iterable[float]) -> None:
     """Limits of x that leave every mark its place; an axis of one point or two does not look like a grid."""
-    places = sorted(set(x))
-    margin = 0.5 * step_of(places) if len(places) > 2 else 0.25 * (places[-1] - places[0]) or 0.1
+    places = np.array(sorted(set(x)), dtype=float)
+    margin = 0.35 * float(np.diff(places).min()) if len(places) > 1 else 0.1
     ax.set_xlim(places[0] - margin, places[-1] + margin)
     if len(places) <= 4:
         ax.set_xticks(places, [f"{place:g}" for place in places])

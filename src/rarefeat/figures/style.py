@@ -7,7 +7,9 @@ from typing import Any
 
 import matplotlib as mpl
 
-COLUMN, PAGE = 3.4, 7.0
+from rarefeat.core.arms import ARMS
+
+COLUMN, PAGE = 3.25, 6.75
 """Width of a printed column and of a page, in inches. Figures are saved at the size that they are printed at."""
 SEQUENTIAL = "viridis"
 GREY = "0.55"
@@ -91,17 +93,8 @@ class Look:
 
 LOOKS = tuple(Look(*parts) for parts in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
 # An arm has one look in all figures; what is no arm of training is grey.
-OF_ARM = {
-    "dense": LOOKS[0],
-    "pruned_neuron": LOOKS[1],
-    "oracle_all": LOOKS[2],
-    "pruned_weight": LOOKS[3],
-    "oracle_gated": LOOKS[5],
-    "pruned": LOOKS[1],
-    "self_damaging": LOOKS[4],
-    "initial": Look(GREY, "v", (0, (1, 1))),
-    "ideal": Look(GREY, "P", (0, (6, 2))),
-}
+OF_ARM = {name: Look(*arm.look) for name, arm in ARMS.items() if arm.look}
+OF_ARM |= {"pruned": OF_ARM["pruned_neuron"], "self_damaging": LOOKS[4]}
 
 
 def looks(names: Iterable[str], known: dict[str, Look] = OF_ARM) -> dict[str, Look]:

@@ -79,7 +79,7 @@ CHECKPOINTS = Contents(
     "images.pretrain",
     "What an interrupted training of one replica goes on from; deleted once it is done.",
     (
-        Entry("identity", "uint8", "SHA-256 of config, images and code; another one is refused", ("32",)),
+        Entry("identity", "uint8", "SHA-256 of config, every image and label, and code; another one is refused", ("32",)),
         Entry("step", "int64", "the next step", ()),
         Entry("records", "float64", "epoch, then the seven metrics of the course in their order", ("E", "8")),
         Entry("weight/{weight}", "float32", "a trained weight, in the shape that PyTorch gives it", None),
@@ -93,4 +93,16 @@ RECORDS = Contents(
     "The records of a training that goes on, to look at; deleted with its checkpoint.",
     (EPOCH, METRIC, VALUE),
 )
-FILES = (IMAGES, SPLITS, ENCODERS, COURSES, PROBES, CHECKPOINTS, RECORDS)
+KNOWN = Contents(
+    "images/{study}.contents.parquet",
+    "images.digests",
+    "What planning remembers of the user's files, so that it reads those alone that are new: deleted, it reads all.",
+    (
+        Entry("path", "string", "of a file"),
+        Entry("size", "int64", "bytes"),
+        Entry("modified", "int64", "when its contents changed, ns"),
+        Entry("changed", "int64", "when anything of it changed, ns"),
+        Entry("sha256", "string", "of its bytes"),
+    ),
+)
+FILES = (IMAGES, KNOWN, SPLITS, ENCODERS, COURSES, PROBES, CHECKPOINTS, RECORDS)

@@ -4,33 +4,29 @@ from typing import Any
 
 from rarefeat.run.job import Job
 
-ENCODER = ("draws", "data", "arm", "network", "augmentation", "training")
+FILES = ("data", "contents")
+"""What a job is told of the images: their section, and the digest of the user's files where there are some."""
+LISTS = ("draws", *FILES, "lists")
+"""Of the splits: likewise, with the digest of the index files."""
+ENCODER = (*LISTS, "arm", "network", "augmentation", "training")
 
 
 def images_of(job: Job) -> dict[str, Any]:
     """The images of a job's study."""
-    return {"study": job.study, "config": {"data": job.config["data"]}, "code": came_through(job, "images.datasets")}
+    return {"study": job.study, **held(job, FILES, "images.datasets")}
 
 
 def splits_of(job: Job) -> dict[str, Any]:
     """The splits of a job's cell: they are those of every width and arm."""
     cell = {axis: job.cell[axis] for axis in ("rho", "split")}
-    config = {name: job.config[name] for name in ("draws", "data")}
-    return {"study": job.study, "cell": cell, "seeds": job.seeds, "config": config, "code": came_through(job, "images.splits")}
+    return {"study": job.study, "cell": cell, "seeds": job.seeds, **held(job, LISTS, "images.splits")}
 
 
 def encoders_of(job: Job) -> dict[str, Any]:
     """The encoders of a job's cell."""
-    config = {name: job.config[name] for name in ENCODER}
-    return {
-        "study": job.study,
-        "cell": job.cell,
-        "seeds": job.seeds,
-        "config": config,
-        "code": came_through(job, "images.pretrain"),
-    }
+    return {"study": job.study, "cell": job.cell, "seeds": job.seeds, **held(job, ENCODER, "images.pretrain")}
 
 
-def came_through(job: Job, stage: str) -> dict[str, str | None]:
-    """The code of a stage before the job's own."""
-    return {stage: job.code.get(stage)}
+def held(job: Job, parts: tuple[str, ...], stage: str) -> dict[str, Any]:
+    """The parts of a job's config that it has in common with a stage before it, and that stage's code."""
+    return {"config": {name: job.config[name] for name in parts if name in job.config}, "code": {stage: job.code.get(stage)}}

@@ -1,12 +1,7 @@
 """Stage 2 of the image studies: contrastive pretraining of a block of replicas, one after the other, with checkpoints."""
 
-import contextlib
-import json
-import math
-import signal
 import sys
-import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +11,6 @@ from torch import Tensor
 from torch.func import functional_call
 
 from rarefeat.config.images import Augmentation, ImageArm, ImageTraining, Network
-from rarefeat.config.section import Section, told
-from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import Weights, arm_loss, maskable, masks_of
@@ -32,10 +25,10 @@ from rarefeat.images.evaluation import (
 )
 from rarefeat.images.intermediates import images_of, splits_of
 from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
-from rarefeat.run.command import progress, run, stage
-from rarefeat.run.dependencies import code, digest
+from rarefeat.images.trainer import Course, identity_of, prepare, train, warmed_cosine
+from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.files import DamagedError, write_table
+from rarefeat.storage.files import write_table
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
@@ -80,110 +73,68 @@ class Lars(torch.optim.Optimizer):
                 weight -= group["lr"] * buffer
 
 
-def learning_rate(training: ImageTraining, step: int, per_epoch: int) -> float:
-    """Linear warm-up, then a cosine to final_lr, at a step counted from 0."""
-    warmup, total = training.warmup_epochs * per_epoch, training.epochs * per_epoch
-    if step < warmup:
-        return training.lr * (step + 1) / warmup
-    share = (step - warmup) / max(1, total - warmup)
-    return training.final_lr + (training.lr - training.final_lr) * (1 + math.cos(math.pi * share)) / 2
-
-
-def epoch_batches(study: str, seed: int, epoch: int, images: int, batch: int) -> tuple[Tensor, ...]:
-    """Indices of the batches of an epoch: a new order, whole batches only."""
-    size = min(batch, images)
-    order = torch.randperm(images, generator=generator(study, seed, f"order {epoch}"))
-    return order[: images // size * size].split(size)
-
-
-@contextlib.contextmanager
-def termination() -> Iterator[list[int]]:
-    """A list that SIGTERM makes non-empty, so that a step under way can end."""
-    asked: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def pretrain_images(
-    study: str,
-    seed: int,
+    course: Course,
     images: Tensor,
     bank: Bank,
     arm: ImageArm,
     network: Network,
     augmentation: Augmentation,
     training: ImageTraining,
-    checkpoint: Path,
-    identity: Tensor,
-    label: str = "pretrain",
 ) -> tuple[Encoder, list[dict]]:
     """Train one replica, from its checkpoint where there is one.
 
-    A step's views and an epoch's order depend on (study, seed, step or epoch) alone, so that a resumed training takes the same
-    course as one that was not interrupted.
-
     Args:
         images: uint8 (N, 3, H, W), on the device, as is the bank.
-        checkpoint: safetensors file to write and to resume from. identity: of config, data and code, kept in it.
 
     Returns:
         The encoder with the dense weights, its batch norms calibrated on `images`, and a row {epoch, metric, value} for each
         record.
 
     Raises:
-        RarefeatError: for a checkpoint of another identity, a loss that is not finite, and after SIGTERM, with the checkpoint
-            written.
+        RarefeatError: as `train` of trainer.py.
     """
     device, layout = images.device, torch.channels_last if training.bfloat16 else torch.contiguous_format
-    encoder = make_encoder(network, 2 if arm.arm == "self_damaging" else 1, study, seed).to(device, memory_format=layout)
+    draws, seed = course.draws, course.seed
+    encoder = make_encoder(network, 2 if arm.arm == "self_damaging" else 1, draws, seed).to(device, memory_format=layout)
     augment = make_augment(augmentation, images.shape[-1]).to(device)
     weights = dict(encoder.named_parameters())
     momentum = {"momentum": training.momentum, "weight_decay": training.weight_decay}
     optimiser = {"sgd": torch.optim.SGD, "lars": Lars}[training.optimiser](weights.values(), lr=training.lr, **momentum)
-    per_epoch = len(epoch_batches(study, seed, 0, len(images), training.batch))
-    first, masks, records = 0, {}, NO_RECORDS
-    if checkpoint.exists():
-        first, masks, records = restore(checkpoint, identity, weights, optimiser, arm)
-    scores = mask_scores(weights, study, seed) if arm.threshold == "random" else None
+    scores = mask_scores(weights, draws, seed) if arm.threshold == "random" else None
+    masked = [] if arm.arm == "dense" else list(maskable(weights))
+    state = {f"mask/{name}": torch.zeros_like(weights[name], dtype=torch.bool) for name in masked} | {"records": NO_RECORDS}
+    views: list[Tensor] = []
 
     def project(replaced: dict[str, Tensor], views: Tensor, branch: int) -> Tensor:
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.bfloat16):
             return functional_call(encoder, replaced, (views.contiguous(memory_format=layout), branch))
 
-    total = training.epochs * per_epoch
-    saved = time.monotonic()
-    with termination() as asked:
-        for step in progress(range(first, total), total - first, label):
-            epoch, index = divmod(step, per_epoch)
-            if index == 0 or step == first:
-                order = epoch_batches(study, seed, epoch, len(images), training.batch)
-            if index == 0:
-                masks = masks_of(weights, arm, scores)
-            optimiser.param_groups[0]["lr"] = rate = learning_rate(training, step, per_epoch)
-            x, y = two_views(augment, images[order[index].to(device)], study, seed, step)
-            loss = arm_loss(project, weights, masks, arm, x, y, training.tau)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
+    def mask_anew() -> None:
+        state.update({f"mask/{name}": mask for name, mask in masks_of(weights, arm, scores).items()})
 
-            last = index == per_epoch - 1
-            if last and ((epoch + 1) % training.log_epochs == 0 or step + 1 == total):
-                if not loss.isfinite():
-                    raise RarefeatError(f"{label}: the loss is not finite after epoch {epoch + 1}; lower training.lr")
-                calibrate(encoder, images)
-                row = [epoch + 1, loss.item(), rate, *view_metrics(encoder, x, y), *feature_metrics(encoder, bank)]
-                records = torch.cat([records, torch.tensor([row], dtype=torch.float64)])
-                write_table(checkpoint.with_suffix(".parquet"), pa.Table.from_pylist(rows_of(records)))
-            if asked or step + 1 == total or time.monotonic() - saved > 60 * training.checkpoint_minutes:
-                saved = time.monotonic()
-                save(checkpoint, identity, step + 1, weights, optimiser, masks, records)
-            if asked:
-                raise RarefeatError(f"{label}: SIGTERM at step {step + 1} of {total}; run again to go on from {checkpoint}")
+    def loss_of(rows: Tensor, step: int) -> Tensor:
+        views[:] = two_views(augment, images[rows.to(device)], draws, seed, step)
+        masks = {name: state[f"mask/{name}"] for name in masked}
+        return arm_loss(project, weights, masks, arm, *views, training.tau)
+
+    def record(epochs: int, loss: Tensor, rate: float) -> None:
+        if epochs % training.log_epochs == 0 or epochs == training.epochs:
+            calibrate(encoder, images)
+            row = [epochs, loss.item(), rate, *view_metrics(encoder, *views), *feature_metrics(encoder, bank)]
+            state["records"] = torch.cat([state["records"], torch.tensor([row], dtype=torch.float64)])
+            write_table(course.checkpoint.with_suffix(".parquet"), pa.Table.from_pylist(rows_of(state["records"])))
+
+    size = len(images), training.batch, training.epochs
+    train(course, weights, optimiser, size, partial(learning_rate, training), loss_of, state, mask_anew, record)
     calibrate(encoder, images)
-    return encoder, rows_of(records)
+    return encoder, rows_of(state["records"])
+
+
+def learning_rate(training: ImageTraining, step: int, per_epoch: int) -> float:
+    """At a step counted from 0, of an epoch of so many."""
+    warmup, steps = training.warmup_epochs * per_epoch, training.epochs * per_epoch
+    return warmed_cosine(step, steps, warmup, training.lr, training.final_lr)
 
 
 def rows_of(records: Tensor) -> list[dict]:
@@ -221,65 +172,6 @@ def mask_scores(weights: Weights, study: str, seed: int) -> Weights:
     return {name: torch.rand(weight.shape, generator=draws).to(weight.device) for name, weight in maskable(weights).items()}
 
 
-def save(
-    path: Path, identity: Tensor, step: int, weights: Weights, optimiser: torch.optim.Optimizer, masks: Weights, records: Tensor
-) -> None:
-    """Write a checkpoint: everything that the next step depends on and that is not derived from the seed."""
-    momenta = {f"momentum/{name}": optimiser.state[weight]["momentum_buffer"] for name, weight in weights.items()}
-    state = {f"weight/{name}": weight.detach() for name, weight in weights.items()} | momenta
-    state |= {f"mask/{name}": mask for name, mask in masks.items()}
-    write_tensors(path, {"identity": identity, "step": torch.tensor(step), "records": records, **state})
-
-
-def restore(
-    path: Path, identity: Tensor, weights: Weights, optimiser: torch.optim.Optimizer, arm: ImageArm
-) -> tuple[int, Weights, Tensor]:
-    """Put a checkpoint's state back; the step to go on with, the masks and the records. A damaged one is as good as none.
-
-    Raises:
-        RarefeatError: for a checkpoint of another config, other images or other code.
-    """
-    masked = [] if arm.arm == "dense" else list(maskable(weights))
-    parts = [("weight", weights), ("momentum", weights), ("mask", masked)]
-    try:
-        (found,) = read_tensors(path, "identity")
-        if not torch.equal(found, identity):
-            raise RarefeatError(
-                f"{path} is a checkpoint of another config, other images or other code; delete it to start anew"
-            )
-        names = [f"{part}/{name}" for part, of in parts for name in of]
-        step, records, *tensors = read_tensors(path, "step", "records", *names)
-    except DamagedError:
-        print(f"{path} is damaged; starting at the first step", file=sys.stderr)
-        return 0, {}, NO_RECORDS
-    state = dict(zip(names, tensors, strict=True))
-    with torch.no_grad():
-        for name, weight in weights.items():
-            weight.copy_(state[f"weight/{name}"])
-            optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(state[f"momentum/{name}"])
-    masks = {name: state[f"mask/{name}"].to(weights[name].device) for name in masked}
-    return int(step), masks, records
-
-
-HOW = ("checkpoint_minutes", "threads", "device")
-"""Keys of a training that say how it is run."""
-
-
-def identity_of(images: Tensor, chosen: Tensor, *parts: Section | str | int) -> Tensor:
-    """Content hash of what a training depends on, uint8 (32,). How it is run, threads and device, is left out."""
-    texts = [
-        json.dumps({key: value for key, value in told(part).items() if key not in HOW})
-        if isinstance(part, Section)
-        else str(part)
-        for part in parts
-    ]
-    sample = images[chosen[:: max(1, len(chosen) // 64)]]
-    content = digest(
-        *(text.encode() for text in (*texts, code("images.pretrain"))), chosen.numpy().tobytes(), sample.numpy().tobytes()
-    )
-    return torch.tensor(list(bytes.fromhex(content)), dtype=torch.uint8)
-
-
 def main() -> None:
     """Command line of the stage."""
     parser = stage(__doc__)
@@ -292,29 +184,33 @@ def main() -> None:
     job: Job = args.job
     draws, training = job.part("draws", str), job.part("training", ImageTraining)
     sections = job.part("arm", ImageArm), job.part("network", Network), job.part("augmentation", Augmentation), training
-    torch.set_num_threads(training.threads)
-    if training.device == "cuda" and not torch.cuda.is_available():
-        raise RarefeatError("training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one")
+    prepare(training.threads, training.device)
     if training.bfloat16 and training.device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         print("training.bfloat16: this processor has no products in bfloat16, and is slow without", file=sys.stderr)
     names = "train", "train_labels", "test", "test_labels"
     images, labels, test, test_labels = read_tensors(args.images, *names, expected=images_of(job))
-    tensors, rows, checkpoints = {}, [], []
+    tensors, rows, courses = {}, [], []
     for seed in job.seed_list:
         chosen, few = read_tensors(args.splits, f"{seed}/pretrain", f"{seed}/few_shot", expected=splits_of(job))
-        checkpoints.append(args.checkpoints / f"{Path(args.encoders).stem}.seed={seed}.safetensors")
-        identity = identity_of(images, chosen, draws, seed, *sections)
         seen = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
         bank = Bank(*(tensor.to(training.device) for tensor in seen))
-        label = f"{args.encoders} seed {seed}"
-        encoder, records = pretrain_images(draws, seed, bank.images, bank, *sections, checkpoints[-1], identity, label)
+        courses.append(
+            Course(
+                draws,
+                seed,
+                args.checkpoints / f"{Path(args.encoders).stem}.seed={seed}.safetensors",
+                identity_of("images.pretrain", seen, draws, seed, *sections),
+                training.checkpoint_minutes,
+                f"{args.encoders} seed {seed}",
+            )
+        )
+        encoder, records = pretrain_images(courses[-1], bank.images, bank, *sections)
         tensors |= {f"{seed}/{name}": value.detach().cpu() for name, value in encoder.state_dict().items()}
         rows += [{"seed": seed, **row} for row in records]
     write_tensors(args.encoders, tensors, job.text)
     write_table(args.trajectories, pa.Table.from_pylist(rows), {KEY: job.text})
-    for checkpoint in checkpoints:
-        checkpoint.unlink(missing_ok=True)
-        checkpoint.with_suffix(".parquet").unlink(missing_ok=True)
+    for course in courses:
+        course.forget()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_probe, predict, sgd_probe, standardised
 from rarefeat.images.intermediates import encoders_of, images_of, splits_of
 from rarefeat.images.network import Encoder, extract
+from rarefeat.images.trainer import prepare
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.storage.files import write_table
@@ -60,11 +61,11 @@ def main() -> None:
     args = parser.parse_args()
     job: Job = args.job
     arm, network, judged = job.part("arm", ImageArm), job.part("network", Network), job.part("probe", ImageProbe)
-    torch.set_num_threads(job.part("training", ImageTraining).threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    training = job.part("training", ImageTraining)
+    prepare(training.threads, training.device)
     names = ("train", "train_labels", "test", "test_labels")
     images = {
-        name: tensor.to(device)
+        name: tensor.to(training.device)
         for name, tensor in zip(names, read_tensors(args.images, *names, expected=images_of(job)), strict=True)
     }
     encoder = Encoder(network, 2 if arm.arm == "self_damaging" else 1)
@@ -76,7 +77,7 @@ def main() -> None:
         state = encoder.state_dict()
         weights = read_tensors(args.encoders, *(f"{seed}/{name}" for name in state), expected=encoders_of(job))
         encoder.load_state_dict(dict(zip(state, weights, strict=True)))
-        probed = probe_images(job.part("draws", str), seed, images, split, encoder.to(device), judged)
+        probed = probe_images(job.part("draws", str), seed, images, split, encoder.to(training.device), judged)
         order = split["class_order"].tolist()
         for name, accuracy in probed.items():
             rows += [

@@ -9,6 +9,8 @@ from torch import Tensor
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
+from rarefeat.images.digests import refuse_changed
+from rarefeat.images.formats import index_file, index_files, refuse_n_max
 from rarefeat.images.intermediates import images_of
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
@@ -51,15 +53,10 @@ def long_tailed(labels: Tensor, rho: float, study: str, seed: int, n_max: int = 
         RarefeatError: rho leaves a class without an image, or a class has fewer than n_max.
     """
     available = torch.bincount(labels)
-    fewest = int(available.min())
-    if n_max > fewest:
-        raise RarefeatError(
-            f"data.n_max: {n_max} images of the largest class, which any can be, but class {int(available.argmin())} has"
-            f" {fewest}; at most {fewest}"
-        )
+    refuse_n_max(n_max, available.tolist())
     counts = torch.zeros_like(available)
     order = class_order(study, seed, len(available))
-    counts[order] = torch.tensor(long_tailed_counts(n_max or fewest, rho, len(available)))
+    counts[order] = torch.tensor(long_tailed_counts(n_max or int(available.min()), rho, len(available)))
     return _draw(labels, counts.tolist(), study, seed, "images")
 
 
@@ -145,7 +142,7 @@ def split_indices(
     classes = int(labels.max()) + 1
 
     def read(name: str) -> Tensor:
-        path = Path(data.folder) / name.replace("{seed}", str(seed))
+        path = index_file(data, name, seed)
         indices = read_indices(path, len(labels))
         if outside := sorted(set(indices.tolist()) - set(pool.tolist())):
             raise RarefeatError(f"{path}: index {outside[0]} is not in data.index_files.pool, {files.pool}")
@@ -203,6 +200,7 @@ def main() -> None:
     for seed in job.seed_list:
         split = split_indices(data, labels, job.cell["rho"], job.cell["split"], draws, seed, few_shot, int(listed))
         tensors |= {f"{seed}/{name}": indices for name, indices in split.items()}
+    refuse_changed(job, "lists", index_files(data, job.seed_list))
     write_tensors(args.output, tensors, job.text)
 
 

@@ -1,34 +1,53 @@
-"""What a run has found, with its seeds and its grid: the first page of the report, from the tables that are there."""
+"""What was found, with seeds and grid: of the tables that pages are filled in from, and of a run for its report."""
 
 import importlib
 import importlib.util
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 from rarefeat.claims.page import by_claim
+from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
 from rarefeat.registry import kinds
-from rarefeat.storage.files import read_table
+from rarefeat.report.published import Published
+from rarefeat.run.metadata import page_text, read_origin, read_product
 
 
-def found(project: Project) -> str:
-    """In reStructuredText: an item for each kind of study whose tables are all there, and one for the claims of each paper.
+def module_of(kind: str) -> ModuleType | None:
+    """The module `found` of a kind's folder, where it has one."""
+    name = f"rarefeat.{kinds()[kind].module('found')}"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
-    A kind says it in a module `found` of its folder: TABLES, and found(section, tables) with its sentences.
-    """
+
+def published(kind: str, tables: Published, project: Project) -> list[str]:
+    """What a kind of study has found, a sentence or two each, from the published tables; empty where one of them is not there."""
+    says = module_of(kind)
+    if says is None or not all(name in tables for name in says.TABLES):
+        return []
+    return says.found(project.sections[kind], {name: tables[name] for name in says.TABLES})
+
+
+def of_run(project: Project) -> str:
+    """In reStructuredText: an item for each kind of study whose page is there, and one for the claims of each paper."""
     items = []
     for name, kind in kinds().items():
-        module = f"rarefeat.{kind.module('found')}"
-        if importlib.util.find_spec(module):
-            says = importlib.import_module(module)
-            paths = {table: Path(project.results, f"tables/{table}.parquet") for table in says.TABLES}
-            if all(path.exists() for path in paths.values()):
-                tables = {table: read_table(path).to_pandas() for table, path in paths.items()}
-                items.append((kind.title, says.found(project.sections[name], tables)))
+        path = Path(project.results, f"{name}.md")
+        if name in project.pages and path.exists():
+            if read_origin(path).get("job") != project.page_job(name).identity:
+                items.append((kind.title, ["What it found is of another config, or of other code."]))
+            else:
+                said = [line.removeprefix("- ") for line in page_text(path).splitlines() if line.startswith("- ")]
+                items.append((kind.title, said))
     for paper in project.papers:
         path = Path(project.results, f"tables/claims_{paper}.parquet")
         if path.exists():
-            counts = Counter(primary["verdict"] for primary, _ in by_claim(read_table(path).to_pandas()))
+            try:
+                table = read_product(path, project.identities([f"claims_{paper}"]))
+            except RarefeatError:
+                items.append((f"Claims of {paper}", ["They are of another config, or of other code."]))
+                continue
+            counts = Counter(primary["verdict"] for primary, _ in by_claim(table))
             said = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
             items.append(
                 (f"Claims of {paper}", [f"{sum(counts.values())} claims, each in the regime that it was declared for: {said}."])

@@ -1,82 +1,43 @@
-"""Pages with numbers, from templates and the tables of docs/tables: docs/templates/X.md.j2 becomes docs/X.md, README.md.j2 README.md."""
+"""Pages with numbers, from templates and the tables of docs/tables: docs/templates/X.md.j2 becomes docs/X.md, README.md.j2 README.md.
+
+A template of a study says, by `set`, which question it answers and the answer in short, for the lists of studies; one that
+belongs to another's kind says beside which it stands.
+"""
 
 import argparse
-import math
-from collections.abc import Mapping, Sequence
+import re
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
-import pandas as pd
 
+from rarefeat.claims.declared import page_of
+from rarefeat.claims.page import ABOUT, anchor
+from rarefeat.config.reading import read
 from rarefeat.core.errors import RarefeatError
-from rarefeat.project import DEFAULT, Project, load, read
+from rarefeat.figures.labels import arm_name
+from rarefeat.project import DEFAULT, Project, load
+from rarefeat.registry import kinds
+from rarefeat.report import found
+from rarefeat.report.drawn import PAPERS, drawn
+from rarefeat.report.play import of_published
 from rarefeat.report.published import Published
 from rarefeat.run.command import run
 from rarefeat.storage.files import replacing
-from rarefeat.storage.markdown import row
+from rarefeat.storage.markdown import each, interval, number, one, pipe, rows, told
+from rarefeat.studies.long_tail.published import TABLE_2
 
 TEMPLATES = Path("docs/templates")
 FAULTS = Path("tests/faults")
-
-
-def rows(table: pd.DataFrame, **where) -> pd.DataFrame:
-    """The rows with these values; where one is a list, with any of them."""
-    for key, value in where.items():
-        table = table[table[key].isin(value) if isinstance(value, list) else table[key] == value]
-    return table
-
-
-def one(table: pd.DataFrame, **where) -> dict:
-    """The only row with these values; RarefeatError where there is none, or more."""
-    found = rows(table, **where)
-    if len(found) != 1:
-        raise RarefeatError(f"{len(found)} rows have {where}, and the page needs one")
-    return found.iloc[0].to_dict()
-
-
-def each(table: pd.DataFrame) -> list[dict]:
-    """Its rows."""
-    return table.to_dict("records")
-
-
-def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """A number with so many decimals; empty where there is none."""
-    return "" if value is None or math.isnan(value) else f"{value:{sign}.{digits}f}"
-
-
-ENDS = {"paired_difference": ("paired_ci_low", "paired_ci_high")}
-
-
-def ends(found: Mapping, of: str) -> tuple[float, float]:
-    """The interval of one column of a row."""
-    low, high = ENDS.get(of, ("ci_low", "ci_high"))
-    return found[low], found[high]
-
-
-def interval(found: Mapping, of: str = "estimate", digits: int = 3, sign: str = "", times: float = 1) -> str:
-    """A value with its interval, `0.50 [0.45, 0.55]`; the value alone where it has no interval, empty where there is none."""
-    low, high = (number(times * end, digits, sign) for end in ends(found, of))
-    value = number(times * found[of], digits, sign)
-    return f"{value} [{low}, {high}]" if value and low else value
-
-
-def told(found: Mapping, of: str, up: str, down: str, open_: str) -> str:
-    """The word for a value whose interval lies above 0, below 0, or holds 0."""
-    low, high = ends(found, of)
-    return up if low > 0 else down if high < 0 else open_
-
-
-def pipe(*lines: Sequence[str], right: Sequence[int] = ()) -> str:
-    """A Markdown table: its head, then its rows; `right` are the columns of numbers."""
-    head, *body = [[str(cell) for cell in line] for line in lines]
-    rule = ["---:" if i in right else "---" for i in range(len(head))]
-    return "\n".join([row(*head), "|" + "|".join(f" {cell} " for cell in rule) + "|", *(row(*line) for line in body)])
+PLAY = Path("docs/play.html")
 
 
 def run_of(published: Published, name: str) -> str:
     """Which run a table is from, in words."""
     origin = published.origins[name]
-    return f"{origin['run']} at commit `{origin['commit']}`"
+    lost = ", which this repository does not hold" if origin.get("lost") else ""
+    return f"{origin['run']} at commit `{origin['commit']}`{lost}"
 
 
 def sources(published: Published, *names: str) -> str:
@@ -94,33 +55,63 @@ def sources(published: Published, *names: str) -> str:
     return "\n".join(f"- {run}: {', '.join(f'`{name}`' for name in of_run)}." for run, of_run in runs.items())
 
 
-def environment(published: Published, project: Project, root: Path = Path(".")) -> jinja2.Environment:
+class Told(NamedTuple):
+    """A page of a study in the lists of studies."""
+
+    name: str
+    """Its file in docs/studies, without the suffix."""
+    title: str
+    question: str
+    short: str
+    """The answer in a few words."""
+
+
+def environment(tables: Published, project: Project, root: Path = Path(".")) -> jinja2.Environment:
     """What a template can use.
 
-    The functions above; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections of the config by
-    kind of study; `drawn(name)` and `told_of(paper)`, whether docs has a figure, and the claims of a paper; `faults`, what tests/faults holds the
-    project to.
+    The functions below; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections
+    of the config by kind of study; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
+    that docs has; `papers`, `about_claims` and `table_2`, the papers' names, how verdicts are read, and the paper's Table 2; `studies()`, the pages of studies; `faults`, what tests/faults
+    holds the project to.
     """
-    found = jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    functions = (rows, one, each, number, interval, told, pipe)
-    found.globals |= {function.__name__: function for function in functions}
-    found.globals |= {
-        "table": published.__getitem__,
-        "has": published.__contains__,
-        "run_of": lambda name: run_of(published, name),
-        "sources": lambda *names: sources(published, *names),
+    functions = (rows, one, each, number, interval, told, pipe, arm_name, page_of, anchor)
+    made.globals |= {function.__name__: function for function in functions}
+    made.globals |= {
+        "table": tables.__getitem__,
+        "has": tables.__contains__,
+        "run_of": lambda name: run_of(tables, name),
+        "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
-        "told_of": lambda paper: (root / "docs/claims" / f"claims_{paper}.md").exists(),
+        "answer": lambda kind: found.published(kind, tables, project),
         "faults": {name: read(root / FAULTS / f"{name}.yaml") for name in ("inputs", "runs")},
-        "drawn": lambda name: (root / "docs/figures" / f"{name}.png").exists(),
+        "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
+        "studies": cache(lambda: studies(made, root)),
+        "papers": PAPERS,
+        "about_claims": ABOUT.partition("here is written by hand. ")[2],
+        "table_2": TABLE_2,
     }
-    return found
+    return made
+
+
+def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Told]:
+    """The pages of studies: of each kind in the order of the registry, and after it those that stand beside it."""
+    said, titles = {}, {}
+    for path in sorted((root / TEMPLATES / "studies").glob("*.md.j2")):
+        name, text = path.name.removesuffix(".md.j2"), path.read_text(encoding="utf-8")
+        titles[name] = next(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+        if "set question" in text:
+            said[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
+    order = [
+        name for kind in kinds() for name in (kind, *(one for one in said if said[one].get("beside") == kind)) if name in said
+    ]
+    return [Told(name, titles[name], said[name]["question"], said[name]["short"]) for name in order]
 
 
 def place(template: Path, root: Path) -> Path:
@@ -132,20 +123,33 @@ def place(template: Path, root: Path) -> Path:
 def pages(root: Path = Path(".")) -> dict[Path, str]:
     """Every page by its path, filled in; RarefeatError that names the template where a table lacks what it asks for."""
     templates = root / TEMPLATES
-    found = environment(Published(root / "docs/tables"), load(root / DEFAULT), root)
+    tables, project = Published(root / "docs/tables"), load(root / DEFAULT)
+    made = environment(tables, project, root)
     texts = {}
     for path in sorted(templates.rglob("*.md.j2")):
         template = path.relative_to(templates)
         try:
-            texts[place(template, root)] = found.get_template(template.as_posix()).render()
+            page = place(template, root)
+            texts[page] = linked(made.get_template(template.as_posix()).render(), page.relative_to(root))
         except (jinja2.TemplateError, KeyError, RarefeatError) as error:
             raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
+    if "confirmation_fates" in tables:
+        texts[root / PLAY] = of_published(tables, project.studies["confirmation"])
     return texts
 
 
+def linked(text: str, page: Path) -> str:
+    """A page whose mentions of a published table lead to it."""
+    up = "docs/" if page.parts[0] != "docs" else "../" * (len(page.parts) - 2)
+    return re.sub(r"`docs/(tables/\w+\.csv)`", rf"[`docs/\1`]({up}\1)", text)
+
+
 def main() -> None:
-    """Write every page with numbers."""
+    """Write every picture of published tables, and every page with numbers."""
     argparse.ArgumentParser(description=__doc__).parse_args()
+    for name, content in drawn(Published(Path("docs/tables"))).items():
+        with replacing(Path("docs/figures", name)) as temporary:
+            temporary.write_bytes(content)
     for path, text in pages().items():
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,11 +18,12 @@ from pathlib import Path
 import pandas as pd
 
 from rarefeat.claims.page import primary_verdicts
+from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.command import run
-from rarefeat.run.metadata import read_origin
+from rarefeat.run.metadata import page_text, read_origin
 from rarefeat.storage.files import read_table, replacing
 
 FOLDER = Path("docs/tables")
@@ -127,15 +129,31 @@ def publish(results: Path, published: Published) -> list[str]:
     return written
 
 
+ZEROS = "|".join(f"{verdict} in 0" for verdict in VERDICTS)
+"""What is said of verdicts that no regime has."""
+DECLARED = ("- Measured: ", "- Required: ", "- Control: ")
+"""Lines of a claim that its declaration has as well."""
+
+
 def publish_claims(results: Path, folder: Path) -> list[Path]:
-    """The pages of claims of a run, an index for each paper and a page for each part, beside the other pages of docs/."""
+    """The pages of claims of a run, one for each part, beside the other pages of docs/; their indexes are rendered from the verdicts."""
+    papers = {f"claims_{paper}" for paper in load().papers}
     written = []
     for path in sorted(results.glob("claims_*.md")):
-        text = path.read_text(encoding="utf-8").replace("](figures/", "](../figures/")
-        with replacing(folder / path.name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        written.append(folder / path.name)
+        if path.stem not in papers:
+            with replacing(folder / path.name) as temporary:
+                temporary.write_text(beside_declared(page_text(path), path.stem.removeprefix("claims_")), encoding="utf-8")
+            written.append(folder / path.name)
     return written
+
+
+def beside_declared(text: str, part: str) -> str:
+    """The page of a part without what docs/reference/claims says of it already (quantity, range, control), and without zeros."""
+    text = re.sub(rf"(?:(?<=: )(?:{ZEROS}), |, (?:{ZEROS}))", "", text)
+    lines = [line for line in text.replace("](figures/", "](../figures/").splitlines() if not line.startswith(DECLARED)]
+    told = f"Quantity, range and control of each: [as declared](../reference/claims/{part}.md). [All claims, and how to read this](index.md)."
+    lines = [told if line.startswith("[All claims, and how to read this]") else line for line in lines]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def publish_figures(results: Path, docs: Path) -> list[Path]:

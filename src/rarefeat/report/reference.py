@@ -15,11 +15,11 @@ from rarefeat.config.images import ImageArm, ImageData, ImageProbe, ImageStudy, 
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import Section
 from rarefeat.config.study import Grid, Study
-from rarefeat.project import Top
+from rarefeat.project import Top, load
 from rarefeat.registry import NAMES, kinds
 from rarefeat.run.command import run
 from rarefeat.storage.files import replacing
-from rarefeat.storage.markdown import row
+from rarefeat.storage.markdown import plain, row
 
 SECTIONS = {
     "A study of the encoder": Study,
@@ -199,14 +199,12 @@ def allowed(schema: dict) -> str:
     return f"{schema['type']} {bounds}".strip()
 
 
-def declared() -> dict[str, list[Claim]]:
-    """Every claim, by its part of a paper's theory."""
-    found: dict[str, list[Claim]] = {}
-    for kind in kinds().values():
-        module = f"rarefeat.{kind.module('claims')}"
-        if importlib.util.find_spec(module):
-            for claim in importlib.import_module(module).CLAIMS:
-                found.setdefault(claim.group, []).append(claim)
+def every_claim() -> dict[str, list[tuple[Claim, str]]]:
+    """Every claim with its primary regime, by its part of a paper's theory."""
+    found: dict[str, list[tuple[Claim, str]]] = {}
+    for known in load().declared.values():
+        for claim in known.claims.values():
+            found.setdefault(claim.group, []).append((claim, known.said(claim.primary)))
     return found
 
 
@@ -223,8 +221,8 @@ def claims_index() -> str:
         row("part", "of", "claims"),
         row("---", "---", "---:"),
     ]
-    for group, claims in declared().items():
-        papers = ", ".join(dict.fromkeys(claim.paper for claim in claims))
+    for group, claims in every_claim().items():
+        papers = ", ".join(dict.fromkeys(claim.paper for claim, _ in claims))
         lines.append(row(f"[{group}]({slug(group)}.md)", papers, str(len(claims))))
     return "\n".join(lines) + "\n"
 
@@ -237,7 +235,7 @@ def slug(group: str) -> str:
 def claims_page(group: str) -> str:
     """docs/reference/claims/PART.md: each claim with all that is declared of it."""
     lines = [f"# Claims: {group}", "", "Rendered from the code by `make docs`. [All parts](index.md)."]
-    for claim in declared()[group]:
+    for claim, primary in every_claim()[group]:
         seeds = (
             f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9" if claim.seeds else ""
         )
@@ -249,16 +247,16 @@ def claims_page(group: str) -> str:
             "",
             f"- Quantity: {claim.quantity}.",
             f"- Required: {claim.required} ({claim.test}): {claim.reason}.",
-            f"- Primary regime: {claim.primary}{'; ' * bool(seeds)}{seeds}.",
+            f"- Primary regime: {primary}{'; ' * bool(seeds)}{seeds}.",
             f"- Control: {claim.control}.",
         ]
-    return "\n".join(lines) + "\n"
+    return plain("\n".join(lines) + "\n")
 
 
 def rendered() -> dict[str, str]:
     """Every page by its path below docs/."""
     tables = {f"reference/tables/{part}.md": tables_page(part) for part in ("chain", "claims", *NAMES)}
-    claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in declared()}
+    claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in every_claim()}
     return {
         "reference/config.md": config_page(),
         "reference/config_studies.md": config_studies_page(),

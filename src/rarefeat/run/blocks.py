@@ -1,11 +1,11 @@
 """How many seeds to go to next, so that the first blocks of studies are tables and figures before the others are computed."""
 
 import argparse
-import difflib
 import itertools
 from pathlib import Path
 
 from rarefeat.config.cells import path_of
+from rarefeat.config.names import near
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load
 from rarefeat.run.command import run
@@ -20,8 +20,7 @@ def stops(project: Project, studies: list[str]) -> list[int]:
     found = set()
     for name in studies:
         if name not in project.studies:
-            near = difflib.get_close_matches(name, project.studies)
-            raise RarefeatError(f"{name!r} is no study of the config{f'; is it {near[0]}?' if near else ''}")
+            raise RarefeatError(f"{name!r} is no study of the config{near(name, project.studies)}")
         study = project.studies[name]
         blocks = study.blocks()
         ends = itertools.accumulate(len(seeds) for seeds in blocks.values())

@@ -1,6 +1,7 @@
 """What the command lines of the stages share: arguments, one-line errors, progress."""
 
 import argparse
+import contextlib
 import importlib
 import re
 import signal
@@ -12,6 +13,7 @@ from typing import TypeVar
 from tqdm import tqdm
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.run import guard
 from rarefeat.run.job import Job, parsed
 
 Item = TypeVar("Item")
@@ -27,17 +29,26 @@ def stage(description: str | None) -> argparse.ArgumentParser:
 def a_job(text: str) -> Job:
     """An argparse type: a job."""
     try:
-        return parsed(text)
+        job = parsed(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    guard.keep_to(job.code)
+    return job
+
+
+def function_of(stage: str) -> Callable:
+    """The function that a job names as MODULE:FUNCTION; RarefeatError where the package has none."""
+    module, _, name = stage.partition(":")
+    try:
+        return getattr(importlib.import_module(f"rarefeat.{module}"), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise RarefeatError(f"--job: {stage} is no function of rarefeat") from error
 
 
 def run(main: Callable[[], None]) -> None:
     """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
     # As an exception, so that temporary files are removed.
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit("error: ended by SIGTERM; run snakemake again"))
-    if "torch" in sys.modules:
-        importlib.import_module("rarefeat.run.bfloat16").prepare()
     try:
         main()
     except RarefeatError as error:
@@ -53,8 +64,27 @@ def run(main: Callable[[], None]) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
+SHOWN: list[Callable[[Iterable], Iterable]] = []
+"""What `progress` passes items through instead, the innermost last."""
+
+
+@contextlib.contextmanager
+def shown(how: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
+    """Show progress as usual, not at all, or by passing items through a function."""
+    before = list(SHOWN)
+    if how is not True:
+        SHOWN.append(how or iter)
+    try:
+        yield
+    finally:
+        SHOWN[:] = before
+
+
 def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
     """Pass items on, with a bar on a terminal and otherwise a line with the time left every `seconds`."""
+    if SHOWN:
+        yield from SHOWN[-1](items)
+        return
     if sys.stderr.isatty():
         yield from tqdm(items, total=total, desc=label)
         return

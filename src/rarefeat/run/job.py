@@ -5,16 +5,16 @@ writes holds it, and what reads that checks it (storage/origin.py).
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from rarefeat.config.cells import Cell, path_of
-from rarefeat.config.section import one_line, told
+from rarefeat.config.cells import Cell
+from rarefeat.config.section import Section, one_line, told
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.dependencies import code
+from rarefeat.run.digests import code, digest, entries_of, is_apart, standing, texts_in
 
 
 class Job(BaseModel):
@@ -23,7 +23,7 @@ class Job(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stage: str
-    """Module, from the package's root."""
+    """Module, from the package's root, whose `main` it is; or MODULE:FUNCTION, for `runs` to call."""
     runs: str = ""
     """Module whose command line runs it, where that is another: one for all figures, one for all claims."""
     study: str = ""
@@ -33,6 +33,10 @@ class Job(BaseModel):
     config: dict[str, Any] = {}
     code: dict[str, str] = {}
     """Digest of the stage, and of those that came before it in the chain."""
+    tables: dict[str, str] = {}
+    """The tables that it reads, each with the identity of the job that makes it."""
+    files: dict[str, str] = {}
+    """The folders of the files of cells that it reads, each with the function of their stage (kind.py: Stage)."""
 
     @property
     def text(self) -> str:
@@ -47,6 +51,12 @@ class Job(BaseModel):
             return TypeAdapter(kind).validate_python(self.config[name])
         except ValidationError as error:
             raise RarefeatError(f"--job: config.{name}: {one_line(error)}") from error
+
+    @property
+    def identity(self) -> str:
+        """A content hash of what it makes: how seeds are cut into jobs changes no number, and is left out."""
+        found = self.model_dump(exclude_defaults=True) | {"config": without_blocks(self.config)}
+        return digest(json.dumps(found, sort_keys=True).encode())[:16]
 
     @property
     def of_size(self) -> str:
@@ -74,12 +84,51 @@ def job(
     cell: Cell | None = None,
     seeds: str = "",
     runs: str = "",
+    tables: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
+    accepted: Iterable[Mapping[str, Any]] = (),
 ) -> Job:
-    """A job with the values that it is told and the digests of its code; through: the stages before it in the chain."""
-    digests = {name: code(name) for name in (*through, stage, *([runs] if runs else []))}
-    values = {name: told(part) for name, part in config.items()}
+    """A job with the values that it is told and the digests of its code.
+
+    Args:
+        through: the stages before it in the chain. tables: those that it reads, with the identities of their jobs. files: the
+            folders of cells' files that it reads, with their stages.
+        accepted: digests that stand for others (`digests.read_accepted`).
+    """
+    values, named = {}, set()
+    for name, part in config.items():
+        values[name], texts = told_once(vars(part) if is_dataclass(part) else part)
+        named |= texts
+    stages = (*through, stage, *([runs] if runs and not is_apart(runs) else []))
+    digests = {name: standing(code(name), name, accepted) for name in (*stages, *entries_of(stages, named))}
     at = cell.values if cell else {}
-    return Job(stage=stage, runs=runs, study=study, cell=at, seeds=seeds, config=values, code=digests)
+    read = {"tables": dict(tables or {}), "files": dict(files or {})}
+    return Job(stage=stage, runs=runs, study=study, cell=at, seeds=seeds, config=values, code=digests, **read)
+
+
+TOLD: dict[int, tuple[Section, Any, frozenset[str]]] = {}
+"""By identity, with the section itself, so that no other takes its identity."""
+
+
+def told_once(part: Any) -> tuple[Any, frozenset[str]]:
+    """What a job is told of a part of the config, and the texts in it; of a section once: the cells of a grid share some."""
+    if isinstance(part, list):
+        found = [told_once(item) for item in part]
+        return [values for values, _ in found], frozenset().union(*(texts for _, texts in found))
+    if not isinstance(part, Section):
+        values = told(part)
+        return values, frozenset(texts_in(values))
+    if id(part) not in TOLD:
+        values = told(part)
+        TOLD[id(part)] = part, values, frozenset(texts_in(values))
+    return TOLD[id(part)][1:]
+
+
+def without_blocks(part: Any) -> Any:
+    """A part of the config, but for `seeds_per_block`."""
+    if isinstance(part, dict):
+        return {key: without_blocks(value) for key, value in part.items() if key != "seeds_per_block"}
+    return [without_blocks(value) for value in part] if isinstance(part, list) else part
 
 
 def parsed(text: str) -> Job:
@@ -88,19 +137,3 @@ def parsed(text: str) -> Job:
         return Job.model_validate_json(text)
     except ValidationError as error:
         raise ValueError(one_line(error)) from error
-
-
-def of_cells(
-    kind: str, suffix: str, job: Job, study: Any, told_in: Callable[[Cell], Mapping[str, Any]], results: Path
-) -> Iterator[tuple[Cell, Path, dict[str, Any]]]:
-    """Every cell and block of a job's study with its file and what this must say of itself (storage/origin.py).
-
-    Args:
-        kind: the folder below that of results. told_in: what of the config the job of a cell was told.
-    """
-    code = {stage: digest for stage, digest in job.code.items() if stage != job.stage}
-    for cell in study.cells():
-        config = {name: told(part) for name, part in told_in(cell).items()}
-        for block in study.blocks():
-            expected = {"study": job.study, "cell": cell.values, "seeds": block, "config": config, "code": code}
-            yield cell, results / path_of(kind, job.study, cell, block, suffix), expected

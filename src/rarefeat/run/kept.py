@@ -16,6 +16,7 @@ import argparse
 import io
 import lzma
 import tarfile
+import zlib
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
@@ -66,8 +67,9 @@ def contents(archive: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(archive) as opened:
             return {member.name: opened.extractfile(member).read() for member in opened if member.isfile()}
-    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
-        raise RarefeatError(f"cannot read {archive}: {error}") from error
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
+        reason = getattr(error, "strerror", None) or "it is no whole archive that `pack` has written"
+        raise RarefeatError(f"cannot read {archive}: {reason}") from error
 
 
 def pack(results: Path, archive: Path) -> int:
@@ -95,7 +97,7 @@ def unpack(archive: Path, results: Path, study: str) -> int:
     for name, content in contents(archive).items():
         path, block = results / name, block_of(name)
         if not block or not path.resolve().is_relative_to(results.resolve()):
-            raise RarefeatError(f"{archive} holds {name}, which is no table of a cell")
+            raise RarefeatError(f"{archive} holds {name!r}, which is no table of a cell")
         if block[0] != study or (path.exists() and path.read_bytes() != content):
             continue
         with replacing(path) as temporary:

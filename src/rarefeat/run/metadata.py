@@ -8,6 +8,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import re
 from collections.abc import Iterable, Mapping
@@ -20,20 +21,14 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.job import Job
-from rarefeat.storage.files import replacing, verify, write_table
+from rarefeat.run.job import Job, without_blocks
+from rarefeat.storage.files import BLANK, SEAL, read_table, replacing, seal, verify, write_table
 from rarefeat.storage.origin import KEY
 
+SUFFIXES = (".parquet", ".png", ".pdf", ".md", ".html")
 PACKAGES = (
     "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy", "scikit-learn", "kornia",
 )  # fmt: skip
-
-
-def values(part: Any) -> Any:
-    """A part of the config, but for `seeds_per_block`: how seeds are cut into jobs changes no number."""
-    if isinstance(part, dict):
-        return {key: values(value) for key, value in part.items() if key != "seeds_per_block"}
-    return [values(value) for value in part] if isinstance(part, list) else part
 
 
 def seeds(part: Any) -> Any:
@@ -51,15 +46,26 @@ def packages() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
+INSTRUCTIONS = {"avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}}
+"""The sets of instructions between which torch chooses, best first, with the flags of a processor that has them."""
+
+
 @functools.cache
 def machine() -> dict[str, str]:
-    """System, processor and Python."""
+    """System, processor, Python, and the instructions that torch rounds by: what may move a result's last digits."""
     try:
-        names = re.findall(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        found = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        names = []
-    processor = names[0] if names else platform.processor() or platform.machine()
-    return {"system": platform.platform(), "processor": processor, "python": platform.python_version()}
+        found = ""
+    names, flags = (re.findall(rf"^{key}\s*: (.+)$", found, re.MULTILINE) for key in ("model name", "flags"))
+    has = set(flags[0].split()) if flags else set()
+    best = next((name for name, needed in INSTRUCTIONS.items() if needed <= has), "default")
+    return {
+        "system": platform.platform(),
+        "processor": names[0] if names else platform.processor() or platform.machine(),
+        "instructions": os.environ.get("ATEN_CPU_CAPABILITY", best),
+        "python": platform.python_version(),
+    }
 
 
 def origin(job: Job, tables: Mapping[str, tuple[str, dict]]) -> dict[str, Any]:
@@ -69,13 +75,13 @@ def origin(job: Job, tables: Mapping[str, tuple[str, dict]]) -> dict[str, Any]:
     """
     of_tables = [table for _, table in tables.values()]
     own = {
-        "config": {name: values(part) for name, part in job.config.items()},
+        "config": {name: without_blocks(part) for name, part in job.config.items()},
         "seeds": {name: found for name, part in job.config.items() if (found := seeds(part))},
         "code": job.code,
     }
     merged = {key: {name: of[name] for of in [*(t[key] for t in of_tables), own[key]] for name in of} for key in own}
     hashes = {name: sha256 for name, (sha256, _) in tables.items()}
-    return merged | {"tables": hashes, "packages": packages(), "machine": machine()}
+    return merged | {"job": job.identity, "tables": hashes, "packages": packages(), "machine": machine()}
 
 
 def made_from(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
@@ -89,49 +95,83 @@ def file_hash(path: str | Path) -> str:
 
 
 def write_product(path: str | Path, table: pd.DataFrame, found: dict[str, Any]) -> None:
-    """Write a table with its origin."""
-    write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps(found)})
+    """Write a table with its name and its origin."""
+    name = Path(path).name.removesuffix(".parquet")
+    write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps({"name": name, **found})})
 
 
-def write_page(path: str | Path, text: str, job: Job) -> None:
-    """Write a page of Markdown, which begins with its title; below that stands of what size the run is."""
-    title, _, rest = text.partition("\n")
-    note = f"\n**{job.of_size[0].upper()}{job.of_size[1:]}.**\n" if job.of_size else ""
+def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
+    """Read a table of the workflow.
+
+    Args:
+        tables: the identity of the job that makes it, by its name, as a job that reads it is told.
+
+    Raises:
+        RarefeatError: where it is missing or damaged, or is another table than its name says, or of another config or code.
+    """
+    name = Path(path).name.removesuffix(".parquet")
+    found = read_origin(path)
+    remedy = "delete it and run snakemake again"
+    if found.get("name") != name:
+        raise RarefeatError(f"{path} is not the table that its name says: it is {found.get('name')}; {remedy}")
+    if name not in tables or found.get("job") != tables[name]:
+        raise RarefeatError(f"{path} is of another config, or of other code, than what is made now; {remedy}")
+    return read_table(path).to_pandas()
+
+
+def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFrame]:
+    """The tables that a job reads, by name."""
+    return {Path(path).name.removesuffix(".parquet"): read_product(path, job.tables) for path in paths}
+
+
+def write_page(path: str | Path, text: str, job: Job, tables: Iterable[str | Path] = ()) -> None:
+    """Write a page of Markdown or HTML with its origin, in comments at its end."""
+    # Two hyphens would end the comment.
+    origin_of = json.dumps({"name": Path(path).name, **made_from(job, tables)}).replace("--", "-\\u002d")
     with replacing(path) as temporary:
-        temporary.write_text(f"{title}\n{note}{rest}", encoding="utf-8")
+        temporary.write_text(f"{text}\n<!-- {KEY} {origin_of} -->\n<!-- {SEAL}: {BLANK} -->\n", encoding="utf-8")
+        seal(temporary)
+
+
+def page_text(path: str | Path) -> str:
+    """The text of a page, without its origin; RarefeatError where it is damaged or was changed by hand."""
+    verify(path)
+    return Path(path).read_text(encoding="utf-8").partition(f"\n<!-- {KEY} ")[0]
 
 
 def read_origin(path: str | Path) -> dict[str, Any]:
-    """The origin in the metadata of a table or figure; RarefeatError where it is damaged or was changed by hand."""
+    """The origin in a table, figure or page; RarefeatError where it is damaged or was changed by hand."""
     path = Path(path)
-    if path.suffix not in {".parquet", ".png", ".pdf"}:
-        raise RarefeatError(f"{path} is neither a table, .parquet, nor a figure, .png or .pdf")
+    if path.suffix not in SUFFIXES:
+        raise RarefeatError(f"{path} is neither a table, a figure nor a page: {', '.join(SUFFIXES)}")
+    if path.suffix in (".md", ".html") and path.is_file() and f"<!-- {KEY} ".encode() not in path.read_bytes():
+        raise RarefeatError(f"{path} has no metadata of this workflow")
     verify(path)
+    if (found := read_job(path)) is None:
+        raise RarefeatError(f"{path} has no metadata of this workflow")
+    return found
+
+
+def read_job(path: Path) -> dict[str, Any] | None:
+    """What a file says of its job or of its origin, without a look at the rest of it; None where it says nothing."""
     try:
         match path.suffix:
             case ".parquet":
                 text = pq.read_schema(path).metadata[KEY.encode()]
+            case ".safetensors":
+                with open(path, "rb") as handle:
+                    text = json.loads(handle.read(int.from_bytes(handle.read(8), "little")))["__metadata__"][KEY]
             case ".png":
                 with Image.open(path) as image:
-                    text = image.text[KEY]
-            case _:
+                    text = image.info[KEY]  # .text would decode all of it
+            case ".md" | ".html":
+                (text,) = re.findall(rf"\n<!-- {KEY} (.*) -->\n<!-- ".encode(), path.read_bytes())
+            case ".pdf":
                 (text,) = re.findall(rb"/Keywords \((.*)\)", path.read_bytes())
                 text = re.sub(rb"\\(.)", rb"\1", text)
-        return json.loads(text)
-    except (KeyError, ValueError, TypeError) as error:
-        raise RarefeatError(f"{path} has no metadata of this workflow") from error
-
-
-def read_job(path: Path) -> dict[str, Any] | None:
-    """What an intermediate file says that it is, from its head alone; None where it says nothing."""
-    try:
-        if path.suffix == ".parquet":
-            text = (pq.read_schema(path).metadata or {}).get(KEY.encode())
-        else:
-            with open(path, "rb") as handle:
-                head = json.loads(handle.read(int.from_bytes(handle.read(8), "little")))
-            text = head["__metadata__"].get(KEY)
+            case _:
+                return None
         found = json.loads(text)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError, pa.ArrowInvalid):
+    except (OSError, AttributeError, ValueError, KeyError, TypeError, OverflowError, MemoryError, pa.ArrowInvalid):
         return None
     return found if isinstance(found, dict) else None

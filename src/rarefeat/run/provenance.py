@@ -1,6 +1,7 @@
 """Where results come from: one record of all of them, and whether they are what the config and the code of now would make."""
 
 import argparse
+import dataclasses
 import datetime
 import json
 import re
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.images.contents import REMEMBERED, changed_files
 from rarefeat.project import Project, load
 from rarefeat.run.command import run
-from rarefeat.run.dependencies import PACKAGE, digest
+from rarefeat.run.digests import ACCEPTED, PACKAGE, digest
 from rarefeat.run.metadata import file_hash, machine, origin, packages, read_job, read_origin
 from rarefeat.run.results_folder import within
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import BLANK, SEAL, refuse_cut, replacing, seal
+from rarefeat.storage.files import verify as verify_bytes
 
 RECORD = "provenance.json"
 INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
@@ -25,11 +28,11 @@ INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
 
 
 def expected(project: Project, hashes: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """The origin that every table and figure has now, by path; `hashes` are those of the files that are there, by path."""
+    """The origin that every table, figure and page has now, by path; hashes: of the files that are there, by path."""
     origins: dict[str, dict[str, Any]] = {}
 
-    def of(names: Iterable[str]) -> dict[str, tuple[str, dict[str, Any]]]:
-        paths = {name: f"tables/{name}.parquet" for name in names}
+    def of(names: Iterable[str], suffix: str = "tables/{}.parquet") -> dict[str, tuple[str, dict[str, Any]]]:
+        paths = {name: suffix.format(name) for name in names}
         return {name: (hashes.get(path, ""), origins[path]) for name, path in paths.items()}
 
     for name, table in project.tables.items():
@@ -37,6 +40,13 @@ def expected(project: Project, hashes: dict[str, str]) -> dict[str, dict[str, An
     for name, figure in project.figures.items():
         found = origin(project.figure_job(name), of(figure.tables))
         origins |= {f"figures/{name}.{suffix}": found for suffix in ("pdf", "png")}
+    for name, page in project.pages.items():
+        origins[f"{name}.md"] = origin(project.page_job(name), of(page.tables))
+        origins[f"pages/{name}_text.html"] = origin(project.text_page_job(name), {})
+    for name, browsed in project.browsed.items():
+        origins[f"pages/{name}.html"] = origin(project.browsed_job(name), of(browsed.tables))
+    for paper in project.papers:
+        origins[f"pages/claims_{paper}.html"] = origin(project.claims_page_job(paper), of([f"claims_{paper}"]))
     return origins
 
 
@@ -64,13 +74,15 @@ def stale(found: dict[str, Any], now: dict[str, Any]) -> list[str]:
         reasons.append(f"code of {', '.join(stages)}")
     if others := [name for name, sha256 in now["tables"].items() if found["tables"].get(name) != sha256]:
         reasons.append(f"made from another {', '.join(others)}")
+    if not reasons and found.get("job") != now["job"]:
+        reasons.append("made from a page or a table that is another by now")
     return reasons
 
 
 def made_elsewhere(found: dict[str, Any], now: dict[str, Any]) -> str:
     """In what packages and machine differ. Such a product is not stale: what differs is rounding, which a reader may judge."""
     pairs = [(key, found[part].get(key), value) for part in ("packages", "machine") for key, value in now[part].items()]
-    return ", ".join(f"{key} {before}, now {value}" for key, before, value in pairs if before != value)
+    return ", ".join(f"{key} {before}, now {value}" for key, before, value in pairs if before not in (None, value))
 
 
 class Line(NamedTuple):
@@ -81,21 +93,45 @@ class Line(NamedTuple):
     why: str = ""
 
 
-def verify(results: Path, project: Project) -> list[Line]:
-    """Every table, figure and page that a config gives, and every file beside them: current, stale, damaged, missing, unknown.
+NOT_CHECKED = ("logs", "checkpoints", "README.md", ".lock", "pages/run_times.html")
+"""Files and folders of which nothing is said: what jobs print, and what unfinished trainings keep."""
+
+
+def verify(results: Path, project: Project, deep: bool = False) -> list[Line]:
+    """Every file below a folder of results: current, accepted, stale, damaged, missing or unknown.
 
     What a plain `snakemake` does not make is missing only where other files of its target are there.
+
+    Args:
+        deep: whether every byte of intermediate files is looked at; else what they are, and that they are whole.
     """
-    files = files_of(results)
-    hashes = {path: file_hash(results / path) for path in files}
+    paths = sorted(str(path.relative_to(results)) for path in within(results))
+    skipped = (*NOT_CHECKED, RECORD, ACCEPTED)
+    paths = [path for path in paths if not any(path == one or path.startswith(f"{one}/") for one in skipped)]
+    # What remembers digests of a user's files by their times is no result.
+    paths = [path for path in paths if not path.endswith(REMEMBERED)]
+    linked = [path for path in paths if (results / path).is_symlink()]
+    hashes = {path: file_hash(results / path) for path in products_of(results)}
+    known = expected(project, hashes)
     wanted = set(project.default)
     for target in project.targets.values():
-        wanted |= set(target) if set(target) & set(files) else set()
-    known = expected(project, hashes)
-    pages = {f"{name}.md" for name in project.pages}
+        wanted |= set(target) if set(target) & set(paths) else set()
+    lines = [Line("damaged", path, "it is a link, and what it leads to is not checked") for path in linked]
+    lines += verify_products(results, project, set(paths), wanted)
+    others = [path for path in paths if path not in known]
+    other = ("tables/", "figures/", "pages/", ".")
+    intermediate = [path for path in others if path.endswith((".safetensors", ".parquet")) and not path.startswith(other)]
+    lines += [line for path in intermediate if (line := verify_intermediate(results, path, deep, project))]
+    lines += verify_record(results, hashes, set(intermediate))
+    return lines + [Line("unknown", path) for path in others if path not in intermediate]
+
+
+def verify_products(results: Path, project: Project, paths: set[str], wanted: set[str]) -> list[Line]:
+    """The tables, figures and pages of a config among the files that are there, and those that are wanted."""
     lines = []
-    for path, now in known.items():
-        if path not in files:
+    hashes = {path: file_hash(results / path) for path in products_of(results)}
+    for path, now in expected(project, hashes).items():
+        if path not in paths:
             lines += [Line("missing", path)] if path in wanted else []
             continue
         try:
@@ -105,63 +141,78 @@ def verify(results: Path, project: Project) -> list[Line]:
             continue
         if reasons := stale(found, now):
             lines.append(Line("stale", path, "; ".join(reasons)))
+        elif stages := sorted({entry["stage"] for entry in project.accepted} & set(now["code"])):
+            lines.append(Line("accepted", path, f"by a sample: code of {', '.join(stages)}"))
         else:
             lines.append(Line("current", path, made_elsewhere(found, now)))
-    unknown = [Line("unknown", path) for path in files if path not in known and path not in pages]
-    return [
-        *lines,
-        *verify_intermediates(results),
-        *verify_record(results, hashes, pages & (wanted | set(files)), pages),
-        *unknown,
-    ]
-
-
-def verify_intermediates(results: Path) -> list[Line]:
-    """Latents, encoders, probes and the like that are not what their names say; their content is for the jobs that need it."""
-    lines = []
-    for path in sorted(path for path in within(results) if INTERMEDIATE.fullmatch(path.name)):
-        inside = path.relative_to(results)
-        _, study, *axes, seeds = inside.with_suffix("").parts
-        found = read_job(path)
-        if found is None:
-            lines.append(Line("damaged", str(inside), "it does not say what it is"))
-            continue
-        cell = [f"{axis}={value}" for axis, value in found.get("cell", {}).items()]
-        if (study, sorted(axes), seeds) != (found.get("study"), sorted(cell), f"seeds={found.get('seeds')}"):
-            is_ = "/".join([str(found.get("study")), *cell, f"seeds={found.get('seeds')}"])
-            lines.append(Line("damaged", str(inside), f"it is {is_}"))
     return lines
 
 
-def verify_record(results: Path, hashes: dict[str, str], wanted: set[str], pages: set[str]) -> list[Line]:
-    """The pages, which only the record knows, and the record itself."""
+def states(project: Project) -> dict[str, Line]:
+    """What is found of every table, figure and page that is there, by path.
+
+    Raises:
+        RarefeatError: naming what is stale or damaged, unless the config allows it in a report.
+    """
+    results = Path(project.results)
+    found = {line.path: line for line in verify_products(results, project, set(products_of(results)), set())}
+    wrong = [line for line in found.values() if line.state in ("stale", "damaged")]
+    if wrong and not project.stale_in_report:
+        others = f", as are {len(wrong) - 1} others" if len(wrong) > 1 else ""
+        raise RarefeatError(
+            f"no report: {results / wrong[0].path} is {wrong[0].state} ({wrong[0].why}){others}; run snakemake with this config"
+            " first, or say --config stale_in_report=true"
+        )
+    return found
+
+
+def verify_intermediate(results: Path, path: str, deep: bool, project: Project) -> Line | None:
+    """Latents, encoders, probes or the like that are not what their names say, or of other images than there are by now.
+
+    None where there is nothing to say.
+    """
+    found = read_job(results / path)
+    if found is None:
+        return Line("damaged", path, "it does not say what it is")
     try:
-        recorded = {
-            path: entry["sha256"]
-            for path, entry in json.loads((results / RECORD).read_text(encoding="utf-8"))["products"].items()
-        }
-    except FileNotFoundError:
+        verify_bytes(results / path) if deep else refuse_cut(results / path)
+    except RarefeatError as error:
+        return Line("damaged", path, str(error))
+    if what := changed_files(found, project.studies, results):
+        return Line("stale", path, what)
+    if not INTERMEDIATE.fullmatch(Path(path).name):
+        return None
+    _, study, *axes, seeds = Path(path).with_suffix("").parts
+    cell = [f"{axis}={value}" for axis, value in found.get("cell", {}).items()]
+    if (study, sorted(axes), seeds) != (found.get("study"), sorted(cell), f"seeds={found.get('seeds')}"):
+        is_ = "/".join([str(found.get("study")), *cell, f"seeds={found.get('seeds')}"])
+        return Line("damaged", path, f"it is {is_}")
+    return None
+
+
+def verify_record(results: Path, hashes: dict[str, str], intermediate: set[str]) -> list[Line]:
+    """The record itself, and the intermediate files that only it knows."""
+    path = results / RECORD
+    if not path.exists():
         return [Line("missing", RECORD)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return [Line("damaged", RECORD, f"{type(error).__name__}: {error}".splitlines()[0])]
-    lines = []
-    for page in sorted(wanted):
-        if page not in hashes:
-            lines.append(Line("missing", page))
-        elif recorded.get(page, hashes[page]) != hashes[page]:
-            lines.append(Line("damaged", page, f"its content is not what {RECORD} says"))
-        else:
-            lines.append(Line("current", page))
-    others = [path for path in {**hashes, **recorded} if path not in pages and hashes.get(path) != recorded.get(path)]
+    try:
+        verify_bytes(path)
+        found = json.loads(path.read_text(encoding="utf-8"))
+        recorded = {name: entry["sha256"] for name, entry in found["products"].items()}
+        gone = [name for name in found["intermediate"] if name not in intermediate]
+    except (RarefeatError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return [Line("damaged", RECORD, str(error).splitlines()[0])]
+    lines = [Line("missing", name, f"it was there when {RECORD} was written") for name in gone]
+    others = [name for name in {**hashes, **recorded} if hashes.get(name) != recorded.get(name)]
     why = f"it has other bytes of {others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else "") if others else ""
     return [*lines, Line("stale" if others else "current", RECORD, why)]
 
 
-def files_of(results: Path) -> list[str]:
+def products_of(results: Path) -> list[str]:
     """Tables, figures and pages in a folder of results, sorted; what is being written has a name that begins with a dot."""
-    found = [*(results / "tables").glob("*"), *(results / "figures").glob("*"), *results.glob("*.md")]
+    found = [path for place in ("tables/*", "figures/*", "pages/*.html", "*.md") for path in results.glob(place)]
     paths = (str(path.relative_to(results)) for path in found if path.is_file() and not path.name.startswith("."))
-    return sorted(path for path in paths if path != "README.md")
+    return sorted(path for path in paths if path not in NOT_CHECKED)
 
 
 def record(results: Path) -> dict[str, Any]:
@@ -175,7 +226,7 @@ def record(results: Path) -> dict[str, Any]:
         return done.stdout.strip() if done.returncode == 0 else None
 
     config, entries = {}, {}
-    for path in files_of(results):
+    for path in products_of(results):
         entries[path] = {"sha256": file_hash(results / path)}
         try:
             found = read_origin(results / path)
@@ -185,7 +236,9 @@ def record(results: Path) -> dict[str, Any]:
         names = {name: digest(json.dumps(part).encode())[:12] for name, part in found["config"].items()}
         config |= {names[name]: part for name, part in found["config"].items()}
         entries[path] |= found | {"config": names}
+    files = (str(path.relative_to(results)) for path in within(results) if INTERMEDIATE.fullmatch(path.name))
     return {
+        SEAL: BLANK,
         "commit": git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -193,7 +246,15 @@ def record(results: Path) -> dict[str, Any]:
         "packages": packages(),
         "config": config,
         "products": entries,
+        "intermediate": sorted(path for path in files if not path.startswith(NOT_CHECKED)),
     }
+
+
+def write_record(results: Path) -> None:
+    """Write the record of a folder of results."""
+    with replacing(results / RECORD) as temporary:
+        temporary.write_text(json.dumps(record(results), indent=1) + "\n", encoding="utf-8")
+        seal(temporary)
 
 
 def main() -> None:
@@ -206,6 +267,7 @@ def main() -> None:
     for part in (one, two):
         part.add_argument("results", type=Path, help="folder of results")
     two.add_argument("--configfile", nargs="+", default=[], help="laid over config/config.yaml, as snakemake does")
+    two.add_argument("--deep", action="store_true", help="look at every byte of intermediate files, too")
     three.add_argument("file", type=Path)
     args = parser.parse_args()
     if args.command == "show":
@@ -214,16 +276,16 @@ def main() -> None:
     if not args.results.is_dir():
         raise RarefeatError(f"{args.results} is no folder")
     if args.command == "record":
-        content = json.dumps(record(args.results), indent=1) + "\n"
-        with replacing(args.results / RECORD) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+        write_record(args.results)
         return
-    lines = verify(args.results, load("config/config.yaml", *args.configfile))
+    project = dataclasses.replace(load("config/config.yaml", *args.configfile), results=str(args.results))
+    lines = verify(args.results, project, args.deep)
     for line in lines:
         print(f"{line.state:8} {line.path}{': ' * bool(line.why)}{line.why}")
     counts = Counter(line.state for line in lines)
     print(", ".join(f"{count} {state}" for state, count in counts.items()))
-    sys.exit(set(counts) != {"current"})
+    print(f"not checked: {', '.join(NOT_CHECKED)}{'' if args.deep else '; the contents of intermediate files, without --deep'}")
+    sys.exit(bool(set(counts) - {"current", "accepted"}))
 
 
 if __name__ == "__main__":

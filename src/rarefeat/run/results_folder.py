@@ -5,32 +5,66 @@ import contextlib
 import datetime
 import errno
 import fcntl
+import functools
 import json
 import os
 import platform
 import signal
+import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rarefeat.config.names import short
 from rarefeat.core.errors import RarefeatError
+from rarefeat.run.job import parsed
 from rarefeat.run.metadata import read_job
 from rarefeat.storage.files import TEMPORARIES
 
 LOCK = ".lock"
 
 
+OF_THE_PROJECT = ("benchmarks", "config", "docs", "profiles", "src", "tests", "workflow")
+"""Folders that hold the project itself."""
+
+
 def usable(folder: str) -> str:
-    """The folder of results as the config has it; RarefeatError where paths of it would break a command or reach outside."""
-    if Path(folder).resolve() in (Path("/"), Path.cwd(), *Path.cwd().parents):
-        raise RarefeatError(f"config: results: {folder!r} must be a folder of its own, as in results/mine")
-    for place in (folder, str(Path.cwd())):
-        if wrong := set(place) & set("'\"{}*?$`\\\n"):
-            raise RarefeatError(
-                f"config: results: the path {place!r} must be without {min(wrong)!r}, which breaks command lines"
-            )
-    return folder
+    """The folder of results by the one name that it has in this run: without `.`, `..` and double strokes, below here if it is.
+
+    Raises:
+        RarefeatError: where it is no folder, holds something else, or would break a command.
+    """
+    if "://" in folder:
+        raise RarefeatError(f"config: results: {folder!r} must be a folder that the file system has, not an address")
+    named = str(Path(os.path.realpath(folder) if ".." in Path(folder).parts else folder))
+    named = named.replace("//", "/", 1)  # which a path may begin with
+    here = Path.cwd()
+    if Path(named).is_absolute() and Path(named).is_relative_to(here):
+        named = os.path.relpath(named, here)
+    for place in (named, str(here), os.path.dirname(sys.executable)):
+        odd = set(place) & set("'\"{}*?$`\\" + ":" * (place == os.path.dirname(sys.executable)))
+        odd |= {character for character in place if not character.isprintable()}
+        if odd:
+            raise RarefeatError(f"config: results: the path {place!r} must be without {min(odd)!r}, which breaks command lines")
+    first = Path(named).parts[0] if named != "." else "."
+    if first in OF_THE_PROJECT or first[0] in ".-~" or here.is_relative_to(os.path.realpath(named)):
+        raise RarefeatError(
+            f"config: results: {folder!r} must be a folder of its own, as in results/mine: none of the project's, none that is"
+            " hidden, and none that begins with - or ~"
+        )
+    above = Path(named)
+    try:
+        while not (above.exists() or above.is_symlink()):
+            above = above.parent
+        if not stat.S_ISDIR(above.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "it is no folder")
+    except OSError as error:
+        raise RarefeatError(
+            f"config: results: {short(folder)} cannot be used: {short(str(above))}: {error.strerror}"
+        ) from error
+    return named
 
 
 def take_over(folder: str | Path) -> None:
@@ -99,31 +133,63 @@ def redate(folder: Path) -> None:
                 os.utime(path, ns=(mended[date], mended[date]))
 
 
-def refuse_unrecorded(dag: Any) -> None:
-    """Refuse to build on files that Snakemake has no record of: it would not see that they were made of another config.
+def rerun_what_files_say() -> None:
+    """Let Snakemake make again what says that another job made it than the one of today, or what nobody knows anything of.
 
-    Records are lost with .snakemake, or where it lay on a full disk. A file that says itself that this job made it is trusted.
+    Its own records lie in .snakemake, a file for each name of a file: another clone, another spelling of the folder or a lost
+    disk has none of them, or older ones, and a changed config would go unseen. Files hold what they are made from, which is
+    compared first; one without a record is trusted where it says today's job.
+    """
+    # Not at the top: importing it takes as long as a short job.
+    from snakemake.persistence import ParamsChange
+    from snakemake.persistence import PersistenceBase as Records
+
+    has, changed = Records.has_metadata, Records.params_changed
+    if hasattr(has, "__wrapped__"):
+        return
+
+    @functools.wraps(has)
+    def has_metadata(self: Any, job: Any) -> bool:
+        return has(self, job) or bool(other_job(job, recorded=False))
+
+    @functools.wraps(changed)
+    def params_changed(self: Any, job: Any, file: Any = None) -> Any:
+        if found := other_job(job, recorded=has(self, job)):
+            path, before, now = found
+            return ParamsChange({repr(before)}, {repr(now)}, {path})
+        return changed(self, job, file)
+
+    Records.has_metadata, Records.params_changed = has_metadata, params_changed
+
+
+def other_job(job: Any, recorded: bool) -> tuple[str, str, str] | None:
+    """A file of one of Snakemake's jobs that another one made, with that and this as text; None where there is none.
 
     Args:
-        dag: Snakemake's jobs, with the reasons to run them.
-
-    Raises:
-        RarefeatError: naming one of the files, and how to go on.
+        recorded: whether Snakemake knows the files; one of others that says nothing is of another job.
     """
-    kept = (job for job in dag.jobs if dag.reason(job).no_metadata and not dag.needrun(job))
-    files = sorted(str(path) for job in kept for path in job.output if Path(path).exists() and not says(path, job))
-    if files:
-        others = f" and {len(files) - 1} other files have" if len(files) > 1 else " has"
-        raise RarefeatError(
-            f"{files[0]}{others} no record in .snakemake, so that a changed config would go unseen; delete what is of another"
-            " config, or nothing, and run snakemake --touch --forceall to trust what is left"
-        )
+    now = job.params.get("job")
+    for path in filter(os.path.exists, job.output):
+        before = read_job(Path(path)) if now else None
+        if before is None:
+            if not recorded:
+                return path, "a file that nothing is known of", "what is made now"
+        elif "stage" in before:
+            if before != json.loads(now):
+                return path, json.dumps(before, sort_keys=True), now
+        elif before.get("job") != parsed(now).identity:
+            return path, json.dumps(as_told(before, json.loads(now)), sort_keys=True), now
+    return None
 
 
-def says(path: str | Path, job: Any) -> bool:
-    """Whether a file holds the text that its job would be told now."""
-    told = job.params.get("job")
-    return told is not None and read_job(Path(path)) == json.loads(told)
+def as_told(origin: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """What the origin of a table or figure says of that which its job is told; the rest is of the tables that it is from."""
+    config, code = origin["config"], origin["code"]
+    return told | {
+        "tables": dict.fromkeys(told.get("tables", {}), "another one"),
+        "config": {key: config[key] for key in {*told.get("config", {}), "size"} & set(config)},
+        "code": {key: code.get(key) for key in told.get("code", {})},
+    }
 
 
 def handle_in_a_thread(number: int) -> None:

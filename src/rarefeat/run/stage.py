@@ -28,8 +28,7 @@ STARTED = b"\1"
 def main() -> None:
     """Command line."""
     started, arguments = time.monotonic(), sys.argv[1:]
-    # The record is of this stage, not of one that it may start itself.
-    times = os.environ.pop("RAREFEAT_TIMES", None)
+    times = None
     if arguments[:1] == ["--times"]:
         times, arguments = "".join(arguments[1:2]), arguments[2:]
     if arguments[:1] == ["--job"]:
@@ -49,7 +48,7 @@ def module_of(text: list[str]) -> str:
     """The module that runs a job, which says it (job.py)."""
     try:
         found = json.loads(text[0])
-        return f"rarefeat.{found.get('runs') or found['stage']}"
+        return f"rarefeat.{found.get('runs') or found['stage']}".partition(":")[0]
     except (IndexError, ValueError, KeyError, AttributeError):
         sys.exit("error: --job: not the JSON of a job with a stage")
 
@@ -102,45 +101,32 @@ def show(kind: type[BaseException], error: BaseException, trace: TracebackType |
     sys.__excepthook__(kind, error.with_traceback(here), here)
 
 
-def connected(path: str | None) -> socket.socket | None:
+def connected(name: str | None) -> socket.socket | None:
     """A connection to the server, or None where there is none."""
     # Options of the interpreter are not for a fork to have.
-    if not path or sys.orig_argv[1:2] != ["-m"]:
+    if not name or sys.orig_argv[1:2] != ["-m"]:
         return None
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(PATIENCE)
     try:
-        at(path, connection.connect)
+        connection.connect(f"\0{name}")
     except OSError:
         return None
     return connection
 
 
-def at(path: str, use) -> None:
-    """Call `use`, the bind or connect of a socket, for a path of any length; the system allows 107 bytes."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        use(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
-    finally:
-        os.close(folder)
-
-
 def run_in_a_fork(connection: socket.socket, stage: tuple) -> int | str | None:
     """The exit status of a stage in a fork of the server; None where none was started, so that it is still to be run."""
-    umask = os.umask(0)
-    os.umask(umask)
-    ignored = [number for number in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_IGN]
+    ignored = {number for number in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_IGN}
     try:
-        request = marshal.dumps(
-            (stage, os.getcwd(), dict(os.environb), umask, [int(number) for number in ignored], sys.prefix, sys.executable)
-        )
+        request = marshal.dumps((stage, os.getcwd(), dict(os.environb), sys.prefix))
         socket.send_fds(connection, [len(request).to_bytes(8, "little")], [0, 1, 2])
         connection.sendall(request)
         if connection.recv(1) != STARTED:
             return None
     except (OSError, ValueError):
         return None
-    for number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.difference(ignored):
+    for number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} - ignored:
         signal.signal(number, lambda received, frame: forward(connection, received))
     connection.settimeout(None)
     try:

@@ -5,11 +5,11 @@ Everything is written under a temporary name, then renamed; tables and tensors h
 
 import contextlib
 import hashlib
+import json
 import mmap
 import os
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,56 +20,19 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.storage.origin import KEY, refuse_another
 
 # A file's own hash, taken with BLANK in its place, stands under this key of its metadata. Parquet puts two bytes between both,
-# safetensors three.
+# safetensors three, our JSON four.
 SEAL, BLANK = "rarefeat.file_sha256", "0" * 64
-SEALED = re.compile(re.escape(SEAL.encode()) + rb".{2,3}([0-9a-f]{64})", re.DOTALL)
-
-# Of a job of the workflow: its run, and the file that names the run in charge of the results (results_folder.py).
-RUN, LOCK = os.environ.get("RAREFEAT_RUN"), os.environ.get("RAREFEAT_LOCK")
-PARENT = os.getppid()
-# The Snakemake that started the job's shell, which outlives it.
-SNAKEMAKE = os.environ.get("RAREFEAT_SNAKEMAKE")
-# For a stage in a fork of a server (run/workers.py), the process that the job's shell waits for.
-CLIENT = os.environ.get("RAREFEAT_CLIENT")
+SEALED = re.compile(re.escape(SEAL.encode()) + rb".{2,4}([0-9a-f]{64})", re.DOTALL)
 
 # The temporary names of `replacing`.
 TEMPORARIES = ".*.[0-9]*.tmp*"
 
+# Asked before a file gets its name: each says why it must not, or nothing (run/guard.py).
+REFUSALS: list[Callable[[], str]] = []
+
 
 class DamagedError(RarefeatError):
     """A file that is not what was written."""
-
-
-def status(process: str | None) -> list[str]:
-    """What Linux says of another process, from its state on; nothing where it has ended, or elsewhere than on Linux."""
-    try:
-        found = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return []
-    return [] if found[0] in "ZX" else found
-
-
-def parent(process: str | None) -> str:
-    """The parent of another process; none where that one has ended."""
-    return (status(process) or ["", ""])[1]
-
-
-def born(process: str | None) -> str:
-    """When another process began, which tells it from a later one of its number; none where it has ended."""
-    return "".join(status(process)[19:20])
-
-
-SHELL, BORN = parent(CLIENT), born(SNAKEMAKE)
-
-
-def abandoned() -> bool:
-    """Whether the run that this job belongs to is gone; what the job has made may be of another config by now."""
-    if not RUN:
-        return False
-    orphaned = os.getppid() != PARENT or (CLIENT and (not SHELL or parent(CLIENT) != SHELL))
-    # It may have ended before this was imported.
-    masterless = SNAKEMAKE and sys.platform == "linux" and (not BORN or born(SNAKEMAKE) != BORN)
-    return bool(orphaned or masterless) or Path(LOCK).read_text(encoding="utf-8") != RUN
 
 
 @contextlib.contextmanager
@@ -85,8 +48,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-        if abandoned():
-            raise RarefeatError(f"{path} is not written: the snakemake that asked for it is gone")
+        if why := next(filter(None, (refusal() for refusal in REFUSALS)), ""):
+            raise RarefeatError(f"{path} is not written: {why}")
         os.replace(temporary, path)
     except OSError as error:
         raise RarefeatError(f"cannot write {path}: {error.strerror or error}") from error
@@ -124,6 +87,24 @@ def verify(path: str | Path) -> None:
         whole = False
     except OSError as error:
         raise unreadable(path, error) from error
+    if not whole:
+        raise unreadable(path, ValueError("it is damaged, its bytes are not those that were written"))
+
+
+def refuse_cut(path: Path) -> None:
+    """RarefeatError where a sealed table or file of tensors is shorter or longer than its own head says; bytes are not looked at."""
+    size = path.stat().st_size
+    with open(path, "rb") as handle:
+        if path.suffix == ".parquet":
+            handle.seek(max(0, size - 8))
+            end = handle.read()
+            whole = end[4:] == b"PAR1" and int.from_bytes(end[:4], "little") + 12 <= size
+        else:
+            length = int.from_bytes(handle.read(8), "little")
+            head = json.loads(handle.read(length))
+            whole = size == 8 + length + max(
+                (part["data_offsets"][1] for name, part in head.items() if name[:2] != "__"), default=0
+            )
     if not whole:
         raise unreadable(path, ValueError("it is damaged, its bytes are not those that were written"))
 

@@ -24,7 +24,7 @@ def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFra
 
 
 def described(**meanings: str) -> dict[str, str]:
-    """Names of metrics with what they mean, for people: an edit of a meaning reruns nothing (run/dependencies.py)."""
+    """Names of metrics with what they mean, for people: an edit of a meaning reruns nothing (run/digests.py)."""
     return meanings
 
 

@@ -13,7 +13,8 @@ import yaml
 from conftest import seeded, train_study, verdicts_of
 
 from rarefeat.chain.pretrain import Encoder
-from rarefeat.claims.claim import NOT_RUN, measured_table
+from rarefeat.claims.declared import declared
+from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.config.study import merged
 from rarefeat.core.encoder import pre_activations, respond
@@ -23,13 +24,14 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import target
 from rarefeat.project import load, parse
 from rarefeat.run.job import job
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.augmentation import claims as decoupling
 from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.config import Supervised
 from rarefeat.studies.augmentation.kind import TABLES
-from rarefeat.studies.augmentation.measure import SCHEMAS, measure
+from rarefeat.studies.augmentation.measure import SCHEMAS, measure_augmentation
 from rarefeat.studies.augmentation.metrics import (
     composition,
     course_metrics,
@@ -219,14 +221,12 @@ def small(tmp_path_factory):
     base, labelled = augmentation.studies["independent_noise"], folder / "supervised.safetensors"
     pairs = {seed: supervise(base, learning, 1.0, 0.24, seed) for seed in (base.first_seed, base.first_seed + 1)}
     named = {f"{seed}/{part}": x for seed, pair in pairs.items() for part, x in zip(("weights", "bias"), pair, strict=True)}
-    told = job("studies.augmentation.supervise", (), {"study": base, "supervised": learning})
+    told = job("studies.augmentation.supervise:supervise_encoders", (), {"study": base, "supervised": learning})
     write_tensors(labelled, named, told.text)
     for name, study in augmentation.studies.items():
         train_study(folder, name, study)
-        reference = labelled if augmentation.like_supervised(name) else None
-        sizes = augmentation.labels, augmentation.tests, augmentation.gradients
-        found = measure(project.table_job(f"{name}.{TABLES[0]}"), study, folder, reference, *sizes)
-        for schema, table in found.items():
+        told = project.table_job(f"{name}.{TABLES[0]}")
+        for schema, table in zip(TABLES, measure_augmentation(Read(told, folder), told), strict=True):
             assert set(table["study"]) == {name}
             parts.setdefault(schema, []).append(table)
     tables = {name: ordered(SCHEMAS[name], pd.concat(of_studies, ignore_index=True)) for name, of_studies in parts.items()}
@@ -263,9 +263,9 @@ def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
 
 def test_the_claims_of_what_is_there_are_measured(small):
     project, tables = small
-    table = measured_table(decoupling.measure(tables, project.table_job("augmentation_measured")), decoupling.CLAIMS)
+    table = measured_table(decoupling.measure(tables, project.table_job("augmentation_measured")), declared("augmentation"))
     rows = table[table["primary"]].set_index("claim_id")
-    assert set(rows.index) == {claim.id for claim in decoupling.CLAIMS}
+    assert set(rows.index) == set(declared("augmentation").claims)
     assert rows.loc[["WL-P1-lucky", "WL-colour-stays", "crossing-pruning"], "estimate"].notna().all()
     elsewhere = table[table["study"] == "independent_noise"].set_index("claim_id")["estimate"]
     assert elsewhere[["WL-P7-share", "WL-P12"]].notna().all()
@@ -311,13 +311,13 @@ JOB = PROJECT.table_job("augmentation_measured")
 
 def verdicts(**changes):
     """Of every claim, in its primary regime."""
-    table = verdicts_of(decoupling.measure({"augmentation": planted(**changes)}, JOB))
+    table = verdicts_of("augmentation", decoupling.measure({"augmentation": planted(**changes)}, JOB))
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
 def test_every_claim_is_supported_where_all_is_as_the_paper_has_it():
     found = verdicts()
-    assert set(found) == {claim.id for claim in decoupling.CLAIMS}
+    assert set(found) == set(declared("augmentation").claims)
     assert set(found.values()) == {SUPPORTED}
 
 
@@ -327,7 +327,7 @@ def test_every_claim_is_supported_where_all_is_as_the_paper_has_it():
         ("WL-P1-lucky", {"lucky_neurons": 0.2}),
         ("WL-P1-ordinary", {"ordinary_features": 3.0}),
         ("WL-P1-shared", {"shared_ordinary": 3.0}),
-        ("WL-P2", {"cross_talk": 2.0}),
+        ("WL-P2", {"cross_talk": 4.0}),
         ("WL-P3-features", {"pull_features": 0.8}),
         ("WL-P3-rest", {"pull_rest": 1.0}),
         ("WL-P3-without", {"pull_features": 1.0}),

@@ -4,23 +4,20 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pandas as pd
-import pyarrow as pa
 import pytest
 import yaml
+from conftest import made_table, make_cells
 
-from rarefeat.config.cells import path_of
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
+from rarefeat.kind import collected
 from rarefeat.project import Project, load, merged, parse
 from rarefeat.registry import kinds
 from rarefeat.report.reference import config_studies_page, tables_page
-from rarefeat.run.job import job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.schema import ordered
-from rarefeat.studies.exact_results import aggregate, figures, looped_transformer, out_of_reach, summarise, summary, tables
-from rarefeat.studies.exact_results.config import LoopedProblem, Machine
-from rarefeat.studies.exact_results.measured import Row, table
+from rarefeat.studies.exact_results import figures, found, out_of_reach, page, summary, tables
+from rarefeat.studies.exact_results.config import Machine
+from rarefeat.studies.exact_results.kind import STAGES
+from rarefeat.studies.exact_results.measured import Row, tabled
 from rarefeat.studies.exact_results.printed import KAPPA
 
 mpl.use("agg")
@@ -69,52 +66,41 @@ def test_what_a_job_is_told_knows_no_other_cell_and_no_seeds():
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Blocks of the quick looped transformer as its stage writes them, and the job that gathers them."""
-    folder, study = tmp_path_factory.mktemp("results"), project().studies["looped_transformer"]
-    for at in study.cells():
-        for block, seeds in study.blocks().items():
-            own = job(
-                "studies.exact_results.looped_transformer",
-                (),
-                {"parameters": study.parameters(at)},
-                "looped_transformer",
-                at,
-                block,
-            )
-            rows = looped_transformer.rows(own.part("parameters", LoopedProblem), at, own.study, seeds)
-            path = folder / path_of("probes", own.study, at, block, "parquet")
-            write_table(path, pa.Table.from_pandas(table(rows, at), preserve_index=False), {KEY: own.text})
-    through = ("studies.exact_results.looped_transformer",)
-    gather = job("studies.exact_results.aggregate", through, {"looped_transformer": study}, "looped_transformer")
-    return gather, folder
+    """The folder with the blocks of the quick looped transformer as its stage writes them."""
+    folder = tmp_path_factory.mktemp("results")
+    make_cells(folder, STAGES["looped_transformer"], "looped_transformer", project().studies["looped_transformer"])
+    return folder
+
+
+def gathered(results, **changes):
+    """Its table."""
+    study = project().studies["looped_transformer"]
+    study = study.model_copy(update={"problem": study.problem.model_copy(update=changes)})
+    of = STAGES["looped_transformer"], "probes", "looped_transformer", study
+    return made_table(results, collected("studies.exact_results.tables:LOOPED_TRANSFORMER", *of))
 
 
 def test_blocks_come_together_and_those_of_another_config_are_refused(written):
-    gather, folder = written
-    found = ordered(tables.LOOPED_TRANSFORMER, aggregate.gathered(gather, folder))
+    found = gathered(written)
     assert set(found["setting"]) == {"n=16", "n=32"}
     assert found["seed"].nunique() == 4
-    other = gather.model_copy(deep=True)
-    other.config["looped_transformer"]["problem"]["T"] = 21
     with pytest.raises(RarefeatError, match=r"another config\.parameters"):
-        aggregate.gathered(other, folder)
+        gathered(written, T=21)
 
 
 def test_the_summary_has_what_is_stated_and_what_is_printed(written):
-    found = summary.summary({"looped_transformer": ordered(tables.LOOPED_TRANSFORMER, aggregate.gathered(*written))})
-    at = found.set_index(["setting", "quantity", "at"])
+    table = summary.summary({"looped_transformer": gathered(written)})
+    at = table.set_index(["setting", "quantity", "at"])
     assert at.loc[("n=16", "kappa", 0.0), "printed"] == KAPPA[16]
     assert at.loc[("n=16", "log_error", 20.0), "mean"] < at.loc[("n=16", "log_error", 20.0), "stated"] < 0
-    assert set(found["n"]) == {4}
-    text = summarise.page(found, out_of_reach.costs(Machine(cores=1e11, gpu=1e14)))
-    assert "| n=16 | 0 | kappa |" in text
-    assert "log_error_rounded" not in text
-    assert "LongBench" in text
+    assert set(table["n"]) == {4}
+    (said,) = found.found(None, {"exact_results": page.shown(table)})
+    assert said.startswith("The looped transformer's error stays below its bound in exact arithmetic")
 
 
 def test_instances_come_together_over_the_axis_that_their_seeds_draw():
     rows = [Row(0, 40, "alpha", 0.1, 0.2), Row(1, 50, "alpha", 0.3, 0.4)]
-    found = summary.summary({"spurious_features": table(rows, project().studies["spurious_features"].cells()[0])})
+    found = summary.summary({"spurious_features": tabled(rows, project().studies["spurious_features"].cells()[0])})
     assert found[["at", "mean", "stated", "n"]].to_numpy().tolist() == [[0.0, pytest.approx(0.2), pytest.approx(0.3), 2]]
 
 
@@ -163,7 +149,7 @@ def test_figures_hold_what_the_tables_hold(name):
 
 
 def test_the_looped_transformer_is_drawn(written):
-    found = ordered(tables.LOOPED_TRANSFORMER, aggregate.gathered(*written))
+    found = gathered(written)
     drawn = figures.looped_transformer({"looped_transformer": found}, project().figure_job("looped_transformer"))
     assert len(drawn.axes) == 2
 

@@ -1,5 +1,6 @@
 """The granularity sweep on photographs: resumed trainings, the stages from file to file, and the recipes."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -9,17 +10,21 @@ import pytest
 import torch
 import yaml
 from common import DESCENT
+from conftest import made_table
 from pydantic import ValidationError
 
 from rarefeat.config.cells import path_of
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images import datasets
+from rarefeat.images.trainer import Course
+from rarefeat.images.trainer import load as load_weights
+from rarefeat.kind import IMAGE_DATA, collected
 from rarefeat.project import load
 from rarefeat.run.job import job
-from rarefeat.storage.files import read_table
+from rarefeat.storage.tensors import read_tensors, write_tensors
 from rarefeat.studies.fine_labels.config import Photographs, Residuals, Scheme
-from rarefeat.studies.fine_labels.granularity import aggregate, photographs, represent
-from rarefeat.studies.fine_labels.kind import swept
+from rarefeat.studies.fine_labels.granularity import labelling, photographs, represent
+from rarefeat.studies.fine_labels.kind import REPRESENT, SWEEP_PHOTOGRAPHS
 
 torch.set_num_threads(1)
 REPOSITORY = Path(__file__).parents[3]
@@ -57,8 +62,9 @@ def images(n=60):
     return photographs.Images(x, y, y % 2, x[:20], (y % 2)[:20])
 
 
-def course(folder, identity=0):
-    return photographs.Course(STUDY, 0, "pretraining", folder / "a.safetensors", torch.full((32,), identity, dtype=torch.uint8))
+def course(folder, identity=0, minutes=5):
+    tag = torch.full((32,), identity, dtype=torch.uint8)
+    return Course(STUDY, 0, folder / "a.safetensors", tag, minutes, "a", "pretraining ")
 
 
 def classifier(classes=4):
@@ -68,8 +74,9 @@ def classifier(classes=4):
 
 def fit(folder, own=None, identity=0):
     model, own = classifier(), own or training(pretraining=DESCENT | {"batch": 16})
-    photographs.fit(model, images().train, images().labels, own, own.pretraining, course(folder, identity), [1])
-    return model.state_dict()
+    at = course(folder, identity, own.checkpoint_minutes)
+    photographs.fit(model, images().train, images().labels, own, own.pretraining, at, [1])
+    return model.trained
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4])
@@ -91,8 +98,8 @@ def test_a_training_that_was_interrupted_takes_the_same_course(stop, tmp_path, m
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
     # The state after the first epoch is there too, and is another one.
     early = classifier()
-    photographs.load(course(tmp_path / "cut").after(1), course(tmp_path / "cut"), early)
-    assert not torch.equal(early.state_dict()["head.weight"], whole["head.weight"])
+    held = load_weights(course(tmp_path / "cut"), course(tmp_path / "cut").after(1), early.trained)
+    assert not torch.equal(held["head.weight"], whole["head.weight"])
 
 
 def test_checkpoints_of_another_training_are_refused_and_damaged_ones_are_none(tmp_path, capsys):
@@ -142,25 +149,60 @@ def test_the_stages_run_from_file_to_file(tmp_path, monkeypatch):
         stage.main()
 
     where = tmp_path / "images.safetensors"
-    run(datasets, job("images.datasets", (), {"data": study.data}, STUDY), "--output", where)
-    parts = {name: getattr(study, name) for name in ("data", "training", "features")}
-    told = job(f"{SWEPT}.represent", ("images.datasets",), parts, STUDY)
+    run(datasets, IMAGE_DATA.job(STUDY, study), "--output", where)
+    told = REPRESENT.job(STUDY, study)
     features = tmp_path / "features.safetensors"
     run(represent, told, "--images", where, "--checkpoints", tmp_path / "checkpoints", "--output", features)
     for at in study.cells():
         for block in study.blocks():
-            told = job(f"{SWEPT}.photographs", ("images.datasets", f"{SWEPT}.represent"), study.measured(at), STUDY, at, block)
+            told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, block)
             output = tmp_path / path_of("sweeps", STUDY, at, block, "parquet")
             known = ["--features", features] if at["labels"] == "clusters-3" else []
             run(photographs, told, "--images", where, *known, "--checkpoints", tmp_path / "checkpoints", "--output", output)
     assert not list((tmp_path / "checkpoints").iterdir())
-    table = swept(STUDY, "errors", study)
-    told = job(table.stage, table.through, table.parts, STUDY)
-    outputs = {kind: tmp_path / f"{kind}.parquet" for kind in ("errors", "summary")}
-    run(aggregate, told, "--results", tmp_path, *(text for kind, path in outputs.items() for text in (f"--{kind}", path)))
-    errors = read_table(outputs["errors"]).to_pandas()
+    errors = made_table(tmp_path, collected("studies.fine_labels.tables:SWEEP", SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study))
     assert errors.groupby("labels")["classes"].first().to_dict() == {"clusters-3": 6, "coarse": 2}
     assert len(errors) == 2 * (2 + 3)
+
+
+def test_features_of_other_images_are_refused(tmp_path):
+    study = sweep()
+    at = next(at for at in study.cells() if at["labels"].startswith("clusters"))
+    write_tensors(
+        tmp_path / "features.safetensors",
+        {"features": torch.zeros(1)},
+        REPRESENT.job(STUDY, study, more={"contents": "these"}).text,
+    )
+    for contents, refused in (("these", False), ("others", True)):
+        told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, "0-1", {"contents": contents})
+        with pytest.raises(RarefeatError, match=r"config\.contents") if refused else contextlib.nullcontext():
+            read_tensors(tmp_path / "features.safetensors", "features", expected=photographs.features_of(told))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "No columns to parse from file"),
+        ("living\n0,1\n1,1\n", "Length of header or names does not match"),
+        ("living\n0.5\n", "the column living must hold an integer of 0 or more"),
+        ('living\n"0\n', "EOF inside string"),
+    ],
+)
+def test_hierarchies_that_are_refused(tmp_path, text, said):
+    (tmp_path / "levels.csv").write_text(text)
+    with pytest.raises(RarefeatError, match=said) as error:
+        labelling.read_levels("levels.csv", str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_one_superclass_is_no_task(tmp_path):
+    made = IMAGE_DATA.job(STUDY, sweep())
+    labels = torch.arange(4)
+    tensors = {"train": torch.zeros(4, 3, 8, 8, dtype=torch.uint8), "train_labels": labels}
+    write_tensors(tmp_path / "images.safetensors", tensors | {"test": images(4).test, "test_labels": labels.clone()}, made.text)
+    told = job(f"{SWEPT}.photographs", ("images.datasets",), {"data": sweep().data}, STUDY)
+    with pytest.raises(RarefeatError, match=r"levels\.all: two superclasses at least are needed"):
+        photographs.read_images(tmp_path / "images.safetensors", told, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
 
 
 def test_clusters_need_features():

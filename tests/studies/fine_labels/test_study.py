@@ -1,88 +1,54 @@
 """The study as the workflow runs it: its stages from file to file, its tables, and its claims on planted numbers."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from common import COARSE, DETECTORS, fine, hierarchy, learner, section
+from conftest import made_table, make_cells
 
-from rarefeat.claims.claim import NOT_RUN, measured_table
-from rarefeat.claims.verdict import seeds_needed
-from rarefeat.config.cells import path_of
+from rarefeat.claims.declared import declared
+from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
+from rarefeat.run.command import function_of
 from rarefeat.run.job import job
-from rarefeat.storage.files import read_table
-from rarefeat.studies.fine_labels import aggregate, claims, compare, crossing, figures, measure, theory, train
-from rarefeat.studies.fine_labels.config import CROSSING, DIGITS, DIRECT, SCALAR, Labels
-from rarefeat.studies.fine_labels.granularity import aggregate as sweeps
-from rarefeat.studies.fine_labels.granularity import digits
+from rarefeat.run.read import Read
+from rarefeat.studies.fine_labels import claims, figures, measure, theory, train
+from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
 from rarefeat.studies.fine_labels.granularity import figures as sweep_figures
-from rarefeat.studies.fine_labels.kind import KIND
+from rarefeat.studies.fine_labels.kind import COMPARE, CROSS, KIND, MEASURE, SWEEP_DIGITS, TRAIN
 
 DRAWS = "fine labels tests"
 REPOSITORY = Path(__file__).parents[3]
 STAGES = "studies.fine_labels"
 
 
-def run(stage, monkeypatch, told, *files):
-    """A stage's command line."""
-    monkeypatch.setattr(sys, "argv", ["stage", "--job", told.text, *map(str, files)])
-    stage.main()
+KNOWN = declared("fine_labels")
 
 
-def tables_of(study, folder, monkeypatch):
+def tables_of(study, folder):
     """Every table of a study, each cell and block a job of its own."""
-    networks = study.studies()
-    for at in networks[SCALAR].cells():
-        for block in networks[SCALAR].blocks():
-            keys = {"study": SCALAR, "cell": at, "seeds": block}
-            files = {kind: folder / path_of(kind, SCALAR, at, block, "parquet") for kind in ("errors", "trajectories", "heads")}
-            detectors = folder / path_of("detectors", SCALAR, at, block, "safetensors")
-            run(train, monkeypatch, job(f"{STAGES}.train", (), networks[SCALAR].trained(at), **keys), "--output", detectors)
-            told = job(f"{STAGES}.measure", (f"{STAGES}.train",), networks[SCALAR].measured(at), **keys)
-            outputs = [text for kind, path in files.items() for text in (f"--{kind}", path)]
-            run(measure, monkeypatch, told, "--detectors", detectors, *outputs)
-    for at in networks[DIRECT].cells():
-        for block in networks[DIRECT].blocks():
-            told = job(f"{STAGES}.compare", (), networks[DIRECT].measured(at), DIRECT, at, block)
-            run(compare, monkeypatch, told, "--output", folder / path_of("simulators", DIRECT, at, block, "parquet"))
-    for at in networks[CROSSING].cells():
-        for block in networks[CROSSING].blocks():
-            told = job(f"{STAGES}.crossing", (), networks[CROSSING].measured(at), CROSSING, at, block)
-            files = {kind: folder / path_of(kind, CROSSING, at, block, "parquet") for kind in ("crossing", "crossing_heads")}
-            run(crossing, monkeypatch, told, *(text for kind, path in files.items() for text in (f"--{kind}", path)))
-    for at in networks[DIGITS].cells():
-        for block in networks[DIGITS].blocks():
-            told = job(f"{STAGES}.granularity.digits", (), networks[DIGITS].measured(at), DIGITS, at, block)
-            run(digits, monkeypatch, told, "--output", folder / path_of("sweeps", DIGITS, at, block, "parquet"))
+    studies, found = study.studies(), {}
+    for stage in (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS):
+        for name, part in studies.items():
+            if isinstance(part, stage.study):
+                make_cells(folder, stage, name, part)
     made = KIND.made(study).tables
-    paths = {name.removeprefix("fine_labels_"): folder / f"{name}.parquet" for name in made}
-    of_sweep = made[f"{DIGITS}_errors"]
-    told = job(of_sweep.stage, of_sweep.through, of_sweep.parts, DIGITS)
-    written = [text for kind in ("errors", "summary") for text in (f"--{kind}", paths[f"digits_{kind}"])]
-    run(sweeps, monkeypatch, told, "--results", folder, *written)
-    for of, chosen in (
-        (SCALAR, ("errors", "summary", "trajectories", "heads")), (DIRECT, ("simulators",)),
-        (CROSSING, ("crossing", "crossing_heads")),
-    ):  # fmt: skip
-        table = made[f"fine_labels_{chosen[0]}"]
-        told = job(table.stage, table.through, table.parts, table.study)
-        run(
-            aggregate, monkeypatch, told, "--results", folder, *(text for kind in chosen for text in (f"--{kind}", paths[kind]))
-        )
-        assert table.study == of
-    return {kind: read_table(path).to_pandas() for kind, path in paths.items()}
+    for name, table in made.items():
+        told = table.job({})
+        read = Read(told, folder)
+        read.update({other: found[other] for other in table.tables})
+        found[name] = function_of(table.stage)(read, told)
+    return {name.removeprefix("fine_labels_"): table for name, table in found.items()}
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        yield folder, tables_of(section(), folder, monkeypatch)
+    return folder, tables_of(section(), folder)
 
 
 def test_tables_are_whole(results):
@@ -108,24 +74,30 @@ def test_tables_are_whole(results):
     assert (hard["n"] == 2).all()
 
 
-def test_numbers_do_not_depend_on_how_seeds_are_cut(results, tmp_path, monkeypatch):
+def test_numbers_do_not_depend_on_how_seeds_are_cut(results, tmp_path):
     _, apart = results
-    together = tables_of(section(seeds_per_block=2), tmp_path, monkeypatch)
+    together = tables_of(section(seeds_per_block=2), tmp_path)
     for name, table in apart.items():
         pd.testing.assert_frame_equal(table, together[name], check_exact=False, rtol=1e-9, atol=1e-12)
 
 
-def test_a_stage_reads_no_other_file_than_its_own(results, tmp_path, monkeypatch):
+def test_a_stage_reads_no_other_file_than_its_own(results, tmp_path):
     folder, _ = results
     networks = section().studies()[SCALAR]
     at, other = networks.cells()[0], section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR]
-    told = job(f"{STAGES}.measure", (f"{STAGES}.train",), other.measured(at), SCALAR, at, "3-3")
-    path = folder / path_of("detectors", SCALAR, at, "3-3", "safetensors")
+    told = MEASURE.job(SCALAR, other, at, "3-3")
     with pytest.raises(RarefeatError, match=r"another config\.learner"):
-        train.read(path, told)
-    table = KIND.made(section(tests=160)).tables["fine_labels_errors"]
+        train.replicas_of(Read(told, folder).file("detectors"), told)
     with pytest.raises(RarefeatError, match=r"another config\.tests"):
-        aggregate.collected("errors", job(table.stage, table.through, table.parts, table.study), folder)
+        made_table(folder, KIND.made(section(tests=160)).tables["fine_labels_errors"])
+
+
+def test_a_cell_need_not_have_every_arm_of_its_study(tmp_path):
+    """The digest of an arm stands in the files of the cells that have it, and in the job of the table that has all."""
+    of_quick = load("config/config.yaml", "config/quick.yaml").sections["fine_labels"]
+    told = KIND.made(of_quick).tables["fine_labels_crossing"].job({})
+    assert any("ARMS[" in name for name in told.code)
+    assert {tuple(file.expected["code"]) for file in Read(told, tmp_path).files("crossing")} == {(CROSS.function,)}
 
 
 def test_training_is_told_nothing_of_hard_samples():
@@ -133,7 +105,7 @@ def test_training_is_told_nothing_of_hard_samples():
     for changed in ({"s_dag": [2]}, {"hierarchy": hierarchy(s_dag=2, alpha_dag=[0.2, 0.4]).model_dump()}, {"tests": 160}):
         one, two = section().studies()[SCALAR], section(**changed).studies()[SCALAR]
         for at in one.cells():
-            told = [job(f"{STAGES}.train", (), networks.trained(at), SCALAR, at, "3-3").text for networks in (one, two)]
+            told = [TRAIN.job(SCALAR, networks, at, "3-3").text for networks in (one, two)]
             assert told[0] == told[1]
         assert one.measured(one.cells()[0]) != two.measured(one.cells()[0])
 
@@ -153,7 +125,7 @@ def test_fine_labels_learn_what_coarse_ones_do_not():
 
 
 def claimed(tables, study):
-    told = job(f"{STAGES}.claims", (), {"fine_labels": study})
+    told = job(f"{STAGES}.claims:measure", (), {"fine_labels": study})
     named = {f"fine_labels_{name}": table for name, table in tables.items()}
     return claims.measure(named, told)
 
@@ -161,13 +133,13 @@ def claimed(tables, study):
 def test_every_claim_is_measured_or_says_why(results):
     _, tables = results
     rows = claimed(tables, section())
-    assert {row.claim.id for row in rows} == {item.id for item in claims.CLAIMS}
-    table = measured_table(rows, claims.CLAIMS)
-    assert set(table["group"]) == set(KIND.claimed(section()).groups)
+    assert {row.claim for row in rows} == set(KNOWN.claims)
+    table = measured_table(rows, KNOWN)
+    assert set(table["group"]) == set(KNOWN.groups)
     # Every claim has one primary row, which is that of its regime, or says that it was not run.
     assert table.groupby("claim_id")["primary"].sum().eq(1).all()
     without = {**tables, "heads": tables["heads"].query("labels != 'sample'")}
-    left = measured_table(claimed(without, section()), claims.CLAIMS).query("claim_id == '7-sample'")
+    left = measured_table(claimed(without, section()), KNOWN).query("claim_id == '7-sample'")
     assert left["remark"].tolist() == [NOT_RUN]
 
 
@@ -229,7 +201,7 @@ def test_quantities_are_those_that_the_claims_say(results):
     swept.loc[swept["readout"] != "finetuned", "error"] = 1.0
     swept.loc[swept["labels"] == "clusters-5", "classes"] = 10
     rows = claimed({**tables, "errors": errors, "heads": heads, "digits_errors": swept}, study)
-    found = {(row.claim.id, str(row.regime)): row.estimate for row in rows}
+    found = {(row.claim, KNOWN.said(row.regime)): row.estimate for row in rows}
     floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
     expected = {
         ("4-first-coarse", "k=2"): 0.0,
@@ -240,12 +212,12 @@ def test_quantities_are_those_that_the_claims_say(results):
         ("4-bias-coarse-common", "k=2"): 0.0,
         ("4-bias-fine-common", "k=2"): np.log(2),
         ("5-hard-fine", "k=2"): 0.05 - floor,
-        ("5-R-coarse", claims.GRID): 1.0,
-        ("5-R-fine", claims.GRID): 0.05 - floor,
+        ("5-R-coarse", "k x s_dag"): 1.0,
+        ("5-R-fine", "k x s_dag"): 0.05 - floor,
         ("G4-fine-tuning", "k=4"): 0.25,
         ("7-sample", "k=2"): 0.2,
         ("7-random", "k=2"): 0.1,
-        ("B2-linear", claims.NOISE): 0.4 - 0.02,
+        ("B2-linear", "noise"): 0.4 - 0.02,
     }
     of_digits = {
         ("6-manual", "manual"): -0.5,
@@ -266,21 +238,18 @@ def test_quantities_are_those_that_the_claims_say(results):
 
 def test_the_claims_primary_regimes_are_in_the_config_with_their_seeds():
     study = load(REPOSITORY / "config/config.yaml").sections["fine_labels"]
-    points = {f"{SCALAR}: k={k}" for k in study.k} | {f"{SCALAR}: {name}" for name in (claims.GRID, claims.NOISE)}
-    points |= {f"{SCALAR}: k={min(study.k)}..{max(study.k)}"} | {f"{DIRECT}: k={k}, fine" for k in study.direct.k}
     labels = {scheme.label for scheme in study.digits.labels}
-    for item in claims.CLAIMS:
-        assert item.seeds >= seeds_needed(item.test, item.effect, len(claims.CLAIMS))
-        name, _, point = item.primary.partition(": ")
+    for item in KNOWN.claims.values():
+        name, axes = item.primary
         assert item.seeds <= study.studies()[name].seeds
-        if name != DIGITS:
-            assert item.primary in points
-            continue
-        task, *parts = point.split(", ")
-        assert task == study.digits.superclass[0]
-        for part in parts:
-            epoch = part.removeprefix("epoch ")
-            assert part in labels or int(epoch) in study.digits.training.checkpoints[:-1]
+        if "over_k" in axes:
+            assert axes["over_k"] == (min(study.k), max(study.k))
+        if name == DIRECT:
+            assert axes["k"] in study.direct.k
+        if name == DIGITS:
+            assert axes["task"] == study.digits.superclass[0]
+            assert {axes[axis] for axis in ("labels", "beside") if axis in axes} <= labels
+            assert axes.get("epoch", 1) in [1, *study.digits.training.checkpoints[:-1]]
 
 
 def test_the_default_study_is_valid_and_in_the_theory_s_order():

@@ -6,6 +6,7 @@ import torch
 from common import COARSE, DETECTORS, draws, fine, hierarchy, learner, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import metrics, scalar, theory
@@ -255,5 +256,7 @@ def test_the_best_linear_model_on_sums():
         return metrics.head_error((head, torch.tensor(0.0)), sums, metrics.signs(3, n))
 
     best = error(1 / 3)
-    assert best == pytest.approx(theory.linear_error(data), abs=3 * (0.25 / n) ** 0.5)
+    # The noise of a sum has the standard deviation sigma_zeta sqrt(P).
+    expected = norm.sf(data.s_star / (data.sigma_zeta * data.P**0.5) * ((1 + 1 / data.k) / 2) ** 0.5)
+    assert best == pytest.approx(expected, abs=3 * (0.25 / n) ** 0.5)
     assert best < min(error(0.0), error(1.0))

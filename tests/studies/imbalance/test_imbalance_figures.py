@@ -5,6 +5,7 @@ import planted
 import pytest
 from printed import check, texts
 
+from rarefeat.core import quantities
 from rarefeat.run.job import Job
 from rarefeat.studies.imbalance import figures
 from rarefeat.studies.imbalance.kind import FIGURES
@@ -56,6 +57,14 @@ def test_a_further_arm_joins_the_fate_by_being_in_the_table():
     assert "without a bias, $n$ = 5 seeds" in legend
 
 
+@pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])
+def test_an_arm_that_no_one_has_heard_of_stands_against_dense(name):
+    given = {"": planted.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
+    drawn = texts(check(lambda: getattr(figures, name)(given, JOB)))
+    for arm in ("pruned by neuron", "a new arm"):
+        assert sum(text.startswith(f"{arm} \N{MINUS SIGN} dense") for text in drawn) == 1
+
+
 def test_no_interval_of_an_alignment_leaves_its_range():
     table = planted.grid(eps_mins=(0.9, 1.0), seeds=3).assign(
         max_alignment=lambda rows: np.where(rows["seed"] == 100, 0.8, 1.0)
@@ -88,5 +97,19 @@ def test_a_sign_of_pruning_in_the_table_is_one_in_the_figure():
         table.loc[table["arm"] == "dense", "aligned_neurons"].to_numpy() + 2
     )
     figure = check(lambda: figures.figure1_aligned_neurons({"a": table}, JOB))
-    means = np.concatenate([container[0].get_ydata() for container in figure.axes[1].containers])
+    (means,) = [line.get_ydata() for line in figure.axes[1].lines if not line.get_label().startswith("_")]
     assert np.allclose(means, 2)
+
+
+def test_the_fate_shows_every_replica_and_the_share_that_learns():
+    """Means of replicas that learn and of those that do not would be of none of them."""
+    assert figures.LEARNED == quantities.LEARNED
+    given = {"a": planted.grid(arms=TRAINED, seeds=7), "b": planted.grid(arms=("dense",), seeds=7)}
+    left, right = check(lambda: figures.fate(given, JOB), 7).axes
+    dense = given["a"][given["a"]["arm"] == "dense"]
+    every = next(line for line in left.lines if len(line.get_ydata()) == len(dense))
+    assert sorted(every.get_ydata()) == sorted(dense["max_alignment"])
+    (share,) = [line for line in right.lines if line.get_label() == "dense"]
+    learned = (dense["max_alignment"] >= 0.5).groupby(dense["eps_min"]).mean()
+    assert share.get_xdata().tolist() == learned.index.tolist()
+    assert share.get_ydata().tolist() == learned.tolist()

@@ -9,16 +9,18 @@ import pytest
 import torch
 from conftest import verdicts_of
 
-from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED, UNDECIDED
+from rarefeat.claims.declared import declared
+from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.config.images import ImageArm, ImageProbe, ImageStudy, Network
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
 from rarefeat.project import load
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
-from rarefeat.studies.long_tail.claims import CLAIMS, measure
+from rarefeat.studies.long_tail.claims import measure
 from rarefeat.studies.long_tail.figures import longtail as draw
-from rarefeat.studies.long_tail.table2 import page
+from rarefeat.studies.long_tail.found import found
+from rarefeat.studies.long_tail.page import table2
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
 
 PROJECT = load("config/config.yaml")
@@ -91,15 +93,14 @@ def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can
     assert gap["paired_ci_high"].max() <= 2
 
 
-def test_the_page_has_a_row_for_each_cell_and_the_paper_s_beside_them():
-    study = STUDY.model_copy(update={"table2": "CIFAR10-LT", "rho": [10.0, 50.0]})
-    longtail = replicas(lambda arm, rho: 0.0, study)
-    text = page(longtail, summary_table(longtail), {"digits": study}, "Table 2")
-    assert sum(line.startswith("| digits") for line in text.splitlines()) == len(study.cells())
-    assert "| CIFAR10-LT | 50 | long-tailed | paper, with pruning | 83.60 ± 1.02 |" in text
-    assert text.startswith("# Table 2\n\nRendered from `longtail_summary`")
-    assert "62.0 [" in text
-    assert "nan" not in text
+def test_what_was_found_counts_gains_and_losses():
+    lost, won = (replicas(lambda arm, rho, by=by: by * (arm != "dense")) for by in (-0.1, 0.1))
+    (lost,), (won,) = (
+        found(None, {"table2": table2(summary_table(longtail), longtail.assign(epochs=1, images=9))})
+        for longtail in (lost, won)
+    )
+    assert "none shows a gain" in lost
+    assert "none shows a loss" in won
 
 
 def test_the_figure_draws_every_arm():
@@ -127,13 +128,13 @@ def test_a_study_over_widths_pairs_arms_at_their_own():
     assert chosen["paired_difference"].to_numpy() == pytest.approx(0.1, abs=1e-3)
     measured = measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured"))
     assert len(measured) == 3 * 2 * sum(arm.arm != "dense" for arm in study.arms)
-    assert "width 8" in page(longtail, summary_table(longtail), {"digits": study}, "Table 2")
+    assert set(summary_table(longtail)["width"]) == {8, 32}
 
 
 def verdicts(gain):
     longtail = replicas(gain)
-    table = verdicts_of(measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured")))
-    assert set(table["claim_id"]) == {claim.id for claim in CLAIMS}
+    table = verdicts_of("long_tail", measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured")))
+    assert set(table["claim_id"]) == set(declared("long_tail").claims)
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
@@ -141,8 +142,8 @@ def test_table_2_is_supported_where_it_is_planted_and_contradicted_where_its_opp
     growing = {5: 0.02, 10: 0.05, 50: 0.12}
     found = verdicts(lambda arm, rho: growing[rho] if arm.arm != "dense" else 0.0)
     assert (found["T2-accuracy"], found["T2-rho"]) == (SUPPORTED, SUPPORTED)
-    # The same gain on every class leaves Delta_20 as it was.
-    assert found["T2-delta"] == UNDECIDED
+    # The same gain on every class leaves Delta_20 as it was: less than the least effect that would count.
+    assert found["T2-delta"] == CONTRADICTED
     assert verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)["T2-accuracy"] == CONTRADICTED
 
 

@@ -11,12 +11,13 @@ import pytest
 from whole_project import ROOT
 
 from rarefeat.config.images import ImageArm
+from rarefeat.config.reading import read
 from rarefeat.config.study import merged
 from rarefeat.core.statistics import smallest_seen
 from rarefeat.images.contrast import maskable
 from rarefeat.images.network import Encoder
 from rarefeat.images.splits import long_tailed_counts
-from rarefeat.project import load, parse, read
+from rarefeat.project import load, parse
 from rarefeat.report.pages import environment
 from rarefeat.report.published import Published
 from rarefeat.studies.long_tail import choose
@@ -291,10 +292,10 @@ STAGES = {
     "former": ("The next candidates are to come", "the candidates were set anew"),
     "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
     "undecided": ("what follows is undecided",),
-    "screen": ("| `pruned` | straight through | 0.3 |", "| picked |"),
+    "screen": ("| straight-through | 0.3 |", "| picked |"),
     "first": ("**1 of 5 class orders have ended**",),
     "confirm": ("**3 of 5 class orders have ended**", "+1.0 [+1.0, +1.0]"),
-    "milder": ("### Where imbalance is less", "the paper prints", "1 class order, from which no gain can be judged"),
+    "milder": ("## Where imbalance is less", "the paper prints", "1 class order, from which no gain can be judged"),
     "whole": (
         "could have seen",
         "The paper prints +7.07 points",

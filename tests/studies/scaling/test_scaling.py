@@ -1,6 +1,7 @@
 """The scaling study: counted sets against definition and closed forms, exponents against planted ones, what is trained."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,14 +15,15 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.kind import TRAINED
 from rarefeat.project import load
-from rarefeat.run.job import Job, job
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import checked
-from rarefeat.studies.scaling.aggregate import exponent_rows, exponents_table, power_law, scaling_table
+from rarefeat.studies.scaling.aggregate import exponent_rows, exponents_table, power_law, trained_sizes
 from rarefeat.studies.scaling.bounds import bounds, trained_cells
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.figures import scaling as draw
+from rarefeat.studies.scaling.kind import KIND
 from rarefeat.studies.scaling.lucky_sets import CHUNK, count, lucky_sets_table, sets_of
 from rarefeat.studies.scaling.tables import LUCKY_SETS
 
@@ -33,8 +35,15 @@ def scaling(**changes):
 
 
 def told(config: Scaling) -> Job:
-    """What the job of its tables is told."""
-    return job("studies.scaling.aggregate", TRAINED, {"scaling": config})
+    """What the job of its table is told."""
+    return KIND.made(config).tables["scaling"].job({})
+
+
+def trained_of(config: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.DataFrame:
+    """The table of the trained sizes."""
+    read = Read(told(config), results)
+    read["lucky_sets"] = lucky_sets
+    return trained_sizes(read, told(config))
 
 
 def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
@@ -173,7 +182,7 @@ def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
             for cell in chosen:
                 write_encoders(tmp_path, name, studies[name], cell, block, {"dense/weights": weights})
 
-    trained = scaling_table(told(config), config, lucky_sets, tmp_path)
+    trained = trained_of(config, lucky_sets, tmp_path)
     assert len(trained) == 3 * 2 * 2 * 3
     assert (trained["d1"] == (trained["d"] ** trained["d1_power"]).round()).all()
     for row in trained.itertuples():
@@ -211,4 +220,4 @@ def test_every_size_is_trained_until_t4():
 def test_nothing_to_train_is_one_line(tmp_path):
     config = scaling(least_lucky=1e9)
     with pytest.raises(RarefeatError, match="least_lucky"):
-        scaling_table(told(config), config, counted([4, 5]), tmp_path)
+        trained_of(config, counted([4, 5]), tmp_path)

@@ -12,4 +12,7 @@ FEW = {"ratios": (1.0, 0.9), "ds": (9, 12), "trained_d": (4, 5), "powers": (2,),
 
 @pytest.mark.parametrize("size", [FEW, {"ratios": (1.0, 0.95, 0.9, 0.8, 0.7), "seeds": 3}], ids=["few", "many"])
 def test_figure(size):
-    check(lambda: scaling(planted.sizes(**size), Job(stage="studies.scaling.figures")), size["seeds"], twice=size is FEW)
+    # Five ratios, each at two sizes of C_m: the legend names the colours and the markers, which are seven.
+    check(
+        lambda: scaling(planted.sizes(**size), Job(stage="studies.scaling.figures")), size["seeds"], twice=size is FEW, most=10
+    )

@@ -9,10 +9,12 @@ import torch
 from small_points import a_point
 
 from rarefeat.config.cells import Cell
+from rarefeat.config.ranges import Range
+from rarefeat.core.logistic import Constants, logistic
 from rarefeat.core.theory import attended_count, stage1_growth
 from rarefeat.studies.selection import law, tested
-from rarefeat.studies.selection.config import Drawn, Range
-from rarefeat.studies.selection.regimes import hypercube, point
+from rarefeat.studies.selection.config import Drawn
+from rarefeat.studies.selection.regimes import drawn_regimes, point
 from rarefeat.studies.selection.steps import ABOVE, AMONG, BELOW, step_of
 
 DRAWN = Drawn(
@@ -23,18 +25,18 @@ DRAWN = Drawn(
 
 
 def test_every_parameter_of_the_hypercube_has_one_draw_in_each_stratum():
-    regimes = hypercube(DRAWN)
+    regimes = drawn_regimes(DRAWN)
     share = np.sort([(regime["share"] - 0.1) / 0.8 * 20 for regime in regimes])
     assert (np.floor(share) == np.arange(20)).all()
     decay = np.sort([math.log(regime["lambda"] / 0.03) / math.log(0.2 / 0.03) * 20 for regime in regimes])
     assert (np.floor(decay) == np.arange(20)).all()
     assert all(isinstance(regime["d"], int) for regime in regimes)
-    assert hypercube(DRAWN) == regimes != hypercube(DRAWN.model_copy(update={"seed": 6}))
+    assert drawn_regimes(DRAWN) == regimes != drawn_regimes(DRAWN.model_copy(update={"seed": 6}))
 
 
 def test_a_drawn_regime_has_its_growth_its_decay_and_its_scales():
     at = a_point()
-    for index, values in enumerate(hypercube(DRAWN)):
+    for index, values in enumerate(drawn_regimes(DRAWN)):
         found = point(at.data, at.training, at.sigma, DRAWN, Cell((("regime", index), ("eps_min", 0.5))))
         assert found.training.eta * (found.pull - found.training.lambda_) == pytest.approx(0.06)
         assert found.training.lambda_ / found.pull == pytest.approx(values["lambda"])
@@ -103,18 +105,18 @@ def test_without_a_bias_nothing_is_locked_out():
     at = a_point(bias={"share": 0.0})
     begun = law.start("selection tests", at, [0, 1])
     assert torch.isinf(law.margin(begun, at)).all()
-    assert law.step(at, law.Constants(0.0, 5.0), begun) == 0.0
+    assert law.step(at, Constants(0.0, 5.0), begun) == 0.0
 
 
 def test_more_bias_a_larger_input_and_a_smaller_start_move_the_step_up():
-    constants = law.Constants(0.1, 5.0)
+    constants = Constants(0.1, 5.0)
     by_share = [law.step(a_point(bias={"share": share}), constants, replicas=30) for share in (0.1, 0.3, 0.6)]
     assert by_share == sorted(by_share)
     assert by_share[0] < by_share[-1]
     by_start = [law.step(a_point(sigma_0=sigma_0), constants, replicas=30) for sigma_0 in (0.01, 0.001)]
     assert by_start == sorted(by_start)
     assert by_start[0] < by_start[-1]
-    assert law.step(a_point(), law.Constants(50.0, 5.0), replicas=5) == 1.0
+    assert law.step(a_point(), Constants(50.0, 5.0), replicas=5) == 1.0
 
 
 def test_the_start_is_that_of_the_training():
@@ -123,7 +125,7 @@ def test_the_start_is_that_of_the_training():
     from rarefeat.studies.selection.config import Arm
 
     at = a_point(T=1, eta=1e-12)
-    weights = trained(at, Arm(), seeds=[3])["dense"].weights
+    weights = trained(at, Arm(), seeds=[3])["dense"].state.weights
     begun = law.start("selection tests", at, [3])
     torch.testing.assert_close(begun.projections, weights[..., :6].double())
     torch.testing.assert_close(begun.outside + begun.projections.square().sum(-1), weights.double().square().sum(-1))
@@ -133,10 +135,10 @@ def test_the_logistic_fit_finds_what_was_planted():
     random = np.random.default_rng(3)
     x = random.uniform(-2, 3, 4000)
     learned = (random.uniform(size=4000) < 1 / (1 + np.exp(-4 * (x - 0.7)))).astype(float)
-    found = law.logistic(x, learned)
+    found = logistic(x, learned)
     assert found.centre == pytest.approx(0.7, abs=0.05)
     assert found.steepness == pytest.approx(4, rel=0.1)
-    apart = law.logistic(np.array([0.1, 0.2, 0.6, 0.7]), np.array([0.0, 0.0, 1.0, 1.0]))
+    apart = logistic(np.array([0.1, 0.2, 0.6, 0.7]), np.array([0.0, 0.0, 1.0, 1.0]))
     assert 0.2 < apart.centre < 0.6
     assert np.isfinite(apart.steepness)
 
@@ -171,4 +173,4 @@ def test_constants_are_fitted_without_diverged_replicas_and_those_without_a_marg
     rows = pd.DataFrame(
         {"margin": [-1.0, -0.5, 0.5, 1.0, np.inf, 0.9], "learned": [0.0, 0, 1, 1, 1, 0], "diverged": [0.0] * 5 + [1]}
     )
-    assert tested.fitted(rows) == law.logistic(np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1]))
+    assert tested.fitted(rows) == logistic(np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1]))

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
+from rarefeat.core.moments import moments, running
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.studies.selection.config import SCORES
-from rarefeat.studies.selection.scores import SILENT_LAST, averages, judged, running, score
+from rarefeat.studies.selection.scores import SILENT_LAST, judged, score
 
 S, K, M = 2, 4000, 5
 DRAW = torch.rand(S, M, generator=torch.Generator().manual_seed(3))
@@ -19,7 +20,7 @@ def of(f_x, f_y=None, linear=None, residual=None, norms=None, before=None):
     norms = torch.ones(f_x.shape[0], f_x.shape[-1]) if norms is None else norms
     f_y = f_x if f_y is None else f_y
     residual = torch.zeros(f_x.shape[:2]) if residual is None else residual
-    return averages(f_x, f_y, f_x if linear is None else linear, residual, norms, norms if before is None else before)
+    return moments(f_x, f_y, f_x if linear is None else linear, residual, norms, norms if before is None else before)
 
 
 def active(chance, n=K, seed=0):

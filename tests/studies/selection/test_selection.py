@@ -7,23 +7,27 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import of_size
+from conftest import of_size, verdicts_of
 from pydantic import ValidationError
 
-from rarefeat.claims.claim import measured_table
-from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED, seeds_needed, verdicts
+from rarefeat.claims.declared import declared
+from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED
 from rarefeat.config.section import told
 from rarefeat.images.contrast import nt_xent
 from rarefeat.project import load
 from rarefeat.run.job import job
-from rarefeat.studies.selection import claims, digits, figures, measure, page
+from rarefeat.studies.selection import claims, digits, figures, judging, law, measure, page
 from rarefeat.studies.selection.config import Arm, Sweep
+from rarefeat.studies.selection.kind import MEASURE
 from rarefeat.studies.selection.steps import step_of
 
 torch.set_num_threads(1)
 FULL = of_size("full")
 QUICK = load("config/config.yaml", "config/quick.yaml")
 SECTION = FULL.sections["selection"]
+
+
+KNOWN = declared("selection")
 
 
 @pytest.mark.parametrize(
@@ -60,22 +64,17 @@ def test_no_other_study_has_the_seeds():
     own = {name for name in SECTION.studies()}
     for name, study in FULL.studies.items():
         used = {seed for block in study.blocks().values() for seed in block}
-        assert (min(used) >= 7000) == (name in own), name
+        assert (7000 <= min(used) < 20000) == (name in own), name
 
 
-def test_every_declared_regime_is_run_and_has_the_seeds_that_its_power_needs():
-    rows = len(claims.CLAIMS)
-    for claim in claims.CLAIMS:
-        study, point = claim.primary.split(": ", 1)
-        sweep = SECTION.studies()[study]
+def test_every_declared_regime_is_run_with_its_seeds():
+    for name, claim in KNOWN.claims.items():
+        sweep, axes = SECTION.studies()[claim.primary.study], claim.primary.axes
         # A regime is a replicate of a claim about the law.
-        assert claim.seeds == (sweep.drawn.regimes if claim.group == claims.LAW else sweep.seeds), claim.id
-        assert claim.seeds >= seeds_needed(claim.test, claim.effect, rows), claim.id
-        arms = [arm.label for arm in getattr(sweep, "arms", [])]
-        if claim.group in (claims.INTERVENE, claims.HELP) and study != claims.DIGITS:
-            assert point.split(", ")[-1] in arms, claim.id
-        if claim.group == claims.SELECT:
-            assert int(point.split("step ")[1].split(",")[0]) == max(sweep.scored), claim.id
+        assert claim.seeds == (sweep.drawn.regimes if claim.group == "the law for the step" else sweep.seeds), name
+        assert axes.get("arm", "dense") in [arm.label for arm in getattr(sweep, "arms", [])] + ["dense"], name
+        if claim.group == "selection of neurons":
+            assert axes["step"] == max(sweep.scored), name
     assert LEVEL == 0.05
 
 
@@ -83,7 +82,7 @@ def a_job(name: str, size: dict) -> tuple[Sweep, str]:
     """The job of the first cell of a sweep of the quick size, made smaller still."""
     sweep = Sweep.model_validate(QUICK.sections["selection"].sweeps[name].model_dump(by_alias=True) | size)
     cell, (block, _) = sweep.cells()[-1], next(iter(sweep.blocks().items()))
-    return sweep, job("studies.selection.measure", (), sweep.trained(), name, cell, block)
+    return sweep, job(MEASURE.function, (), sweep.trained(), name, cell, block)
 
 
 def test_a_cell_is_measured_and_a_replica_does_not_know_its_block():
@@ -97,7 +96,7 @@ def test_a_cell_is_measured_and_a_replica_does_not_know_its_block():
     assert not len(scores)
     assert {"balanced_mse", "learned", "T1", "largest_norm"} <= set(numbers["quantity"])
     sweep, _ = a_job("help", small | {"seeds_per_block": 1})
-    alone, _ = measure.measure(job("studies.selection.measure", (), sweep.trained(), "help", sweep.cells()[-1], "7001-7001"))
+    alone, _ = measure.measure(job(MEASURE.function, (), sweep.trained(), "help", sweep.cells()[-1], "7001-7001"))
     pd.testing.assert_frame_equal(numbers[numbers["seed"] == 7001].reset_index(drop=True), alone, check_exact=True)
 
 
@@ -110,25 +109,61 @@ def test_scores_are_judged_at_the_steps_that_are_asked_for():
     assert scores["auc"].isna().all() == (scores["wanted"] == 0).all()
 
 
-def a_law(error: float) -> pd.DataFrame:
-    """Sixty regimes whose predicted step is off by this much."""
+# As the claims name them.
+BY_RATE, STOPPED, CONTRAST = (KNOWN.claims[name].primary.axes["arm"] for name in ("I-rate", "I-stop", "I-contrast"))
+ORACLE, BY_RANDOM = KNOWN.claims["H-oracle"].primary.axes["arm"], BY_RATE.replace("effective_rate", "random")
+
+
+def a_law(error: float = 0.0, along_share: float = 0.0) -> pd.DataFrame:
+    """Sixty regimes whose predicted step is off by `error`, and by something along the share of the bias; twenty of the fit."""
     random = np.random.default_rng(1)
-    step = random.uniform(0.2, 0.9, 60)
-    rows = pd.DataFrame({"study": "law_test", "step": step, "predicted": step + error + 1e-3 * random.normal(size=60)})
-    rows = rows.assign(place="among", auc=0.97 - error, probability=0.5 + error, learned=0.5, diverged=0)
-    return pd.concat([rows, rows.head(5).assign(study="law_fit")], ignore_index=True)
+    rows = pd.DataFrame({name: random.uniform(1.0, 2.0, 80) for name in judging.COORDINATES})
+    step = random.uniform(0.2, 0.9, 80)
+    predicted = step + error + along_share * (rows["share"] - 1.5) + 0.02 * random.normal(size=80)
+    study = np.repeat(["law_test", "law_fit"], [60, 20])
+    return rows.assign(study=study, step=step, predicted=predicted, place="among", diverged=0)
+
+
+def a_fate(steepness: float = 1.0, within: bool = True) -> pd.DataFrame:
+    """Replicas of sixty regimes that learn with the law's probability at a margin `steepness` times as large; or not by it."""
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame({"point": np.repeat(np.arange(60), 160), "eps_min": np.tile(np.repeat(np.arange(10), 16), 60)})
+    of_replica = random.normal(size=len(rows))
+    margin = (rows["eps_min"] - 4.5) * 0.8 + 2 * of_replica * within
+    learned = random.uniform(size=len(rows)) < 1 / (1 + np.exp(-steepness * margin))
+    shown = margin if within else margin + 2 * of_replica
+    rows = rows.assign(study="law_test", margin=shown, learned=learned.astype(float), probability=1 / (1 + np.exp(-margin)))
+    return pd.concat([rows, rows[rows["point"] < 20].assign(study="law_fit")])
 
 
 def verdict_of(rows, claim) -> str:
-    table = verdicts(measured_table(rows, [claim]))
-    return table.loc[(table["claim_id"] == claim.id) & table["primary"], "verdict"].item()
+    table = verdicts_of("selection", [row for row in rows if row.claim == claim])
+    return table.loc[table["primary"], "verdict"].item()
 
 
-@pytest.mark.parametrize(("error", "expected"), [(0.0, SUPPORTED), (0.3, CONTRADICTED)])
-def test_claims_of_the_law_follow_its_errors(error, expected):
-    rows = list(claims.the_law(a_law(error)))
-    for claim in (claims.ERROR, claims.UNBIASED, claims.FATE, claims.CALIBRATED):
-        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+@pytest.mark.parametrize(
+    ("claim", "law", "fate", "expected"),
+    [
+        *((claim, {}, {}, SUPPORTED) for claim in ("L-error", "L-ridge", "L-residual", "L-auc-within", "L-slope", "L-loss")),
+        ("L-error", {"error": 0.3}, {}, CONTRADICTED),
+        ("L-ridge", {"error": 0.5}, {}, CONTRADICTED),
+        ("L-residual", {"along_share": 0.3}, {}, CONTRADICTED),
+        ("L-auc-within", {}, {"within": False}, CONTRADICTED),
+        ("L-slope", {}, {"steepness": 0.5}, CONTRADICTED),
+        ("L-loss", {}, {"steepness": 0.3}, CONTRADICTED),
+    ],
+)
+def test_each_claim_of_the_law_can_fail(claim, law, fate, expected):
+    assert verdict_of(list(claims.the_law(a_law(**law), a_fate(**fate))), claim) == expected
+
+
+def test_the_regression_beside_the_law_finds_what_is_linear():
+    random = np.random.default_rng(4)
+    rows = pd.DataFrame({name: random.uniform(1.0, 2.0, 400) for name in judging.COORDINATES}).assign(
+        step=lambda table: 0.5 + 0.2 * (table["share"] - 1.5)
+    )
+    off = judging.ridge(rows.head(300), rows.tail(100)) - rows["step"].tail(100)
+    assert np.abs(off).max() < 0.005
 
 
 def some_scores(auc: dict[str, float], wanted: int = 3) -> pd.DataFrame:
@@ -154,20 +189,20 @@ def some_scores(auc: dict[str, float], wanted: int = 3) -> pd.DataFrame:
 )  # fmt: skip
 def test_claims_of_the_scores_follow_their_aucs(auc, expected):
     rows = list(claims.selection("scores_new", some_scores(auc)))
-    for claim in (claims.RATE_FINDS, claims.BATCH_FINDS, claims.NORM_MISSES, claims.RATE_BEATS):
-        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
-    for claim in (claims.RANDOM_FINDS, claims.SYMMETRIC, claims.NOTHING_WITHOUT):
-        assert verdict_of([row for row in rows if row.claim is claim], claim) == SUPPORTED, claim.id
+    for claim in ("S-rate", "S-batch", "S-norm", "S-rate-firing"):
+        assert verdict_of(rows, claim) == expected, claim
+    for claim in ("S-random", "S-symmetry", "S-no-bias"):
+        assert verdict_of(rows, claim) == SUPPORTED, claim
 
 
 def some_masks(gain: float) -> pd.DataFrame:
     random, rows = np.random.default_rng(3), []
-    arms = ["dense", claims.BY_RATE, claims.BY_RANDOM, claims.STOPPED, claims.ORACLE, claims.CONTRAST]
+    arms = ["dense", BY_RATE, BY_RANDOM, STOPPED, ORACLE, CONTRAST]
     for point, eps_min in (("share=0.2", 0.7), ("share=0.7", 0.5)):
         for arm in arms:
-            own = gain * (arm not in ("dense", claims.BY_RANDOM, claims.ORACLE))
-            own = gain < 0 if arm == claims.ORACLE else own
-            contrast = -1 if arm == claims.CONTRAST else 1
+            own = gain * (arm not in ("dense", BY_RANDOM, ORACLE))
+            own = gain < 0 if arm == ORACLE else own
+            contrast = -1 if arm == CONTRAST else 1
             for seed in range(12):
                 values = {
                     "max_alignment": 0.5 + own, "majority_alignment": 0.9, "pure_minority_neurons": 2 + contrast * own,
@@ -184,15 +219,30 @@ def some_masks(gain: float) -> pd.DataFrame:
 @pytest.mark.parametrize(("gain", "expected"), [(0.3, SUPPORTED), (-0.3, CONTRADICTED)])
 def test_claims_of_the_interventions_follow_the_gains(gain, expected):
     rows = list(claims.interventions("interventions", some_masks(gain)))
-    for claim, _ in claims.OF_MASKS:
-        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+    for claim in set(claims.OF_MASKS) - {"I-nearest"}:
+        assert verdict_of(rows, claim) == expected, claim
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.0, SUPPORTED), (0.3, CONTRADICTED)])
+def test_the_claim_on_a_mask_that_acts_follows_the_cosine(gain, expected):
+    random, place = np.random.default_rng(5), KNOWN.claims["I-nearest"].primary.axes
+    rows = [
+        {"point": "share=0.2", "eps_min": place["eps_min"], "seed": seed, "arm": arm, "quantity": name, "value": value}
+        for arm in ("dense", place["arm"])
+        for seed in range(30)
+        for name, value in {
+            "max_alignment": 0.3 + gain * (arm != "dense") + 0.05 * random.random(), "majority_alignment": 0.9,
+            "largest_norm": 1.0, "diverged": 0.0,
+        }.items()
+    ]  # fmt: skip
+    assert verdict_of(list(claims.interventions("acting", pd.DataFrame(rows))), "I-nearest") == expected
 
 
 def some_steps(shift: float) -> pd.DataFrame:
     eps, random, rows = np.linspace(0.1, 1, 10), np.random.default_rng(4), []
     own = random.normal(0.6, 0.04, 12)
-    for arm in ["dense", *(claim.primary.split(", ")[-1] for claim in claims.OF_HELP)]:
-        moved = own + shift * (arm != "dense") * (arm != claims.ORACLE or shift > 0)
+    for arm in ["dense", *claims.OF_ARMS, ORACLE]:
+        moved = own + shift * (arm != "dense") * (arm != ORACLE or shift > 0)
         cost = max(shift, 0) * (arm != "dense")
         for eps_min in eps:
             for seed in range(12):
@@ -207,10 +257,10 @@ def some_steps(shift: float) -> pd.DataFrame:
 @pytest.mark.parametrize(("shift", "expected"), [(-0.2, SUPPORTED), (0.2, CONTRADICTED)])
 def test_claims_of_what_moves_the_step_follow_the_steps(shift, expected):
     rows = list(claims.helped("help", some_steps(shift)))
-    for claim in (*claims.OF_HELP, claims.FOR_FREE):
-        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+    for claim in (*claims.OF_ARMS.values(), "H-oracle", "H-cost"):
+        assert verdict_of(rows, claim) == expected, claim
     # Only the oracle's mask, where it is planted to move nothing.
-    assert [row.claim for row in rows if row.remark == claims.SAME] == [claims.NO_MASK] * (shift < 0)
+    assert [row.claim for row in rows if row.remark == claims.SAME] == ["H-oracle"] * (shift < 0)
 
 
 @pytest.mark.parametrize(("gain", "expected"), [(0.1, SUPPORTED), (-0.1, CONTRADICTED)])
@@ -222,8 +272,8 @@ def test_claims_of_the_digits_follow_the_accuracies(gain, expected):
         for seed in range(12) for rule in ("dense", "random", "norm", "effective_rate")
     )  # fmt: skip
     rows = list(claims.images(table))
-    for claim in (claims.IMAGES_RATE, claims.IMAGES_NORM):
-        assert verdict_of([row for row in rows if row.claim is claim], claim) == expected, claim.id
+    for claim in ("D-rate", "D-norm"):
+        assert verdict_of(rows, claim) == expected, claim
     told = [float(re.search(r"random by ([+-][\d.]+)$", row.remark)[1]) for row in rows]
     assert told == pytest.approx([-100 * gain] * len(rows), abs=0.2)
 
@@ -277,14 +327,11 @@ def test_cells_are_the_same_for_a_job_whose_keys_are_sorted():
 
 
 def test_what_a_cell_is_told_does_not_hold_its_seeds():
-    told = json.dumps(job("studies.selection.measure", (), SECTION.sweeps["help"].trained()).config)
+    told = json.dumps(job(MEASURE.function, (), SECTION.sweeps["help"].trained()).config)
     assert "first_seed" not in told
     assert "eps_min" not in told
     more = SECTION.sweeps["help"].model_copy(update={"seeds": 99})
-    assert (
-        job("studies.selection.measure", (), more.trained()).text
-        == job("studies.selection.measure", (), SECTION.sweeps["help"].trained()).text
-    )
+    assert job(MEASURE.function, (), more.trained()).text == job(MEASURE.function, (), SECTION.sweeps["help"].trained()).text
 
 
 def test_steps_of_correlated_seeds_have_a_wide_interval():
@@ -381,3 +428,8 @@ def test_the_page_pairs_every_arm_with_dense_by_seed():
     assert found.loc[("norm-alpha=0.5-onset=92", "largest_norm"), "mean"] == pytest.approx(3.0)
     assert found.loc["norm-alpha=0.5-onset=92"]["diverged"].to_list() == [6, 6, 6]
     assert set(page.masks(pd.DataFrame(rows))["arm"]) == {"norm-onset=92"}
+
+
+def test_the_ranges_outside_of_which_the_law_warns_are_those_of_its_test():
+    drawn = SECTION.sweeps["law_test"].drawn.ranges
+    assert {"decay" if name == "lambda" else name: (at.low, at.high) for name, at in drawn.items()} == law.TESTED

@@ -6,6 +6,8 @@ from small_points import a_point, trained
 
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.config.model import Arm as ChainArm
+from rarefeat.core.bias import Moved
+from rarefeat.core.moments import moments
 from rarefeat.core.neurons import feature_share
 from rarefeat.core.simulators import make_simulator
 from rarefeat.studies.selection.config import Arm
@@ -29,9 +31,9 @@ def test_arms_that_the_chain_has_are_the_chains_to_the_last_digit(sigma_0):
     for arm, other in THE_SAME:
         encoders, _ = pretrain("selection tests", "reduced", at.data, at.training, [other], at.sigma, seeds, pairs)
         encoder = encoders[other.label]
-        assert torch.equal(own[arm.label].weights, encoder.weights), arm.label
-        assert torch.equal(own[arm.label].bias, encoder.bias), arm.label
-        assert torch.equal(own[arm.label].T1, encoder.T1), arm.label
+        assert torch.equal(own[arm.label].state.weights, encoder.weights), arm.label
+        assert torch.equal(own[arm.label].state.bias, encoder.bias), arm.label
+        assert torch.equal(own[arm.label].state.T1, encoder.T1), arm.label
         assert torch.equal(own[arm.label].loss, encoder.loss), arm.label
 
 
@@ -49,34 +51,37 @@ def test_a_replica_knows_neither_the_arms_nor_the_seeds_beside_it():
     together = trained(at, *EVERY, seeds=[0, 1, 2])
     for arm in EVERY:
         alone = trained(at, *([Arm(), arm] if arm != Arm() else [arm]), seeds=[1])[arm.label]
-        for name in ("weights", "bias", "chosen", "idle", "T1", "revivals", "loss"):
+        for name in ("chosen", "idle", "revivals", "loss"):
             assert torch.equal(getattr(together[arm.label], name)[1], getattr(alone, name)[0]), (arm.label, name)
+        for one, other in zip(together[arm.label].state, alone.state, strict=True):
+            assert torch.equal(one[1], other[0]), arm.label
 
 
 def test_every_arm_but_the_dense_one_changes_something():
     open_gates, shut = trained(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY), trained(a_point(bias=SHUT), *EVERY)
     for arm in EVERY[1:]:
         found = shut if arm.reopened or arm.revived else open_gates
-        assert not torch.equal(found[arm.label].weights, found["dense"].weights), arm.label
+        assert not torch.equal(found[arm.label].state.weights, found["dense"].state.weights), arm.label
 
 
 def test_keeping_the_scored_steps_changes_nothing():
     at = a_point()
     plain, scored = trained(at, Arm()), trained(at, Arm(), scored=[10, 40])
-    assert torch.equal(plain["dense"].weights, scored["dense"].weights)
+    assert torch.equal(plain["dense"].state.weights, scored["dense"].state.weights)
 
 
 def test_a_neuron_wise_masked_key_gives_pruned_neurons_nothing_but_decay():
     """docs/method/selection.md: the contrast branch has eq. (5)'s logits, and its gradient leaves pruned neurons out."""
     at = a_point(T=1, sigma=0.0)
-    start = trained(a_point(T=1, eta=1e-9, sigma=0.0), Arm())["dense"].weights
+    start = trained(a_point(T=1, eta=1e-9, sigma=0.0), Arm())["dense"].state.weights
     found = trained(at, Arm(mask="random", alpha=0.5, masked_keys=True), Arm(mask="random", alpha=0.5))
     masked, dense = found["random-alpha=0.5-masked_keys"], found["random-alpha=0.5"]
     decay = 1 - at.training.eta * at.training.lambda_
     d = at.data.d
-    torch.testing.assert_close(masked.weights[masked.chosen][:, :d], decay * start[masked.chosen][:, :d], rtol=1e-5, atol=1e-9)
-    torch.testing.assert_close(masked.weights[~masked.chosen], dense.weights[~masked.chosen])
-    assert not torch.allclose(dense.weights[dense.chosen][:, :d], decay * start[dense.chosen][:, :d], rtol=1e-5, atol=1e-9)
+    shrunk, close = decay * start[masked.chosen][:, :d], {"rtol": 1e-5, "atol": 1e-9}
+    torch.testing.assert_close(masked.state.weights[masked.chosen][:, :d], shrunk, **close)
+    torch.testing.assert_close(masked.state.weights[~masked.chosen], dense.state.weights[~masked.chosen])
+    assert not torch.allclose(dense.state.weights[dense.chosen][:, :d], shrunk, **close)
 
 
 def test_the_stop_lets_go_of_what_has_passed_the_mean_of_the_others():
@@ -95,22 +100,24 @@ def test_schedules():
 
 
 def test_a_bias_by_rate_has_the_mean_of_the_bias_by_norm_and_waits_for_its_delay():
-    from rarefeat.studies.selection.scores import averages
-
     at, norms = a_point(), torch.tensor([[1.0, 2.0, 3.0]])
     s = torch.zeros(1, 8, 3)
     s[0, :4, 0], s[0, :2, 1], s[0, :2, 2] = 1.0, 5.0, 7.0
-    mean = averages(s, s, s, torch.zeros(1, 8), norms, norms)
+    mean = moments(s, s, s, torch.zeros(1, 8), norms, norms)
     T1 = torch.tensor([10])
-    plain = thresholds(Arm(), at, norms, T1, 10, mean)
+
+    def bias(arm, T1, step):
+        return thresholds(arm, at, mean, Moved(None, None, norms, T1, step, None))
+
+    plain = bias(Arm(), T1, 10)
     torch.testing.assert_close(plain, at.threshold * norms)
-    rate = thresholds(Arm(threshold="rate"), at, norms, T1, 10, mean)
+    rate = bias(Arm(threshold="rate"), T1, 10)
     torch.testing.assert_close(rate, plain.mean() * torch.tensor([[1.5, 0.75, 0.75]]))
-    both = thresholds(Arm(threshold="norm_and_rate"), at, norms, T1, 10, mean)
+    both = bias(Arm(threshold="norm_and_rate"), T1, 10)
     torch.testing.assert_close(both, plain.sum() * torch.tensor([[0.5, 0.5, 0.75]]) / 1.75)
-    assert not thresholds(Arm(delay=3), at, norms, T1, 12, mean).any()
-    assert thresholds(Arm(delay=3), at, norms, T1, 13, mean).all()
-    assert not thresholds(Arm(), at, norms, torch.tensor([-1]), 13, mean).any()
+    assert not bias(Arm(delay=3), T1, 12).any()
+    assert bias(Arm(delay=3), T1, 13).all()
+    assert not bias(Arm(), torch.tensor([-1]), 13).any()
 
 
 @pytest.mark.parametrize("d1", [14, 80])
@@ -141,6 +148,6 @@ def test_a_revived_neuron_has_no_bias_until_half_of_it_lies_in_the_features():
     found = trained(at, Arm(), Arm(revived=True))["dense-revived"]
     assert found.revivals.sum() > 0
     space = make_simulator("reduced", "selection tests", at.data.d, at.data.d1, at.training.m, [0, 1])
-    share = feature_share(found.weights, space.dictionary)
-    assert ((found.bias == 0) == found.young).all()
+    share = feature_share(found.state.weights, space.dictionary)
+    assert ((found.state.bias == 0) == found.young).all()
     assert (share[found.young] < 0.5).all()

@@ -5,9 +5,9 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import verdicts_of
 
-from rarefeat.claims.claim import measured_table
-from rarefeat.claims.verdict import CONTRADICTED, DIVERGED, NOT_TESTABLE, SUPPORTED, UNDECIDED, verdicts
+from rarefeat.claims.verdict import CONTRADICTED, DIVERGED, NOT_TESTABLE, SUPPORTED, UNDECIDED
 from rarefeat.config.model import Arm
 from rarefeat.project import load
 from rarefeat.studies.theory.claims import convergence, initialisation, pruning, stage_two
@@ -35,7 +35,7 @@ def table(values, arm="dense", **where):
 
 def judged(part, tables):
     reader = Reader(tables, THEORY)
-    found = verdicts(measured_table(part(reader), ()))
+    found = verdicts_of("theory", part(reader))
     return found.set_index(["claim_id", "study", "point"])["verdict"]
 
 
@@ -61,8 +61,8 @@ def times(exponent, reached=(1.0, 1.0, 1.0)):
 
 def law(tables):
     reader = Reader(tables, THEORY)
-    rows = [row for row in stage_two.measure(reader) if row.claim.id == "60-eps"]
-    return verdicts(measured_table(rows, ())).iloc[0]
+    rows = [row for row in stage_two.measure(reader) if row.claim == "60-eps"]
+    return verdicts_of("theory", rows).iloc[0]
 
 
 def test_the_law_of_t2_is_told_from_no_law_and_says_what_is_censored():

@@ -10,25 +10,25 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from conftest import around, right, tiny_data, tiny_training, train_study, verdicts_of, write_encoders
+from conftest import around, right, table_of, tiny_data, tiny_training, train_study, verdicts_of, write_encoders
 
 from rarefeat.chain.tables import METRICS
-from rarefeat.claims.claim import NOT_RUN, Measured, Regime, measured_table
-from rarefeat.claims.estimate import of_seeds
+from rarefeat.claims.declared import declared
+from rarefeat.claims.measured import NOT_RUN, measured_table, of
 from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, changes, verdicts
 from rarefeat.config.section import told as as_told
 from rarefeat.config.study import Grid, merged
 from rarefeat.core.recording import log_spaced
 from rarefeat.core.simulators import make_simulator
-from rarefeat.kind import TRAINED
 from rarefeat.project import load, parse
-from rarefeat.run.job import job
+from rarefeat.run.read import Read
 from rarefeat.studies.theory import figures
-from rarefeat.studies.theory.claims import CLAIMS, imbalance, measure, pruning, stage_one
+from rarefeat.studies.theory.claims import imbalance, measure, pruning
 from rarefeat.studies.theory.claims.reader import Reader
-from rarefeat.studies.theory.milestones import milestone_rows
-from rarefeat.studies.theory.one_step import one_step, one_step_rows
-from rarefeat.studies.theory.overlap import overlap_rows, smallest_of_minority
+from rarefeat.studies.theory.kind import read_from_encoders
+from rarefeat.studies.theory.milestones import read_milestones
+from rarefeat.studies.theory.one_step import one_step, read_one_step
+from rarefeat.studies.theory.overlap import read_overlap, smallest_of_minority
 from rarefeat.studies.theory.sensitivity import sensitivity
 from rarefeat.studies.theory.tables import ONE_STEP
 
@@ -36,9 +36,10 @@ PROJECT = load("config/config.yaml")
 THEORY = PROJECT.sections["theory"]
 
 
-def told(stage, name, study):
-    """The job of a table that is read from the encoders of one study."""
-    return job(f"studies.theory.{stage}", TRAINED, {name: study.plain()}, name)
+def reading(stage, name, study, results):
+    """What a stage reads of the encoders of one study, and its job."""
+    told = read_from_encoders("", stage, name, study).job({})
+    return Read(told, results), told
 
 
 # One step
@@ -85,7 +86,7 @@ def test_of_a_study_without_such_a_neuron_only_its_firing_is_known(tmp_path):
     # The dictionary's first features and nothing of the last, under the coordinates of the reduced simulator.
     weights = make_simulator("reduced", "", 9, 500, 30, [100, 101]).dictionary.mT[:, torch.arange(30) % 8]
     write_encoders(tmp_path, "stages", study, cell, block, {"dense/weights": weights, "dense/bias": torch.zeros(2, 30)})
-    table = one_step_rows(told("one_step", "stages", study), study.plain(), tmp_path, batches=2)
+    table = read_one_step(*reading("one_step", "stages", study, tmp_path), batches=2)
     assert set(table["metric"]) == {"fires_with_its_features", "fires_at_most"}
     assert len(table) == 4
 
@@ -117,7 +118,7 @@ def test_the_overlap_is_a_mean_over_the_replicas_of_every_block(tmp_path):
     for (block, seeds), rows in zip(study.blocks().items(), planted.split(2), strict=True):
         assert len(seeds) == len(rows)
         write_encoders(tmp_path, "stages", study, cell, block, {"dense/history": rows})
-    table = overlap_rows(told("overlap", "stages", study), study.plain(), tmp_path)
+    table = read_overlap(*reading("overlap", "stages", study, tmp_path))
     assert len(table) == 2 * len(steps)
     assert set(table["n"]) == {3}
     assert table[table["alpha"] == 0.5]["overlap"].tolist() == pytest.approx([1 / 3] * len(steps))
@@ -139,7 +140,7 @@ def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
                 rows.append(
                     {"eps_min": 0.5, "sigma": 0.05, "seed": seed, "step": step, "metric": metric, "value": value + noise}
                 )
-    table = verdicts_of(imbalance.measure(Reader({"phase_trajectories": pd.DataFrame(rows)}, THEORY)))
+    table = verdicts_of("theory", imbalance.measure(Reader({"phase_trajectories": pd.DataFrame(rows)}, THEORY)))
     table = table.set_index("claim_id")["verdict"]
     assert tuple(name for name in ("lasting", "equal") if table[name] == SUPPORTED) == verdict
     assert table["onset"] == (SUPPORTED if end > 0.5 else NOT_TESTABLE)
@@ -170,14 +171,15 @@ def small(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     courses = {name: train_study(results, name, study) for name, study in project.sections["theory"].every_study().items()}
     tables = {"confirmation_grid": confirmation_grid(), "scaling_exponents": pd.DataFrame(columns=["quantity", "log_power"])}
-    read = {"milestones": milestone_rows, "one_step": partial(one_step_rows, batches=2), "overlap": overlap_rows}
+    read = {"milestones": read_milestones, "one_step": partial(read_one_step, batches=2), "overlap": read_overlap}
     for name in project.made["theory"].tables:
         study, _, kind = name.rpartition("_one_step" if name.endswith("_one_step") else "_")
         kind = kind or "one_step"
         if kind == "trajectories":
             tables[name] = pd.DataFrame(courses[study])
         else:
-            tables[name] = read[kind](project.table_job(name), project.studies[study].plain(), results)
+            told = project.table_job(name)
+            tables[name] = read[kind](Read(told, results), told)
     return project, tables
 
 
@@ -196,11 +198,10 @@ def confirmation_grid():
 
 def test_every_claim_of_the_theory_is_measured_and_its_maps_are_drawn(small):
     project, tables = small
-    before = measured_table(measure(tables, project.table_job("theory_measured")), CLAIMS)
+    before = measured_table(measure(tables, project.table_job("theory_measured")), declared("theory"))
     table = verdicts(before)
-    assert {claim.group for claim in CLAIMS} == set(project.claimed["theory"].groups)
-    assert set(table["group"]) == set(project.claimed["theory"].groups)
-    assert set(table[table["primary"]]["claim_id"]) == {claim.id for claim in CLAIMS}
+    assert set(table["group"]) == set(declared("theory").groups)
+    assert set(table[table["primary"]]["claim_id"]) == set(declared("theory").claims)
     assert set(tables) >= set(project.claimed["theory"].tables)
     assert "| K = 16 |" in "\n".join(sensitivity(changes(before), project.sections["theory"]))
     for name, figure in project.made["theory"].figures.items():
@@ -215,7 +216,7 @@ def test_a_primary_regime_that_its_config_leaves_out_is_said(small):
     theory = project.sections["theory"]
     kept = {name: study for name, study in theory.studies.items() if study.role != "phase"}
     job = job.model_copy(update={"config": job.config | {"theory": as_told(theory.model_copy(update={"studies": kept}))}})
-    table = measured_table(measure(tables, job), CLAIMS)
+    table = measured_table(measure(tables, job), declared("theory"))
     table = table[table["primary"]].set_index("claim_id")
     assert set(table.loc[["lasting", "equal", "onset"], "remark"]) == {NOT_RUN}
 
@@ -256,13 +257,10 @@ def test_the_studies_of_t5_end_no_sooner():
 
 
 def test_the_page_says_which_effects_a_hyper_parameter_changes():
-    point, claim = "eps_min 0.3, sigma 0.05", stage_one.OUTSIDE
-    true, false = right(claim)
-    planted = [("", true), ("K = 64 | ", false), ("K = 256 | ", true)]
-    measured = [
-        Measured(claim, Regime("stages", varied + point), of_seeds(around(value)), role="varied" if varied else "regime")
-        for varied, value in planted
-    ]
-    text = "\n".join(sensitivity(changes(measured_table(measured, ())), THEORY))
-    assert f"| K = 64 | 0 | 1 | 0 | {claim.id} |" in text
+    place, claim = {"eps_min": 0.3, "sigma": 0.05}, "3.1b"
+    true, false = right(declared("theory").claims[claim])
+    planted = [("", true), ("K = 64", false), ("K = 256", true)]
+    measured = [of(claim, "stages", place, around(value), varied=varied) for varied, value in planted]
+    text = "\n".join(sensitivity(changes(table_of("theory", measured)), THEORY))
+    assert f"| K = 64 | 0 | 1 | 0 | {claim} |" in text
     assert "| K = 256 | 1 | 0 | 0 |  |" in text

@@ -41,7 +41,7 @@ def test_overlap_has_the_scale_of_the_data():
     tables = {f"{name}_overlap": pd.DataFrame(rows, columns=columns) for name in names}
     figure = check(lambda: overlap(tables, given), 3, twice=True)
     assert figure.axes[0].collections[0].get_clim() == (0, pytest.approx(0.4))
-    assert texts(figure).count("none") == len(tables)
+    assert texts(figure).count("none is\naligned") == len(tables)
     lines = [ax.get_ylabel() for ax in figure.axes if "lambda" in ax.get_ylabel()]
     decays = {"small": "0.02", "large": "0.1", "stages": "0.05"}
     wanted = [next(value for word, value in decays.items() if word in name) for name in names]

@@ -7,14 +7,18 @@ import pandas as pd
 import pytest
 import yaml
 
-from rarefeat.claims.claim import NOT_RUN, measured_table
+from rarefeat.claims.declared import declared
+from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.config.section import told
 from rarefeat.run.job import Job
-from rarefeat.studies.two_layer import claims, kind, theory
+from rarefeat.studies.two_layer import claims, theory
 from rarefeat.studies.two_layer.config import Arm, TwoLayer
 from rarefeat.studies.two_layer.published import MIXTURES, PRINTED
 
 CONFIG = Path(__file__).parents[3] / "config" / "studies" / "two_layer.yaml"
+
+
+KNOWN = declared("two_layer")
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +54,10 @@ def test_the_config_has_the_sizes_that_are_printed(section: TwoLayer):
 
 
 def test_claims_are_consistent(section: TwoLayer):
-    declared = [claim for claim, _, _ in claims.DECLARED]
-    assert len({claim.id for claim in declared}) == len(declared)
-    for claim, _, settings in claims.DECLARED:
-        assert claim.primary in {f"emergence: {setting}" for setting in settings}
+    assert sorted(KNOWN.claims) == sorted(name for name, _, _ in claims.QUANTITIES)
+    for name, _, settings in claims.QUANTITIES:
+        claim = KNOWN.claims[name]
+        assert claim.primary.axes["setting"] in settings
         assert set(settings) <= set(section.settings)
         assert claim.seeds <= section.seeds
 
@@ -72,7 +76,7 @@ def test_every_claim_reads_arms_that_the_config_has(section: TwoLayer):
             return pd.DataFrame({0: [0.5, 0.84, 0.84]}, index=[0, 10, 20])
 
     spy = Spy(pd.DataFrame(columns=["setting", "seed", "arm", "step", "quantity", "value"]), section)
-    for _, quantity, settings in claims.DECLARED:
+    for _, quantity, settings in claims.QUANTITIES:
         for setting in settings:
             assert not quantity(spy, setting).empty
     for setting, arm in asked:
@@ -125,31 +129,31 @@ def test_what_was_not_measured_has_no_value(section: TwoLayer):
     assert claims.accuracy("ntk")(by_hand, "parity").empty
     job = Job(stage="claims", config={"emergence": told(section.emergence)})
     found = [row for row in claims.measure({"two_layer": by_hand.rows}, job) if row.estimate.n]
-    assert {(row.claim.id, str(row.regime)) for row in found} == {("2.1", "emergence: parity")}
+    assert {(row.claim, KNOWN.said(row.regime)) for row in found} == {("2.1", "emergence: parity")}
 
 
 def test_a_claim_whose_settings_are_left_out_has_no_row_and_its_primary_one_says_so(section: TwoLayer):
     by_hand = evidence(section, network={("test_accuracy", 600): 1.0})
     alone = section.emergence.model_copy(update={"settings": {"parity": section.settings["parity"]}})
     found = claims.measure({"two_layer": by_hand.rows}, Job(stage="claims", config={"emergence": told(alone)}))
-    assert {str(row.regime) for row in found} == {"emergence: parity"}
-    table = measured_table(found, claims.CLAIMS).set_index("claim_id")
-    assert set(table.index) == {claim.id for claim in claims.CLAIMS}
+    assert {KNOWN.said(row.regime) for row in found} == {"emergence: parity"}
+    table = measured_table(found, KNOWN).set_index("claim_id")
+    assert set(table.index) == set(KNOWN.claims)
     assert table.loc["A.2-network", "remark"] == NOT_RUN
 
 
 def test_the_regions_are_those_that_are_declared():
-    regions = {claim.id: claim.region for claim in claims.CLAIMS}
-    assert regions["2.1"] == (59 / 64, math.inf)
+    regions = {name: claim.region for name, claim in KNOWN.claims.items()}
+    stairs = [theory.staircase(*theory.parity_counts(5, 0.5), changes) for changes in (1, 3, 5)]
+    assert stairs == [27 / 32, 59 / 64, 1]
+    assert regions["2.1"] == regions["A.20"] == regions["A.1-two-step"] == (stairs[1], math.inf)
+    assert regions["2.2-rf"] == regions["2.2-ntk"] == regions["one-step-scale"] == (-math.inf, stairs[1])
+    assert sum(regions["staircase-ntk"]) / 2 == pytest.approx(claims.FIRST_STAIR)
+    unbalanced = theory.staircase(*theory.parity_counts(5, 0.5, 0.9), 3)
+    assert regions["A.4-printed"] == regions["A.28"] == (unbalanced, math.inf)
     assert regions["2.4"] == pytest.approx((0.475, 0.525))
     assert regions["B.1"] == (-0.02, math.inf)
     assert regions["B.1-norm"] == (-math.inf, 0.0)
-
-
-def test_every_claim_belongs_to_one_part():
-    ids = [name for names in claims.GROUPS.values() for name in names]
-    assert sorted(ids) == sorted(claim.id for claim in claims.CLAIMS)
-    assert tuple(claims.GROUPS) == kind.GROUPS
 
 
 def test_defaults_are_not_in_the_name_of_an_arm():

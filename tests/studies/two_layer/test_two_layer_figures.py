@@ -91,7 +91,7 @@ def test_curves_are_the_means_over_seeds(study):
 def test_every_seed_is_on_the_staircase(study):
     section, rows, _ = study
     figure = figures.staircase({"two_layer": rows}, job(parity=section.settings["parity"]))
-    curves = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2]
+    curves = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) > 2]
     assert len(curves) == 2 * 4  # seeds and arms
     assert figures.stairs_of(section.settings["parity"].problem)[1] == pytest.approx(13 / 16)
     assert figures.stairs_of(section.settings["rare_0.2"].problem) == {}

@@ -1,27 +1,24 @@
 """What the kind declares, what its jobs are told, and how their files come together."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 import yaml
+from conftest import made_table, make_cells
 
-from rarefeat.config.cells import cell, path_of
+from rarefeat.chain.join import collect
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load, merged, parse
 from rarefeat.report.reference import config_studies_page, tables_page
-from rarefeat.run.job import Job, job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
-from rarefeat.studies.two_layer import aggregate, rates, search, summarise
+from rarefeat.studies.two_layer import found, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
-from rarefeat.studies.two_layer.kind import MEASURED
-from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS, measure
-from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES, TWO_LAYER_SUMMARY
+from rarefeat.studies.two_layer.kind import KIND, MEASURE, SEARCH
+from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
+from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -77,95 +74,73 @@ def small(section: TwoLayer) -> TwoLayer:
     return section.model_copy(update={"settings": {"parity": setting}, "seeds": 2, "first_seed": 0, "seeds_per_block": 1})
 
 
+def table_of(section: TwoLayer, name: str, results: Path) -> pd.DataFrame:
+    """One of the tables that are made from files of cells."""
+    return made_table(results, KIND.made(section).tables[name])
+
+
 @pytest.fixture(scope="module")
-def results(tmp_path_factory) -> tuple[TwoLayer, Job, Path]:
-    """Two blocks of one setting, as the stage writes them; the job that gathers them."""
+def results(tmp_path_factory) -> tuple[TwoLayer, Path]:
+    """Two blocks of one setting, as the stage writes them."""
     folder, section = tmp_path_factory.mktemp("results"), small(project().sections["two_layer"])
-    study = section.emergence
-    for block, seeds in study.blocks().items():
-        (at,) = study.cells()
-        setting = study.settings["parity"]
-        told_of_it = job("studies.two_layer.measure", (), {"setting": setting, "pictured": 0}, "emergence", at, block)
-        tables = measure("parity", told_of_it.part("setting", Setting), seeds, 0)
-        for kind, table in zip(("probes", "pictures"), tables, strict=True):
-            path = folder / path_of(kind, "emergence", at, block, "parquet")
-            write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: told_of_it.text})
-    gather = job("studies.two_layer.aggregate", ("studies.two_layer.measure",), {"emergence": study}, "emergence")
-    return section, gather, folder
+    make_cells(folder, MEASURE, "emergence", section.emergence)
+    return section, folder
 
 
 def test_blocks_come_together(results):
-    section, gather, folder = results
-    numbers = ordered(TWO_LAYER, aggregate.gathered("probes", gather, section.emergence, folder))
+    section, folder = results
+    numbers = table_of(section, "two_layer", folder)
     assert set(numbers["seed"]) == {0, 1}
     kernel = numbers[numbers["quantity"].str.startswith("head_kernel_")].groupby("seed")["value"]
     assert kernel.sum().tolist() == pytest.approx([1, 1])
     assert set(numbers.loc[numbers["quantity"] == "hinge_loss", "arm"]) >= {"network", "ntk", "random_features"}
-    pictures = ordered(TWO_LAYER_PICTURES, aggregate.gathered("pictures", gather, section.emergence, folder))
-    assert len(pictures) > 100
+    assert len(table_of(section, "two_layer_pictures", folder)) > 100
 
 
 def test_a_file_of_another_config_or_code_is_refused(results):
-    section, gather, folder = results
-    other = section.emergence.model_copy(
-        update={"settings": {"parity": section.settings["parity"].model_copy(update={"m": 21})}}
-    )
+    section, folder = results
+    setting = section.settings["parity"].model_copy(update={"m": 21})
     with pytest.raises(RarefeatError, match=r"another config\.setting"):
-        aggregate.gathered("probes", gather, other, folder)
-    old = gather.model_copy(update={"code": gather.code | {"studies.two_layer.measure": "0"}})
+        table_of(section.model_copy(update={"settings": {"parity": setting}}), "two_layer", folder)
+    told = KIND.made(section).tables["two_layer"].job({})
+    old = told.model_copy(update={"code": told.code | {MEASURE.function: "0"}})
     with pytest.raises(RarefeatError, match=r"another code\.studies\.two_layer\.measure"):
-        aggregate.gathered("probes", old, section.emergence, folder)
+        collect(Read(old, folder), old)
 
 
 def test_rates_are_gathered_from_the_searches_that_the_config_has(tmp_path):
     section = small(project().sections["two_layer"])
-    grid = section.rate_search.grid
-    declared = section.rate_search, {"parity": section.searched("parity")}, {"parity": section.settings["parity"].rates}
-    config = dict(zip(("rate_search", "searched", "rates"), declared, strict=True))
-    gather = job("studies.two_layer.rates", ("studies.two_layer.search",), config, "rate_search")
-    at = cell(setting="parity")
-    own = {"setting": section.searched("parity"), "candidates": grid}
-    searched = job("studies.two_layer.search", (), own, "rate_search", at, "0-0")
-    table = search.measure(searched.part("setting", Setting), "parity", grid, searched.seed_list)
-    path = tmp_path / path_of("probes", "rate_search", at, "0-0", "parquet")
-    write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: searched.text})
-    pd.testing.assert_frame_equal(rates.gathered(gather, tmp_path), table)
-    another = json.loads(searched.text)
-    another["config"]["candidates"]["ntk"] = [9.0]
-    write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps(another)})
-    with pytest.raises(RarefeatError, match=r"another config\.candidates"):
-        rates.gathered(gather, tmp_path)
+    search = section.rate_search.model_copy(update={"settings": ["parity"], "seeds": 1})
+    section = section.model_copy(update={"rate_search": search})
+    make_cells(tmp_path, SEARCH, "rate_search", section.search)
+    found = table_of(section, "two_layer_search", tmp_path)
+    assert set(found["seed"]) == {0}
+    assert set(found["ntk"].dropna()) == set(search.ntk)
+    other = section.model_copy(update={"rate_search": search.model_copy(update={"ntk": [9.0]})})
+    with pytest.raises(RarefeatError, match=r"another config\."):
+        table_of(other, "two_layer_search", tmp_path)
 
 
 def test_an_empty_picture_has_the_columns_of_one():
     assert len(ordered(TWO_LAYER_PICTURES, NO_PICTURE)) == 0
 
 
-def test_the_page_has_what_is_printed_beside_what_is_measured():
+def test_what_was_found_follows_the_table():
     rows = [
-        ("parity", "network", 600, "test_accuracy", 0.75, 0.7, 0.8, 10, 1.0),
-        ("parity", "network", 600, "train_accuracy", 0.76, 0.7, 0.8, 10, 1.0),
-        ("parity", "network", 2, "head_kernel_1", 0.9, 0.8, 1.0, 10, None),
-        ("parity", "network", 2, "head_kernel_2", 0.0001, 0.00005, 0.00015, 10, None),
-        ("parity", "network-printed", 600, "test_accuracy", 0.6, float("nan"), float("nan"), 1, None),
-        ("parity", "network-printed", 600, "train_accuracy", 0.6, float("nan"), float("nan"), 1, None),
-        ("mine", "network", 600, "test_accuracy", 0.5, 0.4, 0.6, 10, None),
-        ("mine", "network", 600, "train_accuracy", 0.5, 0.4, 0.6, 10, None),
+        ("parity", "network", 0.99, 0.98, 1.0, 1.0),
+        ("parity", "ntk", 0.84, 0.83, 0.85, 0.86),
+        ("parity", "random_features", 0.77, 0.76, 0.78, 0.5),
+        ("parity", "network-printed", 0.6, 0.5, 0.7, float("nan")),
     ]
-    summary = ordered(TWO_LAYER_SUMMARY, pd.DataFrame(rows, columns=list(TWO_LAYER_SUMMARY.columns)))
-    forms = pd.DataFrame(columns=["table", "row", "column", "printed", "quantity", "value"])
-    chosen = pd.DataFrame([("parity", "ntk", 2.0, 4.0)], columns=["setting", "rate", "configured", "chosen"])
-    text = summarise.page(summary, forms, chosen)
-    assert "| parity | network | Network | 0.760 [0.700, 0.800] | 1.000 | 0.750 [0.700, 0.800] | 1.000 |" in text
-    assert "| parity | network-printed |  | 0.600 |  | 0.600 |  |" in text
-    assert "| parity | network | 0.9 [0.8, 1]; 0.0001 [5e-05, 0.00015] |" in text
-    assert "| mine | network |  | 0.500 [0.400, 0.600] |  |" in text
-    assert "| parity | ntk | 2 | 4 |" in text
-    assert "rare relevant" not in text
-    assert "Table A.2" not in text
+    table = pd.DataFrame(rows, columns=["setting", "arm", "mean", "ci_low", "ci_high", "printed"])
+    first, second = found.found(None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)})
+    assert "the network 99.0 [98.0, 100.0] % (printed: 100.0 %)" in first
+    assert first.endswith("stays at 60.0 [50.0, 70.0] %.")
+    assert second.startswith("Of 3 test accuracies that Tables A.1 to A.5 print, 2 are within five points of ours")
+    assert found.found(None, {"two_layer_printed": table[:0].assign(quantity="test_accuracy", n=10)}) == []
 
 
 def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`two_layer`, `Problem`" in config_studies_page()
-    assert all(f"## `{name}.parquet`" in tables_page("two_layer") for name in MEASURED)
+    assert all(f"## `{name}.parquet`" in tables_page("two_layer") for name in KIND.made(project().sections["two_layer"]).tables)
     assert list(TWO_LAYER.columns) == NUMBERS

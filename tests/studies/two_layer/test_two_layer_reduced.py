@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+import whole_networks as direct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rarefeat.studies.two_layer import direct, reduced
+from rarefeat.studies.two_layer import reduced
 from rarefeat.studies.two_layer.data import batches, class_weights
 from rarefeat.studies.two_layer.reduced import Neurons, Step
 

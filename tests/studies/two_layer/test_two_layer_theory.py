@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import binom
 
 from rarefeat.studies.two_layer import reduced, theory
 from rarefeat.studies.two_layer.config import Problem
@@ -99,7 +101,9 @@ def test_the_step_one_cosine():
     problem = Problem(labels="parity", d=100, D=100, k=5, negatives=0.5)
     law, passed, gamma = two_steps(problem, n=8000, m=100)
     assert gamma == pytest.approx(0.25, abs=0.02)
-    beta = theory.switched_on(passed[0].b.numpy(), 1 / 5)
+    b, sigma_w = passed[0].b.numpy(), 1 / 5
+    # Of a neuron with bias b: Pr[0 < z < 1] for z ~ N(b, sigma_w^2), since E||x||^2 = 1.
+    beta = ndtr((1 - b) / sigma_w) - ndtr(-b / sigma_w)
     tangent = np.array([theory.step_one_cosine(8000, 100, 5, 0.25, share) for share in beta])
     found = cosines(passed[1], law.relevant).abs().numpy()
     # Neurons share the sample, so that the mean over them keeps its error: chi^2 of 95 directions, some 15 % of the tangent.
@@ -120,7 +124,7 @@ def test_the_rare_pattern_after_two_steps(frequency: float):
 
 
 def test_the_interval_is_a_threshold():
-    probability = theory.interval_majority(30, 2 / 3, (20, 30))
+    probability = binom(30, 2 / 3).sf(20 - 1)  # the accuracy of the constant +1
     assert 1 - probability == pytest.approx(0.415, abs=1e-3)
     law = Law(Problem(labels="interval", d=40, D=40, k=30, p_A=2 / 3, interval=[20, 30]), "test", 0)
     assert float((law.draw(20000, "train").labels > 0).float().mean()) == pytest.approx(probability, abs=0.015)

@@ -6,7 +6,8 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.images import Augmentation as ImageAugmentation
 from rarefeat.config.images import ImageStudy
-from rarefeat.config.section import Section
+from rarefeat.config.names import Name, differing, near
+from rarefeat.config.section import Distinct, Section
 from rarefeat.config.study import Study, merged, sharing
 
 
@@ -23,7 +24,7 @@ class ImageViews(Section):
     """An image study, dense on balanced images, under several kinds of augmentation on the same draws."""
 
     study: ImageStudy = Field(description="the image study, apart from its augmentation")
-    kinds: dict[str, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
+    kinds: dict[Name, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
 
     def studies(self) -> dict[str, ImageStudy]:
         """The study under each kind of augmentation, by name."""
@@ -33,8 +34,8 @@ class ImageViews(Section):
 class Augmentation(Section):
     """The studies of what the two views of a pair make an encoder learn (Wen & Li 2021), by name."""
 
-    studies: dict[str, Study] = Field(min_length=1, description="one token, simulator direct, with training.history")
-    labels: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="numbers of labels of the linear heads")
+    studies: dict[Name, Study] = Field(min_length=1, description="one token, simulator direct, with training.history")
+    labels: Distinct[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="numbers of labels of the linear heads")
     tests: int = Field(ge=2, description="test samples of each replica")
     gradients: int = Field(ge=2, description="pairs that the pull of the loss on W(0) is averaged over")
     supervised: Supervised
@@ -43,11 +44,18 @@ class Augmentation(Section):
     @model_validator(mode="after")
     def _measurable(self) -> "Augmentation":
         if self.supervised.study not in self.studies:
-            raise ValueError(f"supervised.study: {self.supervised.study!r} is none of studies: {', '.join(self.studies)}")
+            raise ValueError(
+                f"supervised.study: {self.supervised.study!r} is none of studies{near(self.supervised.study, self.studies)}:"
+                f" {', '.join(self.studies)}"
+            )
         for name, study in self.studies.items():
             if study.simulator != "direct" or study.data.L != 1 or not study.training.history:
                 raise ValueError(f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true")
         return self
+
+    def supervise(self, cell: None = None) -> dict[str, Any]:
+        """What the training of the supervised encoders is told."""
+        return {"study": self.studies[self.supervised.study], "supervised": self.supervised}
 
     def like_supervised(self, name: str) -> bool:
         """Whether the supervised encoders have the dictionary, the samples' law and the seeds of a study."""
@@ -61,7 +69,7 @@ class Augmentation(Section):
 
     def every_study(self) -> dict[str, Any]:
         """The studies of the encoder, and those of images."""
-        return self.studies | self.images.studies()
+        return differing("studies", self.studies, self.images.studies())
 
 
 DENSE_ON_BALANCED = {"draws": "views", "arms": [{"arm": "dense"}], "balanced_arms": [], "rho": [1.0]}

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator
 
 from rarefeat.figures.labels import INTERVALS, STEP, name_of, quantity, seeds_of, with_series
-from rarefeat.figures.panels import band, beside, estimate, estimates, handle, key, letter, marks, paired, panels, within, zero
+from rarefeat.figures.panels import handle, key, letter, lines, mean_interval, paired, panels, points, within, zero
 from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, looks
 from rarefeat.run.job import Job
 
@@ -74,27 +75,26 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
         ),
         (axes[1, 0], {name: name + LEARNED_BIAS for name in PAIRS[:3]}, "bias_share", "a bias that is learned"),
     ):
-        for kind, study in studies.items():
-            part = course[(course["study"] == study) & (course["metric"] == metric)]
-            if len(part):
-                band(ax, estimates(part, "step", "value", quantity(metric).range), OF_PAIR[kind], every=4)
-                seen.append(kind)
+        part = course[(course["metric"] == metric) & course["study"].isin(studies.values())]
+        drawn = {study: OF_PAIR[kind] for kind, study in studies.items()}
+        lines(ax, part, "step", "value", drawn, by="study", inside=quantity(metric).range, band=True, every=4)
+        seen += [kind for kind, study in studies.items() if study in set(part["study"])]
         ax.set(xscale="log", xlabel=STEP, ylabel=quantity(metric).symbol, title=title)
         within(ax, quantity(metric))
     zero(axes[1, 0])
     ax, heads = axes[1, 1], final[final["metric"] == "regression_error"]
-    lines = {name: heads[(heads["study"] == name) & (heads["encoder"] == "trained")] for name in known(four, heads)}
-    lines |= {name: heads[heads["encoder"] == name] for name in ("raw", "oracle")}
-    for index, (name, part) in enumerate(lines.items()):
-        # A head with fewer labels than it needs errs by any factor: means of logarithms, and so a logarithmic axis.
-        rows = estimates(part.assign(value=np.log(part["value"])), "labels", "value")
-        rows[["mean", "low", "high"]] = np.exp(rows[["mean", "low", "high"]])
-        marks(ax, rows.index * 1.05 ** (index - len(lines) / 2), rows, OF_PAIR[name])
-        seen.append(name)
+    of_head = heads["study"].where(heads["encoder"] == "trained", heads["encoder"])
+    heads = heads.assign(series=of_head)[of_head.isin([*four, "raw", "oracle"])]
+    drawn = {name: look for name, look in OF_PAIR.items() if name in set(heads["series"])}
+    # A head with fewer labels than it needs errs by any factor: means of logarithms, and so a logarithmic axis.
+    lines(ax, heads, "labels", "value", drawn, of="geometric")
+    seen += drawn
     ax.axhline(1, color=GREY, lw=0.7, zorder=0.5)
     labels = sorted(heads["labels"].unique())
     ax.set(xscale="log", yscale="log", xlabel="labels $n$", title="heads", ylabel="test MSE / label variance,\ngeometric mean")
     ax.set_xticks(labels, [f"{count:g}" for count in labels])
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+    ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     if len(labels) == 1:
         ax.set_xlim(labels[0] / 2, labels[0] * 2)
@@ -114,17 +114,14 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
         what = quantity(metric)
         oracle = final[(final["metric"] == metric) & (final["encoder"] == "oracle")]["value"].to_numpy()
         if len(oracle):
-            mean, low, high, _ = estimate(oracle, what.range)
-            ax.axvspan(low, high, color="0.85", lw=0)
-            ax.axvline(mean, color=GREY, ls=(0, (6, 2)), lw=1)
-        part = final[(final["metric"] == metric) & (final["encoder"] == "trained") & (final["study"].isin(names))]
-        rows = estimates(part, "study", "value", what.range).reindex(names)
-        marks(ax, range(len(names)), rows, LOOKS[0], line=False, across=True)
+            ax.axvspan(*mean_interval(oracle, what.range), color="0.85", lw=0)
+            ax.axvline(oracle.mean(), color=GREY, ls=(0, (6, 2)), lw=1)
+        part = final[(final["metric"] == metric) & (final["encoder"] == "trained")]
+        part = part.assign(study=part["study"].map(pair_name))
+        points(ax, part, "value", "study", LOOKS[0], inside=what.range, order=[pair_name(name) for name in names], across=True)
         ax.set_xlabel(what.symbol)
         ax.margins(x=0.08)
         ax.locator_params(axis="x", nbins=5)
-        ax.set_yticks(range(len(names)), [pair_name(name) for name in names])
-        ax.set_ylim(len(names) - 0.5, -0.5)
     letter(axes.flat)
     entries = {"trained encoder": handle(LOOKS[0], line=False)}
     if "oracle" in set(final["encoder"]):
@@ -140,28 +137,28 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
     chosen = final[final["study"].str.startswith(start) & (final["encoder"] == "trained") & (final["metric"] == metric)]
     chosen = with_series(chosen)
     pairs = [pair + bias for bias in ("", WITHOUT_BIAS) for pair in PAIRS[:2]]
-    lines = [
-        (pair, eps_min) for pair in pairs for eps_min in sorted(chosen[chosen["study"] == start + pair]["eps_min"].unique())
-    ]
+    places = {
+        (start + pair, eps_min): rf"{pair_name(pair)}, {eps_min:g}"
+        for pair in pairs
+        for eps_min in sorted(chosen[chosen["study"] == start + pair]["eps_min"].unique())
+    }
     masks = looks(sorted(set(chosen["series"]) - {"dense"}))
-    figure, axes = panels(1, 2, 1.3 + 0.26 * len(lines), PAGE, sharey=True)
-    (left, right), what = axes[0], quantity(metric)
+    figure, axes = panels(1, 2, 1.4 + 0.26 * len(places), PAGE, sharey=True)
+    (left, right), what, order = axes[0], quantity(metric), list(places.values())
     zero(right, across=True)
 
-    def estimated(of: pd.DataFrame, inside: tuple[float, float]) -> pd.DataFrame:
-        rows = {line: estimate(part["value"].to_numpy(), inside) for line, part in of.groupby(["study", "eps_min"])}
-        found = [rows.get((start + pair, eps_min), (np.nan,) * 4) for pair, eps_min in lines]
-        return pd.DataFrame(found, columns=["mean", "low", "high", "n"])
+    def placed(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(place=[places.get(key) for key in zip(table["study"], table["eps_min"], strict=True)])
 
-    dense = estimated(chosen[chosen["series"] == "dense"], what.range)
-    marks(left, range(len(lines)), dense, looks(["dense"])["dense"], line=False, across=True)
-    for index, (series, look) in enumerate(masks.items()):
-        gains = estimated(paired(chosen, "value", series, at=("study", "eps_min")), what.difference)
-        marks(right, beside(range(len(lines)), index, len(masks), 0.45), gains, look, line=False, across=True)
-    names = [rf"{pair_name(pair)}, $\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}" for pair, eps_min in lines]
-    left.set_yticks(range(len(lines)), names)
-    left.set(xlabel=what.symbol + ", dense", xlim=(-0.03, 1.03), ylim=(len(lines) - 0.5, -0.5))
+    points(left, placed(chosen), "value", "place", looks(["dense"]), inside=what.range, order=order, across=True)
+    gains = [paired(chosen, "value", series, at=("study", "eps_min")).assign(series=series) for series in masks]
+    if gains:
+        added = placed(pd.concat(gains))
+        points(right, added, "value", "place", masks, inside=what.difference, order=order, across=True)
+    left.set_ylabel(r"pairs, and $\varepsilon_{\min}/\varepsilon_{\max}$")
+    left.set(xlabel=what.symbol + ", dense", xlim=(-0.03, 1.03))
     right.set_xlabel("change by a mask, same seed")
+    right.locator_params(axis="x", nbins=5)
     letter(axes[0])
     entries = {name_of(series): handle(look, line=False) for series, look in (looks(["dense"]) | masks).items()}
     key(figure, entries, f"{INTERVALS}, {seeds_of(chosen)}")
@@ -179,9 +176,10 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
     for ax, (name, encoder) in zip(axes[0], names, strict=True):
         chosen = neurons[(neurons["study"] == name) & (neurons["encoder"] == encoder)]
         counts = np.array([np.histogram(part["activity"], bins)[0] / len(part) for _, part in chosen.groupby("seed")])
-        rows = pd.DataFrame([estimate(column, (0, 1)) for column in counts.T], columns=["mean", "low", "high", "n"])
-        ax.stairs(rows["mean"], bins, color="0.75", fill=True)
-        marks(ax, (bins[1:] + bins[:-1]) / 2, rows, Look("0.15"), line=False)
+        middles = (bins[1:] + bins[:-1]) / 2
+        shares = pd.DataFrame(counts, columns=middles).melt(var_name="rate", value_name="share", ignore_index=False)
+        ax.stairs(counts.mean(0), bins, color="0.75", fill=True)
+        points(ax, shares, "rate", "share", Look("0.15"), inside=(0, 1))
         ax.set_title(NAMES["supervised"] if encoder == "supervised" else pair_name(name).replace(", ", ",\n"))
         ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])

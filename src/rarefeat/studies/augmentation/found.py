@@ -1,29 +1,54 @@
-"""What the report's first page says of this kind of study, from the tables of its run."""
+"""What the study of augmentation has found."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
-from rarefeat.figures.labels import quantity
-from rarefeat.storage.markdown import interval
+from rarefeat.run.job import Job
+from rarefeat.storage.answer import joined, reduced, written
+from rarefeat.storage.markdown import each, interval, one, rows
+from rarefeat.studies.augmentation import page
 from rarefeat.studies.augmentation.config import Augmentation
 
 TABLES = ("augmentation",)
-METRIC = "covered_features"
+NAMES = {
+    "independent_noise": "noise of its own in each view",
+    "random_mask": "a random mask",
+    "mask=0.25": "a mask of a quarter",
+    "mask=0.1": "a mask of a tenth",
+    "identical": "identical views",
+    "identical_without_bias": "identical views without a bias",
+    "random_mask_without_bias": "a random mask without a bias",
+}
+"""Kinds of positive pairs, for people."""
+TOLD = ("identical", "independent_noise", "random_mask", "random_mask_without_bias", "identical_without_bias")
 
 
 def found(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The share of the features that have a neuron of their own, by kind of positive pair, most first."""
-    (table,) = tables.values()
-    table = table[(table["metric"] == METRIC) & (table["arm"] == "dense") & (table["encoder"] == "trained")]
-    shares = {
-        name: student_interval(part["value"].to_numpy(), inside=quantity(METRIC).range)
-        for name, part in table.groupby("study")
-        if not name.startswith("imbalance")
-    }
-    ranked = sorted(shares, key=lambda name: -shares[name][0])
-    said = [f"{name} {interval(shares[name][0], *shares[name][2:4])}" for name in ranked]
-    seeds = sorted({section.studies[name].seeds for name in ranked})
-    counts = " to ".join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))
-    return [f"{counts} seeds. Share of the features with a neuron of their own, by kind of positive pair: {', '.join(said)}."]
+    """The share of the features that have a neuron of their own, and the error of a head, by kind of positive pair."""
+    table = tables["augmentation"]
+    covered = rows(table, metric="covered_features", study=list(TOLD)).sort_values("mean", ascending=False)
+    shares = joined(f"{interval(row, 'mean', 2)} for {NAMES[row['study']]}" for row in each(covered))
+    sentences = [
+        "What gives features a neuron of their own at this size is the bias, at least as much as the augmentation. The share"
+        " of"
+        f" features that have one: {shares} (n = {covered['n'].max()} seeds)."
+    ]
+    errors = rows(table, metric="regression_error")
+    if {"identical", "identical_without_bias"} <= set(errors["study"]):
+        with_bias, without = (one(errors, study=name) for name in ("identical", "identical_without_bias"))
+        sentences.append(
+            "Without augmentation and without a bias a linear head leaves"
+            f" {interval(without, 'mean', 2)} of the label's variance, as the paper says it must; with a bias"
+            f" {interval(with_bias, 'mean', 2)},"
+            " which the paper leaves open."
+        )
+    return sentences
+
+
+def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of a run."""
+    return written(
+        "Augmentation and feature decoupling",
+        found(job.part("augmentation", Augmentation), reduced(TABLES, page.TABLES, tables)),
+    )

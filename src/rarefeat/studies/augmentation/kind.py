@@ -1,11 +1,26 @@
 """What the study of augmentation makes."""
 
-from rarefeat.kind import TRAINED, Browsed, Claimed, Figure, Kind, Made, Table, joined
+from rarefeat.kind import (
+    IMAGE_PRETRAIN,
+    PRETRAIN,
+    Browsed,
+    Claimed,
+    Figure,
+    Kind,
+    Made,
+    Page,
+    Stage,
+    Table,
+    axes_of_cells,
+    joined,
+)
 from rarefeat.studies.augmentation.config import Augmentation, inherit
 
 TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
 IMAGE_TABLES = ("augmentation_images", "augmentation_images_units", "augmentation_images_embedding")
-IMAGES = ("images.datasets", "images.splits", "images.pretrain")
+SUPERVISE = Stage(
+    "studies.augmentation.supervise:supervise_encoders", Augmentation, Augmentation.supervise, (), rule="supervise"
+)
 FIGURES = {
     "augmentation_stages": Figure(
         ("augmentation", "augmentation_course"),
@@ -42,25 +57,33 @@ SEE_IMAGES = (
 
 def made(section: Augmentation) -> Made:
     """Four tables of each study and three of each kind of views of images; then all of them in one."""
-    stage, through = "studies.augmentation.measure", (*TRAINED, "studies.augmentation.supervise")
-    images, views = "studies.augmentation.representations", section.images.studies()
+    stage, images = (
+        "studies.augmentation.measure:measure_augmentation",
+        "studies.augmentation.representations:measure_image_views",
+    )
+    views = section.images.studies()
     sizes = {"labels": section.labels, "tests": section.tests, "gradients": section.gradients}
     tables = {}
     for table in TABLES:
         for name, study in section.studies.items():
             parts = {name: study, **sizes} | ({"supervised": section.supervised} if section.like_supervised(name) else {})
-            tables[f"{name}.{table}"] = Table(schema(table), stage, parts, through, study=name)
+            tables[f"{name}.{table}"] = Table(
+                schema(table), stage, parts, {"encoders": PRETRAIN}, study=name, after=(SUPERVISE,)
+            )
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
     for table in IMAGE_TABLES:
         for name, study in views.items():
-            tables[f"{name}.{table}"] = Table(schema(table), images, {name: study}, IMAGES, study=name)
+            tables[f"{name}.{table}"] = Table(schema(table), images, {name: study}, {"encoders": IMAGE_PRETRAIN}, study=name)
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in views))
     images_figure = Figure(
         IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", parts={"kinds": list(views)}
     )
     figures = FIGURES | {"augmentation_images": images_figure}
     about = "Features of images by kind of augmentation, replica by replica"
-    return Made(tables, figures, browsed={"image_views_tables": Browsed(about, ("augmentation_images",))})
+    page = Page(
+        "augmentation and feature decoupling", "studies.augmentation.found:answer", ("augmentation",), {"augmentation": section}
+    )
+    return Made(tables, figures, {"augmentation": page}, {"image_views_tables": Browsed(about, ("augmentation_images",))})
 
 
 def schema(table: str) -> str:
@@ -70,9 +93,19 @@ def schema(table: str) -> str:
 
 def claimed(section: Augmentation) -> Claimed:
     """What Wen & Li predict."""
-    return Claimed("wen_li_feature_decoupling", ("feature decoupling",), ("augmentation",), {"augmentation": section})
+    regimes = {
+        name: {**axes_of_cells(study), "arm": {arm.arm for arm in study.arms}} for name, study in section.studies.items()
+    }
+    return Claimed(("augmentation",), {"augmentation": section}, regimes)
 
 
 KIND = Kind(
-    "augmentation", "Augmentation and feature decoupling", Augmentation, made, Augmentation.every_study, inherit, claimed
+    "augmentation",
+    "Augmentation and feature decoupling",
+    Augmentation,
+    made,
+    Augmentation.every_study,
+    (SUPERVISE,),
+    inherit=inherit,
+    claimed=claimed,
 )

@@ -5,14 +5,12 @@ of them with few and many labels, beside heads on the raw input and on the paper
 """
 
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain.intermediates import encoders
 from rarefeat.chain.pretrain import Encoder
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
@@ -23,13 +21,11 @@ from rarefeat.core.recording import log_spaced
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs, target
 from rarefeat.core.views import Pairs
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
 from rarefeat.storage.tensors import read_tensors
-from rarefeat.studies.augmentation import tables as of_augmentation
-from rarefeat.studies.augmentation.kind import TABLES
 from rarefeat.studies.augmentation.metrics import (
     composition,
     course_metrics,
@@ -42,9 +38,9 @@ from rarefeat.studies.augmentation.metrics import (
     response_metrics,
     separation,
 )
+from rarefeat.studies.augmentation.tables import SCHEMAS
 
 DENSE = Arm(arm="dense")
-SCHEMAS = {name: getattr(of_augmentation, name.upper()) for name in TABLES}
 MASKS = 200
 """Masks that the cross-talk of features is looked at under."""
 
@@ -71,37 +67,36 @@ class Network(NamedTuple):
     bias: Tensor
 
 
-def measure(
-    job: Job, study: Study, results: Path, supervised: Path | None, labels: list[int], tests: int, gradients: int
-) -> dict[str, pd.DataFrame]:
-    """The tables of one study, by their name: the end of training, its course, the neurons, and an embedding of the samples.
+def measure_augmentation(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+    """The tables of one study: the end of training, its course, the neurons, and an embedding of the samples.
 
     Encoder is trained, or where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the end of
-    stage 1, Wen & Li, Definition E.10), raw (the input itself) and supervised. labels is 0 for what needs none.
-
-    Args:
-        supervised: file of `supervise` on the same draws; None where there is none to compare with.
-        tests: test samples. gradients: pairs of views that the pull on W(0) is averaged over.
+    stage 1, Wen & Li, Definition E.10), raw (the input itself) and, where there is one on the same draws, supervised. labels is
+    0 for what needs none.
     """
-    found = {name: [] for name in TABLES}
-    blocks = list(encoders(job, study, results))
-    for cell, seeds, read in progress(blocks, len(blocks), "augmentation"):
-        arms = {arm: read(*(f"{arm.label}/{part}" for part in Encoder._fields)) for arm in cell.trained}
-        for index, seed in enumerate(seeds):
+    study = job.part(job.study, Study)
+    sizes = job.part("labels", list[int]), job.part("tests", int), job.part("gradients", int)
+    found = {name: [] for name in SCHEMAS}
+    blocks = list(read.files("encoders"))
+    for encoders in progress(blocks, len(blocks), "augmentation"):
+        cell = encoders.cell
+        arms = {arm: encoders.tensors(*(f"{arm.label}/{part}" for part in Encoder._fields)) for arm in cell.trained}
+        for index, seed in enumerate(encoders.seeds):
             trained = {arm: Encoder(*(part[index : index + 1] for part in block)) for arm, block in arms.items()}
             labelled = None
-            if supervised:
-                weights, bias = read_tensors(supervised, f"{seed}/weights", f"{seed}/bias", expected=supervised_of(job))
+            if "supervised" in job.config:
+                path = read.results / "supervised.safetensors"
+                weights, bias = read_tensors(path, f"{seed}/weights", f"{seed}/bias", expected=supervised_of(job))
                 labelled = Network("supervised", DENSE, weights[None], bias[None])
-            rows = measure_replica(study, cell, seed, trained, labelled, labels, tests, gradients)
-            for name, of_replica in zip(TABLES, rows, strict=True):
+            rows = measure_replica(study, cell, seed, trained, labelled, *sizes)
+            for name, of_replica in zip(SCHEMAS, rows, strict=True):
                 found[name] += of_replica
-    return {name: ordered(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study)) for name, rows in found.items()}
+    return tuple(ordered(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study)) for name, rows in found.items())
 
 
 def supervised_of(job: Job) -> dict[str, Any]:
     """What the file of the supervised encoders must say of itself."""
-    stage = "studies.augmentation.supervise"
+    stage = "studies.augmentation.supervise:supervise_encoders"
     return {"config": {"supervised": job.config.get("supervised")}, "code": {stage: job.code.get(stage)}}
 
 
@@ -115,7 +110,12 @@ def measure_replica(
     tests: int,
     gradients: int,
 ) -> tuple[list[dict], ...]:
-    """Rows of one seed at one point, for each of the tables. trained: an encoder (S = 1) for each arm."""
+    """Rows of one seed at one point, for each of the tables.
+
+    Args:
+        trained: an encoder (S = 1) for each arm. tests: test samples. gradients: pairs of views that the pull on W(0) is
+            averaged over.
+    """
     data, draws = study.data, study.draws
     space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
     pairs = Pairs(data.views, space, "direct", draws, [seed])
@@ -223,25 +223,3 @@ def gradient_metrics(
     if mask == 0.5:
         found["cross_talk"] = cross_talk(space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk"))
     return found
-
-
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--supervised", type=Path, help="file of `supervise`, where there is one with the study's draws")
-    parser.add_argument("--output", type=Path, nargs=len(TABLES), required=True, help="Parquet files to write, in order")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
-    study, sizes = (
-        job.part(job.study, Study),
-        (job.part("labels", list[int]), job.part("tests", int), job.part("gradients", int)),
-    )
-    found = measure(job, study, args.results, args.supervised, *sizes)
-    for path, table in zip(args.output, found.values(), strict=True):
-        write_product(path, table, made_from(job))
-
-
-if __name__ == "__main__":
-    run(main)

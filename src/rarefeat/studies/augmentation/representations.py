@@ -3,8 +3,6 @@
 The counterparts of Wen & Li 2021 (wen_li_feature_decoupling), Figures 3 and 4, on images.
 """
 
-from pathlib import Path
-
 import pandas as pd
 import torch
 from sklearn.manifold import TSNE
@@ -19,14 +17,12 @@ from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
 from rarefeat.images.intermediates import images_of
 from rarefeat.images.network import Encoder, batches_of, calibrate, extract, make_encoder
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
 from rarefeat.storage.tensors import read_tensors
-from rarefeat.studies.augmentation import tables as of_augmentation
-from rarefeat.studies.augmentation.kind import IMAGE_TABLES
 from rarefeat.studies.augmentation.metrics import separation
+from rarefeat.studies.augmentation.tables import IMAGE_SCHEMAS
 
 PLAIN = {"crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_probability": 0.0, "grey": 0.0, "blur": 0.0}
 
@@ -112,42 +108,25 @@ def measure(
                     {"network": network, "image": image, "label": label, "x": float(x_of), "y": float(y_of)}
                     for image, (label, (x_of, y_of)) in enumerate(zip(labels.tolist(), embedded, strict=True))
                 ]
-    return dict(zip(IMAGE_TABLES, map(pd.DataFrame, (found, units, places)), strict=True))
+    return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (found, units, places)), strict=True))
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--images", required=True, help="safetensors file of the data set")
-    parser.add_argument("--output", type=Path, nargs=len(IMAGE_TABLES), required=True, help="Parquet files to write, in order")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def measure_image_views(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+    """The tables of one kind of views."""
     study = job.part(job.study, ImageStudy)
     names = ("train", "train_labels", "test", "test_labels")
     of_data = images_of(job.model_copy(update={"config": {"data": told(study.data)}}))
-    images = dict(zip(names, read_tensors(args.images, *names, expected=of_data), strict=True))
+    path = read.results / f"images/{job.study}.safetensors"
+    images = dict(zip(names, read_tensors(path, *names, expected=of_data), strict=True))
     pools, encoders = {}, {}
-    (cell,) = study.cells()
-    for block, seeds in study.blocks().items():
-        made = {"study": job.study, "seeds": block}
-        for seed in seeds:
-            splits = args.results / path_of("splits", job.study, cell.to("rho", "split"), block, "safetensors")
-            (pools[seed],) = read_tensors(splits, f"{seed}/pretrain", expected=made | {"cell": cell.to("rho", "split").values})
+    for file in read.files("encoders"):
+        block, at = file.expected["seeds"], file.cell.to("rho", "split")
+        splits = read.results / path_of("splits", job.study, at, block, "safetensors")
+        for seed in file.seeds:
+            of_split = {"study": job.study, "seeds": block, "cell": at.values}
+            (pools[seed],) = read_tensors(splits, f"{seed}/pretrain", expected=of_split)
             encoders[seed] = encoder = Encoder(study.network)
             state = list(encoder.state_dict())
-            path = args.results / path_of("encoders", job.study, cell, block, "safetensors")
-            config = {name: told(getattr(study, name)) for name in ("draws", "data", "network", "augmentation", "training")}
-            of_cell = made | {"cell": cell.values, "config": config, "code": {"images.pretrain": job.code["images.pretrain"]}}
-            weights = read_tensors(path, *(f"{seed}/{name}" for name in state), expected=of_cell)
-            encoder.load_state_dict(dict(zip(state, weights, strict=True)))
-    for path, name, table in zip(
-        args.output, IMAGE_TABLES, measure(study, study.draws, images, pools, encoders).values(), strict=True
-    ):
-        schema = getattr(of_augmentation, name.upper())
-        write_product(path, ordered(schema, table.assign(study=job.study)), made_from(job))
-
-
-if __name__ == "__main__":
-    run(main)
+            encoder.load_state_dict(dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True)))
+    measured = measure(study, study.draws, images, pools, encoders)
+    return tuple(ordered(IMAGE_SCHEMAS[name], table.assign(study=job.study)) for name, table in measured.items())

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, quantity, seeds_of, words
-from rarefeat.figures.panels import band, beside, estimate, handle, letter, marks, panels
+from rarefeat.figures.panels import handle, letter, lines, panels, points
 from rarefeat.figures.style import LOOKS, MANY, MARKERS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 
@@ -21,17 +21,18 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     names = {kind: words(kind.removeprefix("views_")) for kind in kinds}
     layers = sorted(units["layer"].unique(), key=lambda layer: (layer != "stem", layer))
     shades, bins = ordered(layers), np.linspace(0, 1, 21)
+    middles = (bins[1:] + bins[:-1]) / 2
     figure, _ = panels(1, 1, 6.2, PAGE)
     figure.clear()
     above, middle, below = figure.subfigures(3, 1, height_ratios=[1.15, 1.25, 1])
     firing = above.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     for ax, kind in zip(firing, kinds, strict=True):
         trained = units[(units["study"] == kind) & (units["network"] == "trained")]
-        for layer, look in shades.items():
-            part = trained[trained["layer"] == layer]
-            shares = np.array([np.histogram(seed["firing_rate"], bins)[0] / len(seed) for _, seed in part.groupby("seed")])
-            rows = pd.DataFrame([estimate(column, (0, 1)) for column in shares.T], columns=["mean", "low", "high", "n"])
-            band(ax, rows.set_index((bins[1:] + bins[:-1]) / 2), look, every=3)
+        rates = [
+            pd.DataFrame({"layer": layer, "rate": middles, "share": np.histogram(part["firing_rate"], bins)[0] / len(part)})
+            for (layer, _), part in trained.groupby(["layer", "seed"])
+        ]
+        lines(ax, pd.concat(rates), "rate", "share", shades, by="layer", inside=(0, 1), band=True, every=3)
         ax.set(xlabel="firing rate of a unit", title=names[kind])
     firing[0].set(ylim=(0, None), ylabel="share of units")
     legend(above, {str(layer): handle(look) for layer, look in shades.items()}, "layer")
@@ -40,9 +41,9 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     labels = sorted(embedding["label"].unique())
     classes = {label: Look(MANY[index % len(MANY)], MARKERS[index % len(MARKERS)]) for index, label in enumerate(labels)}
     for ax, kind in zip(maps, kinds, strict=True):
-        points = embedding[(embedding["study"] == kind) & (embedding["network"] == "trained")]
+        plane = embedding[(embedding["study"] == kind) & (embedding["network"] == "trained")]
         for label, look in classes.items():
-            part = points[points["label"] == label]
+            part = plane[plane["label"] == label]
             ax.plot(part["x"], part["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True)
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
     maps[0].set_ylabel("t-SNE 2, first seed")
@@ -55,11 +56,12 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     series["before training"] = initial[initial["study"] == kinds[0]]
     drawn = dict(zip(series, (*LOOKS[: len(kinds)], Look("0.55", "v")), strict=True))
     shown = [metric for metric in METRICS if metric in set(metrics["metric"])]
-    for index, (name, part) in enumerate(series.items()):
-        rows = [estimate(part[part["metric"] == metric]["value"].to_numpy(), quantity(metric).range) for metric in shown]
-        rows = pd.DataFrame(rows, columns=["mean", "low", "high", "n"])
-        marks(ax, beside(range(len(shown)), index, len(series), 0.5), rows, drawn[name], line=False)
-    ax.set_xticks(range(len(shown)), [quantity(metric).symbol for metric in shown])
+    symbols = {metric: quantity(metric).symbol for metric in shown}
+    every = pd.concat(part.assign(series=name) for name, part in series.items())
+    for metric in shown:
+        # Each within its own range.
+        part = every[every["metric"] == metric].assign(metric=symbols[metric])
+        points(ax, part, "metric", "value", drawn, inside=quantity(metric).range, order=list(symbols.values()))
     ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))
     legend(below, {name: handle(look, line=False) for name, look in drawn.items()}, f"{INTERVALS},\n{seeds_of(metrics)}")
     letter((*firing, *maps, ax))

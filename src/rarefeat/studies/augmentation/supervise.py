@@ -13,9 +13,9 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs, target
 from rarefeat.core.views import Pairs
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.tensors import write_tensors
+from rarefeat.run.read import Read
 from rarefeat.studies.augmentation.config import Supervised
 
 
@@ -51,21 +51,12 @@ def supervise(study: Study, training: Supervised, eps_min: float, sigma: float, 
     return weights.detach()[0], bias.detach()[0]
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="safetensors file to write")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def supervise_encoders(read: Read, job: Job) -> dict[str, Tensor]:
+    """The stage: every seed of the study whose samples they see."""
     study, training = job.part("study", Study), job.part("supervised", Supervised)
     cell, tensors = study.cells()[0], {}
     seeds = [seed for block in study.blocks().values() for seed in block]
     for seed in progress(seeds, len(seeds), "supervised"):
         weights, bias = supervise(study, training, cell["eps_min"], cell["sigma"], seed)
         tensors |= {f"{seed}/weights": weights, f"{seed}/bias": bias}
-    write_tensors(args.output, tensors, job.text)
-
-
-if __name__ == "__main__":
-    run(main)
+    return tensors

@@ -163,3 +163,15 @@ AUGMENTATION_IMAGES_EMBEDDING = schema(
     },
     unique=[*IMAGE_VIEWS, "image"],
 )
+
+SCHEMAS = {
+    "augmentation": AUGMENTATION,
+    "augmentation_course": AUGMENTATION_COURSE,
+    "augmentation_neurons": AUGMENTATION_NEURONS,
+    "augmentation_embedding": AUGMENTATION_EMBEDDING,
+}
+IMAGE_SCHEMAS = {
+    "augmentation_images": AUGMENTATION_IMAGES,
+    "augmentation_images_units": AUGMENTATION_IMAGES_UNITS,
+    "augmentation_images_embedding": AUGMENTATION_IMAGES_EMBEDDING,
+}

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell, cell
-from rarefeat.config.section import Section
+from rarefeat.config.names import Name
+from rarefeat.config.section import Distinct, Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
-from rarefeat.config.study import distinct
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -48,7 +48,7 @@ class LoopedProblem(Section):
 class LoopedTransformer(Result):
     """8-1: a looped linear transformer beside gradient descent."""
 
-    n: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="examples n")
+    n: Distinct[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="examples n")
     problem: LoopedProblem
 
     def points(self) -> list[dict[str, Any]]:
@@ -57,7 +57,6 @@ class LoopedTransformer(Result):
 
     @model_validator(mode="after")
     def _solvable(self) -> "LoopedTransformer":
-        distinct(self.n)
         if min(self.n) <= self.problem.d:
             raise ValueError(f"n must exceed problem.d = {self.problem.d} (Definition 8.10), got {min(self.n)}")
         return self
@@ -77,7 +76,7 @@ class AttentionProblem(Section):
 class LowRankAttention(Result):
     """5-T: the loss of linear attention by its rank."""
 
-    signal: list[Size] = Field(
+    signal: Distinct[Size] = Field(
         min_length=1, description="so many leading directions hold the task's weights w; the others have none"
     )
     problem: AttentionProblem
@@ -88,7 +87,6 @@ class LowRankAttention(Result):
 
     @model_validator(mode="after")
     def _inside(self) -> "LowRankAttention":
-        distinct(self.signal)
         if max(self.signal) > self.problem.d:
             raise ValueError(f"signal must be at most problem.d = {self.problem.d}, got {max(self.signal)}")
         return self
@@ -106,7 +104,7 @@ class SpuriousProblem(Section):
 class SpuriousFeatures(Result):
     """6-T: a ridge keeps spurious features, a bound on the rank drops them."""
 
-    factor: list[Positive] = Field(
+    factor: Distinct[Positive] = Field(
         min_length=1, description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open"
     )
     problem: SpuriousProblem
@@ -117,7 +115,6 @@ class SpuriousFeatures(Result):
 
     @model_validator(mode="after")
     def _ordered(self) -> "SpuriousFeatures":
-        distinct(self.factor)
         if self.problem.r[0] > self.problem.r[1]:
             raise ValueError(f"problem.r must be [smallest, largest], got {self.problem.r}")
         return self
@@ -146,7 +143,7 @@ class Mixture(Section):
 class TaskMixture(Result):
     """7-T: the features that contrastive learning keeps of a mixture of tasks, even or not."""
 
-    mixtures: dict[str, Mixture] = Field(min_length=1, description="mixtures by name")
+    mixtures: dict[Name, Mixture] = Field(min_length=1, description="mixtures by name")
 
     def points(self) -> list[dict[str, Any]]:
         """Over the mixtures."""
@@ -177,7 +174,7 @@ class Table(Section):
 class ModularAddition(Result):
     """4-1, reduced: the frequencies of neurons that add modulo p, and their margin."""
 
-    tables: dict[str, Table] = Field(min_length=1, description="tables by name")
+    tables: dict[Name, Table] = Field(min_length=1, description="tables by name")
 
     def points(self) -> list[dict[str, Any]]:
         """Over the tables."""
@@ -201,7 +198,7 @@ class DigitProblem(Section):
 class DigitNeurons(Result):
     """2-8 on digits: clusters of the neurons of a two-layer network."""
 
-    sigma: list[Positive] = Field(
+    sigma: Distinct[Positive] = Field(
         min_length=1, description="deviation of the initial weights in units of 1 / sqrt(64), which the text does not print"
     )
     problem: DigitProblem
@@ -210,16 +207,11 @@ class DigitNeurons(Result):
         """Over the size of the initial weights."""
         return [{"sigma": sigma} for sigma in self.sigma]
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "DigitNeurons":
-        distinct(self.sigma)
-        return self
-
 
 class NuclearProblem(Section):
     """Section 6.3.1."""
 
-    penalty: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="lambda of the nuclear norm; 0 for ERM")
+    penalty: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="lambda of the nuclear norm; 0 for ERM")
     steps: int = Field(ge=1, description="steps of gradient descent")
     lr: float = Field(gt=0, description="step of gradient descent")
     test: int = Field(ge=1000, description="test samples of either domain")
@@ -228,22 +220,18 @@ class NuclearProblem(Section):
 class NuclearNorm(Result):
     """6-1: the two-dimensional example of nuclear-norm regularisation."""
 
-    model: list[Literal["logits", "head", "fixed_head"]] = Field(
+    model: Distinct[Literal["logits", "head", "fixed_head"]] = Field(
         min_length=1,
         description="what reads the features A x: they are the two logits, or a head does, trained or fixed at ones",
     )
-    n: list[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="training samples, which the text does not print")
+    n: Distinct[Annotated[int, Field(ge=2)]] = Field(
+        min_length=1, description="training samples, which the text does not print"
+    )
     problem: NuclearProblem
 
     def points(self) -> list[dict[str, Any]]:
         """Over the readings of the text, and the size of the sample."""
         return [{"model": model, "n": n} for model in self.model for n in self.n]
-
-    @model_validator(mode="after")
-    def _distinct(self) -> "NuclearNorm":
-        distinct(self.model)
-        distinct(self.n)
-        return self
 
 
 class Machine(Section):
@@ -267,9 +255,11 @@ class ExactResults(Section):
 
     def studies(self) -> dict[str, Result]:
         """Each result is a study."""
-        return {name: part for name in type(self).model_fields if isinstance(part := getattr(self, name), Result)}
+        return {name: getattr(self, name) for name in RESULTS}
 
 
+RESULTS = {name: field.annotation for name, field in ExactResults.model_fields.items() if issubclass(field.annotation, Result)}
+"""What each result's study is."""
 NAMED = {"task_mixture": "mixtures", "modular_addition": "tables"}
 """Results whose cells are sections by name."""
 

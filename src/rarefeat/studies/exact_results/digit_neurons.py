@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
@@ -13,9 +14,10 @@ from torch.nn import functional
 from rarefeat.config.cells import Cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import run
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import DigitProblem
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 
 MOST_CLUSTERS = 8
 RECORDED = 9
@@ -95,10 +97,6 @@ def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> lis
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, DigitProblem, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", DigitProblem), job.at, job.study, job.seed_list), job.at)

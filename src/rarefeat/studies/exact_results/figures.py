@@ -1,6 +1,7 @@
 """A figure for each result: what is measured beside what is stated."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
-from rarefeat.figures.panels import ANYWHERE, band, beside, estimates, handle, key, letter, marks, panels
-from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.figures.panels import ANYWHERE, handle, key, letter, lines, panels, points
+from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.config import TaskMixture
 from rarefeat.studies.exact_results.printed import AGREES, OOD_ERM, OOD_NUCLEAR
@@ -25,6 +26,12 @@ def of_quantity(table: pd.DataFrame, quantity: str, setting: str | None = None) 
     return rows if setting is None else rows[rows["setting"] == setting]
 
 
+def stated(ax: Axes, rows: pd.DataFrame, x: str = "at", **look: Any) -> None:
+    """What theory states, over x: one line."""
+    means = rows.groupby(x)["stated"].mean()
+    ax.plot(means.index, means, **(STATED.line | look))
+
+
 def named(table: pd.DataFrame, axis: str) -> dict[float, str]:
     """Settings by their value on an axis of numbers, ascending."""
     found = {float(setting.removeprefix(f"{axis}=")): setting for setting in table["setting"].unique()}
@@ -38,19 +45,27 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     looks = ordered(sizes)
     figure, axes = panels(1, 2, 2.9, PAGE)
     left, right = axes[0]
-    for n, setting in sizes.items():
-        exact = of_quantity(table, "log_error", setting)
-        band(left, estimates(exact, "at", "value"), looks[n].but(marker=""))
-        left.plot(estimates(exact, "at", "stated")["mean"], color=looks[n].colour, ls=STATED.dash, lw=0.8)
-        rounded = estimates(of_quantity(table, "log_error_rounded", setting), "at", "value")
-        left.plot(rounded["mean"].iloc[::2], **(looks[n].line | {"ls": "none", "ms": 2.5}))
-        band(right, estimates(of_quantity(table, "gap", setting), "at", "value"), looks[n], every=4)
+    settings = {setting: looks[n] for n, setting in sizes.items()}
+    exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
+    lines(left, exact, "at", "value", settings, by="setting", band=True)
+    for setting, look in settings.items():
+        stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
+    dots = {setting: look.but(dash="none") for setting, look in settings.items()}
+    lines(
+        left,
+        rounded[rounded["at"] % (2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)) == 0],
+        "at",
+        "value",
+        dots,
+        by="setting",
+    )
+    lines(right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4)
     left.set(ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4))
     right.set(ylabel=r"$-t/\kappa$ less that (nat)", ylim=(0, None))
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
     letter(axes.flat)
-    entries = {f"$n$ = {n:g}": handle(look) for n, look in looks.items()}
+    entries = {f"{n:g} examples": handle(look) for n, look in looks.items()}
     entries |= {r"bound $-t/\kappa$": handle(STATED), "double precision": handle(Look("0", "o"), line=False)}
     key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
     return figure
@@ -60,12 +75,12 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
     """Loss by rank, simulated and in closed form."""
     table = tables["low_rank_attention"]
     signals = named(table, "signal")
-    figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else PAGE / 2)
+    figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else COLUMN)
     look = LOOKS[1]
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = of_quantity(table, "loss", setting)
-        marks(ax, sorted(rows["at"].unique()), estimates(rows, "at", "value", (0, np.inf)), look, line=False)
-        ax.plot(estimates(rows, "at", "stated")["mean"], **STATED.line)
+        points(ax, rows, "at", "value", look, inside=(0, np.inf))
+        stated(ax, rows)
         ax.set(xlabel="rank $r$", ylim=(0, None), title=f"task in {signal:g} of {int(rows['at'].max())} directions")
     axes[0, 0].set_ylabel("mean squared error")
     if len(signals) > 1:
@@ -84,16 +99,17 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     for factor, setting in factors.items():
         options = looks[factor].but(filled=False).line | {"ls": "none"}
         ood = of_quantity(table, "ood_accuracy", setting)
-        left.plot(ood["at"], ood["value"], **options)
+        left.plot(ood["at"], -np.log10(ood["value"]), **options)
         ratio = of_quantity(table, "alpha_over_beta", setting)
         right.plot(0.75 / ratio["stated"], ratio["value"], **options)
     r = np.linspace(ood["at"].min(), ood["at"].max(), 50)
-    left.plot(r, np.exp(-r / 10), **STATED.line)
+    left.plot(r, r / 10 / np.log(10), **STATED.line)
     gamma = np.linspace((0.75 / ratio["stated"]).min(), 0.5, 50)
     right.plot(gamma, 0.75 / gamma, **STATED.line)
     limit = Look(GREY)
     right.plot(gamma, 0.5 / gamma, **limit.line)
-    left.set(yscale="log", xlabel="invariant features $r$", ylabel="accuracy out of domain")
+    left.set(yscale="log", xlabel="invariant features $r$", ylabel="$-\\log_{10}$ of the accuracy\nout of domain")
+    left.set_title("at least what is stated", loc="right")
     right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
     letter(axes.flat)
     entries = {
@@ -119,10 +135,10 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     rows = of_quantity(table, "private_weight")
     rows = rows[rows["setting"].isin(share)]
     rows = rows.assign(share=rows["setting"].map(share), last=rows["at"] == rows.groupby("setting")["at"].transform("max"))
-    for look, part in ((rare, rows[rows["last"]]), (frequent, rows[~rows["last"]])):
-        by_seed = part.groupby(["share", "seed"])[["value", "stated"]].mean().reset_index()
-        marks(left, sorted(share.values()), estimates(by_seed, "share", "value", SHARE), look, line=False)
-        left.plot(by_seed.groupby("share")["stated"].mean(), color=look.colour, ls=STATED.dash)
+    by_seed = rows.groupby(["last", "share", "seed"])[["value", "stated"]].mean().reset_index()
+    points(left, by_seed, "share", "value", {True: rare, False: frequent}, by="last", inside=SHARE, dodge=0)
+    for last, look in ((True, rare), (False, frequent)):
+        stated(left, by_seed[by_seed["last"] == last], "share", color=look.colour)
     left.set(
         xlabel="frequency of the rare task\nover that of the others",
         ylabel=r"weight of private features $\alpha_t$",
@@ -131,10 +147,9 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
 
     tuned = of_quantity(table, "tuned_root_weight")
     several = ordered(tuned["setting"].unique())
+    points(middle, tuned, "at", "value", several, by="setting", inside=SHARE, dodge=0)
     for setting, look in several.items():
-        part = tuned[tuned["setting"] == setting]
-        marks(middle, sorted(part["at"].unique()), estimates(part, "at", "value", SHARE), look, line=False)
-        middle.plot(estimates(part, "at", "stated")["mean"], color=look.colour, ls=STATED.dash)
+        stated(middle, tuned[tuned["setting"] == setting], color=look.colour)
     middle.set(xlabel=r"radius of fine-tuning $\gamma$", ylabel=r"$\sqrt{\beta}$ of the target's features")
 
     errors = pd.concat(
@@ -144,9 +159,10 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     settings = [name for name in dict.fromkeys(errors["setting"]) if name.startswith("mixture=even_")]
     series = {f"one of {name.removeprefix('mixture=even_')}": (name, "risk_first") for name in settings}
     series |= {f"rare, {share[name]:g}": (name, "risk_last") for name in list(share)[-2:]}
-    for i, (look, (setting, quantity)) in enumerate(zip(LOOKS, series.values(), strict=False)):
-        part = of_quantity(errors, quantity, setting)
-        marks(right, beside(labels, i, len(series), 0.3), estimates(part, "at", "value", (0, np.inf)), look)
+    of_task = dict(zip(series, LOOKS, strict=False))
+    names = {pair: name for name, pair in series.items()}
+    drawn = [names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)]
+    lines(right, errors.assign(series=drawn), "at", "value", of_task, inside=(0, np.inf))
     right.set(xlabel="labels $m$", ylabel="error of the probe,\nover that of answering 0", xticks=labels, ylim=(-0.02, None))
     letter(axes.flat)
     entries = {"a: rare task": handle(rare, line=False), "a: others": handle(frequent, line=False)}
@@ -174,11 +190,8 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
         ("phase", "mean cosine of the phases'\nsum less that of $w$", (-1.0, 1.0)),
     )
     for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
-        for setting, look in looks.items():
-            rows = of_quantity(table, quantity, setting)
-            rows = rows[(rows["at"] > 0) & rows["value"].notna()]
-            if len(rows):
-                band(ax, estimates(rows, "at", "value", inside), look, every=2)
+        rows = of_quantity(table, quantity)
+        lines(ax, rows[rows["at"] > 0], "at", "value", looks, by="setting", inside=inside, band=True, every=2)
         ax.axhline(1, **(STATED.line | {"lw": 0.8}))
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
     axes[0, 0].set_ylim(-0.3, 1.05)
@@ -206,9 +219,9 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
         ("median_cosine", "median |cosine| to the\ndifference of the class means", SHARE),
     )
     for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
-        for sigma, setting in sizes.items():
-            rows = of_quantity(table, quantity, setting)
-            band(ax, estimates(rows.assign(at=rows["at"] + 1), "at", "value", inside), looks[sigma], every=2)
+        rows = of_quantity(table, quantity)
+        drawn = {setting: looks[sigma] for sigma, setting in sizes.items()}
+        lines(ax, rows.assign(at=rows["at"] + 1), "at", "value", drawn, by="setting", inside=inside, band=True, every=2)
         ax.set(xscale="log", xlabel="training step $t$ + 1", ylabel=label)
     axes[0, 0].set_ylim(1.5, 8.5)
     axes[0, 1].axhline(0.25, color=GREY, lw=0.7, zorder=0)
@@ -234,17 +247,15 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
     smallest = min((penalty for penalty in table["at"].unique() if penalty), default=1.0)
     for ax, model in zip(axes[0], models, strict=False):
         rows = of_quantity(table[table["model"] == model], "ood_accuracy")
-        for n, look in sizes.items():
-            found = estimates(rows[rows["n"] == n], "at", "value", SHARE)
-            # No penalty has its place left of the smallest one.
-            marks(ax, np.maximum(found.index, smallest / 5), found, look)
+        # No penalty has its place left of the smallest one.
+        lines(ax, rows.assign(at=rows["at"].clip(lower=smallest / 5)), "at", "value", sizes, by="n", inside=SHARE)
         ax.axhline(OOD_ERM, color=GREY, lw=0.7, ls=STATED.dash)
         ax.axhline(OOD_NUCLEAR, color=GREY, lw=0.7)
         ax.set(xscale="log", xlabel=r"penalty $\lambda$ (left: none)", title=MODELS[model], ylim=(0.55, 1.01))
     axes[0, 0].set_ylabel("accuracy out of domain")
     line_of_rules(axes[0, -1], table)
     letter(axes.flat)
-    entries = {f"$n$ = {n}": handle(look) for n, look in sizes.items()}
+    entries = {f"{n} training samples": handle(look) for n, look in sizes.items()}
     entries |= {
         "printed, ERM": handle(Look(GREY, dash=STATED.dash)),
         "printed, nuclear norm": handle(Look(GREY)),

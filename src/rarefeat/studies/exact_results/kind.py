@@ -1,14 +1,16 @@
 """What the exact results make: a table and a figure for each, and what is out of reach."""
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table
-from rarefeat.studies.exact_results.config import ExactResults, inherit
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
+from rarefeat.studies.exact_results.config import RESULTS, ExactResults, inherit
 
-PAPER = "shi_feature_learning"
 PACKAGE = "studies.exact_results"
-GROUPS = (
-    "looped transformer", "low-rank attention", "spurious features", "mixture of tasks", "modular addition", "neurons on digits",
-    "nuclear norm",
-)  # fmt: skip
+STAGES = {
+    name: Stage(
+        f"{PACKAGE}.{name}:measured", result, lambda study, cell: {"parameters": study.parameters(cell)}, ("probes.parquet",),
+        rule=f"measure_{name}", runtime=30,
+    )
+    for name, result in RESULTS.items()
+}  # fmt: skip
 SEE = {
     "looped_transformer": (
         "Logarithm of the normalised squared error over loops, by the number of examples n: lines without rounding, marks the"
@@ -20,9 +22,9 @@ SEE = {
         " directions alone and in all of them. See at which rank more directions begin to harm."
     ),
     "spurious_features": (
-        "Each seed's instance. Left: accuracy out of domain of the ridge's minimum, over the number of invariant features, with the"
-        " bound exp(-r / 10). Right: alpha / beta over gamma, with its bound 3 / (4 gamma) and its limit 1 / (2 gamma). See how"
-        " far below the bounds the points lie."
+        "Each seed's instance. (a) How small the accuracy out of domain of the ridge's minimum is, over the number of invariant features,"
+        " and what exp(-r / 10) states. (b) alpha / beta over gamma, with its bound 3 / (4 gamma) and its limit 1 / (2 gamma). See how"
+        " far the points are from what is stated."
     ),
     "task_mixture": (
         "Left: weight of a rare task's private features, and of the frequent ones', over how often the rare task comes: minimisers of"
@@ -49,16 +51,18 @@ def made(section: ExactResults) -> Made:
     """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
     studies = section.studies()
     tables = {
-        name: Table(
-            f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.aggregate", {name: study}, (f"{PACKAGE}.{name}",), study=name
-        )
+        name: collected(f"{PACKAGE}.tables:{name.upper()}", STAGES[name], "probes", name, study)
         for name, study in studies.items()
     }
-    tables["exact_results"] = Table(f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary", tables=tuple(studies))
-    tables["out_of_reach"] = Table(f"{PACKAGE}.tables:OUT_OF_REACH", f"{PACKAGE}.out_of_reach", {"machine": section.machine})
+    tables["exact_results"] = Table(
+        f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary:exact_results_summary", tables=tuple(studies)
+    )
+    tables["out_of_reach"] = Table(
+        f"{PACKAGE}.tables:OUT_OF_REACH", f"{PACKAGE}.out_of_reach:out_of_reach", {"machine": section.machine}
+    )
     together = ("exact_results", "out_of_reach")
     figures = {name: Figure((name,), see, parts={name: studies[name]}) for name, see in SEE.items()}
-    page = Page("exact results, stated beside measured", f"{PACKAGE}.summarise", together)
+    page = Page("exact results", f"{PACKAGE}.found:answer", ("exact_results",), {"exact_results": section})
     browsed = Browsed("Exact results, stated beside measured, and the cost of what is out of reach", together)
     return Made(tables, figures, {"exact_results": page}, {"exact_results_tables": browsed})
 
@@ -66,8 +70,15 @@ def made(section: ExactResults) -> Made:
 def claimed(section: ExactResults) -> Claimed:
     """What chapters 2 and 4 to 8 state of them."""
     studies = section.studies()
-    return Claimed(PAPER, GROUPS, tuple(studies), dict(studies))
+    return Claimed(
+        tuple(studies),
+        dict(studies),
+        {name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()},
+    )
 
 
 # By default once its full run has been made.
-KIND = Kind("exact_results", "Exact results", ExactResults, made, ExactResults.studies, inherit, claimed, by_default=False)
+KIND = Kind(
+    "exact_results", "Exact results", ExactResults, made, ExactResults.studies, tuple(STAGES.values()), inherit=inherit, claimed=claimed,
+    by_default=False,
+)  # fmt: skip

@@ -1,13 +1,15 @@
 """Experiment 8-1 (section 8.6): a looped linear transformer is gradient descent, and its error is under exp(-T / kappa)."""
 
+import pandas as pd
 import torch
 from torch import Tensor
 
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import run
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import LoopedProblem
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 
 EVERY = 5
 """Loops between recorded ones."""
@@ -101,10 +103,6 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, LoopedProblem, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", LoopedProblem), job.at, job.study, job.seed_list), job.at)

@@ -1,15 +1,17 @@
 """Result 5-T (section 5.4): linear attention of rank r for linear regression in context, its optimum and its loss."""
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import run
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import AttentionProblem
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 
 CHUNK = 20_000
 """Prompts at once: some tens of megabytes."""
@@ -131,10 +133,6 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, AttentionProblem, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", AttentionProblem), job.at, job.study, job.seed_list), job.at)

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -10,9 +11,11 @@ from torch.nn import functional
 from rarefeat.config.cells import Cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import progress, run
+from rarefeat.run.command import progress
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import Table
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 
 ONE_FREQUENCY = 0.9
 """A neuron has one frequency where so much of its power lies there: uniform weights have 2 / (p - 1) of it at each."""
@@ -141,10 +144,6 @@ def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
     ]
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, Table, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", Table), job.at, job.study, job.seed_list), job.at)

@@ -1,5 +1,6 @@
 """Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation, as its text may be read."""
 
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -7,9 +8,10 @@ from torch.nn import functional
 from rarefeat.config.cells import Cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import run
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import NuclearProblem
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 from rarefeat.studies.exact_results.printed import AGREES
 
 
@@ -95,10 +97,6 @@ def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> l
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, NuclearProblem, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", NuclearProblem), job.at, job.study, job.seed_list), job.at)

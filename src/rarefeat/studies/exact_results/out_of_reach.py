@@ -1,12 +1,11 @@
 """What of the dissertation is not run here, and what it would cost: operations counted from the sizes that it prints."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pandas as pd
 
-from rarefeat.run.command import run, stage
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.exact_results.config import Machine
 from rarefeat.studies.exact_results.tables import OUT_OF_REACH
@@ -311,13 +310,6 @@ def costs(machine: Machine) -> pd.DataFrame:
     return ordered(OUT_OF_REACH, found)
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    write_product(args.output, costs(args.job.part("machine", Machine)), made_from(args.job))
-
-
-if __name__ == "__main__":
-    run(main)
+def out_of_reach(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """What each would cost on the machine of the config."""
+    return costs(job.part("machine", Machine))

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.signal import fftconvolve
@@ -11,9 +12,10 @@ from scipy.special import expit
 
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import run
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import SpuriousProblem
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 
 CELLS = 64
 """Cells of [0, 1] in the law of a feature: means are exact, variances a part 1 / CELLS^2 too small."""
@@ -208,10 +210,6 @@ def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> 
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, SpuriousProblem, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", SpuriousProblem), job.at, job.study, job.seed_list), job.at)

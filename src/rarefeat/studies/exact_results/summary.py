@@ -1,14 +1,11 @@
 """Means over seeds of all results, beside what is stated and what is printed."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pandas as pd
 
 from rarefeat.core.statistics import ANYWHERE, student_interval
-from rarefeat.run.command import run, stage
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.exact_results.printed import PRINTED
 from rarefeat.studies.exact_results.tables import EXACT_RESULTS
@@ -34,15 +31,6 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return ordered(EXACT_RESULTS, found.astype({"printed": float}))
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", type=Path, nargs="+", required=True, help="the tables of the results")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    found = summary({path.stem: read_table(path).to_pandas() for path in args.tables})
-    write_product(args.output, found, made_from(args.job, args.tables))
-
-
-if __name__ == "__main__":
-    run(main)
+def exact_results_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The summary of the tables of all results."""
+    return summary(tables)

@@ -98,13 +98,14 @@ def measured(result: str) -> pa.DataFrameSchema:
     return schema(result, rows, columns, unique=["setting", "seed", "at", "quantity"])
 
 
-LOOPED_TRANSFORMER = measured("looped_transformer")
-LOW_RANK_ATTENTION = measured("low_rank_attention")
-SPURIOUS_FEATURES = measured("spurious_features")
-TASK_MIXTURE = measured("task_mixture")
-MODULAR_ADDITION = measured("modular_addition")
-DIGIT_NEURONS = measured("digit_neurons")
-NUCLEAR_NORM = measured("nuclear_norm")
+SCHEMAS = {name: measured(name) for name in QUANTITIES}
+LOOPED_TRANSFORMER = SCHEMAS["looped_transformer"]
+LOW_RANK_ATTENTION = SCHEMAS["low_rank_attention"]
+SPURIOUS_FEATURES = SCHEMAS["spurious_features"]
+TASK_MIXTURE = SCHEMAS["task_mixture"]
+MODULAR_ADDITION = SCHEMAS["modular_addition"]
+DIGIT_NEURONS = SCHEMAS["digit_neurons"]
+NUCLEAR_NORM = SCHEMAS["nuclear_norm"]
 
 EXACT_RESULTS = schema(
     "exact_results",

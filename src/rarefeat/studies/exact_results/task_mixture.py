@@ -6,6 +6,7 @@ Coordinates are z = (z_S, z_{P_1}, ..., z_{P_T}, z_U): s shared features, r - s 
 import math
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.optimize import minimize
 from scipy.special import expit, gamma, roots_genlaguerre
@@ -14,9 +15,10 @@ from torch.nn import functional
 
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import run
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import Mixture
-from rarefeat.studies.exact_results.measured import Row, measured
+from rarefeat.studies.exact_results.measured import Row, tabled
 
 NODES = 60
 PROBES = 200
@@ -234,10 +236,6 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Row
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    measured(__doc__, Mixture, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+def measured(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a cell and block of seeds."""
+    return tabled(rows(job.part("parameters", Mixture), job.at, job.study, job.seed_list), job.at)

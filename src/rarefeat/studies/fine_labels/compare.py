@@ -1,13 +1,11 @@
 """Both simulators from the same initial weights on the same samples: errors and invariances, and how far they differ."""
 
-import pyarrow as pa
 import torch
 
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels import direct, metrics, scalar
 from rarefeat.studies.fine_labels.config import Detectors, Hierarchy, Labels, Learner
 from rarefeat.studies.fine_labels.data import DRAWS, Generators, batches, inputs, own_features, streams, superclasses
@@ -58,24 +56,14 @@ def compare(
     return values
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def compare_simulators(read: Read, job: Job) -> list[dict]:
+    """The stage of a cell and block of seeds."""
     told = (
         job.part("hierarchy", Hierarchy), job.part("learner", Learner), job.part("detectors", Detectors),
         job.part("labels", Labels),
     )  # fmt: skip
-    rows = [
+    return [
         {**job.cell, "seed": seed, "metric": metric, "value": value}
         for seed in progress(job.seed_list, len(job.seed_list), "replicas")
         for metric, value in compare(*told, seed, job.part("tests", int)).items()
     ]
-    write_table(args.output, pa.Table.from_pylist(rows), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)

@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell, cell
 from rarefeat.config.images import Augmentation, ImageData, ImageTraining, Network
-from rarefeat.config.section import Section
+from rarefeat.config.names import Name, differing, named
+from rarefeat.config.section import Distinct, Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
 SCALAR, DIRECT, CROSSING, DIGITS = (f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits"))
@@ -128,8 +129,8 @@ class Heads(Section):
     """Linear heads on frozen detectors."""
 
     samples: int = Field(ge=2, description="samples that a head is fitted on")
-    ridge: list[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="regularisation of the heads, swept")
-    hard_share: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+    ridge: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="regularisation of the heads, swept")
+    hard_share: Distinct[Annotated[float, Field(ge=0, le=1)]] = Field(
         min_length=1, description="share of hard samples among those a head is fitted on, swept"
     )
 
@@ -138,7 +139,7 @@ class Direct(Section):
     """The direct simulator beside the scalar one, on the same samples."""
 
     seeds: int = Field(ge=1, description="replicas")
-    k: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
+    k: Distinct[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
     N: int = Field(ge=2, description="samples of a batch")
 
 
@@ -221,6 +222,8 @@ class Scheme(Section):
     def _complete(self) -> "Scheme":
         if (self.ids > 0) != (self.kind in ("random", "clusters", "rebalanced", "whole")):
             raise ValueError("ids is required for random, clusters, rebalanced and whole, and for them alone")
+        if self.level:
+            named(self.level)
         if self.level and self.kind != "manual":
             raise ValueError("level is for manual")
         return self
@@ -252,7 +255,7 @@ class Transfer(Section):
 
     pretraining: Descent = Field(description="with the labels of the scheme")
     finetuning: Descent = Field(description="of all weights, with a new head on the superclasses")
-    checkpoints: list[Positive] = Field(
+    checkpoints: Distinct[Positive] = Field(
         min_length=1, description="epochs of pretraining after which it is fine-tuned and probed; the last must be among them"
     )
     shift: int = Field(ge=0, description="pixels that a training image is moved by at most, in either direction")
@@ -308,15 +311,15 @@ class Granularity(Section):
     seeds: int = Field(ge=1, description="replicas: initial weights, order of the images, and labels where they are random")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
-    levels: dict[str, list[Annotated[int, Field(ge=0)]]] | str = Field(
+    levels: dict[Name, list[Annotated[int, Field(ge=0)]]] | str = Field(
         description="the hierarchy: at each level the class of every label; or a CSV file in data.folder whose header names the"
         " levels, with a line for each label"
     )
-    superclass: list[str] = Field(min_length=1, description="levels that are the coarse task, each a sweep of its own")
+    superclass: Distinct[Name] = Field(min_length=1, description="levels that are the coarse task, each a sweep of its own")
     labels: list[Scheme] = Field(
         min_length=1, description="what the images are called in pretraining; `coarse` must be among them"
     )
-    candidates: list[Positive] = Field(
+    candidates: Distinct[Positive] = Field(
         default=[2], min_length=1, description="numbers of clusters of a superclass that `rebalanced` chooses from"
     )
 
@@ -383,6 +386,10 @@ class Photographs(Granularity):
             raise ValueError("features are required where labels are clusters")
         return self
 
+    def represented(self, at: Cell | None = None) -> dict[str, Any]:
+        """What the training of the features that are clustered is told."""
+        return {"data": self.data, "training": self.training, "features": self.features}
+
     def measured(self, at: Cell) -> dict[str, Any]:
         """With the images, and what is clustered."""
         told = super().measured(at) | {"data": self.data}
@@ -395,8 +402,8 @@ class FineLabels(Section):
     seeds: int = Field(ge=1, description="replicas")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
-    k: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
-    s_dag: list[Annotated[float, Field(ge=0)]] = Field(
+    k: Distinct[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
+    s_dag: Distinct[Annotated[float, Field(ge=0)]] = Field(
         min_length=1, description="sweep of s_dag; training does not depend on it"
     )
     hierarchy: Hierarchy = Field(description="the data; its k and s_dag are the primary ones")
@@ -411,7 +418,7 @@ class FineLabels(Section):
     direct: Direct = Field(description="the direct simulator")
     crossing: Crossing = Field(description="the contrastive encoder on the same data")
     digits: Digits = Field(description="the granularity sweep on the digits")
-    photographs: dict[str, Photographs] = Field(default={}, description="the same on other images, by name of the study")
+    photographs: dict[Name, Photographs] = Field(default={}, description="the same on other images, by name of the study")
 
     @model_validator(mode="after")
     def _consistent(self) -> "FineLabels":
@@ -447,12 +454,12 @@ class FineLabels(Section):
 
     def studies(self) -> dict[str, "Networks | Compared | Contrasted | Granularity"]:
         """What the workflow trains: a network for each cell and seed."""
-        return {SCALAR: Networks(self), DIRECT: Compared(self), CROSSING: Contrasted(self), **self.sweeps}
+        return differing("studies", {SCALAR: Networks(self), DIRECT: Compared(self), CROSSING: Contrasted(self)}, self.sweeps)
 
     @property
     def sweeps(self) -> dict[str, Granularity]:
         """The granularity sweeps by name of the study."""
-        return {DIGITS: self.digits, **self.photographs}
+        return differing("studies", {DIGITS: self.digits}, self.photographs)
 
     def trained(self, k: int, labels: Labels) -> dict[str, Any]:
         """What the training of a network is told, by either simulator."""

@@ -7,22 +7,20 @@ patch, as those of the supervised networks do, without attention.
 
 from typing import NamedTuple
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rarefeat.core import bias as bias_rules
-from rarefeat.core.contrastive import coefficients, infonce, probabilities
+from rarefeat.core.arms import ARMS, Seen
+from rarefeat.core.bias import Moved, follow
 from rarefeat.core.definitions import PURE
 from rarefeat.core.encoder import pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import absolute_cosines
-from rarefeat.core.products import product
-from rarefeat.core.pruning import mask_of
-from rarefeat.run.command import progress, run, stage
+from rarefeat.core.simulators import Direct
+from rarefeat.core.training import answer, loss, masked, slopes, start, update
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels.config import Contrast, CrossingArm, Heads, Hierarchy, Pair
 from rarefeat.studies.fine_labels.data import DRAWS, Generators, Patches, easy, hard, inputs, streams, subclasses
 from rarefeat.studies.fine_labels.metrics import probe_errors
@@ -77,32 +75,32 @@ def train(
     """
     purposes = ("crossing weights", "crossing batches", "crossing pairs", "crossing noise")
     of_weights, of_batches, of_pairs, of_noise = (streams(purpose, seeds, draws) for purpose in purposes)
-    S, features = len(seeds), dictionary(data, len(seeds))
-    start = training.sigma_0 * torch.stack([torch.randn(training.m, data.d, generator=g) for g in of_weights])
-    nothing = torch.zeros(S, training.m)
-    encoders = {arm.label: Encoder(start, nothing, nothing[:, 0], nothing[:, 0]) for arm in arms}
+    space = Direct(dictionary(data, len(seeds)), training.m)
+    begun = start(training.sigma_0 * torch.stack([torch.randn(training.m, data.d, generator=g) for g in of_weights]))
+    states, encoders, nothing = {arm.label: begun for arm in arms}, {}, torch.zeros(len(seeds))
     for step in range(training.T):
         first = easy(data, training.K, of_batches)
         other = second(pair, data, first, of_pairs)
-        patches = [inputs(data, part, of_noise) for part in (first, other)]
-        sums = [x.sum(2, keepdim=True) for x in patches]
+        patches = torch.cat([inputs(data, part, of_noise) for part in (first, other)], 1)
+        sums = patches.sum(2, keepdim=True)
         for arm in arms:
-            weights, bias, _, _ = encoders[arm.label]
-            x, y = patches if bias.any() else sums
-            pre = pre_activations(x, weights)
-            f_x, f_y = respond(pre, bias), respond(pre_activations(y, weights), bias)
-            mask = mask_of(arm.arm, arm.alpha, weights, features, 2 * data.k)
-            logits = (f_x, f_y) if mask is None else tuple(f.masked_fill(mask.mT, 0.0) for f in (f_x, f_y))
-            p = probabilities(*logits, training.tau)
-            descent = -training.eta * coefficients(pre, bias, logits[1], p, training.tau)
-            weights = (1 - training.eta * training.lambda_) * weights + product(descent.flatten(1, 2).mT, x.flatten(1, 2))
-            if arm.bias and step + 1 >= training.bias_from:
-                bias = bias_rules.follow(weights.norm(dim=-1), data.d, arm.bias)
-            pruned = nothing[:, 0] if mask is None else mask.float().mean((-2, -1))
-            loss = infonce(f_x, f_y, training.tau)
-            if not loss.isfinite().all():
+            state = states[arm.label]
+            x = patches if state.bias.any() else sums
+            whole, rule = answer(x, state), ARMS[arm.arm].rule
+            mask = rule(Seen(state.weights, space.dictionary, 2 * data.k, arm.alpha, step=step)) if rule else None
+            pruned = whole if mask is None else masked(whole, mask, x, state)
+
+            def bias(moved: Moved, share: float = arm.bias) -> Tensor:
+                return torch.where((moved.T1 >= 0)[:, None], follow(moved.norms, data.d, share), moved.bias)
+
+            gradient = slopes(whole, pruned, state.bias, training, "masked_keys")
+            after = update(space, state, gradient, x, training, training.bias_from, bias, step)
+            if after.diverged.any():
                 raise RarefeatError(f"{DIVERGED}: the contrastive arm {arm.label} at step {step + 1}")
-            encoders[arm.label] = Encoder(weights, bias, loss, pruned)
+            states[arm.label] = after
+            if step == training.T - 1:
+                share = nothing if mask is None else mask.float().mean(-1)
+                encoders[arm.label] = Encoder(after.weights, after.bias, loss(whole, training), share)
     return encoders
 
 
@@ -177,14 +175,8 @@ def rows(
     return final, probe
 
 
-def main() -> None:
-    """Command line of the stage: every arm at one number of subclasses and one kind of positive pair."""
-    parser = stage(__doc__)
-    parser.add_argument("--crossing", required=True, help="Parquet file to write, of metrics of the encoders")
-    parser.add_argument("--crossing_heads", required=True, help="Parquet file to write, of linear heads")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def train_contrastive(read: Read, job: Job) -> tuple[list[dict], list[dict]]:
+    """The stage of one number of subclasses and one kind of positive pair, with every arm: metrics, and linear heads."""
     data, training, heads = job.part("hierarchy", Hierarchy), job.part("training", Contrast), job.part("heads", Heads)
     arms, pair, tests = job.part("arms", list[CrossingArm]), job.part("pair", Pair), job.part("tests", int)
     found: tuple[list[dict], list[dict]] = ([], [])
@@ -195,9 +187,4 @@ def main() -> None:
             keys = {**job.cell, "arm": arm.label}
             for part, own in zip(found, rows(data, encoders[arm.label], [seed], tests, heads), strict=True):
                 part += [{**keys, **row} for row in own]
-    for path, part in zip((args.crossing, args.crossing_heads), found, strict=True):
-        write_table(path, pa.Table.from_pylist(part), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+    return found

@@ -8,12 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import band, beside, estimates, handle, key, letter, marks, panels, zero
+from rarefeat.figures.panels import handle, key, letter, lines, panels, points, zero
 from rarefeat.figures.style import GREY, LOOKS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import COARSE, FineLabels, Labels, fine
 from rarefeat.studies.fine_labels.metrics import RIDGE
+from rarefeat.studies.fine_labels.page import crossing_rows
 
 ERROR = (0.0, 1.0)
 DASHED, DOTTED = (0, (4, 1.5)), (0, (1, 1))
@@ -47,15 +48,12 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(1, 2, height=3.0, sharey=True)
     primary = final[final["s_dag"] == study.hierarchy.s_dag]
     entries = {}
-    for index, (name, look) in enumerate(OF_LABELS.items()):
+    for name, look in OF_LABELS.items():
         rows = of_labels(primary, name)
-        easy = look.but(marker="^", dash=DOTTED, filled=False)
-        for of_metric, metric in ((look, "hard_error"), (easy, "easy_error")):
-            found = estimates(rows[rows["metric"] == metric], "k", "value", ERROR)
-            marks(axes[0, 0], found.index * 1.03 ** (index - 0.5), found, of_metric)
-        predicted = estimates(rows[rows["metric"] == "predicted_hard_error"], "k", "value", ERROR)
-        axes[0, 0].plot(predicted.index * 1.03 ** (index - 0.5), predicted["mean"], **CLOSED.line | {"ls": "none", "ms": 7})
-        entries |= {f"{name} labels, hard samples": handle(look), f"{name}, easy": handle(easy)}
+        of_metric = {"hard_error": look, "easy_error": look.but(marker="^", dash=DOTTED, filled=False)}
+        lines(axes[0, 0], rows, "k", "value", of_metric, by="metric", inside=ERROR)
+        lines(axes[0, 0], rows, "k", "value", {"predicted_hard_error": CLOSED.but(dash="none")}, by="metric", inside=ERROR)
+        entries |= {f"{name} labels, hard samples": handle(look), f"{name}, easy": handle(of_metric["easy_error"])}
     equal = [theory.coarse_hard_error(study.at(value), study.learner.kappa_b) for value in k]
     axes[0, 0].plot(k, equal, color=GREY, ls=DASHED)
     over_subclasses(axes[0, 0], k)
@@ -64,12 +62,11 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     wide = final.pivot_table(index=["labels", "k", "s_dag", "seed"], columns="metric", values="value").reset_index()
     of_k = ordered(k)
     for name in OF_LABELS:
-        for value, look in of_k.items():
-            rows = of_labels(wide, name)
-            rows = rows[rows["k"] == value]
-            found, predicted = (estimates(rows, "R", metric, ERROR) for metric in ("hard_error", "predicted_hard_error"))
-            marks(axes[0, 1], found.index, found, look.but(filled=name == "coarse"), line=False)
-            axes[0, 1].plot(predicted.index, predicted["mean"], color=look.colour, lw=0.8)
+        rows = of_labels(wide, name)
+        marks = {k: look.but(dash="none", filled=name == "coarse") for k, look in of_k.items()}
+        lines(axes[0, 1], rows, "R", "hard_error", marks, by="k", inside=ERROR)
+        plain = {k: look.but(marker="") for k, look in of_k.items()}
+        lines(axes[0, 1], rows, "R", "predicted_hard_error", plain, by="k", of="plain")
     axes[0, 1].set(xscale="log", xlabel="$R$, by which the theory orders coarse labels")
     axes[0, 1].axvline(1, color=GREY, lw=0.7, zorder=0.5)
     letter(axes.flat)
@@ -91,18 +88,18 @@ def growth(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     course["ratio"] = course["subclass_displacement"] / course["common_displacement"]
     course["bias"] = course["common_decrement"] / course["common_displacement"]
     of_k, dashes = ordered(sorted(study.k)), {"coarse": "-", "fine": DASHED}
-    for value, look in of_k.items():
-        for name, dash in dashes.items():
-            rows = of_labels(course[course["k"] == value], name)
-            for ax, column in ((axes[0, 0], "ratio"), (axes[0, 2], "bias")):
-                band(ax, estimates(rows, "step", column), look.but(dash=dash), every=4)
+    for name, dash in dashes.items():
+        rows = of_labels(course, name)
+        for ax, column in ((axes[0, 0], "ratio"), (axes[0, 2], "bias")):
+            lines(ax, rows, "step", column, {k: look.but(dash=dash) for k, look in of_k.items()}, by="k", band=True, every=4)
+        for value in of_k:
             axes[0, 0].plot(1, theory.first_step_ratio(value, name), color="black", marker="_", ms=11, zorder=3)
     k = study.hierarchy.k
     displaced = {"common": Look("black"), "subclass": Look("0.55")}
     for name, dash in dashes.items():
-        rows = of_labels(course[course["k"] == k], name)
         for column, look in displaced.items():
-            band(axes[0, 1], estimates(rows, "step", f"{column}_displacement"), look.but(dash=dash))
+            own = of_labels(course[course["k"] == k], name).assign(series=column)
+            lines(axes[0, 1], own, "step", f"{column}_displacement", {column: look.but(dash=dash)}, band=True)
     t = np.geomspace(1, study.coarse.T, 50)
     number = theory.expected_detectors(study.coarse, study.hierarchy.iota)
     closed = Look(LOOKS[1].colour, dash=DOTTED)
@@ -143,10 +140,10 @@ def probes(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(1, len(shown), height=2.6, sharey=True)
     for ax, labels in zip(axes[0], shown, strict=True):
         part = rows[rows["labels"] == labels.label]
-        for index, (share, look) in enumerate(of_share.items()):
-            for metric, of_metric in (("hard", look), ("easy", look.but(dash=DOTTED, filled=False))):
-                found = estimates(part[part["hard_share"] == share], "penalty", metric, ERROR)
-                marks(ax, beside([penalties.index(x) for x in found.index], index, len(of_share), 0.36), found, of_metric)
+        part = part.assign(place=part["penalty"].map(penalties.index))
+        for metric, change in (("hard", {}), ("easy", {"dash": DOTTED, "filled": False})):
+            of_metric = {share: look.but(**change) for share, look in of_share.items()}
+            lines(ax, part, "place", metric, of_metric, by="hard_share", inside=ERROR)
         ax.set_title(name_of(labels, k), fontsize=7)
         ax.set_xticks(range(len(penalties)), [f"{penalty:g}" for penalty in penalties], rotation=45)
         ax.set_xlabel("penalty of the head")
@@ -176,17 +173,17 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     of_kind = dict(zip(kinds, (LOOKS[0], *(look.but(dash="none") for look in LOOKS[1:])), strict=False))
     floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
     for ax, (title, table) in zip(axes[0], shown.items(), strict=True):
-        for kind, look in of_kind.items():
-            part = table[[name in by_label and by_label[name].kind == kind for name in table["labels"]]]
-            if part.empty:
-                continue
-            # Classes of a superclass; misaligned ones are of both.
-            count = {
-                name: labels.classes(k, study.learner.N) / (1 if kind == "misaligned" else 2)
-                for name, labels in by_label.items()
-            }
-            found = estimates(part.assign(classes=part["labels"].map(count)), "classes", "hard", ERROR)
-            marks(ax, found.index, found, look)
+        known = {name: labels for name, labels in by_label.items() if name in set(table["labels"])}
+        # Classes of a superclass; misaligned ones are of both.
+        count = {
+            name: labels.classes(k, study.learner.N) / (1 if labels.kind == "misaligned" else 2)
+            for name, labels in known.items()
+        }
+        part = table[table["labels"].isin(list(known))]
+        part = part.assign(
+            classes=part["labels"].map(count), kind=part["labels"].map({name: labels.kind for name, labels in known.items()})
+        )
+        lines(ax, part, "classes", "hard", of_kind, by="kind", inside=ERROR)
         ax.axvline(k, color=GREY, lw=0.7, zorder=0.5)
         ax.axhline(floor, color=GREY, lw=0.8, ls=DOTTED)
         ax.set_xscale("log", base=2)
@@ -212,63 +209,49 @@ def name_of_arm(arm: str) -> str:
     return ", ".join([words(mask), *(said.get(key, key + " = {}").format(value) for key, value in values.items())])
 
 
+COSINES = {"within_subclass": "same\nsubclass", "within_superclass": "same\nsuperclass", "across": "another\nsuperclass"}
+
+
 def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Contrastive encoders between coarse and fine labels: hard error over k and penalty, and what embeddings tell apart."""
-    supervised, encoders, heads = tables.values()
+    """Contrastive encoders between coarse and fine labels: hard error over k, and the mean cosine of two samples' embeddings.
+
+    From the tables of replicas, or from the published one of means.
+    """
+    rows = crossing_rows(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
     study = job.part("fine_labels", FineLabels)
-    k, plain = study.hierarchy.k, sorted(arm.label for arms in study.crossing.arms.values() for arm in arms)
+    k = study.hierarchy.k
     strongest = max((arm.bias for arms in study.crossing.arms.values() for arm in arms), default=0)
-    biased = "dense" if not strongest else f"dense-bias={strongest:g}"
-    supervised = supervised[(supervised["features"] == "detectors") & (supervised["hard_share"] == 0)]
-    easy_only = heads[heads["hard_share"] == 0]
-    penalties = sorted(study.heads.ridge)
-    penalty = RIDGE if RIDGE in penalties else penalties[-1]
+    biased = f"dense-bias={strongest:g}"
+    # A series for each positive pair, or for each mask; labels are the ends that they lie between.
+    ends = {"coarse": Look(GREY, "v"), "fine": Look(GREY, "^", DASHED)}
+    of_pair = dict(zip(OF_PAIR, LOOKS[1:], strict=False))
+    masks = sorted({arm for arm in rows["arm"] if not arm.startswith(("dense", "coarse", "fine"))})
+    of_mask = dict(zip(masks, (look.but(filled=filled) for look in LOOKS[4:6] for filled in (False, True)), strict=False))
+    rows = rows.assign(series=rows["pair"].where(rows["pair"] != "labels", rows["arm"]))
 
-    # One look for each positive pair, open without a bias; the masks have those of their arms.
-    found = {f"{OF_PAIR[pair]}, {name}": (pair, arm) for pair in study.crossing.arms for arm, name in
-             ((biased, "bias"), ("dense", "no bias")) if arm in plain}  # fmt: skip
-    shades = dict(zip(OF_PAIR, LOOKS[1:], strict=False))
-    series = {
-        label: (easy_only[(easy_only["pair"] == pair) & (easy_only["arm"] == arm)], shades[pair].but(filled=arm != "dense"))
-        for label, (pair, arm) in found.items()
-    }
-    masked = [arm.label for arm in study.crossing.arms.get("views", []) if arm.arm != "dense"]
-    of_mask = dict(zip(dict.fromkeys(arm.split("-")[0] for arm in masked), LOOKS[4:], strict=False))
-    of_views = easy_only[easy_only["pair"] == "views"]
-    masks = {
-        name_of_arm(arm): (of_views[of_views["arm"] == arm], of_mask[arm.split("-")[0]].but(filled="bias" in arm))
-        for arm in masked
-    }
-    ends = {f"{name} labels": (of_labels(supervised, name), Look(GREY, mark, dash)) for name, mark, dash in
-            (("coarse", "v", "-"), ("fine", "^", DASHED))}  # fmt: skip
-
-    figure, axes = panels(2, 2, height=5.0)
-    for ax, chosen in ((axes[0, 0], ends | series), (axes[0, 1], ends | masks)):
-        for index, (table, look) in enumerate(chosen.values()):
-            curve = estimates(table[table["penalty"] == penalty], "k", "hard", ERROR)
-            marks(ax, curve.index * 1.02 ** (index - len(chosen) / 2), curve, look)
+    figure, axes = panels(2, 2, height=4.8)
+    hard = rows[rows["quantity"] == "hard"]
+    for ax, arm, title in (
+        (axes[0, 0], biased, f"pairs, with a bias of {strongest:g}"),
+        (axes[0, 1], "dense", "pairs, without a bias"),
+    ):
+        shown = hard[hard["arm"].isin([arm, *ends])]
+        lines(ax, shown, "k", "value", ends | of_pair, inside=ERROR)
+        ax.set_title(title)
+    masked = hard[hard["pair"].isin(["views", "labels"])]
+    lines(axes[1, 0], masked.assign(series=masked["arm"]), "k", "value", ends | of_mask, inside=ERROR)
+    axes[1, 0].set_title("masks, pairs of views of a sample")
+    for ax in axes.flat[:3]:
         over_subclasses(ax, sorted(study.k))
-        shares(ax, f"error on hard samples,\npenalty {penalty:g}")
-    for index, (table, look) in enumerate((ends | series).values()):
-        curve = estimates(table[table["k"] == k], "penalty", "hard", ERROR)
-        places = np.array([penalties.index(value) for value in curve.index])
-        marks(axes[1, 0], places + 0.05 * (index - len(ends | series) / 2), curve, look)
-    axes[1, 0].set_xlabel("penalty of the head")
-    shares(axes[1, 0], f"error on hard samples, $k$ = {k}")
-    axes[1, 0].set_xticks(range(len(penalties)), [f"{value:g}" for value in penalties])
-    wide = encoders.pivot_table(index=["k", "pair", "arm", "seed"], columns="metric", values="value").reset_index()
-    wide["subclasses"], wide["superclasses"] = (
-        wide["within_subclass"] - wide["within_superclass"], wide["within_superclass"] - wide["across"],
-    )  # fmt: skip
-    for label, (pair, arm) in found.items():
-        rows = wide[(wide["k"] == k) & (wide["pair"] == pair) & (wide["arm"] == arm)]
-        x, y = (estimates(rows, "arm", name) for name in ("superclasses", "subclasses"))
-        spread = np.abs([[x["mean"] - x["low"], x["high"] - x["mean"]], [y["mean"] - y["low"], y["high"] - y["mean"]]])
-        axes[1, 1].errorbar(x["mean"], y["mean"], spread[1], spread[0], capsize=1.6, elinewidth=0.8, **series[label][1].line)
-    axes[1, 1].set(xlabel=f"cosine within less across superclasses, $k$ = {k}", ylabel="cosine within less across\nsubclasses")
+        shares(ax, f"error on hard samples,\npenalty {RIDGE:g}")
+    cosines = rows[rows["quantity"].isin(list(COSINES)) & (rows["k"] == k) & (rows["arm"] == biased)]
+    cosines = cosines.assign(quantity=cosines["quantity"].map(COSINES))
+    points(axes[1, 1], cosines, "quantity", "value", of_pair, inside=(-1, 1), order=list(COSINES.values()))
+    axes[1, 1].set(ylabel=f"mean cosine of two\nsamples, $k$ = {k}", title=f"embeddings, with a bias of {strongest:g}")
     zero(axes[1, 1])
-    zero(axes[1, 1], across=True)
     letter(axes.flat)
-    entries = {name: handle(look) for name, (_, look) in (ends | series | masks).items()}
-    key(figure, entries, note=f"{INTERVALS}, {seeds_of(heads)}", columns=3)
+    entries = {f"{name} labels": handle(look) for name, look in ends.items()}
+    entries |= {OF_PAIR[pair]: handle(look) for pair, look in of_pair.items() if pair in set(rows["pair"])}
+    entries |= {f"c: {name_of_arm(arm)}": handle(look) for arm, look in of_mask.items()}
+    key(figure, entries, note=f"{INTERVALS}, {seeds_of(rows[rows['pair'] != 'labels'])}", columns=3)
     return figure

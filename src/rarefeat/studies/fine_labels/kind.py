@@ -1,10 +1,19 @@
 """What the study of fine labels makes."""
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Table
-from rarefeat.studies.fine_labels.config import CROSSING, DIGITS, DIRECT, SCALAR, FineLabels, Granularity
+from rarefeat.kind import IMAGE_DATA, Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
+from rarefeat.studies.fine_labels.config import (
+    DIGITS,
+    DIRECT,
+    SCALAR,
+    Compared,
+    Contrasted,
+    Digits,
+    FineLabels,
+    Networks,
+    Photographs,
+)
 
 SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
-TABLES = ("fine_labels_errors", "fine_labels_summary", "fine_labels_trajectories", "fine_labels_heads")
 CROSSED = ("fine_labels_crossing", "fine_labels_crossing_heads")
 FIGURES = {
     "fine_labels_errors": (
@@ -33,11 +42,26 @@ FIGURES = {
     "fine_labels_crossing": (
         ("fine_labels_heads", *CROSSED),
         "Contrastive encoders between networks with coarse and with fine labels: error of linear heads on hard samples over the number"
-        " of subclasses (a, b) and over their penalty (c); how far embeddings tell subclasses and superclasses apart (d). See to"
+        " of subclasses, by positive pair with a bias (a) and without (b), and by mask (c); how alike two embeddings are (d). See to"
         " which of the two supervised curves each kind of positive pair is nearer, and whether a mask or a bias moves it.",
     ),
 }
 SWEPT = f"{STAGES}.granularity"
+TRAIN = Stage(f"{STAGES}.train:train_detectors", Networks, Networks.trained, ("detectors.safetensors",), runtime=10)
+MEASURE = Stage(
+    f"{STAGES}.measure:measure_detectors", Networks, Networks.measured,
+    ("errors.parquet", "trajectories.parquet", "heads.parquet"), (TRAIN,), runtime=10,
+)  # fmt: skip
+COMPARE = Stage(f"{STAGES}.compare:compare_simulators", Compared, Compared.measured, ("simulators.parquet",), runtime=20)
+CROSS = Stage(
+    f"{STAGES}.crossing:train_contrastive", Contrasted, Contrasted.measured, ("crossing.parquet", "crossing_heads.parquet"),
+    runtime=20,
+)  # fmt: skip
+SWEEP_DIGITS = Stage(f"{SWEPT}.digits:sweep_digits", Digits, Digits.measured, ("sweeps.parquet",), runtime=20)
+REPRESENT = Stage(f"{SWEPT}.represent", Photographs, Photographs.represented, ("features.safetensors",), (IMAGE_DATA,))
+SWEEP_PHOTOGRAPHS = Stage(
+    f"{SWEPT}.photographs", Photographs, Photographs.measured, ("sweeps.parquet",), (IMAGE_DATA, REPRESENT)
+)
 SEE_SWEEP = (
     "Error of the coarse task on validation images against the number of classes in pretraining, less that of the baseline, which is"
     " pretrained on the superclasses themselves; means over seeds with 95 % intervals, and for Table 1 of the paper, last, its"
@@ -49,13 +73,30 @@ SEE_CHECKPOINTS = (
     " early one."
 )
 
+FOUND = (
+    "fine_labels_summary",
+    "fine_labels_heads",
+    "fine_labels_crossing",
+    "fine_labels_crossing_heads",
+    "fine_labels_digits_summary",
+)
+"""Tables that what was found is read from."""
+
 
 def made(section: FineLabels) -> Made:
     """Tables of the networks, the simulators, the contrastive encoders and the sweeps on images, each with its figures."""
-    parts, through = {"fine_labels": section}, (f"{STAGES}.train", f"{STAGES}.measure")
-    tables = {name: table(name, through, parts, SCALAR) for name in TABLES}
-    tables["fine_labels_simulators"] = table("fine_labels_simulators", (f"{STAGES}.compare",), parts, DIRECT)
-    tables |= {name: table(name, (f"{STAGES}.crossing",), parts, CROSSING) for name in CROSSED}
+    parts, studies = {"fine_labels": section}, section.studies()
+    of_cells = {"errors": MEASURE, "trajectories": MEASURE, "heads": MEASURE, "simulators": COMPARE}
+    of_cells |= {"crossing": CROSS, "crossing_heads": CROSS}
+    tables = {
+        f"fine_labels_{folder}": collected(f"{SCHEMAS}:{folder.upper()}", stage, folder, name, studies[name])
+        for folder, stage in of_cells.items()
+        for name in studies
+        if isinstance(studies[name], stage.study)
+    }
+    tables["fine_labels_summary"] = Table(
+        f"{SCHEMAS}:SUMMARY", f"{STAGES}.aggregate:fine_labels_summary", tables=("fine_labels_errors",), study=SCALAR
+    )
     figures = {
         name: Figure(read, see, function=name.removeprefix("fine_labels_"), parts=parts)
         for name, (read, see) in FIGURES.items()
@@ -65,32 +106,27 @@ def made(section: FineLabels) -> Made:
         ("fine_labels_summary", "fine_labels_simulators", *(f"{name}_summary" for name in section.sweeps)),
     )
     for name, sweep in section.sweeps.items():
-        tables |= {f"{name}_{kind}": swept(name, kind, sweep) for kind in ("errors", "summary")}
+        stage = SWEEP_DIGITS if name == DIGITS else SWEEP_PHOTOGRAPHS
+        tables[f"{name}_errors"] = collected(f"{SCHEMAS}:SWEEP", stage, "sweeps", name, sweep)
+        tables[f"{name}_summary"] = Table(
+            f"{SCHEMAS}:SWEEP_SUMMARY", f"{SWEPT}.aggregate:sweep_summary", tables=(f"{name}_errors",), study=name
+        )
         for kind, see in (("granularity", SEE_SWEEP), ("checkpoints", SEE_CHECKPOINTS)):
             drawn = f"{SWEPT}.figures"
             figures[f"{name}_{kind}"] = Figure((f"{name}_errors",), see, drawn, kind, {"sweep": sweep})
-    return Made(tables, figures, browsed={"fine_labels_tables": browsed})
-
-
-def swept(name: str, kind: str, sweep: Granularity) -> Table:
-    """A table of a granularity sweep."""
-    photographs = ("images.datasets", f"{SWEPT}.represent", f"{SWEPT}.photographs")
-    through = (f"{SWEPT}.digits",) if name == DIGITS else photographs
-    schema = {"errors": "SWEEP", "summary": "SWEEP_SUMMARY"}[kind]
-    return Table(f"{SCHEMAS}:{schema}", f"{SWEPT}.aggregate", {"sweep": sweep}, through, study=name)
-
-
-def table(name: str, through: tuple[str, ...], parts: dict, study: str) -> Table:
-    """A table of one study, from the rows of its cells and blocks."""
-    return Table(f"{SCHEMAS}:{name.removeprefix('fine_labels_').upper()}", f"{STAGES}.aggregate", parts, through, study=study)
+    page = Page("fine-grained labels", f"{STAGES}.found:answer", FOUND, {"fine_labels": section})
+    return Made(tables, figures, {"fine_labels": page} if set(FOUND) <= set(tables) else {}, {"fine_labels_tables": browsed})
 
 
 def claimed(section: FineLabels) -> Claimed:
     """What Hong et al. prove and predict."""
-    groups = ("detector growth", "easy and hard errors", "detectors at rest", "other labels", "label granularity on images")
     tables = ("fine_labels_errors", "fine_labels_heads", "fine_labels_simulators")
     tables += tuple(f"{name}_errors" for name in section.sweeps)
-    return Claimed("hong_fine_grained_labels", groups, tables, {"fine_labels": section})
+    regimes = {SCALAR: {"k": set(section.k)}, DIRECT: {}} | {name: {} for name in section.sweeps}
+    return Claimed(tables, {"fine_labels": section}, regimes)
 
 
-KIND = Kind("fine_labels", "Fine-grained labels", FineLabels, made, FineLabels.studies, claimed=claimed, by_default=False)
+KIND = Kind(
+    "fine_labels", "Fine-grained labels", FineLabels, made, FineLabels.studies,
+    (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS, REPRESENT, SWEEP_PHOTOGRAPHS), claimed=claimed, by_default=False,
+)  # fmt: skip

@@ -1,20 +1,16 @@
 """Stage 2 of the study of fine labels: errors, growth, and linear heads of the networks of one k and one kind of labels."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels import metrics, scalar, theory
 from rarefeat.studies.fine_labels.config import Easy, Heads, Hierarchy, Learner, Noise, fine
 from rarefeat.studies.fine_labels.data import DRAWS, easy, hard, streams
-from rarefeat.studies.fine_labels.train import Replicas, read
+from rarefeat.studies.fine_labels.train import Replicas, replicas_of
 
 SAMPLES = {"easy": easy, "hard": hard}
 
@@ -140,30 +136,13 @@ def noise_rows(
     return by_seed(replicas.seeds, {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}, torch.cat(network)), heads
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--detectors", type=Path, required=True, help="safetensors file of train")
-    for name in ("errors", "trajectories", "heads"):
-        parser.add_argument(f"--{name}", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def measure_detectors(read: Read, job: Job) -> tuple[list[dict], ...]:
+    """The stage of one k and one kind of labels: errors, growth, and linear heads."""
     hierarchy, learner, heads = job.part("hierarchy", Hierarchy), job.part("learner", Learner), job.part("heads", Heads)
-    tests = job.part("tests", int)
-    replicas = read(args.detectors, job)
-    found = {
-        "errors": error_rows(replicas, hierarchy, learner, tests, job.part("s_dag", list[float])),
-        "trajectories": trajectory_rows(replicas),
-        "heads": head_rows(replicas, hierarchy, heads, tests),
-    }
+    tests, replicas = job.part("tests", int), replicas_of(read.file("detectors"), job)
+    errors = error_rows(replicas, hierarchy, learner, tests, job.part("s_dag", list[float]))
+    of_heads = head_rows(replicas, hierarchy, heads, tests)
     if "noise" in job.config:
-        of_network, of_heads = noise_rows(replicas, hierarchy, job.part("noise", Noise), heads.ridge)
-        found["errors"] += of_network
-        found["heads"] += of_heads
-    for name, rows in found.items():
-        write_table(getattr(args, name), pa.Table.from_pylist([{**job.cell, **row} for row in rows]), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+        of_network, of_noisy_heads = noise_rows(replicas, hierarchy, job.part("noise", Noise), heads.ridge)
+        errors, of_heads = errors + of_network, of_heads + of_noisy_heads
+    return tuple([{**job.cell, **row} for row in rows] for rows in (errors, trajectory_rows(replicas), of_heads))

@@ -30,8 +30,8 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
     return found[["k", "labels", "s_dag", "metric", "mean", "ci_low", "ci_high", "n"]].reset_index(drop=True)
 
 
-def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """Errors of heads that saw easy samples alone, of contrastive encoders and of networks with labels; and cosines."""
+def crossing_rows(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
+    """Of contrastive encoders and networks with labels, a row a seed: errors of heads that saw easy samples alone; cosines."""
     labels = supervised["labels"].where(supervised["labels"] != COARSE, "coarse")
     fine = labels == "subclass-" + supervised["k"].astype(str)
     named = supervised.assign(pair="labels", arm=labels.where(~fine, "fine"))
@@ -40,7 +40,12 @@ def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFra
     found = rows.melt(["k", "pair", "arm", "seed"], ["easy", "hard"], "quantity", "value")
     cosines = encoders.rename(columns={"metric": "quantity"})
     shown = ["within_subclass", "within_superclass", "across", "pruned", "pure_common", "pure_subclass"]
-    return means(pd.concat([found, cosines[cosines["quantity"].isin(shown)]]), ["k", "pair", "arm", "quantity"])
+    return pd.concat([found, cosines[cosines["quantity"].isin(shown)]])
+
+
+def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
+    """The means of these over seeds."""
+    return means(crossing_rows(supervised, encoders, heads), ["k", "pair", "arm", "quantity"])
 
 
 def means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

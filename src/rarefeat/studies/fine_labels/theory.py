@@ -127,11 +127,3 @@ def fine_floor(P: int, s_star: float) -> float:
 def distraction(data: Hierarchy, kappa_b: float) -> float:
     """R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)): distractors over subclass patches in a coarse network."""
     return data.k * data.s_dag * (np.mean(data.alpha_dag) - 1 / kappa_b) / (data.s_star * (1 - 1 / kappa_b))
-
-
-def linear_error(data: Easy) -> float:
-    """Error of the best linear model on summed patches, where every easy sample has exactly s* patches of either kind.
-
-    It weighs a subclass feature by 1/k of a common one; the noise of the sum has the standard deviation sigma_zeta sqrt(P).
-    """
-    return float(norm.sf(data.s_star / (data.sigma_zeta * np.sqrt(data.P)) * np.sqrt((1 + 1 / data.k) / 2)))

@@ -1,21 +1,17 @@
 """Stage 1 of the study of fine labels: the detectors of one k and one kind of labels, by the scalar simulator."""
 
-from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from rarefeat.core.recording import log_spaced
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.run.read import File, Read
 from rarefeat.studies.fine_labels import scalar
 from rarefeat.studies.fine_labels.config import COARSE, Detectors, Easy, Labels, Learner
 from rarefeat.studies.fine_labels.data import DRAWS, batches, own_features, streams, subclasses, superclasses
 from rarefeat.studies.fine_labels.scalar import History, State
 
-NAME = "studies.fine_labels.train"
 ENDS = ("trained", "tuned")
 MOVED = ("displacement", "decrement")
 
@@ -87,51 +83,28 @@ def fine_tune(replicas: Replicas, learner: Learner, T: int, draws: str = DRAWS) 
     return scalar.train(replicas.trained, data, learner, fresh, [0], tune=replicas.superclass)[0]
 
 
-def write(path: str | Path, replicas: Replicas, origin: str) -> None:
+def tensors_of(replicas: Replicas) -> dict[str, Tensor]:
     """The detectors of the start, what they moved by, and the history."""
     start = {name: getattr(replicas.trained, name) for name in ("detectors", "initial")}
     ends = {end: state for end in ENDS if (state := getattr(replicas, end)) is not None}
     moved = {f"{end}/{name}": getattr(state, name) for end, state in ends.items() for name in MOVED}
-    history = {f"history/{name}": part for name, part in replicas.history._asdict().items()}
-    write_tensors(path, start | moved | history, origin)
+    return start | moved | {f"history/{name}": part for name, part in replicas.history._asdict().items()}
 
 
-def read(path: Path, job: Job) -> Replicas:
+def replicas_of(detectors: File, job: Job) -> Replicas:
     """The replicas that a job of the same cell and seeds reads; RarefeatError where the file is another."""
     data, labels, learner = job.part("data", Easy), job.part("labels", Labels), job.part("learner", Learner)
     threshold = learner.sigma_0 * job.part("detectors", Detectors).threshold
     ends = ENDS if "finetuning" in job.config else ENDS[:1]
     names = [*(f"{end}/{name}" for end in ends for name in MOVED), *(f"history/{name}" for name in History._fields)]
-    detectors, initial, *parts = read_tensors(path, "detectors", "initial", *names, expected=expected(job))
-    states = [State(detectors, initial, *parts[2 * i : 2 * i + 2], threshold) for i in range(len(ends))]
+    start, initial, *parts = detectors.tensors("detectors", "initial", *names)
+    states = [State(start, initial, *parts[2 * i : 2 * i + 2], threshold) for i in range(len(ends))]
     return Replicas(data, labels, job.seed_list, states[0], History(*parts[2 * len(ends) :]), *states[1:])
 
 
-def expected(job: Job) -> dict:
-    """What the file of a job's cell and seeds says of itself."""
-    parts = [name for name in ("data", "learner", "detectors", "labels", "finetuning") if name in job.config]
-    return {
-        "study": job.study,
-        "cell": job.cell,
-        "seeds": job.seeds,
-        "config": {name: job.config[name] for name in parts},
-        "code": {NAME: job.code.get(NAME)},
-    }
-
-
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="safetensors file to write")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
-    replicas = train(
+def train_detectors(read: Read, job: Job) -> dict[str, Tensor]:
+    """The stage of one k and one kind of labels."""
+    parts = (
         job.part("data", Easy), job.part("learner", Learner), job.part("detectors", Detectors), job.part("labels", Labels),
-        job.seed_list, job.config.get("finetuning", 0),
     )  # fmt: skip
-    write(args.output, replicas, job.text)
-
-
-if __name__ == "__main__":
-    run(main)
+    return tensors_of(train(*parts, job.seed_list, job.config.get("finetuning", 0)))

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from rarefeat.config.names import Name
 from rarefeat.config.section import Section
 from rarefeat.config.study import Study
 
@@ -9,4 +10,4 @@ from rarefeat.config.study import Study
 class Imbalance(Section):
     """The synthetic experiments of imbalance_and_pruning and liao_imbalanced_features."""
 
-    studies: dict[str, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
+    studies: dict[Name, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")

@@ -1,5 +1,7 @@
 """Stage 4, for the cross-check: the two simulators at the cells that both have run, metric by metric, other seeds."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from scipy.stats import mannwhitneyu, ttest_ind
@@ -7,9 +9,7 @@ from scipy.stats import mannwhitneyu, ttest_ind
 from rarefeat.chain.aggregate import difference_of, range_of
 from rarefeat.chain.tables import KEYS, METRICS
 from rarefeat.core.statistics import ANYWHERE, holm
-from rarefeat.run.command import run, stage
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.job import Job
 from rarefeat.storage.schema import checked
 from rarefeat.studies.imbalance.tables import CROSS_CHECK
 
@@ -54,16 +54,6 @@ def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFra
     return checked(CROSS_CHECK, table.assign(agrees=table["adjusted_p_value"] >= LEVEL))
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--reduced", required=True, help="grid table of the study under the reduced simulator")
-    parser.add_argument("--direct", required=True, help="grid table of the study under the direct simulator")
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    table = cross_check_table(*(read_table(path).to_pandas() for path in (args.reduced, args.direct)))
-    write_product(args.output, table, made_from(args.job, [args.reduced, args.direct]))
-
-
-if __name__ == "__main__":
-    run(main)
+def cross_check(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The grid of the reduced simulator against that of the direct one, in this order."""
+    return cross_check_table(*tables.values())

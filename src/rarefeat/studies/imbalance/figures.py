@@ -4,77 +4,62 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rarefeat.core.arms import ARMS
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, name_of, nsr_of, quantity, seeds_of, test_set, with_series
-from rarefeat.figures.panels import (
-    band,
-    beside,
-    estimates,
-    handle,
-    key,
-    letter,
-    marks,
-    median,
-    paired,
-    panels,
-    room,
-    step_of,
-    within,
-    zero,
-)  # fmt: skip
-from rarefeat.figures.style import COLUMN, LOOKS, PAGE, Look, looks, ordered
+from rarefeat.figures.panels import handle, key, letter, lines, paired, panels, points, room, within, zero
+from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, looks, ordered
 from rarefeat.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
 FOUR = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced", "regression_mse_balanced")
-UNTRAINED = ("initial", "ideal")
+UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 BEYOND, END = "^", 1.15
 BIASLESS = "dense, without a bias"
-PAIRED = "pruned by neuron \N{MINUS SIGN} dense,\nsame seed"
-
-
-def of_arms(table: pd.DataFrame, arms: tuple[str, ...]) -> pd.DataFrame:
-    """The rows of these arms."""
-    return table[table["arm"].isin(arms)]
-
-
-def differences(table: pd.DataFrame, series: str, metric: str) -> pd.DataFrame:
-    """Estimates by eps_min of what a series adds to dense, seed by seed."""
-    return estimates(paired(table, metric, series), "eps_min", metric, quantity(metric).difference)
+LEARNED = 0.5
+"""That of core/quantities.py, which loads torch: a test compares them."""
 
 
 def fate(tables: Tables, job: Job) -> Figure:
-    """What becomes of the rare feature at one noise level, by arm and without a bias: every trained arm of the tables."""
+    """What becomes of the rare feature at one noise level: every replica with and without a bias, and who learns it, by arm."""
     grid, without_bias = (table[~table["arm"].isin(UNTRAINED)] for table in tables.values())
     level = max(set(grid["nsr"]) & set(without_bias["nsr"]))
-    grid, without_bias = (
-        grid[grid["nsr"] == level],
-        without_bias[(without_bias["nsr"] == level) & (without_bias["arm"] == "dense")],
-    )
-    table = pd.concat([with_series(grid), without_bias.assign(series=BIASLESS)], ignore_index=True)
-    shown = looks([*sorted(set(with_series(grid)["series"]) - {"dense"}), BIASLESS, "dense"])
+    biasless = without_bias[without_bias["arm"] == "dense"].assign(series=BIASLESS)
+    table = pd.concat([with_series(grid), biasless], ignore_index=True)
+    table = table[table["nsr"] == level]
+    table["learned"] = (table["max_alignment"] >= LEARNED).astype(float)
+    shown = looks(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
     shown[BIASLESS] = Look(LOOKS[4].colour, "v", (0, (6, 1.5)), filled=False)
-    figure, axes = panels(1, 1, 3.0, PAGE)
-    ax, metric = axes[0, 0], quantity("max_alignment")
-    width = 0.3 * step_of(table["eps_min"])
-    for index, (series, look) in enumerate(shown.items()):
-        rows = estimates(table[table["series"] == series], "eps_min", "max_alignment", metric.range)
-        marks(ax, beside(rows.index, index, len(shown), width), rows, look)
-    room(ax, table["eps_min"])
-    within(ax, metric)
-    ax.set(
-        xlabel=f"rare  $\\leftarrow$   {EPS}   $\\rightarrow$  as frequent as the others",
-        ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol,
-    )
+    figure, axes = panels(1, 2, 3.1, PAGE, sharey=True)
+    (left, right), metric = axes[0], quantity("max_alignment")
+    for side, series in ((-1, "dense"), (1, BIASLESS)):
+        part = table[table["series"] == series]
+        # Each replica at a place of its own, in the order of the seeds.
+        rank = part.groupby("eps_min")["seed"].rank(pct=True)
+        width = float(np.diff(np.sort(part["eps_min"].unique())).min(initial=1.0))
+        left.plot(
+            part["eps_min"] + 0.4 * width * side * rank, part["max_alignment"], shown[series].marker, ls="none",
+            color=shown[series].colour, ms=2, mew=0, alpha=0.6, rasterized=True,
+        )  # fmt: skip
+    left.axhline(LEARNED, color=GREY, lw=0.7, zorder=0.5)
+    lines(right, table, "eps_min", "learned", shown, of="share")
+    within(left, metric)
+    for ax in axes[0]:
+        room(ax, table["eps_min"])
+        ax.set_xlabel(f"{EPS}\nrare $\\leftarrow$   $\\rightarrow$ as frequent as the others")
+    left.set(ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol, title="every replica, dense")
+    right.set(ylabel=f"share of replicas with\nan alignment of at least {LEARNED:g}", title="replicas that learn it")
+    right.tick_params(labelleft=True)
+    letter(axes[0])
     counts = {series: part["seed"].nunique() for series, part in table.groupby("series")}
     common = len(set(counts.values())) == 1
     entries = {
-        name_of(series) + ("" if common else f", {n_of(counts[series])}"): handle(shown[series])
-        for series in sorted(shown, key=lambda name: (name != "dense", name == BIASLESS, name))
+        name_of(series) + ("" if common else f", {n_of(counts[series])}"): handle(look) for series, look in shown.items()
     }
-    note = [INTERVALS, *([n_of(*counts.values())] if common else []), nsr_of(table)]
+    note = ["share and exact 95 % interval", *([n_of(*counts.values())] if common else []), nsr_of(table)]
     key(figure, entries, ", ".join(note))
     return figure
 
@@ -89,61 +74,82 @@ def level_names(levels: dict[float, Look]) -> dict[str, object]:
     return {rf"$\sigma^2 d_1$ = {level:.3g}": handle(look) for level, look in levels.items()}
 
 
-def gains(ax: Axes, grid: pd.DataFrame, metric: str, levels: dict[float, Look], width: float) -> None:
-    """What pruning by neuron adds to dense, by noise."""
+def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The grid with its series, and those that stand against dense, whatever arms they are of."""
+    grid = with_series(grid)
+    return grid, sorted(set(grid.loc[~grid["arm"].isin(["dense", *UNTRAINED]), "series"]))
+
+
+def gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: dict[float, Look]) -> None:
+    """What a series adds to dense, by noise."""
     zero(ax)
-    for index, (level, look) in enumerate(levels.items()):
-        rows = differences(grid[grid["nsr"] == level], "pruned_neuron", metric)
-        marks(ax, beside(rows.index, index, len(levels), width), rows, look, line=False)
+    added = paired(grid, metric, series, at=("nsr", "eps_min"))
+    points(ax, added, "eps_min", metric, levels, by="nsr", inside=quantity(metric).difference)
+    ax.set_ylabel(f"{name_of(series)} \N{MINUS SIGN} dense,\nsame seed")
 
 
 def alignment(grid: pd.DataFrame, metric: str) -> Figure:
-    """Figures 1 and 2: dense above, and below what pruning by neuron adds to it at the same seed."""
-    grid = grid.assign(series=grid["arm"])
+    """Figures 1 and 2: dense above, and below what each other arm adds to it at the same seed."""
+    grid, others = compared(grid)
     levels, what = levels_of(grid), quantity(metric)
-    width = 0.5 * step_of(grid["eps_min"])
-    figure, (upper, lower) = panels(2, 1, 4.0, COLUMN, sharex=True, height_ratios=[1.4, 1])
-    for index, (level, look) in enumerate(levels.items()):
-        rows = estimates(grid[(grid["nsr"] == level) & (grid["arm"] == "dense")], "eps_min", metric, what.range)
-        marks(upper[0], beside(rows.index, index, len(levels), width), rows, look)
-    gains(lower[0], grid, metric, levels, width)
-    within(upper[0], what)
-    room(upper[0], grid["eps_min"])
-    upper[0].set_ylabel((what.short or what.symbol) + ",\ndense")
-    lower[0].set(xlabel=EPS, ylabel=PAIRED)
-    letter((upper[0], lower[0]))
+    heights = [1.4, *(1 for _ in others)]
+    figure, axes = panels(len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights)
+    upper, *lower = axes[:, 0]
+    lines(upper, grid[grid["arm"] == "dense"], "eps_min", metric, levels, by="nsr", inside=what.range)
+    for ax, series in zip(lower, others, strict=True):
+        gains(ax, grid, series, metric, levels)
+    within(upper, what)
+    room(upper, grid["eps_min"])
+    upper.set_ylabel((what.short or what.symbol) + ",\ndense")
+    axes[-1, 0].set_xlabel(EPS)
+    letter(axes[:, 0])
     figure.align_ylabels()
     key(figure, level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
     return figure
 
 
 def quality(grid: pd.DataFrame, metric: str) -> Figure:
-    """Figures 3 and 4: above, dense between the encoder at initialisation and the ideal one; below, what pruning adds."""
-    grid = grid.assign(series=grid["arm"])
+    """Figures 3 and 4: above, dense between the encoder at initialisation and the ideal one; below, what other arms add."""
+    grid, others = compared(grid)
     levels, what = levels_of(grid), quantity(metric)
-    width = 0.5 * step_of(grid["eps_min"])
-    figure, axes = panels(2, 2, 4.2, PAGE, sharex=True, sharey="row", height_ratios=[1.4, 1])
-    for (upper, lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
+    untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
+    heights = [1.4, *(1 for _ in others)]
+    figure, axes = panels(len(heights), 2, 4.2 * sum(heights) / 2.4, PAGE, sharex=True, sharey="row", height_ratios=heights)
+    for (upper, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"
-        for index, (level, look) in enumerate(levels.items()):
-            part = grid[grid["nsr"] == level]
-            for arm in UNTRAINED:
-                rows = estimates(part[part["arm"] == arm], "eps_min", column, what.range)
-                band(upper, rows, Look(look.colour, dash=looks([arm])[arm].dash))
-            rows = estimates(part[part["arm"] == "dense"], "eps_min", column, what.range)
-            marks(upper, beside(rows.index, index, len(levels), width), rows, look)
-        gains(lower, grid, column, levels, width)
+        for arm in untrained:
+            plain = {level: Look(look.colour, dash=looks([arm])[arm].dash) for level, look in levels.items()}
+            lines(upper, grid[grid["arm"] == arm], "eps_min", column, plain, by="nsr", inside=what.range, band=True)
+        lines(upper, grid[grid["arm"] == "dense"], "eps_min", column, levels, by="nsr", inside=what.range)
+        for ax, series in zip(lower, others, strict=True):
+            gains(ax, grid, series, column, levels)
         upper.set_title(test_set(column))
-        lower.set_xlabel(EPS)
+    for ax in axes[1:, 1]:
+        ax.set_ylabel("")
+    for ax in axes[-1]:
+        ax.set_xlabel(EPS)
     room(axes[0, 0], grid["eps_min"])
     axes[0, 0].set_ylabel(what.symbol)
-    axes[1, 0].set_ylabel(PAIRED)
     letter(axes.flat)
     figure.align_ylabels()
-    untrained = {name_of(arm): handle(Look("black", dash=looks([arm])[arm].dash)) for arm in UNTRAINED}
+    shown = {name_of(arm): handle(Look("black", dash=looks([arm])[arm].dash)) for arm in untrained}
     dense = {"dense": handle(Look("black"))}
-    key(figure, level_names(levels) | dense | untrained, f"{INTERVALS}, {seeds_of(grid)}")
+    key(figure, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}")
     return figure
+
+
+def four(table: pd.DataFrame, shown: dict[str, Look], axes: np.ndarray, label: str) -> None:
+    """Estimated differences over eps_min, a panel for each of four metrics."""
+    for ax, metric in zip(axes.flat, FOUR, strict=True):
+        what = quantity(metric)
+        zero(ax)
+        points(ax, table[table["metric"] == metric], "eps_min", "value", shown, inside=what.difference)
+        room(ax, table["eps_min"])
+        ax.set_ylabel(label + (what.short or what.symbol))
+    for ax in axes[-1]:
+        ax.set_xlabel(EPS)
+    for ax in axes[0]:
+        ax.tick_params(labelbottom=False)
 
 
 def arms(tables: Tables, job: Job) -> Figure:
@@ -151,37 +157,17 @@ def arms(tables: Tables, job: Job) -> Figure:
 
     Pruning by weight comes from the study under the direct simulator, which alone can have it, with that study's seeds.
     """
-    paper, direct = (with_series(table) for table in tables.values())
-    weight = direct[(direct["arm"] == "pruned_weight") & direct["metric"].isin(FOUR)]
-    paper = paper[~paper["arm"].isin(("dense", *UNTRAINED)) & paper["metric"].isin(FOUR)]
-    series = {name: part for table in (paper, weight) for name, part in table.groupby("series")}
-    shown = looks(series)
-    figure, axes = panels(2, 2, 4.0, PAGE, sharex=True)
-    for ax, metric in zip(axes.flat, FOUR, strict=True):
-        what = quantity(metric)
-        zero(ax)
-        for index, (name, part) in enumerate(series.items()):
-            rows = part[part["metric"] == metric].set_index("eps_min").sort_index()
-            low, high = what.difference
-            rows = pd.DataFrame(
-                {
-                    "mean": rows["paired_difference"],
-                    "low": rows["paired_ci_low"].clip(lower=low),
-                    "high": rows["paired_ci_high"].clip(upper=high),
-                }
-            )
-            marks(ax, beside(rows.index, index, len(series), 0.5 * step_of(rows.index)), rows, shown[name], line=False)
-        ax.set_ylabel("change of " + (what.short or what.symbol))
-    every = pd.concat(series.values())
-    room(axes[0, 0], every["eps_min"])
-    for ax in axes[-1]:
-        ax.set_xlabel(EPS)
+    paper, direct = (with_series(table[table["metric"].isin(FOUR)]) for table in tables.values())
+    table = pd.concat([paper[~paper["arm"].isin(("dense", *UNTRAINED))], direct[direct["arm"] == "pruned_weight"]])
+    columns = {"paired_difference": "mean", "paired_ci_low": "ci_low", "paired_ci_high": "ci_high"}
+    table = table.drop(columns=[*columns.values()], errors="ignore").rename(columns=columns)
+    shown = looks(dict.fromkeys(table["series"]))
+    figure, axes = panels(2, 2, 4.0, PAGE)
+    four(table, shown, axes, "change of ")
     letter(axes.flat)
     figure.align_ylabels()
-    entries = {
-        f"{name_of(name)}, {n_of(int(part['n'].min()), int(part['n'].max()))}": handle(shown[name], line=False)
-        for name, part in series.items()
-    }
+    counts = {name: n_of(*part["n"]) for name, part in table.groupby("series")}
+    entries = {f"{name_of(name)}, {counts[name]}": handle(look, line=False) for name, look in shown.items()}
     key(figure, entries, f"difference to dense at the same seed, {INTERVALS}")
     return figure
 
@@ -194,22 +180,7 @@ def cross_check(tables: Tables, job: Job) -> Figure:
     part = with_series(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
     shown = looks(sorted(set(part["series"])))
     figure, axes = panels(2, 3, 4.0, PAGE)
-    for ax, metric in zip(axes[:, :2].flat, FOUR, strict=True):
-        what = quantity(metric)
-        zero(ax)
-        for index, (name, look) in enumerate(shown.items()):
-            rows = part[(part["metric"] == metric) & (part["series"] == name)].set_index("eps_min").sort_index()
-            low, high = what.difference
-            rows = pd.DataFrame(
-                {"mean": rows["difference"], "low": rows["ci_low"].clip(lower=low), "high": rows["ci_high"].clip(upper=high)}
-            )
-            marks(ax, beside(rows.index, index, len(shown), 0.5 * step_of(part["eps_min"])), rows, look, line=False)
-        room(ax, part["eps_min"])
-        ax.set_ylabel("reduced \N{MINUS SIGN} direct:\n" + (what.short or what.symbol))
-    for ax in axes[1, :2]:
-        ax.set_xlabel(EPS)
-    for ax in axes[0, :2]:
-        ax.tick_params(labelbottom=False)
+    four(part.rename(columns={"difference": "mean"}), shown, axes[:, :2], "reduced \N{MINUS SIGN} direct:\n")
     axes[0, 2].remove()
     ax = axes[1, 2]
     ax.remove()
@@ -230,32 +201,27 @@ def cross_check(tables: Tables, job: Job) -> Figure:
 def neighbour_regime(tables: Tables, job: Job) -> Figure:
     """The regime of the paper's grid beside its neighbour, and beside itself without a bias."""
     names = ("paper's grid", "neighbouring regime", "without a bias")
-    regimes = {name: of_arms(table, ("dense", "pruned_neuron")) for name, table in zip(names, tables.values(), strict=True)}
-    colours = dict(zip(names, (LOOKS[0], LOOKS[1], LOOKS[4]), strict=True))
-    series = {(name, arm): part for name, table in regimes.items() for arm, part in table.groupby("arm") if len(part)}
-    styles = {
-        (name, arm): colours[name].but(filled=arm == "dense", dash="-" if arm == "dense" else (0, (2, 1.5)))
-        for name, arm in series
-    }
-    every = pd.concat(regimes.values())
+    table = pd.concat(table.assign(regime=name) for name, table in zip(names, tables.values(), strict=True))
+    table = table[table["arm"].isin(("dense", "pruned_neuron"))]
+    table["series"] = table["regime"] + ", " + table["arm"].map(name_of)
+    shown = {}
+    for (name, arm, series), part in table.groupby(["regime", "arm", "series"], sort=False):
+        look = dict(zip(names, (LOOKS[0], LOOKS[1], LOOKS[4]), strict=True))[name]
+        dense = arm == "dense"
+        shown[series] = look.but(filled=dense, dash="-" if dense else (0, (2, 1.5))), n_of(part["seed"].nunique())
     figure, axes = panels(2, 2, 4.2, PAGE, sharex=True)
     for ax, metric in zip(axes.flat, FOUR, strict=True):
         what = quantity(metric)
-        for index, (name, part) in enumerate(series.items()):
-            rows = estimates(part, "eps_min", metric, what.range)
-            marks(ax, beside(rows.index, index, len(series), 0.5 * step_of(every["eps_min"])), rows, styles[name])
+        lines(ax, table, "eps_min", metric, {series: look for series, (look, _) in shown.items()}, inside=what.range)
         ax.set_ylabel(what.short or what.symbol)
         within(ax, what)
-    room(axes[0, 0], every["eps_min"])
+    room(axes[0, 0], table["eps_min"])
     for ax in axes[-1]:
         ax.set_xlabel(EPS)
     letter(axes.flat)
     figure.align_ylabels()
-    entries = {
-        f"{name}, {name_of(arm)}, {n_of(part['seed'].nunique())}": handle(styles[name, arm])
-        for (name, arm), part in series.items()
-    }
-    key(figure, entries, f"{INTERVALS}, {nsr_of(every)}", columns=2)
+    entries = {f"{series}, {n}": handle(look) for series, (look, n) in shown.items()}
+    key(figure, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
     return figure
 
 
@@ -278,19 +244,21 @@ def trajectories(tables: Tables, job: Job) -> Figure:
     beyond = 0.0
     for ax, (metric, title) in zip(axes[0], shown.items(), strict=True):
         what = quantity(metric)
-        found = {
-            keys: estimates(part, "step", metric, what.range, of=median) for keys, part in wide.groupby(["eps_min", "arm"])
-        }
-        top = END * max(rows["high"].fillna(rows["mean"]).max() for (_, arm), rows in found.items() if arm == "dense")
-        for (eps_min, arm), rows in found.items():
-            look, above = colours[eps_min].but(dash=looks([arm])[arm].dash), rows["mean"] > top
+        for arm in ("dense", "oracle_all"):
             # Marks of their own on each line, where the others have none.
-            band(ax, rows[~above].clip(upper=top), look, every=4)
-            if above.any():
-                # One below the other, so that none hides another.
-                place = top * (1 - 0.03 * chosen.index(eps_min))
-                ax.plot(rows.index[above], [place] * above.sum(), ls="none", marker=BEYOND, color=look.colour, mfc="white")
-            beyond = max(beyond, rows["mean"][above].max() if above.any() else 0.0)
+            drawn = {eps_min: look.but(dash=looks([arm])[arm].dash) for eps_min, look in colours.items()}
+            own = {"by": "eps_min", "inside": what.range, "of": "median", "band": True, "every": 4}
+            lines(ax, wide[wide["arm"] == arm], "step", metric, drawn, **own)
+            if arm == "dense":
+                top = END * ax.dataLim.y1
+        medians = wide.groupby(["eps_min", "step", "arm"])[metric].median().xs("oracle_all", level="arm")
+        beyond = max(beyond, medians[medians > top].max() if (medians > top).any() else 0.0)
+        for eps_min, look in colours.items():
+            # One below the other, so that none hides another.
+            place = top * (1 - 0.03 * chosen.index(eps_min))
+            above = medians[eps_min][lambda values, top=top: values > top] if eps_min in medians else medians[:0]
+            ax.plot(above.index, [place] * len(above), ls="none", marker=BEYOND, color=look.colour, mfc="white")
+        ax.set_ylim(top=top)
         within(ax, what)
         ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
     letter(axes[0])
@@ -323,18 +291,27 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     largest = table.groupby(["arm", "seed", "feature"], as_index=False)["squared_cosine"].max()
     largest["feature"] += 1
     ax, what = axes[0, 1], quantity("squared_cosine")
-    names = [arm for arm in ("dense", "pruned_neuron") if arm in set(largest["arm"])]
-    for index, arm in enumerate(names):
-        part, look = largest[largest["arm"] == arm], looks([arm])[arm]
-        places = beside(part["feature"], index, len(names), 0.5)
-        ax.plot(places, part["squared_cosine"], look.marker, color=look.colour, ms=2, alpha=0.3, mew=0)
-        rows = estimates(part, "feature", "squared_cosine", what.range)
-        marks(ax, beside(rows.index, index, len(names), 0.5) + 0.12, rows, look, line=False)
+    names = looks(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
+    palette = {arm: look.colour for arm, look in names.items()}
+    own = {"data": largest, "x": "feature", "y": "squared_cosine", "hue": "arm", "hue_order": list(names)}
+    sns.stripplot(
+        **own,
+        ax=ax,
+        palette=palette,
+        jitter=False,
+        dodge=True,
+        native_scale=True,
+        size=2,
+        alpha=0.3,
+        legend=False,
+        rasterized=True,
+    )
+    points(ax, largest, "feature", "squared_cosine", names, by="arm", inside=what.range, dodge=0.4)
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
     within(ax, what)
     ax.set(xlabel="feature $j$, rare right of the line", ylabel=what.symbol, xticks=range(1, features + 1))
     letter(axes[0])
-    entries = {name_of(arm): handle(looks([arm])[arm], line=False) for arm in names}
+    entries = {name_of(arm): handle(look, line=False) for arm, look in names.items()}
     key(figure, entries, f"every seed small; {INTERVALS}, {seeds_of(table)}")
     return figure
 

@@ -1,34 +1,66 @@
-"""What the report's first page says of this kind of study, from the tables of its run."""
+"""What the study of imbalance has found."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.markdown import interval
+from rarefeat.core.arms import ARMS
+from rarefeat.run.job import Job
+from rarefeat.storage.answer import joined, reduced, written
+from rarefeat.storage.markdown import each, interval, number, one, rows
+from rarefeat.studies.imbalance import page
 from rarefeat.studies.imbalance.config import Imbalance
 
-TABLES = ("paper_summary", "paper_trends")
-BLOCK, METRIC = "arms", "max_alignment"
+TABLES = ("confirmation_fates", "paper_trends", "without_bias_convergence")
+SIGMA = 0.05
+SHOWN = (0.3, 0.5, 0.7)
+"""Frequencies of the rare feature, of which the fate is told; both ends of the grid where it lacks them."""
 
 
 def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The best neuron's alignment with the rare feature, dense, at both ends of the block of all arms; what masks change."""
-    summary, trends = tables.values()
-    study = section.studies["paper"]
-    sigma = study.grid[BLOCK].sigma[0]
-    at = summary[(summary["metric"] == METRIC) & (summary["arm"] == "dense") & (summary["sigma"] == sigma)]
-    at = at[at["eps_min"].isin(study.grid[BLOCK].eps_min)].set_index("eps_min").sort_index()
-    ends = [
-        f"{interval(row['mean'], row.ci_low, row.ci_high)} at eps_min = {eps_min:g}"
-        for eps_min, row in at.iloc[[0, -1]].iterrows()
+    """The rare feature's fate by its frequency; what masks change; what the bias does."""
+    fates, trends, free = (tables[name] for name in TABLES)
+    training = section.studies["paper"].training
+    sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
+    fates = rows(fates, sigma=sigma, fate="learned")
+    there = set(fates["eps_min"])
+    shown = [eps for eps in SHOWN if eps in there] or [min(there), max(there)]
+    learned = joined(f"{interval(one(fates, eps_min=eps), 'share', 0, times=100)} % at {eps:g} times" for eps in shown)
+    sentences = [
+        f"Within {training.T} steps at a weight decay of {training.lambda_:g}, a feature that is rare enough is locked out, and"
+        " one"
+        " that is frequent enough is learned. The share of the seeds in which some neuron ends with a cosine above 0.9 to it is"
+        f" {learned} the frequency of the others (n = {fates['n'].max()}, noise σ = {sigma:g})."
     ]
-    block = study.of_block(BLOCK)
-    lines = [f"{block.in_words}. The best neuron's cosine with the rare feature is {' and '.join(ends)} in dense training."]
-    arms = trends[(trends["grid"] == BLOCK) & (trends["metric"] == METRIC) & (trends["sigma"] == sigma)]
-    arms = arms[arms["paired_difference"].notna()]
-    changes = [
-        f"{row.arm} by {interval(row.paired_difference, row.paired_ci_low, row.paired_ci_high)}" for row in arms.itertuples()
+    arms = rows(trends, grid="arms")
+    arms = rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
+    masks = [
+        f"{ARMS[row['arm']].label} by {interval(row, 'paired_difference', 3, '+')}"
+        for row in each(rows(arms, metric="max_alignment"))
+        if row["paired_difference"] == row["paired_difference"]
     ]
-    if changes:
-        lines.append(f"Masks change it, seed by seed and over all frequencies: {', '.join(changes)}.")
-    return lines
+    if masks:
+        sentences.append(
+            "Pruning does not open a door for it. Averaged over all frequencies, what each mask changes of the largest cosine"
+            " to the"
+            f" rare feature: {joined(masks)}."
+            if (rows(arms, arm="pruned_neuron", metric="max_alignment")["paired_ci_low"] <= 0).all()
+            else f"Pruning raises the largest cosine to it, averaged over all frequencies: {joined(masks)}."
+        )
+    half = free.iloc[(free["eps_min"] - 0.5).abs().argmin()]
+    sentences.append(
+        f"The bias shuts it out. Without one, at {half['eps_min']:g} times the others' frequency, its best neuron ends with a"
+        " cosine of"
+        f" {number(half['max_alignment'], 2)} to it, where those of the frequent features have"
+        f" {number(half['majority_alignment'], 2)} to"
+        " theirs; but then neurons mix features."
+        if half["max_alignment"] > 0.5
+        else f"Without a bias, at {half['eps_min']:g} times the others' frequency, its best neuron ends with a cosine of"
+        f" {number(half['max_alignment'], 2)} to it."
+    )
+    return sentences
+
+
+def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of a run."""
+    return written("Imbalance and pruning", found(job.part("imbalance", Imbalance), reduced(TABLES, page.TABLES, tables)))

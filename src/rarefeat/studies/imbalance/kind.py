@@ -1,12 +1,17 @@
 """What the study of imbalance makes."""
 
-from rarefeat.kind import TRAINED, Browsed, Claimed, Figure, Kind, Made, Page, Table, chain_tables
+import dataclasses
+
+from rarefeat.config.names import differing
+from rarefeat.config.study import SHARED
+from rarefeat.kind import PRETRAIN, Browsed, Claimed, Figure, Kind, Made, Page, Table, axes_of_cells, chain_tables
 from rarefeat.studies.imbalance.config import Imbalance
 
 FIGURES = {
     "fate": Figure(
         ("paper.arms_grid", "without_bias.arms_grid"),
-        "The fate of the rare feature: the best neuron's alignment with it, against how rare it is, at one noise level. See"
+        "The fate of the rare feature against how rare it is, at one noise level: the best neuron of every replica, dense with"
+        " and without a bias (a), and the share of replicas with a neuron for it, by arm (b). See"
         " where dense training loses the feature, whether a mask brings it back, and what becomes of it without a bias.",
     ),
     "figure1_aligned_neurons": Figure(
@@ -61,36 +66,55 @@ FIGURES = {
         " first, and how long the rare one waits.",
     ),
 }
-SUMMARY = (
-    "paper_grid", "paper_trends", "paper_trajectories", "direct_trends", "cross_check", "neighbour_trends",
-    "neighbour_trajectories", "without_bias_trends", "without_bias_trajectories", "alignment_heatmap",
-)  # fmt: skip
+OF_A_STUDY = ("figure1_aligned_neurons", "figure2_max_alignment", "figure3_cosine_similarity", "figure4_regression_mse")
+SHIPPED = ("paper", "confirmation", "direct", "neighbour", "without_bias", "heatmap")
+"""Studies that have figures and tables of their own; each other one is a user's, and has Figures 1 to 4 of its grid."""
 
 
 def made(section: Imbalance) -> Made:
     """Tables of every study, and the figures of the paper's."""
-    tables: dict[str, Table] = {}
-    for name, study in section.studies.items():
-        tables |= chain_tables(name, study)
+    tables = differing("tables", *(chain_tables(name, study) for name, study in section.studies.items()))
     if "heatmap" in section.studies:
         tables["alignment_heatmap"] = Table(
             "studies.imbalance.tables:HEATMAP",
-            "studies.imbalance.alignment_map",
+            "studies.imbalance.alignment_map:alignment_map",
             {"heatmap": section.studies["heatmap"]},
-            TRAINED,
+            {"encoders": PRETRAIN},
             study="heatmap",
         )
     tables["cross_check"] = Table(
-        "studies.imbalance.tables:CROSS_CHECK", "studies.imbalance.cross_check", tables=("paper_grid", "direct_grid")
+        "studies.imbalance.tables:CROSS_CHECK",
+        "studies.imbalance.cross_check:cross_check",
+        tables=("paper_grid", "direct_grid"),
     )
+    own = {
+        f"{name}.{figure}": dataclasses.replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
+        for name in section.studies
+        if name not in SHIPPED
+        for figure in OF_A_STUDY
+    }
     return Made(
         tables,
-        FIGURES,
-        {"summary": Page("trends of the figures", "studies.imbalance.summarise", SUMMARY)},
+        FIGURES | own,
+        {
+            "imbalance": Page(
+                "imbalance and pruning",
+                "studies.imbalance.found:answer",
+                ("confirmation_grid", "paper_trends", "paper_grid", "without_bias_trajectories"),
+                {"imbalance": section},
+            )
+        },
         {
             "imbalance_tables": Browsed(
                 "Means and trends of Figures 1-4, by metric and arm",
                 ("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
+            ),
+            "play": Browsed(
+                "The law for a rare feature beside what was measured, to play with",
+                ("confirmation_grid",),
+                "report.play:page",
+                {"confirmation": section.studies["confirmation"]},
+                "Play",
             ),
             "cross_check_tables": Browsed(
                 "The two simulators against each other, and pruning by single weights", ("cross_check", "direct_summary")
@@ -101,9 +125,8 @@ def made(section: Imbalance) -> Made:
 
 def claimed(section: Imbalance) -> Claimed:
     """The trends of Figures 1 to 4."""
-    return Claimed(
-        "imbalance_and_pruning", ("figures 1-4",), ("confirmation_grid",), {"confirmation": section.studies["confirmation"]}
-    )
+    study = section.studies["confirmation"]
+    return Claimed(("confirmation_grid",), {"confirmation": study}, {"confirmation": axes_of_cells(study)})
 
 
-KIND = Kind("imbalance", "Imbalance and pruning", Imbalance, made, claimed=claimed)
+KIND = Kind("imbalance", "Imbalance and pruning", Imbalance, made, inherits=SHARED, claimed=claimed)

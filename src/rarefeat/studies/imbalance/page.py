@@ -3,7 +3,9 @@
 import math
 
 import pandas as pd
+from scipy.stats import binomtest
 
+from rarefeat.core.definitions import ALIGNED, PURE
 from rarefeat.core.statistics import student_interval
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons", "pure_minority_neurons",
@@ -75,10 +77,30 @@ def convergence(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def fates(grid: pd.DataFrame) -> pd.DataFrame:
+    """Shares of the dense replicas at each point whose best neuron is not aligned with the rare feature, pure in it or between.
+
+    With the exact interval (Clopper and Pearson), which has a width where all replicas agree.
+    """
+    dense = grid[grid["arm"] == "dense"]
+    best = dense["max_alignment"]
+    fate = {"locked_out": best < ALIGNED, "between": (best >= ALIGNED) & (best <= PURE), "learned": best > PURE}
+    found = []
+    for (sigma, eps_min), part in dense.groupby(["sigma", "eps_min"]):
+        for name, holds in fate.items():
+            k, n = int(holds[part.index].sum()), len(part)
+            low, high = binomtest(k, n).proportion_ci(method="exact")
+            found.append(
+                {"sigma": sigma, "eps_min": eps_min, "fate": name, "share": k / n, "ci_low": low, "ci_high": high, "n": n}
+            )
+    return pd.DataFrame(found)
+
+
 STUDIES = ("paper", "neighbour", "without_bias")
 TABLES = {
     **{f"{study}_trends": ((f"{study}_trends", f"{study}_grid"), trends) for study in (*STUDIES, "direct")},
     **{f"{study}_convergence": ((f"{study}_trajectories",), convergence) for study in STUDIES},
     "cross_check_metrics": (("cross_check",), cross_check_metrics),
+    "confirmation_fates": (("confirmation_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
 }

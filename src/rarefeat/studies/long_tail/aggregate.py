@@ -1,6 +1,6 @@
 """Every replica of a study of long-tailed images in one table, and its summary."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -8,15 +8,11 @@ import torch
 
 from rarefeat.chain.aggregate import paired_interval, range_of
 from rarefeat.chain.tables import PAIRED
-from rarefeat.config.cells import path_of
 from rarefeat.config.images import ImageArm, ImageStudy
-from rarefeat.config.section import told
 from rarefeat.core.statistics import student_interval
 from rarefeat.images.evaluation import group_metrics
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.long_tail.tables import (
     GROUPS,
@@ -32,20 +28,38 @@ from rarefeat.studies.long_tail.tables import (
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 
 
-def gathered(job: Job, study: ImageStudy, results: Path, kind: str) -> pd.DataFrame:
+def gathered(read: Read, job: Job) -> pd.DataFrame:
     """The files of every cell and block of a study, with their keys."""
-    code = {stage: job.code[stage] for stage in ("images.pretrain", *(("images.probe",) if kind == "probes" else ()))}
-    parts = []
-    for cell in study.cells():
-        (arm,) = cell.arms
-        config = told(study.probed(cell) if kind == "probes" else study.pretrained(cell))
-        width = study.network_of(cell).width
-        keys = {"dataset": job.study, "rho": cell["rho"], "split": cell["split"], "width": width, **arm.model_dump()}
-        for block in study.blocks():
-            of_cell = {"study": job.study, "cell": cell.values, "seeds": block, "config": config, "code": code}
-            table = read_table(results / path_of(kind, job.study, cell, block, "parquet"), of_cell)
-            parts.append(table.to_pandas().assign(**keys))
+    study, parts = job.part(job.study, ImageStudy), []
+    (folder,) = job.files
+    for file in read.files(folder):
+        (arm,) = file.cell.arms
+        width = study.network_of(file.cell).width
+        keys = {"dataset": job.study, "rho": file.cell["rho"], "split": file.cell["split"], "width": width, **arm.model_dump()}
+        parts.append(file.table().assign(**keys))
     return pd.concat(parts, ignore_index=True)
+
+
+def longtail_classes(read: Read, job: Job) -> pd.DataFrame:
+    """Accuracies of every probe on every class."""
+    return ordered(LONGTAIL_CLASSES, gathered(read, job))
+
+
+def longtail_trajectories(read: Read, job: Job) -> pd.DataFrame:
+    """The course of every training."""
+    return ordered(LONGTAIL_TRAJECTORIES, gathered(read, job))
+
+
+def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Every replica."""
+    classes, trajectories = (tables[f"{job.study}.longtail_{name}"] for name in ("classes", "trajectories"))
+    return longtail_table(classes, trajectories, job.part(job.study, ImageStudy))
+
+
+def longtail_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Means over the replicas."""
+    (replicas,) = tables.values()
+    return summary_table(replicas)
 
 
 def longtail_table(classes: pd.DataFrame, trajectories: pd.DataFrame, study: ImageStudy) -> pd.DataFrame:
@@ -84,22 +98,3 @@ def summary_table(longtail: pd.DataFrame) -> pd.DataFrame:
                 rows.append((*key, probe, metric, mean, sd, low, high, n, *paired_interval(values, other, inside)))
     columns = [*IMAGE_KEYS, "probe", "metric", "mean", "sd", "ci_low", "ci_high", "n", *PAIRED]
     return ordered(LONGTAIL_SUMMARY, pd.DataFrame(rows, columns=columns))
-
-
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--output", type=Path, nargs=4, required=True, help="replicas, classes, summary, trajectories")
-    args = parser.parse_args()
-    job: Job = args.job
-    study = job.part(job.study, ImageStudy)
-    classes = ordered(LONGTAIL_CLASSES, gathered(job, study, args.results, "probes"))
-    trajectories = ordered(LONGTAIL_TRAJECTORIES, gathered(job, study, args.results, "trajectories"))
-    longtail = longtail_table(classes, trajectories, study)
-    for output, table in zip(args.output, (longtail, classes, summary_table(longtail), trajectories), strict=True):
-        write_product(output, table, made_from(job))
-
-
-if __name__ == "__main__":
-    run(main)

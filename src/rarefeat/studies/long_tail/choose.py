@@ -19,6 +19,7 @@ there, and writes what was chosen so far as a config, RESULTS/chosen.yaml. `make
 """
 
 import argparse
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ import pandas as pd
 import yaml
 
 from rarefeat.config.images import ImageArm
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import student_interval, values_needed
 from rarefeat.run.command import run
 from rarefeat.run.metadata import read_origin
@@ -175,6 +177,8 @@ def main() -> None:
     stages = list(dict.fromkeys(STAGES.values()))
     parser.add_argument("--until", choices=stages, default="confirm", help="the last stage to run")
     args = parser.parse_args()
+    if shlex.quote(str(args.results)) != str(args.results):
+        raise RarefeatError(f"{args.results}: make passes this name on as it is; use letters, digits, / . - and _")
     paths = {name: args.results / f"tables/{name}.longtail.parquet" for name in STAGES}
     tables = {name: read_table(path).to_pandas() for name, path in paths.items() if path.exists()}
     regimes = {name: read_origin(paths[name])["config"][name] for name in REGIMES if name in tables}

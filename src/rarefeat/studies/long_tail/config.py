@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from rarefeat.config.images import ImageStudy
+from rarefeat.config.names import Name
 from rarefeat.config.section import Section
 from rarefeat.config.study import inherited
 
@@ -12,7 +13,7 @@ from rarefeat.config.study import inherited
 class LongTail(Section):
     """Table 2: contrastive pretraining on long-tailed images, without and with pruning."""
 
-    studies: dict[str, ImageStudy] = Field(min_length=1, description="each one data set, by name")
+    studies: dict[Name, ImageStudy] = Field(min_length=1, description="each one data set, by name")
 
 
 def inherit(raw: Any, shared: dict) -> Any:

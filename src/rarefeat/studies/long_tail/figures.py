@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEYS, Quantity, n_of, name_of, quantity, with_series
-from rarefeat.figures.panels import band, estimates, handle, key, letter, marks, panels, zero
+from rarefeat.figures.panels import ESTIMATED, handle, key, letter, lines, panels, points, zero
 from rarefeat.figures.style import LOOKS, PAGE, Look, looks
 from rarefeat.run.job import Job
 
@@ -34,13 +33,10 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         what: Quantity = quantity(metric)
         column, low, high = ("paired_difference", "paired_ci_low", "paired_ci_high") if gain else ("mean", "ci_low", "ci_high")
         part = summary[summary["metric"] == metric].dropna(subset=[column])
-        shown = [name for name in drawn if name in set(part["series"])]
-        for name in shown:
-            rows = part[part["series"] == name].set_index("rho").sort_index()
-            rows = pd.DataFrame({"mean": rows[column], "low": rows[low], "high": rows[high]})
-            # Places by order, side by side: the values of rho are few and far apart.
-            places = [ratios.index(rho) + 0.6 * ((shown.index(name) + 0.5) / len(shown) - 0.5) for rho in rows.index]
-            marks(ax, places, rows, drawn[name], line=False)
+        part = part[["series", "rho", column, low, high]].set_axis(["series", "rho", *ESTIMATED], axis=1)
+        shown = {name: look for name, look in drawn.items() if name in set(part["series"])}
+        # Places by order: the values of rho are few and far apart.
+        points(ax, part, "rho", "value", shown, dodge=0.6, order=ratios)
         if gain:
             zero(ax)
         ax.set_ylabel(("gain over dense, same seed:\n" if gain else "") + what.symbol)
@@ -49,10 +45,8 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_xlim(-0.5, len(ratios) - 0.5)
     ax, rho = axes[1, 1], trajectories["rho"].max()
     part = trajectories[(trajectories["metric"] == "knn_accuracy") & (trajectories["rho"] == rho)]
-    for name, look in drawn.items():
-        rows = estimates(part[part["series"] == name], "epoch", "value", quantity("knn_accuracy").range)
-        if len(rows):
-            band(ax, rows, look, every=max(len(rows) // 5, 1))
+    every = max(part["epoch"].nunique() // 5, 1)
+    lines(ax, part, "epoch", "value", drawn, inside=quantity("knn_accuracy").range, band=True, every=every)
     ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
     letter(axes.flat)
     counts = n_of(*summary["n"].unique())
@@ -68,7 +62,7 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Of each update, at the largest rho: the few-shot probe over training, its gain over dense, and the gain by class size.
 
-    Below ENOUGH class orders each is a thin line: the interval of two values is thirteen times as wide as they are apart.
+    Below ENOUGH class orders bands are their range: the interval of two values is thirteen times as wide as they are apart.
     """
     trajectories, classes = tables.values()
     trajectories = trajectories[trajectories["metric"] == "few_shot_accuracy"]
@@ -82,36 +76,31 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         [DENSE, *sorted(set(course["label"]) - {DENSE})], {DENSE: LOOKS[0], DENSE + BALANCED: Look("0.5", "", (0, (2, 1)))}
     )
     images = of_class[of_class["split"] == "long_tailed"].groupby("rank")["count"].mean()
+    of_class = of_class.assign(images=of_class["rank"].map(images))
     rows = (
-        (course, "epoch", False, quantity("accuracy").range, "epoch", "few-shot probe,\naccuracy"),
-        (over_dense(course, "epoch"), "epoch", True, (-1, 1), "epoch", "few-shot probe,\ngain over dense"),
+        (course, "epoch", quantity("accuracy").range, "epoch", "few-shot probe,\naccuracy"),
+        (over_dense(course, "epoch"), "epoch", (-1, 1), "epoch", "few-shot probe,\ngain over dense"),
         (
-            over_dense(of_class, "rank"),
-            "rank",
-            True,
+            over_dense(of_class, "images"),
+            "images",
             (-1, 1),
             "pretraining images of the class",
             "linear probe, gain\nover dense",
         ),
     )
     orders = course["seed"].nunique()
-    one_by_one = 1 < orders < ENOUGH
-    figure, axes = panels(len(rows), len(updates), 1.7 * len(rows) + 0.8, PAGE, sharey="row")
-    for line, (table, by, gain, ends, x, y) in zip(axes, rows, strict=True):
+    figure, axes = panels(len(rows), len(updates), 1.6 * len(rows) + 0.8, PAGE, sharey="row")
+    for line, (table, by, ends, x, y) in zip(axes, rows, strict=True):
+        gain = table is not course
+        table = table[table["label"] != DENSE] if gain else table
         for ax, update in zip(line, updates, strict=True):
             part = table[table["update"].isin([update, ""])]
-            for name, of_name in part.groupby("label"):
-                if not gain or (of_name["value"] != 0).any():
-                    found = estimates(of_name, by, "value", ends)
-                    found = found.set_index(images) if by == "rank" else found
-                    if one_by_one:
-                        found[["low", "high"]] = np.nan
-                        for _, order in of_name.sort_values(by).groupby("seed"):
-                            ax.plot(found.index, order["value"], color=drawn[name].colour, lw=0.4)
-                    band(ax, found, drawn[name], every=max(len(found) // 5, 1))
+            every = max(part[by].nunique() // 5, 1)
+            of = "mean" if orders >= ENOUGH else "range"
+            lines(ax, part, by, "value", drawn, by="label", inside=ends, of=of, band=True, every=every)
             if gain:
                 zero(ax)
-            if by == "rank":
+            if by == "images":
                 ax.set_xscale("log")
             ax.set_xlabel(x)
         line[0].set_ylabel(y)
@@ -119,7 +108,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(name_of(update))
     shown = {name_of(name): handle(look) for name, look in drawn.items()}
-    spread = "mean and, thin, each class order" if one_by_one else INTERVALS
+    spread = INTERVALS if orders >= ENOUGH else "mean, and from the least to the largest class order"
     key(figure, shown, f"{spread}, {n_of(orders)}", columns=4)
     return figure
 

@@ -1,26 +1,51 @@
-"""What the report's first page says of this kind of study, from the tables of its run."""
+"""What the study of long-tailed images has found."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
+from rarefeat.figures.labels import arm_name
+from rarefeat.run.job import Job
+from rarefeat.storage.answer import counted, reduced, written
+from rarefeat.storage.markdown import each, interval, rows
+from rarefeat.studies.long_tail import page
 from rarefeat.studies.long_tail.config import LongTail
+from rarefeat.studies.long_tail.published import printed_gain
 
-TABLES = ("longtail_summary",)
+TABLES = ("table2",)
 
 
 def found(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Of each study in how many arms and ratios pruning gains or loses accuracy, by the interval of the paired difference."""
-    (summary,) = tables.values()
-    chosen = summary[(summary["probe"] == "balanced") & (summary["metric"] == "accuracy") & (summary["split"] == "long_tailed")]
-    lines = []
-    for name, study in section.studies.items():
-        part = chosen[(chosen["dataset"] == name) & (chosen["arm"] != "dense")]
-        dense = chosen[(chosen["dataset"] == name) & (chosen["arm"] == "dense")]["mean"]
-        gains, losses = int((part["paired_ci_low"] > 0).sum()), int((part["paired_ci_high"] < 0).sum())
-        lines.append(
-            f"{name}, {study.in_words}: a linear probe on dense features is right on {100 * dense.min():.1f} to"
-            f" {100 * dense.max():.1f} %; of {len(part)} pruned arms and ratios {gains} have an interval of their gain above"
-            f" zero, {losses} below."
+    """Of each data set how often pruning gains or loses accuracy, by the interval of the paired difference; and the best"
+    " arm."""
+    accuracy = rows(tables["table2"], metric="accuracy", split="long_tailed")
+    sentences = []
+    for name, part in accuracy.groupby("dataset", sort=False):
+        pruned, dense = part[part["arm"] != "dense"], rows(part, arm="dense")
+        gains, losses = int((pruned["paired_ci_low"] > 0).sum()), int((pruned["paired_ci_high"] < 0).sum())
+        said = (
+            f"On {name} ({counted(int(part['n'].max()), 'seed')}) a linear probe on dense features is right on"
+            f" {100 * dense['mean'].min():.1f} to {100 * dense['mean'].max():.1f} % of the test images. Of {len(pruned)}"
+            " comparisons of a"
+            f" pruned arm with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a gain and"
+            f" {losses or 'none'} {'shows' if losses < 2 else 'show'} a loss."
         )
-    return lines
+        if len(pruned):
+            best = max(each(pruned), key=lambda row: row["paired_difference"])
+            said += (
+                f" The highest is {arm_name(best['arm'])} at ρ = {best['rho']:g}:"
+                f" {interval(best, 'paired_difference', 1, '+', 100)} points of accuracy."
+            )
+        table2 = section.studies[name].table2 if section else ""
+        printed = {rho: printed_gain(table2, rho) for rho in sorted(set(part["rho"]))}
+        printed = {rho: gain for rho, gain in printed.items() if gain == gain}
+        if printed:
+            said += " The paper prints " + ", ".join(f"{gain:+g} at ρ = {rho:g}" for rho, gain in printed.items()) + "."
+        sentences.append(said)
+    return sentences
+
+
+def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of a run: of all its studies, or of one, whose tables have its name before theirs."""
+    whole = dict(zip(page.TABLES["table2"][0], tables.values(), strict=True))
+    return written("Long-tailed images", found(job.part("long_tail", LongTail), reduced(TABLES, page.TABLES, whole)))

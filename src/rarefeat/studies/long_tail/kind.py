@@ -1,13 +1,10 @@
 """What the study of long-tailed images makes."""
 
-from collections.abc import Mapping
-
-from rarefeat.config.images import ImageStudy
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table, joined
+from rarefeat.config.names import differing
+from rarefeat.kind import IMAGE_PRETRAIN, IMAGE_PROBE, Browsed, Claimed, Figure, Kind, Made, Page, Table, joined
 from rarefeat.studies.long_tail.config import LongTail, inherit
 
 STAGE = "studies.long_tail.aggregate"
-THROUGH = ("images.datasets", "images.splits", "images.pretrain", "images.probe")
 TABLES = ("longtail", "longtail_classes", "longtail_summary", "longtail_trajectories")
 SEE = (
     "Long-tailed images, against the imbalance ratio rho: what each arm gains over the dense one at the same seed, in"
@@ -24,31 +21,36 @@ SEE_GAINS = (
 
 def made(section: LongTail) -> Made:
     """The tables and figures of each study; then all studies in one, and Table 2."""
-    tables, figures = {}, {}
+    tables, figures, gains = {}, {}, {}
     for name, study in section.studies.items():
-        for table in TABLES:
-            tables[f"{name}.{table}"] = Table(schema(table), STAGE, {name: study}, THROUGH, study=name)
+        read = {
+            "longtail_classes": ({name: study}, {"probes": IMAGE_PROBE}),
+            "longtail_trajectories": ({name: study}, {"trajectories": IMAGE_PRETRAIN}),
+            "longtail": ({name: study}, {}, (f"{name}.longtail_classes", f"{name}.longtail_trajectories")),
+            "longtail_summary": ({}, {}, (f"{name}.longtail",)),
+        }
+        for table, of in read.items():
+            tables[f"{name}.{table}"] = Table(schema(table), f"{STAGE}:{table}", *of, study=name)
         figures[f"longtail_{name}"] = Figure(
             (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
         )
         if any(arm.arm != "dense" for arm in study.arms):
             courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
-            figures[f"longtail_{name}_gains"] = Figure(courses, SEE_GAINS, function="gains")
+            gains[f"longtail_{name}_gains"] = Figure(courses, SEE_GAINS, function="gains")
     for table in TABLES:
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
-    pages = {"table2": page("Table 2: long-tailed images", "", section.studies)}
-    pages |= {
-        f"table_{name}": page(f"Long-tailed images: {name}", f"{name}.", {name: study})
-        for name, study in section.studies.items()
-    }
+    pages = {"long_tail": page("long-tailed images", section)}
+    pages |= {f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.") for name in section.studies}
     about = "Probes of networks pretrained on long-tailed images"
-    return Made(tables, figures, pages, {"long_tail_tables": Browsed(about, ("longtail_summary",))})
+    return Made(
+        tables, differing("figures", figures, gains), pages, {"long_tail_tables": Browsed(about, ("longtail_summary",))}
+    )
 
 
-def page(title: str, prefix: str, studies: Mapping[str, ImageStudy]) -> Page:
-    """The numbers of some studies, of tables with a prefix, beside the paper's Table 2 where it has them."""
-    tables = f"{prefix}longtail", f"{prefix}longtail_summary"
-    return Page(title, "studies.long_tail.table2", tables, {"studies": studies, "title": title})
+def page(title: str, section: LongTail, prefix: str = "") -> Page:
+    """What was found of all studies, or of one."""
+    tables = f"{prefix}longtail_summary", f"{prefix}longtail"
+    return Page(title, "studies.long_tail.found:answer", tables, {"long_tail": section})
 
 
 def schema(table: str) -> str:
@@ -58,7 +60,10 @@ def schema(table: str) -> str:
 
 def claimed(section: LongTail) -> Claimed:
     """Table 2."""
-    return Claimed("imbalance_and_pruning", ("table 2",), ("longtail",))
+    regimes = {
+        name: {"rho": set(study.rho), "arm": {arm.label for arm in study.arms}} for name, study in section.studies.items()
+    }
+    return Claimed(("longtail",), regimes=regimes)
 
 
 KIND = Kind("long_tail", "Long-tailed images", LongTail, made, inherit=inherit, claimed=claimed)

@@ -1,6 +1,6 @@
 """Stage 4 of the scaling study: the trained sizes, replica by replica, and exponents in d against the bounds of Theorem 3.1."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,6 @@ from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
-from rarefeat.chain.intermediates import reader
 from rarefeat.config.cells import Cell
 from rarefeat.config.study import Study
 from rarefeat.core.definitions import GAMMA, PURE
@@ -16,10 +15,8 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import absolute_cosines, lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import checked
 from rarefeat.studies.scaling.bounds import bounds, trained_cells
 from rarefeat.studies.scaling.config import Scaling
@@ -56,15 +53,15 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
     return pd.DataFrame(sizes | {name: values.numpy() for name, values in columns.items()})
 
 
-def scaling_table(job: Job, scaling: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.DataFrame:
+def trained_sizes(read: Read, job: Job) -> pd.DataFrame:
     """A row per trained point and seed."""
-    studies, parts = scaling.studies(), []
-    for name, cells in trained_cells(scaling, lucky_sets).items():
-        study, of_study = studies[name], job.model_copy(update={"study": name})
-        for cell in cells:
-            for block, seeds in study.blocks().items():
-                (weights,) = reader(results, of_study, study, cell, block)("dense/weights")
-                parts.append(replicas(study, cell, weights, seeds))
+    scaling, parts = job.part("scaling", Scaling), []
+    studies = scaling.studies()
+    for name, cells in trained_cells(scaling, read["lucky_sets"]).items():
+        for encoders in read.files("encoders", name, studies[name]):
+            if encoders.cell in cells:
+                (weights,) = encoders.tensors("dense/weights")
+                parts.append(replicas(studies[name], encoders.cell, weights, encoders.seeds))
     if not parts:
         raise RarefeatError(
             "config: scaling: no size is expected to have least_lucky lucky neurons; lower it, or raise most_neurons"
@@ -164,21 +161,6 @@ def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataF
     return checked(SCALING_EXPONENTS, table)
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--lucky-sets", type=Path, required=True, help="table of the stage lucky_sets")
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--replicas", required=True, help="Parquet file to write: the replicas")
-    parser.add_argument("--exponents", required=True, help="Parquet file to write: the exponents")
-    args = parser.parse_args()
-    scaling = args.job.part("scaling", Scaling)
-    lucky_sets = read_table(args.lucky_sets).to_pandas()
-    trained = scaling_table(args.job, scaling, lucky_sets, args.results)
-    found = made_from(args.job, [args.lucky_sets])
-    write_product(args.replicas, trained, found)
-    write_product(args.exponents, exponents_table(lucky_sets, trained), found)
-
-
-if __name__ == "__main__":
-    run(main)
+def scaling_exponents(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The exponents of the sets at initialisation, and of what training made of them."""
+    return exponents_table(tables["lucky_sets"], tables["scaling"])

@@ -7,21 +7,23 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.config.model import Arm, Data, Training
-from rarefeat.config.section import Section, one_line
+from rarefeat.config.section import Distinct, Section, one_line
 from rarefeat.config.seeds import PerBlock
-from rarefeat.config.study import Grid, Study, merged
+from rarefeat.config.study import OF_TRAINING, Grid, Study, merged
 from rarefeat.core.errors import RarefeatError
 
 
 class Scaling(Section):
     """Theorem 3.1 across sizes: d, m = d^C_m, d1 = d^power and T together, for one minority feature and the dense arm."""
 
-    d: list[Annotated[int, Field(ge=3)]] = Field(min_length=2, description="numbers of features d of the Monte Carlo")
-    ratio: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
+    d: Distinct[Annotated[int, Field(ge=3)]] = Field(min_length=2, description="numbers of features d of the Monte Carlo")
+    ratio: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
     neurons: int = Field(ge=1, description="initial neurons drawn for each d in the Monte Carlo")
-    trained_d: list[Annotated[int, Field(ge=3)]] = Field(min_length=1, description="numbers of features d that may be trained")
-    C_m: list[Annotated[float, Field(gt=0, le=10)]] = Field(min_length=1, description="exponents of m = d^C_m")
-    d1_power: list[Annotated[float, Field(ge=1, le=10)]] = Field(min_length=1, description="exponents of d1 = d^power")
+    trained_d: Distinct[Annotated[int, Field(ge=3)]] = Field(
+        min_length=1, description="numbers of features d that may be trained"
+    )
+    C_m: Distinct[Annotated[float, Field(gt=0, le=10)]] = Field(min_length=1, description="exponents of m = d^C_m")
+    d1_power: Distinct[Annotated[float, Field(ge=1, le=10)]] = Field(min_length=1, description="exponents of d1 = d^power")
     least_lucky: float = Field(gt=0, description="train only where a lucky set is expected to be this large")
     most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
     nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every point")
@@ -63,12 +65,8 @@ class Scaling(Section):
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section with what is shared, as far as it has such keys; RarefeatError for keys that each size has of its own."""
+    """The section with what it inherits; RarefeatError for keys that each size has of its own."""
     own = raw.get("training") if isinstance(raw, dict) else None
     if isinstance(own, dict) and (fixed := own.keys() & {"m", "T"}):
         raise RarefeatError(f"config: scaling: training.{min(fixed)}: each size has its own; C_m gives m, and T_power gives T")
-    return (
-        merged({key: value for key, value in shared.items() if key in Scaling.model_fields}, raw)
-        if isinstance(raw, dict)
-        else raw
-    )
+    return merged({key: shared[key] for key in OF_TRAINING if key in shared}, raw) if isinstance(raw, dict) else raw

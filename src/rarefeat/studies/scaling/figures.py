@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, NullLocator
 
 from rarefeat.figures.labels import n_of, quantity
-from rarefeat.figures.panels import estimates, handle, key, letter, marks, panels
+from rarefeat.figures.panels import handle, key, letter, lines, panels, points
 from rarefeat.figures.style import MARKERS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.scaling.bounds import bounds
@@ -25,11 +25,10 @@ class Plain(LogFormatter):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def bounded(ax: Axes, rows: pd.DataFrame, look: Look, exponent: float, line: bool) -> None:
-    """Estimates by d, with a power law of the bound's exponent through the first."""
-    marks(ax, rows.index, rows, look, line=line)
-    ends = np.array([rows.index.min(), rows.index.max()])
-    ax.plot(ends, rows["mean"].iloc[0] * (ends / ends[0]) ** exponent, color=look.colour, ls=BOUND, lw=0.8)
+def bound(ax: Axes, first: pd.Series, last: float, exponent: float, look: Look) -> None:
+    """A power law of the bound's exponent through the first of some points, in `d` and `mean`, to the last d."""
+    ends = np.array([first["d"], last])
+    ax.plot(ends, first["mean"] * (ends / ends[0]) ** exponent, color=look.colour, ls=BOUND, lw=0.8)
 
 
 def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -39,27 +38,31 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     powers = dict(zip(sorted(trained["d1_power"].unique()), MARKERS, strict=False))
     figure, axes = panels(2, 2, 5.0, PAGE, sharex="row")
     for ax, value, name in ((axes[0, 0], "lucky_probability", "lucky"), (axes[0, 1], "ordinary_features", "ordinary")):
-        columns = {value: "mean", f"{name}_ci_low": "low", f"{name}_ci_high": "high"}
-        for ratio, rows in lucky_sets[lucky_sets[value] > 0].rename(columns=columns).groupby("ratio"):
-            bounded(ax, rows.set_index("d").sort_index(), colours[ratio], bounds(ratio)[value].exponent, line=True)
+        columns = {value: "mean", f"{name}_ci_low": "ci_low", f"{name}_ci_high": "ci_high"}
+        rows = lucky_sets[lucky_sets[value] > 0].rename(columns=columns).sort_values("d")
+        lines(ax, rows, "d", "value", colours, by="ratio")
+        for ratio, part in rows.groupby("ratio"):
+            bound(ax, part.iloc[0], part["d"].max(), bounds(ratio)[value].exponent, colours[ratio])
     axes[0, 0].set_ylabel("probability that a neuron is\nlucky for one feature, $t = 0$")
     axes[0, 1].set_ylabel(r"$E\,|\mathcal{N}_i|$ at $t = 0$")
 
     share = trained.assign(pure_minority_share=trained["pure_minority_neurons"] / trained["m"])
-    series = len(colours) * len(powers)
+    both = share[["ratio", "d1_power"]].apply(tuple, axis=1)
+    drawn = {pair: colours[pair[0]].but(marker=powers[pair[1]]) for pair in sorted(set(both))}
+    # A point for each size (d, m), and series side by side.
+    same = share.groupby(["d", "ratio", "d1_power"])["m"].rank("dense") - 1
+    place = share["d"] * 1.012 ** (both.map(list(drawn).index) - len(drawn) + 1 + same / 4)
+    share = share.assign(series=both.map(str), place=place)
     for ax, value in ((axes[1, 0], "pure_minority_share"), (axes[1, 1], "learned_features")):
         what = quantity(value)
-        for (ratio, power), group in share.groupby(["ratio", "d1_power"]):
-            # A point for each size (d, m), and series side by side.
-            rows = pd.concat([estimates(part, "d", value, what.range) for _, part in group.groupby("m")]).sort_index()
-            place = list(colours).index(ratio) * len(powers) + list(powers).index(power) - series + 1
-            same = rows.groupby(level=0).cumcount()
-            rows.index = rows.index * 1.012 ** (place + same / 4)
-            # An interval that holds 0 has no lower end on a logarithmic axis.
-            rows["low"] = rows["low"].clip(lower=rows["mean"] / 30)
-            rows = rows[rows["mean"] > 0]
-            if len(rows):
-                bounded(ax, rows, colours[ratio].but(marker=powers[power]), bounds(ratio)[value].exponent, line=False)
+        # On a logarithmic axis there is no place for a mean of 0, nor for the lower end of an interval that holds 0.
+        points(ax, share, "place", value, {str(pair): look for pair, look in drawn.items()}, inside=what.range, dodge=0)
+        for (ratio, power), look in drawn.items():
+            means = share[both == (ratio, power)].groupby(["d", "m"])[value].mean().rename("mean").reset_index()
+            means = means[means["mean"] > 0]
+            if len(means):
+                bound(ax, means.iloc[0], means["d"].max(), bounds(ratio)[value].exponent, look)
+        ax.set_ylim(bottom=0.5 * min(share.groupby(["series", "place"])[value].mean().loc[lambda mean: mean > 0], default=0.1))
         ax.set_ylabel(what.symbol)
     counted = lucky_sets[lucky_sets["d"].isin(trained["d"]) & lucky_sets["ratio"].isin(trained["ratio"])]
     for ratio, rows in counted[counted["lucky_probability"] > 0].sort_values("d").groupby("ratio"):

@@ -1,22 +1,57 @@
-"""What the report's first page says of this kind of study, from the tables of its run."""
+"""What the study across sizes has found."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
+from rarefeat.run.job import Job
+from rarefeat.storage.answer import counted, joined, reduced, written
+from rarefeat.storage.markdown import interval, one, rows
+from rarefeat.studies.scaling import page
 from rarefeat.studies.scaling.config import Scaling
 
 TABLES = ("scaling_exponents",)
+NAMES = {
+    "lucky_probability": "the share of lucky neurons at the start",
+    "ordinary_features": "the number of features that a neuron is ordinary for at the start",
+    "pure_minority_share": "the share of neurons that end pure in the rare feature",
+    "single_minority_share": "the share of neurons that end with that feature alone",
+    "learned_features": "the number of features of a trained neuron",
+}
+"""Of quantities."""
 
 
 def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """How many fitted exponents agree with their bounds, and which do not."""
-    (exponents,) = tables.values()
-    against = exponents[~exponents["consistent"]]["quantity"].value_counts()
-    said = f": {', '.join(f'{name} ({number} of them)' for name, number in against.items())}" if len(against) else ""
-    sizes = f"d = {', '.join(map(str, section.d))} at initialisation, {', '.join(map(str, section.trained_d))} trained"
-    ratios = ", ".join(f"{ratio:g}" for ratio in section.ratio)
-    return [
-        f"{section.seeds} seeds from {section.first_seed}; {sizes}; eps_min {ratios}. Of {len(exponents)} fitted exponents"
-        f" {int(exponents['consistent'].sum())} agree with their bounds, and {int(against.sum())} contradict them{said}."
+    """How many fitted exponents agree with their bounds, which do not, and what the missing logarithm explains."""
+    (fits,) = tables.values()
+    plain = rows(fits, log_power=0.0)
+    sentences = [
+        f"Of {len(plain)} exponents in the number of features d, {int(plain['consistent'].sum())} agree with the bounds of"
+        " Theorem 3.1"
+        " and Lemma B.2; a bound is contradicted where the whole interval lies on the forbidden side."
     ]
+    against = plain[~plain["consistent"]]
+    if len(against):
+        which = joined(
+            f"{NAMES[name]} ({counted(len(part), 'ratio')} of the frequencies)"
+            for name, part in against.groupby("quantity", sort=False)
+        )
+        divided = fits[(fits["log_power"] != 0) & ~fits["consistent"]]
+        sentences.append(
+            f"Those that do not: {which}. With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
+            f" {'none does any more' if divided.empty else f'{len(divided)} still do'}."
+        )
+    trained = rows(plain, quantity="pure_minority_share", ratio=1.0)
+    if len(trained):
+        row = one(trained.head(1))
+        sentences.append(
+            f"After training at equal frequencies {NAMES['pure_minority_share']} falls with an exponent of"
+            f" {interval(row, 'exponent', 2)},"
+            f" where the bound is {row['bound_side']} {row['bound']:g}."
+        )
+    return sentences
+
+
+def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of a run."""
+    return written("Theorem 3.1 across sizes", found(job.part("scaling", Scaling), reduced(TABLES, page.TABLES, tables)))

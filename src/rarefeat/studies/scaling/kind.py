@@ -1,7 +1,7 @@
 """What the scaling study makes."""
 
 from rarefeat.config.cells import paths_of
-from rarefeat.kind import TRAINED, Browsed, Figure, Kind, Made, Page, Table
+from rarefeat.kind import PRETRAIN, Browsed, Figure, Kind, Made, Page, Table
 from rarefeat.studies.scaling.config import Scaling, inherit
 
 TABLES = "studies.scaling.tables"
@@ -9,11 +9,13 @@ TABLES = "studies.scaling.tables"
 
 def made(section: Scaling) -> Made:
     """Lucky sets at initialisation, what training makes of them, and exponents in d."""
-    parts, stage = {"scaling": section}, "studies.scaling.aggregate"
+    parts, stage, encoders = {"scaling": section}, "studies.scaling.aggregate", {"encoders": PRETRAIN}
     tables = {
-        "lucky_sets": Table(f"{TABLES}:LUCKY_SETS", "studies.scaling.lucky_sets", parts),
-        "scaling": Table(f"{TABLES}:SCALING", stage, parts, TRAINED, ("lucky_sets",)),
-        "scaling_exponents": Table(f"{TABLES}:SCALING_EXPONENTS", stage, parts, TRAINED, ("lucky_sets",)),
+        "lucky_sets": Table(f"{TABLES}:LUCKY_SETS", "studies.scaling.lucky_sets:lucky_sets", parts),
+        "scaling": Table(f"{TABLES}:SCALING", f"{stage}:trained_sizes", parts, encoders, ("lucky_sets",)),
+        "scaling_exponents": Table(
+            f"{TABLES}:SCALING_EXPONENTS", f"{stage}:scaling_exponents", tables=("lucky_sets", "scaling")
+        ),
     }
     figure = Figure(
         ("lucky_sets", "scaling"),
@@ -21,22 +23,26 @@ def made(section: Scaling) -> Made:
         " that each bound allows. See whether the points run on the side that the bound allows.",
     )
     browsed = Browsed("Lucky sets and learned features against size", ("scaling_exponents", "scaling", "lucky_sets"))
-    page = Page("exponents in d", "studies.scaling.summarise", ("scaling_exponents",))
-    return Made(tables, {"scaling": figure}, {"exponents": page}, {"scaling_tables": browsed})
+    page = Page("across sizes", "studies.scaling.found:answer", ("scaling_exponents",), parts)
+    return Made(tables, {"scaling": figure}, {"scaling": page}, {"scaling_tables": browsed})
 
 
-def trained_encoders(section: Scaling, lucky_sets: str) -> list[str]:
-    """Encoders below the folder of results of the sizes whose lucky sets are large enough, once these have been counted."""
+def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, str]) -> list[str]:
+    """Encoders below the folder of results of the sizes whose lucky sets are large enough, once these have been counted.
+
+    Args:
+        identities: of the job that makes the table of lucky sets, by its name.
+    """
     # Here, as pandas is not needed to plan.
-    from rarefeat.storage.files import read_table
+    from rarefeat.run.metadata import read_product
     from rarefeat.studies.scaling.bounds import trained_cells
 
     studies = section.studies()
     return [
         path
-        for name, cells in trained_cells(section, read_table(lucky_sets).to_pandas()).items()
+        for name, cells in trained_cells(section, read_product(lucky_sets, identities)).items()
         for path in paths_of("encoders", name, cells, studies[name].blocks(), "safetensors")
     ]
 
 
-KIND = Kind("scaling", "Theorem 3.1 across sizes", Scaling, made, Scaling.studies, inherit)
+KIND = Kind("scaling", "Theorem 3.1 across sizes", Scaling, made, Scaling.studies, inherit=inherit)

@@ -1,6 +1,7 @@
 """The sets of Definition B.1 at initialisation, by Monte Carlo: how often a neuron is lucky for a feature, and |N_i|."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 import torch
@@ -9,8 +10,8 @@ from torch import Tensor
 
 from rarefeat.core.definitions import GAMMA
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import progress, run, stage
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.command import progress
+from rarefeat.run.job import Job
 from rarefeat.storage.schema import checked
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.tables import LUCKY_SETS
@@ -73,17 +74,9 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "ordinary_features", "ordinary_ci_low", "ordinary_ci_high"])
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    scaling = args.job.part("scaling", Scaling)
-    torch.set_num_threads(1)
+def lucky_sets(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Every number of features."""
+    scaling = job.part("scaling", Scaling)
     numbers = sorted({*scaling.d, *scaling.trained_d})
     parts = [lucky_sets_table(d, sorted(scaling.ratio), scaling.neurons) for d in numbers]
-    write_product(args.output, checked(LUCKY_SETS, pd.concat(parts, ignore_index=True)), made_from(args.job))
-
-
-if __name__ == "__main__":
-    run(main)
+    return checked(LUCKY_SETS, pd.concat(parts, ignore_index=True))

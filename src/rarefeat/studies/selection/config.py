@@ -6,16 +6,18 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell
+from rarefeat.config.cells import Cell, expanded
 from rarefeat.config.model import Data, Training, Views
-from rarefeat.config.section import Section
+from rarefeat.config.names import Name, differing
+from rarefeat.config.ranges import Range
+from rarefeat.config.section import Distinct, Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
-from rarefeat.config.study import distinct, sharing
+from rarefeat.config.study import OF_TRAINING, sharing
 
 Score = Literal[
     "norm", "firing_rate", "contribution", "residual", "growth", "effective_rate", "hoyer_rate", "paired_rate", "random"
 ]
-Mask = Literal[Score, "largest", "oracle_all", "oracle_gated"]
+Mask = Literal[Score, "largest", "oracle_all", "oracle_gated", "oracle_nearest"]
 SCORES: tuple[str, ...] = get_args(Score)
 ORACLES = ("oracle_all", "oracle_gated")
 Axis = Literal["share", "lambda"]
@@ -76,20 +78,6 @@ class Arm(Section):
         return "-".join([self.mask or "dense", *said])
 
 
-class Range(Section):
-    """Where a parameter is drawn from."""
-
-    low: float = Field(gt=0)
-    high: float = Field(gt=0)
-    log: bool = Field(default=False, description="uniform in the logarithm")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Range":
-        if self.low > self.high:
-            raise ValueError(f"low must not exceed high, got {self.low:g} and {self.high:g}")
-        return self
-
-
 class Drawn(Section):
     """Regimes of a Latin hypercube (regimes.py): each parameter has one draw in each of as many strata as regimes."""
 
@@ -109,20 +97,20 @@ class Sweep(Section):
         description="scores: which score finds the neurons; interventions: what masks do; help: what moves the step;"
         " law_fit, law_test: where the law's two constants are fitted, and where it is tested"
     )
-    draws: str = Field(min_length=1, description="name that keys the random draws: the study's own if not given")
+    draws: Name = Field(description="name that keys the random draws: the study's own if not given")
     seeds: int = Field(ge=1, description="replicas per point and arm")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job")
     data: Data
     training: Training
     sigma: float = Field(ge=0, description="standard deviation of the noise; scaled by d1^(-1/2) as sigma_0 where d1 is drawn")
-    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
-    varied: dict[Axis, list[Annotated[float, Field(ge=0)]]] = Field(
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
+    varied: dict[Axis, Distinct[Annotated[float, Field(ge=0)]]] = Field(
         default={}, description="share of the bias, or lambda: every value with every other, and every eps_min"
     )
     drawn: Drawn | None = Field(default=None, description="regimes that are drawn instead")
     arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
-    scored: list[Annotated[int, Field(ge=1)]] = Field(
+    scored: Distinct[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="steps at which the scores of the dense arm are judged"
     )
     memory: int = Field(ge=1, description="steps of the running mean")
@@ -135,19 +123,11 @@ class Sweep(Section):
         """An arm with lists of values stands for one arm for each combination of them."""
         if not isinstance(raw, dict) or not isinstance(raw.get("arms"), list):
             return raw
-        arms = []
-        for entry in raw["arms"]:
-            if not isinstance(entry, dict):
-                arms.append(entry)
-                continue
-            axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
-            arms += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-        return raw | {"arms": arms}
+        return raw | {"arms": expanded(raw["arms"])}
 
     @model_validator(mode="after")
     def _consistent(self) -> "Sweep":
         distinct([arm.label for arm in self.arms])
-        distinct(self.eps_min)
         if "dense" not in [arm.label for arm in self.arms]:
             raise ValueError("arms: `{}`, the dense training, must be among them: all others are compared with it")
         if self.training.bias.rule != "follow":
@@ -219,18 +199,18 @@ class Perceptron(Section):
     )
     memory: int = Field(ge=1, description="steps of the running mean")
     alpha: float = Field(gt=0, lt=1, description="share of neurons that each rule prunes")
-    rules: list[Literal["norm", "random", "effective_rate", "paired_rate", "contribution", "largest"]] = Field(min_length=1)
+    rules: Distinct[Literal["norm", "random", "effective_rate", "paired_rate", "contribution", "largest"]] = Field(min_length=1)
     l2: float = Field(gt=0, description="of the linear probe")
 
 
 class Digits(Section):
     """Masks by neuron on long-tailed digits: a study whose cells are values of rho."""
 
-    draws: str = Field(min_length=1, description="name that keys the random draws")
+    draws: Name = Field(description="name that keys the random draws")
     seeds: int = Field(ge=1, description="replicas")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job")
-    rho: list[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="frequent over rare images of a digit")
+    rho: Distinct[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="frequent over rare images of a digit")
     training: Perceptron
 
     def trained(self) -> dict[str, Any]:
@@ -249,7 +229,7 @@ class Digits(Section):
 class Selection(Section):
     """Every sweep by name, and the digits."""
 
-    sweeps: dict[str, Sweep] = Field(min_length=1, description="by name")
+    sweeps: dict[Name, Sweep] = Field(min_length=1, description="by name")
     digits: Digits
 
     def of_role(self, *roles: str) -> dict[str, Sweep]:
@@ -258,7 +238,7 @@ class Selection(Section):
 
     def studies(self) -> dict[str, Sweep | Digits]:
         """What is computed cell by cell."""
-        return {**self.sweeps, DIGITS: self.digits}
+        return differing("studies", self.sweeps, {DIGITS: self.digits})
 
 
 DIGITS = "selection_digits"
@@ -266,9 +246,9 @@ DIGITS = "selection_digits"
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section whose sweeps are given what is shared; `arms` are their own."""
+    """The section whose sweeps are given some of what is shared."""
     if not isinstance(raw, dict):
         return raw
-    own = {key: value for key, value in shared.items() if key != "arms"}
-    found = sharing({key: value for key, value in raw.items() if key != "sweeps"} | {"studies": raw.get("sweeps")}, own, Sweep)
+    of_sweeps = {key: value for key, value in raw.items() if key != "sweeps"} | {"studies": raw.get("sweeps")}
+    found = sharing(of_sweeps, shared, Sweep, OF_TRAINING)
     return {"sweeps" if key == "studies" else key: value for key, value in found.items()}

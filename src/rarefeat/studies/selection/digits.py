@@ -6,22 +6,21 @@ The weights have the replicas on their leading axis, and a replica's numbers do 
 import math
 from typing import NamedTuple
 
-import pyarrow as pa
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn import functional
 
+from rarefeat.core.moments import Moments, moments, running
 from rarefeat.core.products import product
 from rarefeat.core.pruning import smallest
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.selection.config import Perceptron
-from rarefeat.studies.selection.scores import Averages, averages, running, score
+from rarefeat.studies.selection.scores import score
 
 SIDE, CLASSES = 8, 10
 Parameters = list[Tensor]
@@ -137,11 +136,11 @@ def train(
     return [part.detach() for part in parameters], mask
 
 
-def seen(parameters: Parameters, f: Tensor) -> Averages:
+def seen(parameters: Parameters, f: Tensor) -> Moments:
     """What scores are read from, of a step: the embeddings of both views, and the norms of the neurons' weights."""
     f_x, f_y = f.chunk(2, dim=1)
     norms = parameters[2].detach().norm(dim=1)
-    return averages(f_x, f_y, f_x, torch.zeros(f_x.shape[:2]), norms, norms)
+    return moments(f_x, f_y, f_x, torch.zeros(f_x.shape[:2]), norms, norms)
 
 
 def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list[dict]:
@@ -165,16 +164,6 @@ def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list
     return found
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    torch.set_num_threads(1)
-    found = rows(job.part("draws", str), job.part("training", Perceptron), job.cell["rho"], job.seed_list)
-    write_table(args.output, pa.Table.from_pylist(found), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+def digits_of_selection(read: Read, job: Job) -> list[dict]:
+    """The stage of one rho and block of seeds, every rule."""
+    return rows(job.part("draws", str), job.part("training", Perceptron), job.cell["rho"], job.seed_list)

@@ -6,14 +6,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, seeds_of, words
-from rarefeat.figures.panels import beside, estimate, estimates, handle, key, letter, marks, panels, zero
-from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.figures.panels import handle, key, letter, lines, panels, points, zero
+from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
-from rarefeat.studies.selection.changes import changed
+from rarefeat.studies.selection.changes import begins_first, changed, share_of
 from rarefeat.studies.selection.claims import LEAST, MASKS, NEW
 from rarefeat.studies.selection.config import SCORES, Selection
+from rarefeat.studies.selection.page import digits_changes
 from rarefeat.studies.selection.steps import AMONG
 
 OF_SCORE = dict(zip(SCORES, (*LOOKS[1:], LOOKS[0], Look(GREY, "v", (0, (1, 1)))), strict=False))
@@ -26,18 +28,16 @@ HELPED = {
     "effective_rate-onset=92": "mask by rate", "norm-onset=92": "mask by norm",
 }  # fmt: skip
 MEASURED, PREDICTED = r"measured step in $\varepsilon_{\min}$", r"predicted step in $\varepsilon_{\min}$"
-LEAD = "minority gain less majority gain"
-NONE = f"fewer than {LEAST} replicas\nhave such a neuron"
+LEAD = "minority gain \N{MINUS SIGN} majority gain"
+MASKED = {"mask": LOOKS[0], "with a stop": LOOKS[1].but(filled=False), "keys masked too": LOOKS[2]}
+"""Of masks that begin at T3: as they are, without a gradient to what is masked, and also where samples are keys."""
+MOVED = ("dense", "dense-delay=50", "dense-delay=200")
+"""What moves the step, drawn as it is; any other help is grey."""
 
 
 def name_of(arm: str) -> str:
     """An arm for people."""
     return HELPED.get(arm, words(arm.removeprefix("dense-")).replace("-", ", "))
-
-
-def share_of(point: str) -> str:
-    """The value of the bias's share in a point; empty where it is not varied."""
-    return next((part.split("=")[1] for part in point.split(", ") if part.startswith("share=")), "")
 
 
 def chosen(names: list[str], preferred: str) -> str:
@@ -51,12 +51,12 @@ def selection(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(2, 2, 5.6, PAGE)
     letter(axes.flat)
     name = chosen(list(section.of_role("scores")), NEW)
-    at_end(axes[0, 0], tables[f"{name}_selection_scores"])
+    entries = at_end(axes[0, 0], tables[f"{name}_selection_scores"])
     name = chosen(list(section.of_role("interventions")), MASKS)
-    gains(axes[0, 1], tables[f"{name}_selection"])
-    entries = sigmoids(axes[1, 0], tables[f"{next(iter(section.of_role('help')))}_selection"])
-    against(axes[1, 1], tables["selection_law"])
-    key(figure, entries, f"c; in all {INTERVALS}, {seeds_of(*tables_of(tables, section))}")
+    entries |= gains(axes[0, 1], tables[f"{name}_selection"])
+    entries |= sigmoids(axes[1, 0], tables[f"{next(iter(section.of_role('help')))}_selection"])
+    entries |= against(axes[1, 1], tables["selection_law"])
+    key(figure, entries, f"{INTERVALS}, {seeds_of(*tables_of(tables, section))}", columns=5)
     return figure
 
 
@@ -65,23 +65,20 @@ def tables_of(tables: Mapping[str, pd.DataFrame], section: Selection) -> list[pd
     return [table for name, table in tables.items() if name.partition("_selection")[0] in section.sweeps]
 
 
-def at_end(ax: Axes, table: pd.DataFrame) -> None:
-    """AUC of every rule at the last step, at an eps_min below 1, without and with a bias."""
+def at_end(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
+    """AUC of every rule at the last step, at an eps_min below 1, without and with a bias; the key's entries."""
     below = [eps for eps in sorted(table["eps_min"].unique()) if eps < 1]
     part = table[(table["step"] == table["step"].max()) & (table["source"] == "running")]
     part = part[part["eps_min"] == (0.7 if 0.7 in below else below[-1] if below else 1.0)]
     kept = enough(part, ["point", "score"])
-    shares = sorted({share_of(point) for point in kept["point"]}, key=lambda text: float(text or 0))
-    for index, (share, look) in enumerate(ordered(shares).items()):
-        rows = estimates(kept[kept["point"].map(share_of) == share], "score", "auc", (0, 1)).reindex(SCORES)
-        place = beside(range(len(SCORES)), index, len(shares), 0.6)
-        marks(ax, place, rows, look, f"share {share}", line=False, across=True)
+    kept = kept.assign(share=kept["point"].map(share_of), score=kept["score"].map(words))
+    shares = ordered(sorted(set(kept["share"]), key=lambda text: float(text or 0)))
+    order = [words(score) for score in SCORES]
+    points(ax, kept, "auc", "score", shares, by="share", inside=(0, 1), order=order, across=True)
     ax.axvline(CHANCE, color=GREY, lw=0.7)
-    ax.set_yticks(range(len(SCORES)), [words(score) for score in SCORES])
-    ax.invert_yaxis()
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("AUC for the neurons pure in the rare feature")
-    ax.legend(title="bias", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=6)
+    return {f"a: share of the bias {share}": handle(look, line=False) for share, look in shares.items()}
 
 
 def enough(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -90,25 +87,34 @@ def enough(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return scores[found >= min(LEAST, found.max())]
 
 
-def gains(ax: Axes, table: pd.DataFrame) -> None:
+def gains(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
     """Minority gain less majority gain of the masks from T3 on, at the point with the smaller bias that is not 0."""
-    table = one_point(table)
-    changes = changed(table)
-    plain = [arm for arm in changes if arm.count("-") == 1 and "onset" in arm and not arm.endswith(("onset=0", "onset=200"))]
-    order = sorted(plain, key=lambda arm: changes[arm]["gain"].mean())
-    for arms, look, label in (
-        (order, LOOKS[0], "mask"),
-        ([arm.replace("-onset", "-stop-onset") for arm in order], LOOKS[1].but(filled=False), "with a stop"),
-    ):
-        rows = {i: estimate(changes[arm]["gain"].to_numpy()) for i, arm in enumerate(arms) if arm in changes}
-        if rows:
-            frame = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"])
-            place = frame.index.to_numpy() + (-0.2 if arms is order else 0.2)
-            marks(ax, place, frame, look, label, line=False, across=True)
+    rows = of_masks(table)
+    rows = rows[rows["quantity"] == "gain"]
+    shown = {kind: MASKED[kind] for kind in ("mask", "with a stop")}
+    points(ax, rows, "value", "rule", shown, by="kind", order=by_size(rows), across=True)
     zero(ax, across=True)
-    ax.set_yticks(range(len(order)), [words(arm.split("-")[0]) for arm in order])
+    ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(LEAD)
-    ax.legend(loc="lower right", fontsize=6)
+    return {f"b: {kind}": handle(look, line=False) for kind, look in shown.items()}
+
+
+def of_masks(table: pd.DataFrame) -> pd.DataFrame:
+    """What masks change at one point, from replicas or from means: columns `rule` and `kind`, a key of MASKED."""
+    rows = one_point(table)
+    if "seed" in rows:
+        less = pd.concat(change.assign(arm=arm) for arm, change in changed(rows).items())
+        rows = less.reset_index().melt(["arm", "seed"], var_name="quantity")
+    rows = rows[begins_first(rows["arm"])]
+    rule, _, rest = (rows["arm"].str.partition("-")[part] for part in range(3))
+    kinds = {"": "mask", "stop": "with a stop", "masked_keys": "keys masked too"}
+    return rows.assign(rule=rule.map(words), kind=rest.str.replace(r"-?onset=\d+$", "", regex=True).map(kinds))
+
+
+def by_size(rows: pd.DataFrame) -> list[str]:
+    """Rules by the mean gain of their plain masks."""
+    plain = rows[rows["kind"] == "mask"]
+    return list(plain.groupby("rule")["value" if "value" in plain else "mean"].mean().sort_values(ascending=False).index)
 
 
 def one_point(table: pd.DataFrame) -> pd.DataFrame:
@@ -123,29 +129,33 @@ def sigmoids(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
     """Share of replicas that have learned over eps_min, at the largest bias; the key's entries."""
     point = max(table["point"].unique(), key=lambda text: float(share_of(text) or 0))
     part = table[(table["point"] == point) & (table["quantity"] == "learned")]
-    arms = [arm for arm in part["arm"].unique() if arm.startswith(("dense", "oracle"))]
-    looks = dict(zip(arms, (*LOOKS, *(look.but(filled=False) for look in LOOKS)), strict=False))
-    for index, (arm, look) in enumerate(looks.items()):
-        rows = estimates(part[part["arm"] == arm], "eps_min", "value", (0, 1))
-        marks(ax, beside(rows.index, index, len(arms), 0.03), rows, look)
+    others = [arm for arm in part["arm"].unique() if arm.startswith(("dense", "oracle")) and arm not in MOVED]
+    grey = Look(GREY)
+    lines(ax, part, "eps_min", "value", dict.fromkeys(others, grey), by="arm", of="plain")
+    moved = {arm: look for arm, look in zip(MOVED, LOOKS, strict=False) if arm in set(part["arm"])}
+    lines(ax, part, "eps_min", "value", moved, by="arm", of="share")
     ax.axhline(CHANCE, color=GREY, lw=0.7)
     ax.set_xlabel(EPS)
     ax.set_ylabel("share of replicas that\nlearn the rare feature")
-    ax.set_title(f"share of the bias {share_of(point)}", fontsize=7)
-    return {name_of(arm): handle(look) for arm, look in looks.items()}
+    ax.set_title(f"share of the bias {share_of(point)}")
+    entries = {f"c: {name_of(arm)}": handle(look) for arm, look in moved.items()}
+    return entries | ({f"c: {len(others)} other ways to help": handle(grey)} if others else {})
 
 
-def against(ax: Axes, table: pd.DataFrame) -> None:
-    """Predicted against measured steps, of the regimes that have one among the eps_min."""
-    for (role, part), look in zip(table.groupby("study"), (LOOKS[7].but(filled=False), LOOKS[2]), strict=False):
-        part = part[part["place"] == AMONG]
-        spread = np.abs([part["step"] - part["ci_low"], part["ci_high"] - part["step"]])
-        ax.errorbar(
-            part["step"], part["predicted"], xerr=spread, label=words(role), **look.line | {"ls": "none", "elinewidth": 0.6}
-        )
+def against(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
+    """Predicted against measured steps, of the regimes that have one among the eps_min; the key's entries."""
+    among = table[table["place"] == AMONG].rename(columns={"step": "mean"})
+    shown = dict(zip(sorted(set(table["study"])), (Look(GREY, "<", filled=False), LOOKS[2]), strict=False))
+    points(ax, among, "value", "predicted", shown, by="study", across=True, dodge=0)
     ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
     ax.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED, ylabel=PREDICTED)
-    ax.legend(loc="upper left", fontsize=6)
+    return {f"d: {words(study)}": handle(look, line=False) for study, look in shown.items()}
+
+
+FAMILIES = {
+    "rates of firing": ("firing_rate", "growth", "effective_rate", "hoyer_rate", "paired_rate"),
+    "other rules": ("norm", "contribution", "residual", "random"),
+}
 
 
 def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -153,25 +163,27 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     names = {table.removesuffix("_selection_scores"): rows for table, rows in tables.items()}
     found = {name: at_middle(rows) for name, rows in names.items()}
     d_of = {name: sweep.data.d for name, sweep in job.part("selection", Selection).sweeps.items()}
-    kept = enough(pd.concat([rows.assign(study=name) for name, rows in found.items()]), ["study", "point", "step", "score"])
-    shares = sorted({share_of(point) for point in kept["point"]}, key=lambda text: float(text or 0))
-    figure, axes = panels(len(found), len(shares), 0.6 + 1.7 * len(found), PAGE, sharey=True, sharex="row")
-    for row, (name, rows) in zip(axes, found.items(), strict=True):
-        for ax, share in zip(row, shares, strict=True):
-            part = kept[(kept["study"] == name) & (kept["point"].map(share_of) == share)]
-            for score, of_score in part.groupby("score"):
-                curve = estimates(of_score, "step", "auc", (0, 1))
-                marks(ax, curve.index, curve, OF_SCORE[score])
-            if part.empty:
-                ax.text(0.5, 0.7, NONE, transform=ax.transAxes, ha="center", fontsize=6)
+    kept = pd.concat([rows.assign(study=name) for name, rows in found.items()])
+    kept = enough(kept, ["study", "point", "step", "score"])
+    kept = kept.assign(share=kept["point"].map(share_of))
+    # A row for each study and share of the bias at which replicas have neurons to find.
+    places = list(kept.groupby(["study", "share"], sort=False).groups)
+    figure, axes = panels(len(places), 2, 0.9 + 1.4 * len(places), PAGE, sharey=True, sharex="row")
+    for row, (name, share) in zip(axes, places, strict=True):
+        part = kept[(kept["study"] == name) & (kept["share"] == share)]
+        for ax, scores in zip(row, FAMILIES.values(), strict=True):
+            lines(ax, part, "step", "auc", {score: OF_SCORE[score] for score in scores}, by="score", inside=(0, 1))
             ax.axhline(CHANCE, color=GREY, lw=0.7)
-            ax.set_title(f"$d$ = {d_of[name]}, share of the bias {share}", fontsize=6)
             ax.set_ylim(-0.03, 1.03)
-            ax.set_visible(share in set(rows["point"].map(share_of)))
-        row[0].set_ylabel("AUC")
+        row[0].set_ylabel(f"AUC, $d$ = {d_of[name]},\nshare of the bias {share}")
+    for ax, family in zip(axes[0], FAMILIES, strict=True):
+        ax.set_title(family)
     for ax in axes[-1]:
         ax.set_xlabel(STEP)
-    key(figure, {words(score): handle(look) for score, look in OF_SCORE.items()}, f"{INTERVALS}, {seeds_of(*found.values())}")
+    letter(axes.flat)
+    names = [score for scores in FAMILIES.values() for score in scores]
+    entries = {words(score): handle(OF_SCORE[score]) for score in names}
+    key(figure, entries, f"{INTERVALS}, {seeds_of(*found.values())}", columns=5)
     return figure
 
 
@@ -190,33 +202,32 @@ def at_middle(table: pd.DataFrame) -> pd.DataFrame:
 
 
 PANELS = {
-    "gain": LEAD.replace(" less ", "\nless "), "balanced_mse": "change of the\nbalanced test MSE", 
+    "gain": LEAD.replace(" \N{MINUS SIGN} ", "\n\N{MINUS SIGN} "), "balanced_mse": "change of the\nbalanced test MSE", 
     "pure_minority_neurons": "more neurons pure\nin the rare feature",
     "largest_norm": r"$\log_2$ of the largest" "\nnorm over dense's",
 }  # fmt: skip
 
 
 def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Every intervention less dense, at one point: a row for each, a panel for each quantity."""
-    table = one_point(next(iter(tables.values())))
-    changes = changed(table)
-    order = sorted(changes, key=lambda arm: changes[arm]["gain"].mean())
-    figure, axes = panels(1, len(PANELS), 1.0 + 0.125 * len(order), PAGE, sharey=True)
+    """Every mask less dense, at one point: a row for each rule, a panel for each quantity; replicas, or the published means."""
+    rows = of_masks(next(iter(tables.values())))
+    order = by_size(rows[rows["quantity"] == "gain"])
+    figure, axes = panels(1, len(PANELS), 1.2 + 0.24 * len(order), PAGE, sharey=True)
     for ax, (quantity, label) in zip(axes[0], PANELS.items(), strict=True):
-        if quantity in changes[order[0]]:
-            rows = {i: estimate(changes[arm][quantity].to_numpy()) for i, arm in enumerate(order)}
-            frame = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"])
-            marks(ax, frame.index, frame, LOOKS[0].but(marker="."), line=False, across=True)
+        part = rows[rows["quantity"] == quantity]
+        points(ax, part, "value", "rule", MASKED, by="kind", order=order, across=True, dodge=0.6)
         zero(ax, across=True)
         ax.set_xlabel(label)
-    axes[0, 0].set_yticks(range(len(order)), [name_of(arm) for arm in order], fontsize=5)
-    axes[0, 0].set_ylim(-1, len(order))
+        ax.grid(axis="y", lw=0.3)
     # A blow-up's change is a hundred times that of anything else.
-    for ax, linear in zip(axes[0], (0.01, 0.002), strict=False):
+    for ax, linear, ticks in zip(axes[0], (0.01, 0.002), ((-0.1, 0, 0.1), (-0.01, 0, 0.01)), strict=False):
         ax.set_xscale("symlog", linthresh=linear)
-        ax.tick_params(axis="x", labelrotation=45)
+        ax.set_xlim(*(2 * end for end in ax.get_xlim()))
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
     letter(axes.flat)
-    key(figure, {"less dense": handle(LOOKS[0].but(marker="."), line=False)}, f"{INTERVALS}, {seeds_of(table)}")
+    entries = {kind: handle(look, line=False) for kind, look in MASKED.items() if kind in set(rows["kind"])}
+    key(figure, entries, f"less dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
     return figure
 
 
@@ -225,25 +236,19 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     studies = job.part("selection", Selection).of_role("help")
     table = tables["selection_steps"]
     table = table[table["study"].isin(studies)]
-    arms, points = list(dict.fromkeys(table["arm"])), sorted(table["point"].unique())
-    figure, axes = panels(1, 1, 0.9 + 0.25 * len(arms), PAGE * 0.6)
+    names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
+    table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
+    shown = dict(zip(sorted(table["point"].unique()), LOOKS, strict=False))
+    figure, axes = panels(1, 1, 0.9 + 0.22 * len(names), COLUMN)
     ax = axes[0, 0]
-    for index, point in enumerate(points):
-        look, part = LOOKS[index], table[table["point"] == point].set_index("arm").reindex(arms)
-        place = beside(range(len(arms)), index, len(points), 0.5)
-        spread = np.abs([part["step"] - part["ci_low"], part["ci_high"] - part["step"]])
-        ax.errorbar(
-            part["step"], place, xerr=spread, label=point, **look.line | {"ls": "none", "capsize": 1.6, "elinewidth": 0.8}
-        )
-        for y, beyond in zip(place, part["place"], strict=True):
-            if beyond in ("below", "above"):
-                ax.plot(0.0 if beyond == "below" else 1.02, y, marker="<" if beyond == "below" else ">", color=look.colour)
-    ax.set_yticks(range(len(arms)), [name_of(arm) for arm in arms])
-    ax.invert_yaxis()
+    points(ax, table, "value", "arm", shown, by="point", order=list(names.values()), across=True, dodge=0)
+    for (point, beyond), part in table[table["place"] != AMONG].groupby(["point", "place"]):
+        place, marker = (0.0, "<") if beyond == "below" else (1.02, ">")
+        ax.plot([place] * len(part), part["arm"], ls="none", marker=marker, color=shown[point].colour)
     ax.set(xlim=(-0.03, 1.05), xlabel=r"$\varepsilon_{\min}$ at which half of the replicas learn")
     key(
         figure,
-        {f"share of the bias {share_of(point)}": handle(LOOKS[index], line=False) for index, point in enumerate(points)},
+        {f"share of the bias {share_of(point)}": handle(look, line=False) for point, look in shown.items()},
         f"{INTERVALS.replace('mean', 'step')}, {n_of(*table['n'])}",
     )
     return figure
@@ -255,18 +260,16 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     test = law[law["study"].map(lambda name: "test" in name)] if law["study"].nunique() > 1 else law
     figure, axes = panels(2, 2, 5.2, PAGE)
     letter(axes.flat)
-    against(axes[0, 0], law)
-    among = test[test["place"] == AMONG]
-    spread = np.abs([among["ci_high"] - among["step"], among["step"] - among["ci_low"]])
-    off = among["predicted"] - among["step"]
-    axes[0, 1].errorbar(among["share"], off, yerr=spread, **LOOKS[2].line | {"ls": "none", "elinewidth": 0.6})
+    entries = against(axes[0, 0], law)
+    among = test[test["place"] == AMONG].rename(columns={"step": "mean"})
+    off = among.assign(**{name: among["predicted"] - among[name] for name in ("mean", "ci_low", "ci_high")})
+    points(axes[0, 1], off, "share", "value", LOOKS[2])
     zero(axes[0, 1])
-    axes[0, 1].set(xlabel="share of the bias", ylabel="predicted less measured")
+    axes[0, 1].set(xlabel="share of the bias", ylabel="predicted \N{MINUS SIGN} measured")
     own = fate[fate["study"].isin(test["study"])]
     bins = np.clip((own["probability"] * 10).astype(int), 0, 9)
     by_regime = own.assign(bin=(bins + 0.5) / 10).groupby(["bin", "point"])["learned"].mean().reset_index()
-    rows = estimates(by_regime, "bin", "learned", (0, 1))
-    marks(axes[1, 0], rows.index, rows, LOOKS[2], line=False)
+    points(axes[1, 0], by_regime, "bin", "learned", LOOKS[2], inside=(0, 1))
     axes[1, 0].plot([0, 1], [0, 1], color=GREY, lw=0.7)
     axes[1, 0].set(xlabel="probability by the law", ylabel="share that learned", xlim=(0, 1), ylim=(-0.02, 1.02))
     axes[1, 1].scatter(test["auc_of_ratio"], test["auc"], c=LOOKS[2].colour, s=12)
@@ -274,32 +277,33 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     low = test[["auc", "auc_of_ratio"]].min().min()
     ends = (low - 0.1 * (1 - low), 1 + 0.1 * (1 - low)) if low < 1 else (0, 1.02)
     axes[1, 1].set(xlabel="AUC of the ratio at $T_1$", ylabel="AUC from the initial weights", xlim=ends, ylim=ends)
+    key(
+        figure,
+        {name.replace("d: ", "a: "): handle for name, handle in entries.items()},
+        f"{INTERVALS}, {n_of(*law['n'])} a regime",
+    )
     return figure
 
 
 def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """What every rule changes of the accuracies on rare and frequent digits."""
     (table,) = tables.values()
-    wide = table.pivot(index=["rho", "group", "seed"], columns="rule", values="accuracy")
-    rules = [rule for rule in dict.fromkeys(table["rule"]) if rule != "dense"]
-    rhos = sorted(table["rho"].unique())
-    figure, axes = panels(1, len(rhos), 2.4, PAGE * 0.5 * max(1, len(rhos)), sharey=True, sharex=True)
+    less = digits_changes(table) if "seed" in table else table
+    names = {rule: words(rule) for rule in dict.fromkeys(less["rule"])}
+    rhos = sorted(less["rho"].unique())
+    figure, axes = panels(1, len(rhos), 2.4, PAGE if len(rhos) > 1 else COLUMN, sharey=True, sharex=True)
     looks = {"tail": LOOKS[1], "head": LOOKS[2].but(filled=False)}
     for ax, rho in zip(axes[0], rhos, strict=True):
-        for index, (group, look) in enumerate(looks.items()):
-            part = wide.loc[(rho, group)]
-            rows = {rule: estimate((part[rule] - part["dense"]).to_numpy()) for rule in rules}
-            frame = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "low", "high", "n"])
-            marks(ax, beside(range(len(rules)), index, 2, 0.4), frame, look, line=False, across=True)
+        part = less[less["rho"] == rho].assign(rule=lambda rows: rows["rule"].map(names))
+        points(ax, part, "value", "rule", looks, by="group", order=list(names.values()), across=True, dodge=0.3)
         zero(ax, across=True)
-        # A mask that ruins the training changes a hundred times what the others do.
+        ax.set(title=rf"$\rho$ = {rho:g}", xlabel="change of the accuracy")
+    # A mask that ruins the training changes a hundred times what the others do.
+    for ax in axes.flat:
         ax.set_xscale("symlog", linthresh=0.02)
-        ax.set(title=rf"$\rho$ = {rho:g}", xlabel="accuracy less that of dense")
-    axes[0, 0].set_yticks(range(len(rules)), [words(rule) for rule in rules])
-    axes[0, 0].invert_yaxis()
     key(
         figure,
         {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)},
-        f"{INTERVALS}, {seeds_of(table)}",
+        f"less dense at the same seed, {INTERVALS}, {seeds_of(table)}",
     )
     return figure

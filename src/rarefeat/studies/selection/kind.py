@@ -1,11 +1,16 @@
 """What the study of selection makes."""
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Table
-from rarefeat.studies.selection.config import DIGITS, Selection, inherit
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, axes_of_cells, collected
+from rarefeat.studies.selection.config import DIGITS, Digits, Selection, Sweep, inherit
 
 PACKAGE = "studies.selection"
-PAPER = "beyond_the_papers"
-GROUPS = ("selection of neurons", "interventions", "where help is possible", "the law for the step")
+MEASURE = Stage(
+    f"{PACKAGE}.measure:measure_selection", Sweep, lambda sweep, cell: sweep.trained(), ("probes.parquet", "scores.parquet")
+)
+MEASURE_DIGITS = Stage(
+    f"{PACKAGE}.digits:digits_of_selection", Digits, lambda digits, cell: digits.trained(), ("probes.parquet",)
+)
+SCHEMAS = f"{PACKAGE}.tables"
 LAW = ("law_fit", "law_test")
 SEE = {
     "selection": (
@@ -21,7 +26,8 @@ SEE = {
         " that a rate tells the neurons only once they are pure, and only where a bias has made them so."
     ),
     "selection_interventions": (
-        "Every intervention against the dense training at the same seed: minority gain less majority gain, error of a linear head on"
+        "Every mask that begins at T3, with and without a stop and with masked keys, against the dense training at the same seed:"
+        " minority gain less majority gain, error of a linear head on"
         " balanced data, neurons pure in the rare feature, and the largest norm; means with 95 % intervals. See which intervals"
         " leave zero, and beside which the norm runs away."
     ),
@@ -40,31 +46,30 @@ SEE = {
     ),
 }  # fmt: skip
 
+FOUND = ("scores_new_selection_scores", "interventions_selection", "selection_steps", "selection_law")
+"""Tables that what was found is read from."""
+
 
 def made(section: Selection) -> Made:
     """The tables of each sweep; steps, the law and the digits; and their figures."""
-    through, tables = (f"{PACKAGE}.measure",), {}
+    tables = {}
     for name, sweep in section.sweeps.items():
-        for suffix in ("selection", "selection_scores"):
-            tables[f"{name}_{suffix}"] = table(suffix, "aggregate", {name: sweep}, through, study=name)
+        tables[f"{name}_selection"] = collected(f"{SCHEMAS}:SELECTION", MEASURE, "probes", name, sweep)
+        tables[f"{name}_selection_scores"] = collected(f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep)
     of_steps = numbers_of(section, "help", *LAW)
     if of_steps:
-        tables["selection_steps"] = table("selection_steps", "steps", {}, tables=of_steps)
+        tables["selection_steps"] = Table(f"{SCHEMAS}:SELECTION_STEPS", f"{PACKAGE}.steps:selection_steps", tables=of_steps)
     law = {"sweeps": section.of_role(*LAW)}
     if law["sweeps"]:
         for name in ("selection_fate", "selection_law"):
-            tables[name] = table(name, "tested", law, tables=numbers_of(section, *LAW))
-    tables[DIGITS] = table(DIGITS, "joined", {DIGITS: section.digits}, (f"{PACKAGE}.digits",), study=DIGITS)
+            read = numbers_of(section, *LAW)
+            tables[name] = Table(f"{SCHEMAS}:{name.upper()}", f"{PACKAGE}.tested:{name}", law, tables=read)
+    tables[DIGITS] = collected(f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits)
+    page = Page("which neurons to prune", f"{PACKAGE}.found:answer", FOUND, {"selection": section})
+    pages = {"selection": page} if set(FOUND) <= set(tables) else {}
     return Made(
-        tables, figures(section), browsed={"selection_tables": Browsed("Selection: steps and the law", browsable(tables))}
+        tables, figures(section), pages, {"selection_tables": Browsed("Selection: steps and the law", browsable(tables))}
     )
-
-
-def table(
-    name: str, stage: str, parts: dict, through: tuple[str, ...] = (), tables: tuple[str, ...] = (), study: str = ""
-) -> Table:
-    """A table of this kind."""
-    return Table(f"{PACKAGE}.tables:{name.upper()}", f"{PACKAGE}.{stage}", parts, through, tables, study)
 
 
 def numbers_of(section: Selection, *roles: str) -> tuple[str, ...]:
@@ -97,9 +102,22 @@ def claimed(section: Selection) -> Claimed:
     kept = {**section.of_role("scores", "interventions", "help"), **section.of_role(*LAW)}
     tables = [f"{name}_selection" for name, sweep in kept.items() if sweep.role in ("interventions", "help")]
     tables += [f"{name}_selection_scores" for name in section.of_role("scores")]
-    tables += ["selection_law"] if section.of_role(*LAW) else []
-    return Claimed(PAPER, GROUPS, (*tables, DIGITS), {"selection": section})
+    tables += ["selection_fate", "selection_law"] if section.of_role(*LAW) else []
+    regimes = {
+        name: {
+            **axes_of_cells(sweep),
+            "arm": {arm.label for arm in sweep.arms},
+            "step": set(sweep.scored),
+            "source": {"running", "batch"},
+        }
+        for name, sweep in section.sweeps.items()
+    }
+    regimes[DIGITS] = {"rho": set(section.digits.rho), "rule": set(section.digits.training.rules)}
+    return Claimed((*tables, DIGITS), {"selection": section}, regimes)
 
 
 # By default once its full run has been made.
-KIND = Kind("selection", "Which neurons to prune", Selection, made, Selection.studies, inherit, claimed, by_default=False)
+KIND = Kind(
+    "selection", "Which neurons to prune", Selection, made, Selection.studies, (MEASURE, MEASURE_DIGITS), inherit=inherit, claimed=claimed,
+    by_default=False,
+)  # fmt: skip

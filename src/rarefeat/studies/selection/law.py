@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
-from scipy.special import expit
 from torch import Tensor
 
+from rarefeat.core.logistic import Constants
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Reduced
 from rarefeat.core.sparse_coding import activation_probability
@@ -24,6 +23,15 @@ GRID = np.linspace(0.02, 1.0, 99)
 """eps_min at which the law is asked for its step."""
 
 
+TESTED = {
+    "decay": (0.03, 0.2), "share": (0.1, 0.9), "C": (0.5, 2.0), "L": (1, 8), "tau": (0.5, 2.0), "d": (6, 20), "d1": (60, 5000),
+    "m": (20, 60), "sigma_0": (5e-4, 1e-2),
+}  # fmt: skip
+"""Where the law was tested: the ranges of law_test in config/studies/selection.yaml, to which a test holds them."""
+OF_SIGMA_0 = 500
+"""The d1 at which sigma_0 is drawn; scaled by d1^(-1/2)."""
+
+
 class Start(NamedTuple):
     """What the law reads of the initial weights of S replicas."""
 
@@ -33,12 +41,17 @@ class Start(NamedTuple):
     """||w_i||^2 less their squares, (S, m)."""
 
 
-class Constants(NamedTuple):
-    """What is fitted: a replica learns the feature with probability 1 / (1 + exp(-steepness (margin - centre)))."""
-
-    centre: float
-    """log kappa."""
-    steepness: float
+def outside(at: Point) -> str:
+    """The first value of a regime that is outside of TESTED, in words; empty where none is."""
+    data, training = at.data, at.training
+    values = {
+        "decay": training.lambda_ / at.pull, "share": training.bias.share, "C": data.C, "L": data.L, "tau": training.tau,
+        "d": data.d, "d1": data.d1, "m": training.m, "sigma_0": training.sigma_0 * math.sqrt(data.d1 / OF_SIGMA_0),
+    }  # fmt: skip
+    for name, (low, high) in TESTED.items():
+        if not low <= values[name] <= high:
+            return f"{name} is {values[name]:g}, outside of {low:g} to {high:g}"
+    return ""
 
 
 def start(draws: str, at: Point, seeds: list[int]) -> Start:
@@ -142,25 +155,3 @@ def step(at: Point, constants: Constants, begun: Start | None = None, replicas: 
     first = int(np.argmax(share >= 0.5))
     rise = (0.5 - share[first - 1]) / (share[first] - share[first - 1])
     return float(GRID[first - 1] + rise * (GRID[first] - GRID[first - 1]))
-
-
-def logistic(x: np.ndarray, learned: np.ndarray) -> Constants:
-    """Maximum likelihood of the two constants; x, learned: (n,), the latter 0 or 1.
-
-    A weak prior on the logarithm of the steepness, around 4 standard deviations of x with a factor of ten to either side, keeps
-    it finite where both sides are apart.
-    """
-    x, learned = np.asarray(x, dtype=float), np.asarray(learned, dtype=float)
-    scale, middle = max(x.std(), 1e-6), x.mean()
-    u, sign = (x - middle) / scale, np.where(learned > 0.5, 1.0, -1.0)
-
-    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        centre, log_steepness = parameters
-        steepness, off = np.exp(log_steepness), log_steepness - np.log(4)
-        z = steepness * (u - centre)
-        slope = -sign * expit(-sign * z)
-        value = np.logaddexp(0, -sign * z).sum() + off**2 / (2 * np.log(10) ** 2)
-        return value, np.array([-steepness * slope.sum(), (slope * z).sum() + off / np.log(10) ** 2])
-
-    centre, log_steepness = minimize(loss, np.array([0.0, np.log(4)]), jac=True, method="BFGS").x
-    return Constants(float(middle + scale * centre), float(np.exp(log_steepness) / scale))

@@ -1,7 +1,6 @@
 """One cell and block of a sweep: what every arm made of the rare feature, and how each score finds its neurons."""
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -14,14 +13,13 @@ from rarefeat.core.neurons import absolute_cosines, alignment_metrics, minority_
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, latent_pairs, target
-from rarefeat.run.command import run, stage
+from rarefeat.core.training import at_once
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.studies.selection.config import SCORES, Arm, Drawn
+from rarefeat.run.read import Read
+from rarefeat.studies.selection.config import SCORES, Arm, Drawn, point_of
 from rarefeat.studies.selection.regimes import Point, point
 from rarefeat.studies.selection.scores import judged, score
-from rarefeat.studies.selection.training import Judged, Replicas, at_once, train
+from rarefeat.studies.selection.training import Judged, Replicas, train
 
 CHUNK = 500
 LEARNED = 0.5
@@ -40,21 +38,22 @@ FOUND = {
 
 def numbers(at: Point, replicas: Replicas, dictionary: Tensor, patience: int) -> dict[str, Tensor]:
     """Quantities of one arm at T, (S,) each."""
-    minority = len(at.data.minority)
-    metrics = alignment_metrics(replicas.weights, dictionary, minority)
+    minority, state = len(at.data.minority), replicas.state
+    weights = state.weights
+    metrics = alignment_metrics(weights, dictionary, minority)
     names = ("max_alignment", "majority_alignment", "pure_minority_neurons", "feature_share")
     found = {name: metrics[name] for name in names}
-    rare = absolute_cosines(replicas.weights, dictionary)[..., -minority:].amax((1, 2))
+    rare = absolute_cosines(weights, dictionary)[..., -minority:].amax((1, 2))
     return found | {
         "learned": (rare >= LEARNED).double(),
-        "largest_norm": replicas.weights.norm(dim=-1).amax(-1),
+        "largest_norm": weights.norm(dim=-1).amax(-1),
         "loss": replicas.loss,
-        "diverged": diverged(replicas.loss, at.training.K, replicas.weights).double(),
+        "diverged": (state.diverged | diverged(replicas.loss, at.training.K, weights)).double(),
         "silent_share": (replicas.idle >= patience).double().mean(-1),
         "revivals": replicas.revivals,
         "pruned_neurons": replicas.chosen.double().sum(-1),
-        "pruned_overlap": minority_overlap(replicas.chosen[..., None], replicas.weights, dictionary, minority),
-        "T1": torch.where(replicas.T1 >= 0, replicas.T1.double(), torch.nan),
+        "pruned_overlap": minority_overlap(replicas.chosen, weights, dictionary, minority),
+        "T1": torch.where(state.T1 >= 0, state.T1.double(), torch.nan),
         "cosine_at_T1": replicas.at_T1[:, 0],
         "second_cosine_at_T1": replicas.at_T1[:, 1],
         "strength_at_T1": replicas.at_T1[:, 2],
@@ -68,7 +67,7 @@ def balanced_errors(draws: str, at: Point, found: dict[str, Replicas], seeds: li
     errors: dict[str, list[float]] = {label: [] for label in found}
     for index, seed in enumerate(seeds):
         space = make_simulator("reduced", draws, data.d, data.d1, at.training.m, [seed])
-        networks = [(arm.weights[index : index + 1], arm.bias[index : index + 1]) for arm in found.values()]
+        networks = [(arm.state.weights[index : index + 1], arm.state.bias[index : index + 1]) for arm in found.values()]
         w_star, parts = target(draws, seed, data.d), []
         for n, keyed, purpose in ((data.probe_pairs, seed, "probe"), (data.test_pairs, data.test_seed, "test")):
             z = latent_pairs(n, data.L, chance, generator(draws, keyed, purpose))[:, 0]
@@ -110,7 +109,8 @@ def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
     at = point(job.part("data", Data), job.part("training", Training), sigma, drawn, job.at)
     draws, arms, patience = job.part("draws", str), job.part("arms", list[Arm]), job.part("patience", int)
     scored, memory = job.config.get("scored", []), job.part("memory", int)
-    of_arms, of_scores, seeds, size = [], [], job.seed_list, at_once(at)
+    of_arms, of_scores, seeds = [], [], job.seed_list
+    size = at_once(at.training.K, at.data.L, min(at.data.d1, at.data.d + at.training.m))
     for first in range(0, len(seeds), size):
         now = seeds[first : first + size]
         found, kept, draw = train(
@@ -133,20 +133,6 @@ def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--numbers", required=True, help="Parquet file to write: the numbers of every arm")
-    parser.add_argument(
-        "--scores", required=True, help="Parquet file to write: how the scores do, without rows where none is judged"
-    )
-    args = parser.parse_args()
-    job: Job = args.job
-    # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
-    torch.set_num_threads(1)
-    for path, table in zip((args.numbers, args.scores), measure(job), strict=True):
-        write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+def measure_selection(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+    """The stage of a cell and block: its numbers and judgements, each row with its point and eps_min."""
+    return tuple(found.assign(point=point_of(job.at), eps_min=float(job.cell["eps_min"])) for found in measure(job))

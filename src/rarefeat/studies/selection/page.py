@@ -5,11 +5,10 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.claim import SHARE
+from rarefeat.claims.claim import RANGES
 from rarefeat.core.statistics import ANYWHERE, student_interval
-from rarefeat.studies.selection.changes import changed
+from rarefeat.studies.selection.changes import begins_first, changed, share_of
 from rarefeat.studies.selection.claims import LEAST
-from rarefeat.studies.selection.figures import share_of
 from rarefeat.studies.selection.steps import AMONG
 
 CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
@@ -32,7 +31,7 @@ def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
     for table in tables:
         part = table[(table["source"] == "running") & (table["step"] == table["step"].max())]
         for key, found in part.groupby(["point", "eps_min", "score"], sort=False):
-            rows.append((*key, *row(found["auc"], SHARE)))
+            rows.append((*key, *row(found["auc"], RANGES["share"])))
     return pd.DataFrame(rows, columns=["point", "eps_min", "score", *ROW])
 
 
@@ -69,10 +68,7 @@ def changes(table: pd.DataFrame) -> pd.DataFrame:
 def masks(table: pd.DataFrame) -> pd.DataFrame:
     """Of the masks that begin at T3, with and without a stop, and of the contrast branch: what they change."""
     found = changes(table)
-    onsets = sorted(found["arm"].str.extract(r"onset=(\d+)")[0].dropna().astype(int).unique())
-    first = next((onset for onset in onsets if onset), 0)
-    chosen = found["arm"].str.endswith(f"onset={first}") & ~found["arm"].str.contains("alpha=|schedule=|source=|renewed=")
-    return found[chosen].reset_index(drop=True)
+    return found[begins_first(found["arm"])].reset_index(drop=True)
 
 
 def helped(table: pd.DataFrame) -> pd.DataFrame:
@@ -110,15 +106,30 @@ def of_regimes(part: pd.DataFrame) -> tuple:
     """Number of regimes, of them without a step among the eps_min, and error, bias, AUC and calibration with intervals."""
     off = (part["predicted"] - part["step"])[part["place"] == AMONG]
     missed = part["probability"] - part["learned"]
-    rows = row(off.abs(), (0, np.inf)), row(off), row(part["auc"].dropna(), SHARE), row(missed)
+    rows = row(off.abs(), RANGES["count"]), row(off), row(part["auc"].dropna(), RANGES["share"]), row(missed)
     return len(part), int((part["place"] != AMONG).sum()), *(number for found in rows for number in found[:3])
 
 
-def digits(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy on rare and on frequent digits less dense's, by rule and rho."""
+def acting(table: pd.DataFrame) -> pd.DataFrame:
+    """Of masks that act from the first step on, or from T1: what they change of the largest cosine to the rare feature."""
+    found = (
+        (point, eps_min, arm, *row(less["max_alignment"]))
+        for (point, eps_min), part in table.groupby(["point", "eps_min"])
+        for arm, less in changed(part).items()
+    )
+    return pd.DataFrame(found, columns=["point", "eps_min", "arm", *ROW])
+
+
+def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy on rare and on frequent digits less dense's at the same seed, by rule and rho."""
     wide = table.pivot(index=["rho", "group", "seed"], columns="rule", values="accuracy")
-    less = wide.drop(columns="dense").sub(wide["dense"], axis=0)
-    rows = [(rho, rule, group, *row(part[rule])) for (rho, group), part in less.groupby(["rho", "group"]) for rule in less]
+    return wide.drop(columns="dense").sub(wide["dense"], axis=0).melt(var_name="rule", ignore_index=False).reset_index()
+
+
+def digits(table: pd.DataFrame) -> pd.DataFrame:
+    """The means of these with intervals."""
+    parts = digits_changes(table).groupby(["rho", "group", "rule"])["value"]
+    rows = [(rho, rule, group, *row(part)) for (rho, group, rule), part in parts]
     return pd.DataFrame(rows, columns=["rho", "rule", "group", *ROW])
 
 
@@ -130,5 +141,6 @@ TABLES = {
     "selection_help": (("help_selection",), helped),
     "selection_law_constants": (("selection_law",), law_constants),
     "selection_law_errors": (("selection_law",), law_errors),
+    "selection_acting": (("acting_selection",), acting),
     "selection_digits": (("selection_digits",), digits),
 }

@@ -7,9 +7,9 @@ import torch
 
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Data, Training
-from rarefeat.core.randomness import generator
+from rarefeat.config.ranges import hypercube
 from rarefeat.core.theory import stage1_growth
-from rarefeat.studies.selection.config import Drawn, Range
+from rarefeat.studies.selection.config import Drawn
 
 WHOLE = ("L", "d", "d1", "m")
 
@@ -39,25 +39,13 @@ class Point(NamedTuple):
         return float(stage1_growth(equal, data.C, data.L, self.nsr, training.K, training.tau, 1.0, 0.0)[0] - 1)
 
 
-def hypercube(drawn: Drawn) -> list[dict[str, float]]:
-    """The values of every regime: for each parameter one uniform draw in each stratum, the strata in an order of their own."""
-    columns = {}
-    for name, found in drawn.ranges.items():
-        random = generator("selection/hypercube", drawn.seed, name)
-        strata = torch.randperm(drawn.regimes, generator=random)
-        share = (strata + torch.rand(drawn.regimes, generator=random, dtype=torch.float64)) / drawn.regimes
-        columns[name] = [within(found, float(part)) for part in share]
+def drawn_regimes(drawn: Drawn) -> list[dict[str, float]]:
+    """The values of every regime of a Latin hypercube."""
+    columns = hypercube("selection/hypercube", drawn.seed, drawn.regimes, drawn.ranges)
     return [
         {name: round(values[i]) if name in WHOLE else values[i] for name, values in columns.items()}
         for i in range(drawn.regimes)
     ]
-
-
-def within(found: Range, share: float) -> float:
-    """The point of a range at a share of its length, or of that of its logarithm."""
-    if found.log:
-        return found.low * (found.high / found.low) ** share
-    return found.low + share * (found.high - found.low)
 
 
 def point(data: Data, training: Training, sigma: float, drawn: Drawn | None, cell: Cell) -> Point:
@@ -68,7 +56,7 @@ def point(data: Data, training: Training, sigma: float, drawn: Drawn | None, cel
     """
     values = {axis: value for axis, value in cell.axes if axis not in ("eps_min", "regime")}
     if drawn:
-        values = hypercube(drawn)[int(cell["regime"])]
+        values = drawn_regimes(drawn)[int(cell["regime"])]
     d1, data = data.d1, data.model_copy(update={name: values[name] for name in ("C", "L", "d", "d1") if name in values})
     scale = math.sqrt(d1 / data.d1)
     changed = {name: values[name] for name in ("tau", "m") if name in values}

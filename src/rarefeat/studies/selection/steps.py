@@ -1,18 +1,15 @@
 """Where a rare feature's step lies: the eps_min at which half of the replicas have learned it, a logistic fit."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from rarefeat.run.command import run, stage
+from rarefeat.core.logistic import logistic
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import ordered
-from rarefeat.studies.selection.law import logistic
 from rarefeat.studies.selection.tables import SELECTION_STEPS
 
 BELOW, AMONG, ABOVE = "below", "among", "above"
@@ -84,16 +81,7 @@ def steps(study: str, table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(SELECTION_STEPS.columns))
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the numbers of the studies")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    found = [steps(path.name.removesuffix("_selection.parquet"), read_table(path).to_pandas()) for path in args.tables]
-    write_product(args.output, ordered(SELECTION_STEPS, pd.concat(found, ignore_index=True)), made_from(job, args.tables))
-
-
-if __name__ == "__main__":
-    run(main)
+def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The steps of every sweep."""
+    found = [steps(name.removesuffix("_selection"), table) for name, table in tables.items()]
+    return ordered(SELECTION_STEPS, pd.concat(found, ignore_index=True))

@@ -1,15 +1,13 @@
 """The law for the step held against what replicas did: its two constants from some regimes, its errors on others."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 import torch
 
-from rarefeat.run.command import run, stage
+from rarefeat.core.logistic import Constants, logistic
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.selection import law
 from rarefeat.studies.selection.config import Sweep, point_of
@@ -47,13 +45,13 @@ def auc(values: np.ndarray, learned: np.ndarray) -> float:
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
-def fitted(fate: pd.DataFrame) -> law.Constants:
+def fitted(fate: pd.DataFrame) -> Constants:
     """The constants from replicas that did not diverge, and for which a bias gives a margin."""
     used = fate[np.isfinite(fate["margin"]) & (fate["diverged"] == 0)]
-    return law.logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
+    return logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
 
 
-def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: law.Constants) -> pd.DataFrame:
+def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: Constants) -> pd.DataFrame:
     """A row for each regime: its parameters, the step measured and predicted, and how well the fate of replicas is told."""
     rows, seeds = [], list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     for key, part in fate.groupby("point", sort=False):
@@ -78,27 +76,24 @@ def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: 
     return pd.DataFrame(rows)
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", nargs="+", type=Path, required=True, help="the numbers of the studies of the law")
-    parser.add_argument("--fate", type=Path, required=True, help="Parquet file to write: every replica")
-    parser.add_argument("--law", type=Path, required=True, help="Parquet file to write: every regime")
-    args = parser.parse_args()
-    job: Job = args.job
-    tables = {path.name.removesuffix("_selection.parquet"): read_table(path).to_pandas() for path in args.tables}
+def judged(tables: Mapping[str, pd.DataFrame], job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every replica with its probability by the law, and every regime with the law's errors."""
     sweeps = job.part("sweeps", dict[str, Sweep])
-    found = {name: replicas(name, sweep, tables[name]) for name, sweep in sweeps.items()}
+    found = {name: replicas(name, sweep, tables[f"{name}_selection"]) for name, sweep in sweeps.items()}
     constants = fitted(pd.concat([found[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"]))
     fates, rows = [], []
     for name, (fate, points) in found.items():
         margins = torch.tensor(fate["margin"].to_numpy())
         fates.append(fate.assign(probability=law.probability(margins, constants).numpy()))
         rows.append(held(fates[-1], points, sweeps[name], constants))
-    origin = made_from(job, args.tables)
-    write_product(args.fate, ordered(SELECTION_FATE, pd.concat(fates, ignore_index=True)), origin)
-    write_product(args.law, ordered(SELECTION_LAW, pd.concat(rows, ignore_index=True)), origin)
+    return pd.concat(fates, ignore_index=True), pd.concat(rows, ignore_index=True)
 
 
-if __name__ == "__main__":
-    run(main)
+def selection_fate(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Every replica of the sweeps of the law."""
+    return ordered(SELECTION_FATE, judged(tables, job)[0])
+
+
+def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Every regime of the sweeps of the law."""
+    return ordered(SELECTION_LAW, judged(tables, job)[1])

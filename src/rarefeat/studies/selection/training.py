@@ -3,41 +3,47 @@
 The arms dense, norm, random, largest and those of the oracles give the chain's encoders to the last digit (tests hold this).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rarefeat.chain.pretrain import BYTES_AT_ONCE, LARGEST_NORM, batches
-from rarefeat.core import bias as bias_rules
-from rarefeat.core.contrastive import coefficients, infonce, probabilities
-from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.chain.pretrain import batches
+from rarefeat.core import arms as rules
+from rarefeat.core.bias import Moved, follow
+from rarefeat.core.contrastive import probabilities
+from rarefeat.core.encoder import attend, respond
+from rarefeat.core.moments import Moments, moments, running
 from rarefeat.core.neurons import absolute_cosines, feature_share
 from rarefeat.core.products import product
-from rarefeat.core.pruning import oracle_gated_mask, oracle_mask, smallest
+from rarefeat.core.pruning import smallest
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Generators, Reduced, chi, factor, make_simulator, normals
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.training import State, answer, loss, masked, slopes, start, update
 from rarefeat.run.command import progress
 from rarefeat.studies.selection.config import Arm
 from rarefeat.studies.selection.regimes import Point
-from rarefeat.studies.selection.scores import SILENT_LAST, Averages, averages, rate, running, score
+from rarefeat.studies.selection.scores import SILENT_LAST, rate, score
+
+OF_CORE = {
+    "norm": rules.smallest_norms, "random": rules.random_neurons, "largest": rules.largest_norms,
+    "oracle_all": rules.oracle_all, "oracle_gated": rules.oracle_gated, "oracle_nearest": rules.oracle_nearest,
+}  # fmt: skip
+"""Masks that are rules of the core, which read no moments."""
 
 
 class Replicas(NamedTuple):
-    """What training changes, for S replicas of one arm."""
+    """S replicas of one arm."""
 
-    weights: Tensor
-    """(S, m, p), in the coordinates of the simulator `reduced`."""
-    bias: Tensor
-    """(S, m)."""
+    state: State
+    """In the coordinates of the simulator `reduced`."""
     before: Tensor
     """||w_i|| a step before, (S, m)."""
-    T1: Tensor
-    """(S,), the step that ended stage 1; -1 for none."""
     at_T1: Tensor
     """(S, 3), of the rare feature at T1, NaN until then: largest and second largest cosine, share of all strength."""
-    mean: Averages | None
+    mean: Moments | None
     """Running mean; None for an arm that reads none."""
     chosen: Tensor
     """bool (S, m), what the rule chose last."""
@@ -56,8 +62,8 @@ class Judged(NamedTuple):
 
     step: int
     weights: Tensor
-    batch: Averages
-    running: Averages
+    batch: Moments
+    running: Moments
 
 
 def latents(draws: str, point: Point, seeds: list[int]) -> Tensor:
@@ -80,20 +86,23 @@ def train(
         The replicas by label of the arm, the dense ones at the scored steps, and the uniform draws of `random`, (S, m).
     """
     data, training, S = point.data, point.training, len(seeds)
-    K, tau, eta, T = training.K, training.tau, training.eta, training.T
+    K, T = training.K, training.T
+
+    def streams(purpose: str) -> Generators:
+        return [generator(draws, seed, purpose) for seed in seeds]
+
     space = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-    initial = space.weights(training.sigma_0, [generator(draws, seed, "weights") for seed in seeds])
-    draw = torch.stack([torch.rand(training.m, generator=generator(draws, seed, "random mask")) for seed in seeds])
-    none, nothing = torch.full((S,), -1), torch.zeros(S, training.m, dtype=torch.bool)
+    initial, noise, complement = space.weights(training.sigma_0, streams("weights")), streams("noise"), streams("complement")
+    draw = torch.stack([torch.rand(training.m, generator=g) for g in streams("random mask")])
+    nothing = torch.zeros(S, training.m, dtype=torch.bool)
+    unknown = torch.full((S,), torch.nan)
     begun = Replicas(
-        initial, torch.zeros(S, training.m), initial.norm(dim=-1), none, torch.full((S, 3), torch.nan), None, nothing,
-        torch.zeros(S, training.m), nothing, torch.zeros(S), torch.full((S,), torch.nan),
+        start(initial), initial.norm(dim=-1), unknown[:, None].repeat(1, 3), None, nothing, torch.zeros(S, training.m), nothing,
+        torch.zeros(S), unknown,
     )  # fmt: skip
     found = {arm.label: begun for arm in arms}
-    # Each arm has draws of its own, from the same key.
-    streams = {arm.label: [generator(draws, seed, "complement") for seed in seeds] for arm in arms}
-    fresh = {arm.label: [generator(draws, seed, "revived") for seed in seeds] for arm in arms}
-    noise = [generator(draws, seed, "noise") for seed in seeds]
+    # What an arm draws anew depends on the arm: each has draws of its own, from the same key.
+    fresh = {arm.label: streams("revived") for arm in arms}
     pairs, kept = latents(draws, point, seeds).flatten(0, 1), []
     first_row, order = data.N * torch.arange(S)[:, None], batches(draws, seeds, data.N, K)
 
@@ -101,86 +110,68 @@ def train(
         rows = (first_row + next(order)).flatten()
         drawn = pairs.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
         attended = attend(space.tokens(drawn.flatten(1, 2).float(), point.sigma, noise))
+        beyond = space.beyond(complement)
         for arm in arms:
             now = found[arm.label]
-            weights, bias = now.weights, now.bias
-            pre = pre_activations(attended, weights)
-            f = respond(pre, bias)
-            f_x, f_y = f.split(K, dim=1)
-            norms = weights.norm(dim=-1)
+            state = now.state
+            whole, norms = answer(attended, state), state.weights.norm(dim=-1)
 
             # What the scores are read from; most arms read none.
             mean, batch = now.mean, None
             judging = bool(scored) and arm.label == "dense"
             if judging or watches(arm):
+                f_x, f_y, _ = whole.views(K)
                 needs = judging or arm.mask == "residual"
-                left = 1 - probabilities(f_x, f_y, tau).diagonal(dim1=-2, dim2=-1) if needs else torch.zeros(S, K)
-                batch = averages(f_x, f_y, pre[:, :K].sum(2), left, norms, now.before)
+                left = 1 - probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1) if needs else torch.zeros(S, K)
+                batch = moments(f_x, f_y, whole.pre[:, :K].sum(2), left, norms, now.before)
                 mean = running(mean, batch, step, memory)
                 if judging and step in scored:
-                    kept.append(Judged(step, weights, batch, mean))
-            idle = torch.where((f != 0).any(1), 0.0, now.idle + 1)
+                    kept.append(Judged(step, state.weights, batch, mean))
+            idle = torch.where((whole.f != 0).any(1), 0.0, now.idle + 1)
 
-            chosen = choose(arm, point, now._replace(mean=mean, idle=idle), batch, space.dictionary, draw, step)
+            source = batch if arm.source == "batch" else mean
+            seen = rules.Seen(state.weights, space.dictionary, len(data.minority), draw=draw, moments=source, step=step)
+            chosen = choose(arm, point, seen, now.chosen)
             mask = stopped(arm, chosen, norms)
             if step == T:
-                found[arm.label] = now._replace(mean=mean, chosen=mask, idle=idle, loss=infonce(f_x, f_y, tau))
+                found[arm.label] = now._replace(mean=mean, chosen=mask, idle=idle, loss=loss(whole, training))
                 continue
 
-            # Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the dense one.
-            masked = f.masked_fill(mask[:, None], 0.0) if arm.mask and step >= arm.onset else f
-            p = probabilities(*masked.split(K, dim=1), tau)
-            gates, keys = bias, masked[:, K:] if arm.masked_keys else f_y
-            silent = (idle >= patience) & (bias > 0)
+            pruned = masked(whole, mask, attended, state) if arm.mask and step >= arm.onset else whole
+            gates, how, redraw = state.bias, "masked_keys" if arm.masked_keys else "unmasked", None
+            young, revivals = now.young, now.revivals
+            silent = (idle >= patience) & (state.bias > 0)
             if arm.reopened and silent.any():
                 # Both a gate and a key of a shut neuron are 0, and with either its gradient.
-                gates = bias.masked_fill(silent, 0.0)
-                keys = respond(pre[:, K:], gates)
-            descent = -eta * coefficients(pre[:, :K], gates, keys, p, tau)
-            decay = 1 - eta * training.lambda_
-            moved = space.step(weights, descent, attended[:, :K], decay, streams[arm.label])
-            young, revivals = now.young, now.revivals
+                gates = state.bias.masked_fill(silent, 0.0)
+                whole, how = whole._replace(f=respond(whole.pre, gates)), "unmasked"
             if arm.revived and silent.any():
-                moved = redrawn(space, moved, silent, training.sigma_0, fresh[arm.label])
+                redraw = partial(redrawn, space, which=silent, sigma_0=training.sigma_0, generators=fresh[arm.label])
                 young, idle, revivals = young | silent, idle.masked_fill(silent, 0.0), revivals + silent.sum(-1)
-            lost = ~(moved.norm(dim=-1) <= LARGEST_NORM).all(-1)
-            if lost.any():
-                moved = torch.where(lost[:, None, None], weights, moved)
-
-            T1, at_T1 = end_of_stage_one(point, now, moved, space.dictionary, step)
+            gradient = slopes(whole, pruned, gates, training, how)
+            rule = partial(thresholds, arm, point, mean)
+            after = update(space, state, gradient, attended, training, training.bias.T1, rule, step, beyond, redraw)
             if young.any():
-                young = young & (feature_share(moved, space.dictionary) < 0.5)
-            bias = thresholds(arm, point, moved.norm(dim=-1), T1, step + 1, mean).masked_fill(young, 0.0)
-            found[arm.label] = Replicas(moved, bias, norms, T1, at_T1, mean, chosen, idle, young, revivals, now.loss)
+                young = young & (feature_share(after.weights, space.dictionary) < 0.5)
+                after = after._replace(bias=after.bias.masked_fill(young, 0.0))
+            at_T1 = learned_at_T1(now, after, space.dictionary)
+            found[arm.label] = Replicas(after, norms, at_T1, mean, chosen, idle, young, revivals, now.loss)
     return found, kept, draw
 
 
 def watches(arm: Arm) -> bool:
-    """Whether an arm reads averages."""
-    return arm.mask not in ("", "norm", "random", "largest", "oracle_all", "oracle_gated") or bool(arm.threshold)
+    """Whether an arm reads moments."""
+    return bool(arm.threshold) or (bool(arm.mask) and arm.mask not in OF_CORE)
 
 
-def choose(
-    arm: Arm, point: Point, now: Replicas, batch: Averages | None, dictionary: Tensor, draw: Tensor, step: int
-) -> Tensor:  # fmt: skip
+def choose(arm: Arm, point: Point, seen: rules.Seen, before: Tensor) -> Tensor:
     """What a rule prunes at a step, bool (S, m); between two choices, and before the onset, what it was."""
-    if not arm.mask or step < arm.onset or (arm.renewed and (step - arm.onset) % arm.renewed):
-        return now.chosen
-    weights, minority = now.weights, len(point.data.minority)
-    match arm.mask:
-        case "oracle_all":
-            return oracle_mask(weights, dictionary, minority)[..., 0]
-        case "oracle_gated":
-            return oracle_gated_mask(weights, dictionary, minority)[..., 0]
-        case "largest":
-            values = -weights.norm(dim=-1)
-        case "norm":
-            values = weights.norm(dim=-1)
-        case "random":
-            values = draw
-        case _:
-            values = score(arm.mask, batch if arm.source == "batch" else now.mean, draw)
-    return smallest(values, ratio(arm, point, step))
+    if not arm.mask or seen.step < arm.onset or (arm.renewed and (seen.step - arm.onset) % arm.renewed):
+        return before
+    alpha = ratio(arm, point, seen.step)
+    if arm.mask in OF_CORE:
+        return OF_CORE[arm.mask](seen._replace(alpha=alpha))
+    return smallest(score(arm.mask, seen.moments, seen.draw), alpha)
 
 
 def ratio(arm: Arm, point: Point, step: int) -> float:
@@ -200,32 +191,27 @@ def stopped(arm: Arm, chosen: Tensor, norms: Tensor) -> Tensor:
     return chosen & (norms < others)
 
 
-def end_of_stage_one(point: Point, now: Replicas, moved: Tensor, dictionary: Tensor, step: int) -> tuple[Tensor, Tensor]:
-    """T1 after a step, and what was learned of the rare feature by then."""
-    waiting = now.T1 < 0
-    if not waiting.any():
-        return now.T1, now.at_T1
-    rule = point.training.bias.T1
-    over = bias_rules.stage_one_over(feature_share(moved, dictionary)) if rule == "eq34" else torch.tensor(step + 1 >= rule)
-    ending = waiting & over
+def learned_at_T1(now: Replicas, after: State, dictionary: Tensor) -> Tensor:
+    """What was learned of the rare feature by T1, where stage 1 has ended with this step."""
+    ending = (now.state.T1 < 0) & (after.T1 >= 0)
     if not ending.any():
-        return now.T1, now.at_T1
-    strength = product(moved, dictionary).square().sum(1)
-    cosines = absolute_cosines(moved, dictionary)[..., -1].topk(2, dim=-1).values
+        return now.at_T1
+    strength = product(after.weights, dictionary).square().sum(1)
+    cosines = absolute_cosines(after.weights, dictionary)[..., -1].topk(2, dim=-1).values
     reached = torch.cat([cosines, strength[:, -1:] / strength.sum(-1, keepdim=True)], -1)
-    return torch.where(ending, step + 1, now.T1), torch.where(ending[:, None], reached, now.at_T1)
+    return torch.where(ending[:, None], reached, now.at_T1)
 
 
-def thresholds(arm: Arm, point: Point, norms: Tensor, T1: Tensor, step: int, mean: Averages | None) -> Tensor:
+def thresholds(arm: Arm, point: Point, mean: Moments | None, moved: Moved) -> Tensor:
     """The bias after a step, (S, m): 0 until T1 and the arm's delay."""
-    found = bias_rules.follow(norms, point.data.d, point.training.bias.share)
+    found = follow(moved.norms, point.data.d, point.training.bias.share)
     if arm.threshold:
         # Of the linear answer: a gate that the bias shuts would fix its own threshold.
         rates = rate(mean.linear_second, mean.linear_fourth)
         rates = rates.masked_fill(rates >= SILENT_LAST, 0.0)
-        values = rates * norms if arm.threshold == "norm_and_rate" else rates
+        values = rates * moved.norms if arm.threshold == "norm_and_rate" else rates
         found = found.mean(-1, keepdim=True) * values / values.mean(-1, keepdim=True)
-    begun = (T1 >= 0) & (step >= T1 + arm.delay)
+    begun = (moved.T1 >= 0) & (moved.step >= moved.T1 + arm.delay)
     return torch.where(begun[:, None], found, 0.0)
 
 
@@ -254,10 +240,3 @@ def redrawn(space: Reduced, weights: Tensor, which: Tensor, sigma_0: float, gene
             else:
                 found[s, i] = row
     return found
-
-
-def at_once(point: Point) -> int:
-    """Replicas in one tensor program, as the chain counts them."""
-    data, training = point.data, point.training
-    width = min(data.d1, data.d + training.m)
-    return max(1, int(BYTES_AT_ONCE / (2 * training.K * data.L * width * 4)))

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from rarefeat.config.section import Section, one_line
+from rarefeat.config.names import Name, differing, near
+from rarefeat.config.section import Distinct, Section, one_line
 from rarefeat.config.study import Study, merged
 
 Role = Literal["stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5", "pruning", "phase"]
@@ -36,22 +37,22 @@ class Sensitivity(Section):
     """A study of the claims again, with one hyper-parameter at a time at multiples of its value."""
 
     study: str = Field(description="the study of the claims that is varied")
-    eps_min: list[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="its points")
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="its points")
     seeds: int = Field(ge=1, description="replicas per point")
-    keys: list[str] = Field(min_length=1, description="hyper-parameters, by their dotted path in the study")
-    factors: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="multiples")
+    keys: Distinct[str] = Field(min_length=1, description="hyper-parameters, by their dotted path in the study")
+    factors: Distinct[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="multiples")
 
 
 class Maps(Section):
     """What the maps show."""
 
-    overlap: list[str] = Field(min_length=1, description="studies with a history whose smallest neurons are mapped")
+    overlap: Distinct[str] = Field(min_length=1, description="studies with a history whose smallest neurons are mapped")
 
 
 class Theory(Section):
     """The studies that claims of the theory are measured on, beside the paper's grid and the scaling study."""
 
-    studies: dict[str, TheoryStudy] = Field(min_length=1, description="by name")
+    studies: dict[Name, TheoryStudy] = Field(min_length=1, description="by name")
     sensitivity: Sensitivity = Field(description="which verdicts depend on what the papers leave open")
     maps: Maps = Field(description="which studies the maps show, beside those with the role phase")
 
@@ -63,7 +64,9 @@ class Theory(Section):
         }
         for key, names in wanted.items():
             if unknown := set(names) - set(self.studies):
-                raise ValueError(f"{key}: {min(unknown)!r} is none of studies: {', '.join(self.studies)}")
+                raise ValueError(
+                    f"{key}: {min(unknown)!r} is none of studies{near(min(unknown), self.studies)}: {', '.join(self.studies)}"
+                )
         self.every_study()  # for its errors
         return self
 
@@ -98,4 +101,4 @@ class Theory(Section):
                 varied[f"{wanted.study}{VARIED}{last}={node[last]:g}"] = TheoryStudy.model_validate(changed)
             except ValidationError as error:
                 raise ValueError(f"sensitivity: {path} = {node[last]:g}: {one_line(error)}") from error
-        return self.studies | varied
+        return differing("studies", self.studies, varied)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
 from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import band, estimates, handle, key, panels, within
+from rarefeat.figures.panels import handle, key, lines, panels, within
 from rarefeat.figures.style import PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
@@ -70,9 +70,7 @@ def phase(tables: Tables, job: Job) -> Figure:
             upper.plot(predicted, eps, color="black", lw=2)
             upper.plot(predicted, eps, color="white", ls=(0, (3, 1.5)), lw=1.2)
             upper.set_ylim(low, high)
-        for eps_min, look in shown.items():
-            rows = estimates(table[table["eps_min"] == eps_min], "step", "value", what.range)
-            band(lower, rows, look, every=5)
+        lines(lower, table, "step", "value", shown, by="eps_min", inside=what.range, band=True, every=5)
         upper.set(xscale="log", xlim=(1, table["step"].max()), title=bias_of(study).replace(", ", ",\n"))
         lower.set(xscale="log", xlabel=STEP)
     within(axes[1, 0], what)
@@ -103,7 +101,7 @@ def overlap(tables: Tables, job: Job) -> Figure:
             mesh = ax.pcolormesh(wide.columns, wide.index, wide, vmin=0, vmax=highest, rasterized=True)
             ax.set(xscale="log")
             if not part["overlap"].any():
-                ax.text(0.5, 0.5, "none", color="white", ha="center", va="center", transform=ax.transAxes)
+                ax.text(0.5, 0.5, "none is\naligned", color="white", ha="center", va="center", transform=ax.transAxes)
         line[0].set_ylabel(rf"$\lambda$ = {study.training.lambda_:g}" + "\n" + r"pruning ratio $\alpha$")
     for ax, eps_min in zip(axes[0], levels, strict=True):
         ax.set_title(rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")

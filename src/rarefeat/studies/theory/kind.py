@@ -1,6 +1,7 @@
 """What is measured for the claims of the theory."""
 
-from rarefeat.kind import TRAINED, Claimed, Figure, Kind, Made, Page, Table, trajectories
+from rarefeat.config.study import SHARED
+from rarefeat.kind import PRETRAIN, Claimed, Figure, Kind, Made, Page, Table, axes_of_cells, trajectories
 from rarefeat.studies.theory.config import HISTORY, Theory
 
 SCHEMAS = "studies.theory.tables"
@@ -42,20 +43,29 @@ def made(section: Theory) -> Made:
         )
         for figure, (role, table, see) in MAPS.items()
     }  # fmt: skip
-    page = Page("sensitivity", "studies.theory.sensitivity", ("sensitivity_imbalance_and_pruning",), {"theory": section})
+    page = Page("sensitivity", "studies.theory.sensitivity:page", ("sensitivity_imbalance_and_pruning",), {"theory": section})
     return Made(tables, figures, {"sensitivity": page})
 
 
 def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
     """A table of one study that a stage of this kind reads from its encoders."""
-    return Table(f"{SCHEMAS}:{schema}", f"studies.theory.{stage}", {name: study.plain()}, TRAINED, study=name)
+    function, encoders = f"studies.theory.{stage}:read_{stage}", {"encoders": PRETRAIN}
+    return Table(f"{SCHEMAS}:{schema}", function, {name: study.plain()}, encoders, study=name)
 
 
 def claimed(section: Theory) -> Claimed:
     """What is read from the milestones, one step, and trajectories of every study."""
     tables = tuple(name for name in made(section).tables if not name.endswith("_overlap"))
-    groups = ("initialisation", "stage 1", "stage 2", "stage 3", "pruning", "imbalance")
-    return Claimed("imbalance_and_pruning", groups, (*tables, "confirmation_grid", "scaling_exponents"), {"theory": section})
+    regimes: dict[str, dict] = {"confirmation": {}, "scaling": {}}
+    for name, study in section.every_study().items():
+        arms = {"arm": {arm.arm for arm in study.arms}}
+        masks = {"mask": {(arm.alpha, arm.onset) for arm in study.arms}, "update": {arm.pruned_update for arm in study.arms}}
+        regimes[name] = {**axes_of_cells(study), **arms, **masks, "step": {study.training.T}, "at": {"W(0)"}}
+        # What is over the studies of a role.
+        regimes.setdefault(study.role, dict(arms))
+    return Claimed((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes)
 
 
-KIND = Kind("theory", "The theory, measured", Theory, made, Theory.every_study, claimed=claimed, by_default=False)
+KIND = Kind(
+    "theory", "The theory, measured", Theory, made, Theory.every_study, inherits=SHARED, claimed=claimed, by_default=False
+)

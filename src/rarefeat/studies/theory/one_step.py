@@ -5,7 +5,6 @@ many fresh batches, from the same encoder with and without the mask: what differ
 """
 
 import math
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,21 +12,19 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain.intermediates import encoders
 from rarefeat.config.model import Data, Training
 from rarefeat.config.study import Study
+from rarefeat.core.arms import Seen, oracle_all
 from rarefeat.core.contrastive import coefficients, probabilities
 from rarefeat.core.definitions import PURE
 from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.neurons import absolute_cosines, ordinary_neurons
 from rarefeat.core.products import product
-from rarefeat.core.pruning import oracle_mask
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, frequencies, latent_pairs
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import checked
 from rarefeat.studies.theory.tables import ONE_STEP_ROWS
 
@@ -55,7 +52,7 @@ def one_step(
         The metrics of tables.ONE_STEP. Growth is relative, (<w_i', M_j> - <w_i, M_j>) / <w_i, M_j>, weight decay included.
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
-    pruned = oracle_mask(weights, space.dictionary, 1)[0, :, 0]
+    pruned = oracle_all(Seen(weights, space.dictionary, 1))[0]
     cosines = absolute_cosines(weights, space.dictionary)[0]
     pure = (cosines.amax(-1) > PURE) & (cosines.argmax(-1) < data.d - 1)
     if not pruned.any() or not pure.any():
@@ -167,11 +164,12 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
-def one_step_rows(job: Job, study: Study, results: Path, batches: int = BATCHES) -> pd.DataFrame:
+def read_one_step(read: Read, job: Job, batches: int = BATCHES) -> pd.DataFrame:
     """One row per point, seed and metric of the dense arm."""
-    rows = []
-    for cell, seeds, read in encoders(job, study, results):
-        weights, bias = read("dense/weights", "dense/bias")
+    study, rows = job.part(job.study, Study), []
+    for encoders in read.files("encoders"):
+        cell, seeds = encoders.cell, encoders.seeds
+        weights, bias = encoders.tensors("dense/weights", "dense/bias")
         for index, seed in enumerate(seeds):
             replica = weights[index : index + 1], bias[index : index + 1]
             at = study.data, study.training, cell["eps_min"], cell["sigma"], seed
@@ -181,19 +179,3 @@ def one_step_rows(job: Job, study: Study, results: Path, batches: int = BATCHES)
     # Types for a study without a neuron to prune, whose table is empty.
     types = {"eps_min": float, "sigma": float, "seed": "int64", "metric": str, "value": float}
     return checked(ONE_STEP_ROWS, pd.DataFrame(rows, columns=list(types)).astype(types))
-
-
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    study = job.part(job.study, Study)
-    torch.set_num_threads(1)
-    write_product(args.output, one_step_rows(job, study, args.results), made_from(job))
-
-
-if __name__ == "__main__":
-    run(main)

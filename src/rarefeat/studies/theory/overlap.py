@@ -3,20 +3,16 @@
 Read from the kept history of the dense arm, so that every pruning ratio and every recorded step costs no training.
 """
 
-from pathlib import Path
-
 import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain.intermediates import encoders
 from rarefeat.config.study import Study
 from rarefeat.core.definitions import ALIGNED
 from rarefeat.core.recording import log_spaced
 from rarefeat.core.statistics import student_interval
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
+from rarefeat.run.read import Read
 from rarefeat.storage.schema import checked
 from rarefeat.studies.theory.tables import OVERLAP
 
@@ -36,12 +32,12 @@ def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
     return ordered.cumsum(-1) / torch.arange(1, norms.shape[-1] + 1)
 
 
-def overlap_rows(job: Job, study: Study, results: Path) -> pd.DataFrame:
+def read_overlap(read: Read, job: Job) -> pd.DataFrame:
     """One row per point, recorded step and pruning ratio k / m."""
-    rows, m = [], study.training.m
-    histories: dict[tuple, list[Tensor]] = {}
-    for cell, _, read in encoders(job, study, results):
-        histories.setdefault(cell.axes, []).extend(read("dense/history"))
+    study, rows = job.part(job.study, Study), []
+    m, histories = study.training.m, dict[tuple, list[Tensor]]()
+    for encoders in read.files("encoders"):
+        histories.setdefault(encoders.cell.axes, []).extend(encoders.tensors("dense/history"))
     for axes, blocks in histories.items():
         shares = smallest_of_minority(torch.cat(blocks), study.data.d, len(study.data.minority)).numpy()
         for index, step in enumerate(log_spaced(study.training.T)):
@@ -51,18 +47,3 @@ def overlap_rows(job: Job, study: Study, results: Path) -> pd.DataFrame:
                     {**dict(axes), "step": step, "alpha": k / m, "overlap": mean, "ci_low": low, "ci_high": high, "n": n}
                 )
     return checked(OVERLAP, pd.DataFrame(rows))
-
-
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    study = job.part(job.study, Study)
-    write_product(args.output, overlap_rows(job, study, args.results), made_from(job))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,13 +1,11 @@
 """What half and double of each hyper-parameter that the papers leave open change, in Markdown."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import pandas as pd
 
 from rarefeat.claims.tables import CHANGES_FOUND
-from rarefeat.run.command import run, stage
-from rarefeat.run.metadata import write_page
-from rarefeat.storage.files import read_table
+from rarefeat.run.job import Job
 from rarefeat.storage.markdown import row
 from rarefeat.studies.theory.config import Theory
 
@@ -32,15 +30,7 @@ def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--tables", nargs=1, type=Path, required=True, help="the table of changes")
-    parser.add_argument("--output", required=True, help="Markdown file to write")
-    args = parser.parse_args()
-    lines = sensitivity(read_table(args.tables[0]).to_pandas(), args.job.part("theory", Theory))
-    write_page(args.output, "\n".join(lines) + "\n", args.job)
-
-
-if __name__ == "__main__":
-    run(main)
+def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of the table of changes."""
+    (table,) = tables.values()
+    return "\n".join(sensitivity(table, job.part("theory", Theory))) + "\n"

@@ -1,13 +1,17 @@
 """What is printed beside what is measured and what closed forms give."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 from scipy.special import stdtrit
 
+from rarefeat.run.job import Job
+from rarefeat.storage.schema import ordered
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Emergence
 from rarefeat.studies.two_layer.published import PRINTED, Printed
+from rarefeat.studies.two_layer.tables import TWO_LAYER_CLOSED_FORMS, TWO_LAYER_SUMMARY
 
 KEYS = ["setting", "arm", "step", "quantity"]
 
@@ -119,3 +123,13 @@ def closed_forms(section: Emergence) -> pd.DataFrame:
     ]
     columns = ["table", "row", "column", "printed", "quantity", "value"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def two_layer_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The summary of all settings, beside what is printed."""
+    return ordered(TWO_LAYER_SUMMARY, summary(tables["two_layer"]))
+
+
+def two_layer_closed_forms(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """What closed forms give, of the settings that there are."""
+    return ordered(TWO_LAYER_CLOSED_FORMS, closed_forms(job.part("emergence", Emergence)))

@@ -1,10 +1,12 @@
 """The keys of the study: laws of data, sizes, arms and the rates that the text leaves open."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell, cell
+from rarefeat.config.names import Name
 from rarefeat.config.section import Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
@@ -157,7 +159,7 @@ class Setting(Section):
 
 
 class RateSearch(Section):
-    """What the rates are chosen among, on draws that no table uses (search.py): a study whose cells are settings."""
+    """What the rates are chosen among, on draws that no table uses (search.py)."""
 
     settings: list[str] = Field(min_length=1, description="settings whose rates are chosen; the others take those of the first")
     seeds: int = Field(ge=1, description="replicas of every candidate, one job each")
@@ -171,14 +173,6 @@ class RateSearch(Section):
         """Candidates by the name of the rate."""
         return self.model_dump(exclude={"settings", "seeds"})
 
-    def cells(self) -> list[Cell]:
-        """One for each setting."""
-        return [cell(setting=name) for name in self.settings]
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Each seed by itself."""
-        return seed_blocks(0, self.seeds, 1)
-
 
 class Emergence(Section):
     """Tables A.1 to A.6 and what stands beside them: a study whose cells are settings, each with its own draws."""
@@ -186,7 +180,7 @@ class Emergence(Section):
     seeds: int = Field(ge=1, description="replicas of every setting")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job")
-    settings: dict[str, Setting] = Field(min_length=1, description="settings by name")
+    settings: dict[Name, Setting] = Field(min_length=1, description="settings by name")
 
     def cells(self) -> list[Cell]:
         """One for each setting."""
@@ -196,6 +190,10 @@ class Emergence(Section):
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
+    def measured(self, at: Cell) -> dict[str, Any]:
+        """What the job of a setting is told."""
+        return {"setting": self.settings[at["setting"]], "pictured": self.first_seed}
+
     def having(self, key: str, **of_the_problem: Any) -> dict[str, Setting]:
         """The settings with something under a key, and these values in their problem."""
         return {
@@ -203,6 +201,31 @@ class Emergence(Section):
             for name, setting in self.settings.items()
             if getattr(setting, key) and all(getattr(setting.problem, part) == value for part, value in of_the_problem.items())
         }
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search with the settings that it is over, as their rates are searched."""
+
+    rates: RateSearch
+    settings: dict[str, Setting]
+
+    @property
+    def seeds(self) -> int:
+        """Replicas of every candidate."""
+        return self.rates.seeds
+
+    def cells(self) -> list[Cell]:
+        """One for each setting."""
+        return [cell(setting=name) for name in self.settings]
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Each seed by itself."""
+        return seed_blocks(0, self.seeds, 1)
+
+    def searched(self, at: Cell) -> dict[str, Any]:
+        """What the search at a cell is told."""
+        return {"setting": self.settings[at["setting"]], "candidates": self.rates.grid}
 
 
 class TwoLayer(Emergence):
@@ -229,9 +252,14 @@ class TwoLayer(Emergence):
         alone = {"rates": rates, "arms": [Arm(method="network")], "tickets": None, "fixed_features": [], "neurons": []}
         return setting.model_copy(update=alone)
 
-    def studies(self) -> dict[str, Emergence | RateSearch]:
+    @property
+    def search(self) -> Search:
+        """The study of the search."""
+        return Search(self.rate_search, {name: self.searched(name) for name in self.rate_search.settings})
+
+    def studies(self) -> dict[str, Emergence | Search]:
         """What is computed cell by cell."""
-        return {"emergence": self.emergence, "rate_search": self.rate_search}
+        return {"emergence": self.emergence, "rate_search": self.search}
 
 
 def inherit(raw: Any, shared: dict) -> Any:

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import ANYWHERE, band, estimates, handle, key, letter, marks, panels
-from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.figures.panels import handle, key, letter, lines, panels, points
+from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.compare import compared
@@ -56,14 +57,12 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Figures 2.1, A.1, A.3, A.5, A.7, A.9: test accuracy over steps, with structure above and without below."""
     settings = settings_of(job)
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
-    figure, axes = panels(2, len(settings), 4.2, PAGE if len(settings) > 1 else PAGE / 2, sharey=True, sharex="col")
+    figure, axes = panels(2, len(settings), 4.2, PAGE if len(settings) > 1 else COLUMN, sharey=True, sharex="col")
     for column, (setting, declared) in enumerate(settings.items()):
         for line, suffix in enumerate(("", "-no_structure")):
             ax = axes[line, column]
-            for arm in OVER_STEPS:
-                part = rows[(rows["setting"] == setting) & (rows["arm"] == arm + suffix)]
-                if len(part):
-                    band(ax, estimates(part, "step", "value", SHARE), OF_ARM[arm], every=8)
+            shown = {arm + suffix: OF_ARM[arm] for arm in OVER_STEPS}
+            lines(ax, rows[rows["setting"] == setting], "step", "value", shown, by="arm", inside=SHARE, band=True, every=8)
             mark_stairs(ax, stairs_of(declared.problem) if not suffix else {})
             ax.set_title(f"{words(setting)}, {'no structure' if suffix else 'structured'}")
         axes[1, column].set_xlabel(STEP)
@@ -75,40 +74,41 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     return figure
 
 
-def mark_stairs(ax: Axes, stairs: dict[int, float], named: bool = False) -> None:
+def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
     """The best accuracies of scores with few sign changes."""
-    for changes, height in stairs.items():
+    for height in stairs.values():
         ax.axhline(height, color=GREY, lw=0.7, zorder=0)
-        if named:
-            ax.annotate(
-                f"{changes} sign change{'s' if changes > 1 else ''}", (1, height), (-1, 1),
-                xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=6, color="0.4", ha="right",
-            )  # fmt: skip
 
 
 def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Every seed's test accuracy over steps on a logarithmic axis, with the stairs where runs can pause (theory.staircase)."""
     settings, arms = settings_of(job), ("network", "network-printed", "two_step", "ntk")
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings and arm in @arms and step > 0")
-    figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else PAGE / 2, sharey=True)
-    for ax, (setting, declared) in zip(axes[0], settings.items(), strict=True):
-        for arm in arms:
-            part = rows[(rows["setting"] == setting) & (rows["arm"] == arm)].sort_values("step")
-            for _, curve in part.groupby("seed"):
-                ax.plot(curve["step"], curve["value"], color=OF_ARM[arm].colour, ls=OF_ARM[arm].dash, lw=0.8, alpha=0.75)
-        mark_stairs(ax, stairs_of(declared.problem), named=True)
-        ax.set(xscale="log", xlabel=STEP, title=words(setting))
-    axes[0, 0].set_ylabel("test accuracy")
-    if len(settings) > 1:
-        letter(axes.flat)
-    key(figure, {NAMES[arm]: handle(OF_ARM[arm].but(marker="")) for arm in arms}, f"each of {seeds_of(rows)}", columns=2)
+    width = PAGE if len(settings) > 1 else COLUMN
+    figure, axes = panels(len(arms), len(settings), 1.0 * len(arms) + 0.8, width, sharex="col", sharey=True)
+    for column, (setting, declared) in zip(axes.T, settings.items(), strict=True):
+        for ax, arm in zip(column, arms, strict=True):
+            part = rows[(rows["setting"] == setting) & (rows["arm"] == arm)]
+            one = {"color": OF_ARM[arm].colour, "lw": 0.6, "alpha": 0.7, "legend": False}
+            if len(part):
+                sns.lineplot(part, x="step", y="value", units="seed", estimator=None, ax=ax, **one)
+            mark_stairs(ax, stairs_of(declared.problem))
+            ax.set(xscale="log", xlabel="", ylabel="")
+        column[0].set_title(words(setting))
+        column[-1].set_xlabel(STEP)
+    for ax, arm in zip(axes[:, 0], arms, strict=True):
+        ax.set_ylabel(NAMES[arm].replace(", ", ",\n"))
+    letter(axes.flat)
+    figure.supylabel("test accuracy", size="medium")
+    best = Look(GREY)
+    key(figure, {"best with one sign change, and with three": handle(best)}, f"each of {seeds_of(rows)}")
     return figure
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Each number of Tables A.1-A.5 as printed (open diamond) and as measured (dot, 95 % interval)."""
     both = compared(tables["two_layer_summary"])
-    both = both[both["mean"].notna()].rename(columns={"ci_low": "low", "ci_high": "high"})
+    both = both[both["mean"].notna()]
     names = list(dict.fromkeys(zip(both["table"], both["row"], strict=True)))
     quantities = {"test_accuracy": ("test accuracy", SHARE), "cosine": (r"$\max_i\ \cos(w_i, \sum_{j\in A} M_j)$", (-1.0, 1.0))}
     measured, printed = LOOKS[2].but(marker="o"), LOOKS[1].but(marker="D", filled=False)
@@ -123,9 +123,9 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             ax = axes[2 * (index // columns) + row, index % columns]
             ax.set_axis_on()
             part = both[(both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)]
-            y = part["column"].map(places)
-            marks(ax, y - 0.12, part, measured, line=False, across=True)
-            ax.plot(part["printed"], y + 0.12, **(printed.line | {"ls": "none"}))
+            part = part.assign(y=part["column"].map(places))
+            points(ax, part.assign(y=part["y"] - 0.12), "value", "y", measured, across=True)
+            ax.plot(part["printed"], part["y"] + 0.12, **(printed.line | {"ls": "none"}))
             ax.set(xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04), xlabel=label, ylim=(-len(places) + 0.5, 0.5))
             ax.set_yticks(list(places.values()), list(places))
             ax.grid(axis="y", lw=0.3)
@@ -188,11 +188,9 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     settings, rows = settings_of(job), tables["two_layer"]
     part = rows[rows["arm"].str.match(r"ticket-\w+-\d+$") & (rows["quantity"] == "test_accuracy")]
     part = part.assign(score=part["arm"].str.split("-").str[1], size=part["arm"].str.split("-").str[2].astype(int))
-    figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else PAGE / 2, sharey=True)
+    figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else COLUMN, sharey=True)
     for ax, setting in zip(axes[0], settings, strict=True):
-        for i, score in enumerate(names):
-            at = estimates(part[(part["setting"] == setting) & (part["score"] == score)], "size", "value", SHARE)
-            marks(ax, at.index * (1 + 0.02 * (i - 1.5)), at, looks[score])
+        lines(ax, part[part["setting"] == setting], "size", "value", looks, by="score", inside=SHARE)
         ax.set(xlabel="neurons kept", title=words(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
     if len(settings) > 1:
@@ -252,17 +250,14 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         (axes[0, 0], "decisive_accuracy", "accuracy where the\nrare pattern decides"),
         (axes[0, 1], "test_accuracy", "test accuracy"),
     ):
-        of_quantity = last[last["quantity"] == quantity]
-        for i, arm in enumerate(arms):
-            at = estimates(of_quantity[of_quantity["arm"] == arm], "frequency", "value", SHARE)
-            marks(ax, at.index * (1 + 0.02 * (i - 2.5)), at, OF_ARM[arm])
+        of_arm = {arm: OF_ARM[arm] for arm in arms}
+        lines(ax, last[last["quantity"] == quantity], "frequency", "value", of_arm, by="arm", inside=SHARE)
         ax.set(ylabel=label, xscale="log")
     right = axes[0, 2]
     weights = part[(part["quantity"] == "rare_ratio") & (part["arm"] == "network")]
     early, late = LOOKS[3].but(marker="s"), LOOKS[0].but(marker="o", filled=False)
-    for look, at in ((early, weights[weights["step"] == 2]), (late, weights[weights["step"] > 2])):
-        found = estimates(at, "frequency", "value", ANYWHERE)
-        marks(right, found.index, found, look, line=False)
+    marks = {"early": early.but(dash="none"), "late": late.but(dash="none")}
+    lines(right, weights.assign(series=np.where(weights["step"] == 2, "early", "late")), "frequency", "value", marks)
     law = next(iter(settings.values())).problem
     grid = np.geomspace(min(frequency.values()), 1, 40)
     right.plot(grid, [theory.rare_pattern_ratio(law.k, law.p_o, share) for share in grid], color="0", ls=(0, (4, 1.5)))

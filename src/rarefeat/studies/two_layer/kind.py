@@ -1,12 +1,13 @@
 """What the study of two-layer networks makes."""
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Table
-from rarefeat.studies.two_layer.config import Emergence, Setting, TwoLayer, inherit
+from rarefeat.config.names import differing
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
+from rarefeat.studies.two_layer.config import Emergence, Search, Setting, TwoLayer, inherit
 
-PAPER = "shi_feature_learning"
-MEASURED = ("two_layer", "two_layer_pictures", "two_layer_summary", "two_layer_closed_forms")
+PACKAGE = "studies.two_layer"
+MEASURE = Stage(f"{PACKAGE}.measure:measure_two_layer", Emergence, Emergence.measured, ("probes.parquet", "pictures.parquet"))
+SEARCH = Stage(f"{PACKAGE}.search:search_rates", Search, Search.searched, ("probes.parquet",))
 SEARCHED = ("two_layer_search", "two_layer_rates")
-GROUPS = ("emergence of features", "fixed features", "unbalanced classes", "rare patterns", "winning tickets")
 OVER_STEPS = {
     "labels": ("parity", "interval"),
     "dimension": ("dimension_100", "dimension_2000"),
@@ -56,25 +57,35 @@ SEE_NEURONS = (
 def made(section: TwoLayer) -> Made:
     """Tables of all settings and of the search; figures by part of the appendix, and a picture of each setting's neurons."""
     study = section.emergence
-    searched = {name: section.searched(name) for name in section.rate_search.settings}
-    rates = {name: section.settings[name].rates for name in section.rate_search.settings}
-    search = {"rate_search": section.rate_search, "searched": searched, "rates": rates}
+    search = section.rate_search
+    rates = {name: section.settings[name].rates for name in search.settings}
     tables = {
-        **{name: of("aggregate", "measure", name, "emergence", {"emergence": study}) for name in MEASURED},
-        **{name: of("rates", "search", name, "rate_search", search) for name in SEARCHED},
+        "two_layer": collected(schema("two_layer"), MEASURE, "probes", "emergence", study),
+        "two_layer_pictures": collected(schema("two_layer_pictures"), MEASURE, "pictures", "emergence", study),
+        "two_layer_search": collected(schema("two_layer_search"), SEARCH, "probes", "rate_search", section.search),
+        "two_layer_summary": of("compare", "two_layer_summary", "emergence", {}, "two_layer"),
+        "two_layer_closed_forms": of("compare", "two_layer_closed_forms", "emergence", {"emergence": study}),
+        "two_layer_rates": of("rates", "two_layer_rates", "rate_search", {"rates": rates}, "two_layer_search"),
     }
-    beside = ("two_layer_summary", "two_layer_closed_forms", "two_layer_rates")
-    pages = {"two_layer": Page("two-layer networks, printed beside measured", "studies.two_layer.summarise", beside)}
+    pages = {
+        "two_layer": Page(
+            "two-layer networks", "studies.two_layer.found:answer", ("two_layer_summary",), {"two_layer": section}
+        )
+    }
     browsed = Browsed(
-        "Two-layer networks: every setting and arm over seeds, and the search for the rates", (beside[0], *SEARCHED)
+        "Two-layer networks: every setting and arm over seeds, and the search for the rates", ("two_layer_summary", *SEARCHED)
     )
     return Made(tables, drawn(study), pages, {"two_layer_tables": browsed})
 
 
-def of(stage: str, through: str, name: str, study: str, parts: dict) -> Table:
-    """A table of one of the studies."""
-    package = "studies.two_layer"
-    return Table(f"{package}.tables:{name.upper()}", f"{package}.{stage}", parts, (f"{package}.{through}",), study=study)
+def schema(table: str) -> str:
+    """Where its schema stands."""
+    return f"{PACKAGE}.tables:{table.upper()}"
+
+
+def of(module: str, table: str, study: str, parts: dict, *tables: str) -> Table:
+    """A table that a function of its name makes from others."""
+    return Table(schema(table), f"{PACKAGE}.{module}:{table}", parts, tables=tables, study=study)
 
 
 def drawn(study: Emergence) -> dict[str, Figure]:
@@ -114,13 +125,24 @@ def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
         if not setting.problem.frequency and setting.problem.labels not in ("codes", "hypercube")
     }
     groups = {group: {name: shown[name] for name in names if name in shown} for group, names in OVER_STEPS.items()}
-    return groups | {name: {name: setting} for name, setting in shown.items() if name not in grouped}
+    return differing("figures", groups, {name: {name: setting} for name, setting in shown.items() if name not in grouped})
 
 
 def claimed(section: TwoLayer) -> Claimed:
     """What chapters 2 and 3 state."""
-    return Claimed(PAPER, GROUPS, ("two_layer",), {"emergence": section.emergence})
+    regimes = {"emergence": {"setting": set(section.emergence.settings)}}
+    return Claimed(("two_layer",), {"emergence": section.emergence}, regimes)
 
 
 # By default once its full run has been made.
-KIND = Kind("two_layer", "Two-layer networks", TwoLayer, made, TwoLayer.studies, inherit, claimed, by_default=False)
+KIND = Kind(
+    "two_layer",
+    "Two-layer networks",
+    TwoLayer,
+    made,
+    TwoLayer.studies,
+    (MEASURE, SEARCH),
+    inherit=inherit,
+    claimed=claimed,
+    by_default=False,
+)

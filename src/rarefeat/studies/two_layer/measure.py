@@ -3,14 +3,12 @@
 from typing import NamedTuple
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.two_layer import metrics, replica
 from rarefeat.studies.two_layer.config import Setting
 from rarefeat.studies.two_layer.data import Law
@@ -70,19 +68,6 @@ def _targets(law: Law) -> tuple[Tensor, list[str]]:
     return torch.cat([centres, -centres]), ["target", "opposite"]
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--numbers", required=True, help="Parquet file to write: the numbers of every arm")
-    parser.add_argument("--pictures", required=True, help="Parquet file to write: the pictures, without rows in most blocks")
-    args = parser.parse_args()
-    # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
-    torch.set_num_threads(1)
-    job: Job = args.job
-    found = measure(job.cell["setting"], job.part("setting", Setting), job.seed_list, job.part("pictured", int))
-    for path, table in zip((args.numbers, args.pictures), found, strict=True):
-        write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+def measure_two_layer(read: Read, job: Job) -> Block:
+    """The stage of a setting and block of seeds."""
+    return measure(job.cell["setting"], job.part("setting", Setting), job.seed_list, job.part("pictured", int))

@@ -5,13 +5,10 @@ import math
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
-import pyarrow as pa
-import torch
 
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.two_layer import replica
 from rarefeat.studies.two_layer.config import Arm, Rates, Setting
 
@@ -55,17 +52,7 @@ def measure(setting: Setting, name: str, grid: dict[str, list[float]], seeds: It
     return pd.DataFrame(rows)
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="Parquet file to write: a row per candidate and seed")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def search_rates(read: Read, job: Job) -> pd.DataFrame:
+    """The stage of a setting and seed: a row per candidate."""
     grid = job.part("candidates", dict[str, list[float]])
-    found = measure(job.part("setting", Setting), job.cell["setting"], grid, job.seed_list)
-    write_table(args.output, pa.Table.from_pandas(found, preserve_index=False), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+    return measure(job.part("setting", Setting), job.cell["setting"], grid, job.seed_list)

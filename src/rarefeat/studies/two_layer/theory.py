@@ -4,7 +4,7 @@ import math
 from math import comb
 
 import numpy as np
-from scipy import integrate, optimize, special, stats
+from scipy import integrate, optimize, special
 
 
 def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
@@ -49,11 +49,6 @@ def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: floa
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
 
-def switched_on(b: np.ndarray, sigma_w: float) -> np.ndarray:
-    """beta of a neuron with bias b: Pr[0 < z < 1] for z ~ N(b, sigma_w^2), since E||x||^2 = 1."""
-    return special.ndtr((1 - b) / sigma_w) - special.ndtr(-b / sigma_w)
-
-
 def initial_cosine(d: int, m: int) -> float:
     """E of the largest cosine of m isotropic vectors in R^d to a fixed one: about E max of m normals / sqrt(d).
 
@@ -93,12 +88,6 @@ def residue_of(cosine: float, d: int, m: int) -> float:
     return math.exp(
         optimize.brentq(lambda log: one_step_residue_cosine(d, m, math.exp(log)) - cosine, math.log(1e-4), math.log(50))
     )
-
-
-def interval_majority(k: int, p_A: float, interval: tuple[int, int]) -> float:
-    """Pr[y = +1] of the interval labels: the accuracy of the constant +1; that of the constant -1 is the rest."""
-    law = stats.binom(k, p_A)
-    return float(law.cdf(interval[1]) - law.cdf(interval[0] - 1))
 
 
 def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.claims.claim import Measured
+from rarefeat.claims.measured import Measured
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.claims import (
     digit_neurons,
@@ -17,18 +17,17 @@ from rarefeat.studies.exact_results.claims import (
 )
 
 PARTS = {
-    "looped_transformer": looped_transformer,
-    "low_rank_attention": low_rank_attention,
-    "spurious_features": spurious_features,
-    "task_mixture": task_mixture,
-    "modular_addition": modular_addition,
-    "digit_neurons": digit_neurons,
-    "nuclear_norm": nuclear_norm,
+    "looped_transformer": looped_transformer.measure,
+    "low_rank_attention": low_rank_attention.measure,
+    "spurious_features": spurious_features.measure,
+    "task_mixture": task_mixture.measure,
+    "modular_addition": modular_addition.measure,
+    "digit_neurons": digit_neurons.measure,
+    "nuclear_norm": nuclear_norm.measure,
 }
 """By the result's table."""
-CLAIMS = [claim for part in PARTS.values() for claim in part.CLAIMS]
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
     """Every claim in every regime that there is."""
-    return [row for name, part in PARTS.items() for row in part.measure(tables[name])]
+    return [row for name, measured in PARTS.items() for row in measured(tables[name])]

@@ -1,15 +1,8 @@
 """What the claims of the exact results have in common: how numbers are read off their tables, by seed."""
 
-from functools import partial
 from typing import Literal
 
 import pandas as pd
-
-from rarefeat.claims.claim import Claim, Measured, Regime
-from rarefeat.claims.estimate import of_seeds
-
-PAPER = "shi_feature_learning"
-declare = partial(Claim, paper=PAPER)
 
 
 def by_seed(
@@ -29,8 +22,3 @@ def excess(table: pd.DataFrame, setting: str, quantity: str, at: float | None = 
 def settings(table: pd.DataFrame, quantity: str) -> list[str]:
     """The settings with a quantity."""
     return list(dict.fromkeys(table.loc[table["quantity"] == quantity, "setting"]))
-
-
-def row(claim: Claim, study: str, point: str, values: pd.Series, remark: str = "") -> Measured:
-    """A row of a claim: the mean over seeds."""
-    return Measured(claim, Regime(study, point), of_seeds(values.to_numpy()), remark=remark)

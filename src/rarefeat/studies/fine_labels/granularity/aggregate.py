@@ -1,17 +1,13 @@
-"""The rows of every cell and block of a sweep in one table, and means over seeds beside the baseline."""
+"""Means over the seeds of a sweep, beside the baseline."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import pandas as pd
 
 from rarefeat.core.statistics import student_interval
-from rarefeat.run.command import run, stage
-from rarefeat.run.job import of_cells
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
-from rarefeat.studies.fine_labels.config import Digits, Granularity, Photographs
-from rarefeat.studies.fine_labels.tables import SWEEP, SWEEP_SUMMARY
+from rarefeat.studies.fine_labels.tables import SWEEP_SUMMARY
 
 POINT = ["superclass", "labels", "epoch", "readout"]
 BASELINE = "coarse"
@@ -37,19 +33,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     return ordered(SWEEP_SUMMARY, pd.DataFrame(rows, columns=columns))
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="folder of results")
-    parser.add_argument("--errors", required=True, help="Parquet file to write, of all replicas")
-    parser.add_argument("--summary", required=True, help="Parquet file to write, of means")
-    args = parser.parse_args()
-    sweep: Granularity = args.job.part("sweep", Digits | Photographs)
-    files = of_cells("sweeps", "parquet", args.job, sweep, sweep.measured, args.results)
-    table = ordered(SWEEP, pd.concat([read_table(path, expected).to_pandas() for _, path, expected in files]))
-    for path, part in ((args.errors, table), (args.summary, summary(table))):
-        write_product(path, part, made_from(args.job))
-
-
-if __name__ == "__main__":
-    run(main)
+def sweep_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The summary of the errors of one sweep."""
+    (errors,) = tables.values()
+    return summary(errors)

@@ -7,7 +7,6 @@ import itertools
 import math
 from typing import NamedTuple
 
-import pyarrow as pa
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
@@ -17,10 +16,8 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import product
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
+from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels.config import Descent, Perceptrons, Scheme
 from rarefeat.studies.fine_labels.granularity.labelling import Levels, at_level, classes_of, most_classes, read_levels
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
@@ -189,19 +186,10 @@ def head_of(width: int, most: int, classes: int, stream: torch.Generator) -> tup
     return weights, bias
 
 
-def main() -> None:
-    """Command line of the stage: one coarse task and kind of labels."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    job: Job = args.job
+def sweep_digits(read: Read, job: Job) -> list[dict]:
+    """The stage of one coarse task and kind of labels."""
     training, scheme = job.part("training", Perceptrons), job.part("labels", Scheme)
     levels = read_levels(job.part("levels", dict[str, list[int]]))
     candidates = job.part("candidates", list[int]) if "candidates" in job.config else None
     found = rows(training, levels, job.part("superclass", str), scheme, job.seed_list, job.study, candidates)
-    write_table(args.output, pa.Table.from_pylist([{**job.cell, **row} for row in found]), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+    return [{**job.cell, **row} for row in found]

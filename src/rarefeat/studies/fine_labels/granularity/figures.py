@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rarefeat.chain.tables import PAIRED
 from rarefeat.figures.labels import INTERVALS, Quantity, seeds_of
-from rarefeat.figures.panels import ANYWHERE, beside, estimates, handle, key, letter, marks, panels, zero
+from rarefeat.figures.panels import ESTIMATED, handle, key, letter, lines, panels, zero
 from rarefeat.figures.style import LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE, less_baseline
@@ -31,8 +31,13 @@ PAPER = "iNaturalist, Hong et al."
 
 
 def with_difference(errors: pd.DataFrame) -> pd.DataFrame:
-    """The rows with their kind of labels and the difference to the baseline in per cent."""
-    return errors.assign(kind=errors["labels"].str.partition("-")[0], difference=100 * less_baseline(errors))
+    """The rows with their kind of labels, and the difference to the baseline in per cent, of replicas or as estimated."""
+    if "seed" in errors:
+        own = {"difference": 100 * less_baseline(errors)}
+    else:
+        pairs = zip(ESTIMATED, PAIRED, strict=True)
+        own = {"error": errors["mean"]} | {name: 100 * errors[paired] for name, paired in pairs}
+    return errors.assign(kind=errors["labels"].str.partition("-")[0], **own)
 
 
 def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -45,11 +50,12 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for task, line in zip(tasks, axes, strict=True):
         for (readout, name), ax in zip(READOUTS.items(), line, strict=False):
             part = last[(last["superclass"] == task) & (last["readout"] == readout)]
-            over_classes(ax, {kind: means(part[part["kind"] == kind], "labels") for kind in KINDS})
+            # G of random labels differs between seeds where classes are empty: its mean over them.
+            over_classes(ax, part.assign(classes=part.groupby("labels")["classes"].transform("mean")))
             note(ax, f"{task}, {name}", 100 * part.loc[part["labels"] == BASELINE, "error"].mean())
     for ax in axes[1:, 2]:
         ax.remove()
-    over_classes(axes[0, 2], {kind: printed(table) for kind, table in TABLE_1.items()})
+    over_classes(axes[0, 2], pd.concat(printed(table).assign(kind=kind) for kind, table in TABLE_1.items()))
     note(axes[0, 2], PAPER, PRINTED[1])
     for ax in axes[:, 0]:
         ax.set_ylabel(DIFFERENCE.symbol)
@@ -66,35 +72,25 @@ def note(ax: Axes, title: str, baseline: float) -> None:
     ax.set_title(f"{title}\nbaseline {baseline:.1f} %")
 
 
-def means(rows: pd.DataFrame, by: str, value: str = "difference") -> pd.DataFrame:
-    """Means over seeds by G, each kind of labels for itself: G of random ones differs between seeds where classes are empty."""
-    if rows.empty:
-        return pd.DataFrame(columns=["mean", "low", "high", "n"])
-    found = estimates(rows, by, value, ANYWHERE)
-    return found.set_index(rows.groupby(by)["classes"].mean().rename("classes")).sort_index()
-
-
-def printed(table: list[tuple[int, float, float]]) -> pd.DataFrame:
+def printed(table: list[tuple[int, float, float]], baseline: float = PRINTED[1]) -> pd.DataFrame:
     """Numbers of the paper less its baseline, with the printed standard deviation to either side."""
-    found = pd.DataFrame(table, columns=["classes", "mean", "sd"]).set_index("classes")
-    found["mean"] -= PRINTED[1]
-    return found.assign(low=found["mean"] - found["sd"], high=found["mean"] + found["sd"])
+    found = pd.DataFrame(table, columns=["classes", "mean", "sd"])
+    found["mean"] -= baseline
+    return found.assign(ci_low=found["mean"] - found["sd"], ci_high=found["mean"] + found["sd"])
 
 
-def over_classes(ax: Axes, curves: dict[str, pd.DataFrame]) -> None:
-    """Each kind of labels over G, side by side where they share one."""
+def over_classes(ax: Axes, rows: pd.DataFrame) -> None:
+    """Each kind of labels over G."""
     zero(ax)
-    for index, (kind, rows) in enumerate(curves.items()):
-        if len(rows):
-            x = np.exp(beside(np.log(rows.index.to_numpy(dtype=float)), index, len(curves), 0.12))
-            marks(ax, x, rows, OF_KIND[kind], line=len(rows) > 1)
+    lines(ax, rows, "classes", "difference", OF_KIND, by="kind")
     ax.set_xscale("log")
 
 
 def checkpoints(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Table 2: the fine-tuned error by epochs of pretraining, a panel for each coarse task, and Table 2 as printed."""
     (errors,) = tables.values()
-    rows = errors[errors["readout"] == "finetuned"].assign(error=100 * errors["error"])
+    values = ["error"] if "seed" in errors else ESTIMATED
+    rows = errors[errors["readout"] == "finetuned"].assign(**{name: 100 * errors[name] for name in values})
     kinds = [BASELINE, *(kind for kind in KINDS if kind in set(rows["labels"].str.partition("-")[0]))]
     # Of each kind the labels with the most classes that are not one an image: the end of its curve.
     looks = {BASELINE: Look("0.55", "v", (0, (1, 1)))} | OF_KIND
@@ -102,24 +98,25 @@ def checkpoints(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(1, len(tasks) + 1, height=2.6, width=PAGE)
     for task, ax in zip(tasks, axes[0], strict=False):
         part = rows[rows["superclass"] == task]
-        for index, kind in enumerate(kinds):
-            own = part[part["labels"].str.partition("-")[0] == kind]
-            largest = own.loc[own["classes"].idxmax(), "labels"]
-            curve = estimates(own[own["labels"] == largest], "epoch", "error", (0, 100))
-            width = 0.03 * float(np.ptp(rows["epoch"]) or 1) * len(kinds)
-            marks(ax, beside(curve.index, index, len(kinds), width), curve, looks[kind])
+        part = part.assign(kind=part["labels"].str.partition("-")[0])
+        largest = {part.loc[own["classes"].idxmax(), "labels"] for _, own in part.groupby("kind")}
+        lines(
+            ax,
+            part[part["labels"].isin(largest)],
+            "epoch",
+            "error",
+            {kind: looks[kind] for kind in kinds},
+            by="kind",
+            inside=(0, 100),
+        )
         ax.set(xlabel="epochs of pretraining", ylabel="error after fine-tuning (%)", title=task)
     last = axes[0, -1]
-    for level, look in ordered([classes for classes, _, _ in TABLE_2[90]]).items():
-        curve = pd.DataFrame(
-            [(epoch, *next(row[1:] for row in table if row[0] == level)) for epoch, table in TABLE_2.items()],
-            columns=["epoch", "mean", "sd"],
-        ).set_index("epoch")
-        marks(
-            last, curve.index, curve.assign(low=curve["mean"] - curve["sd"], high=curve["mean"] + curve["sd"]), look, f"{level}"
-        )
+    levels = ordered([classes for classes, _, _ in TABLE_2[90]])
+    every = pd.concat(printed(table, 0).assign(epoch=epoch) for epoch, table in TABLE_2.items())
+    lines(last, every, "epoch", "error", levels, by="classes")
+    last.set_ylim(top=6.0)
+    last.legend([handle(look) for look in levels.values()], list(levels), ncols=3, loc="upper right", handlelength=1.6)
     last.set(xlabel="epochs of pretraining", title=f"{PAPER}, by $G$", xticks=list(TABLE_2))
-    last.legend(ncols=2)
     letter(axes[0])
     names = {BASELINE: "superclasses twice"} | KINDS
     key(

@@ -1,5 +1,6 @@
 """What the training images are called in pretraining: every scheme of Figure 5 and Table 1, one replica at a time."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,10 +29,13 @@ def read_levels(levels: Mapping[str, list[int]] | str, folder: str = "") -> Leve
         return {name: torch.tensor(classes) for name, classes in levels.items()}
     path = Path(folder) / levels
     try:
-        table = pd.read_csv(path)
-    except (OSError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # a line that is longer than the header
+            table = pd.read_csv(path, index_col=False)
+    except (OSError, ValueError, pd.errors.ParserWarning) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise RarefeatError(
-            f"cannot read {path}: {error}; levels must name a CSV file whose header names the levels"
+            f"cannot read {path}: {reason}; levels must name a CSV file whose header names the levels"
         ) from error
     for name, column in table.items():
         if column.dtype != np.int64 or (column < 0).any():

@@ -5,11 +5,11 @@ from pathlib import Path
 import torch
 
 from rarefeat.config.images import ImageArm, ImageData
-from rarefeat.core.errors import RarefeatError
 from rarefeat.images.intermediates import images_of
 from rarefeat.images.network import extract
-from rarefeat.images.pretrain import Bank, identity_of, pretrain_images
+from rarefeat.images.pretrain import Bank, pretrain_images
 from rarefeat.images.splits import few_shot
+from rarefeat.images.trainer import Course, identity_of, prepare
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -32,23 +32,21 @@ def main() -> None:
     job: Job = args.job
     features, network = job.part("features", SelfSupervised), job.part("training", Residuals).network
     training = features.training
-    torch.set_num_threads(training.threads)
-    if training.device == "cuda" and not torch.cuda.is_available():
-        raise RarefeatError("features.training.device is cuda, and there is no GPU here; set it to cpu")
+    prepare(training.threads, training.device, "features.training.device")
     job.part("data", ImageData)
     names = "train", "train_labels", "test", "test_labels"
     images, labels, test, test_labels = (
         part.to(training.device) for part in read_tensors(args.images, *names, expected=images_of(job))
     )
-    checkpoint = args.checkpoints / "features.safetensors"
-    sections = ARM, network, features.augmentation, training
-    identity = identity_of(images.cpu(), torch.arange(len(images)), job.study, SEED, *sections)
     few = few_shot(labels.cpu(), min(FEW, int(torch.bincount(labels).min())), job.study, SEED)
     bank = Bank(images, labels, images[few], labels[few], test, test_labels)
-    encoder, _ = pretrain_images(job.study, SEED, images, bank, *sections, checkpoint, identity, args.output)
+    sections = ARM, network, features.augmentation, training
+    identity = identity_of(job.stage, bank, job.study, SEED, *sections)
+    checkpoint = args.checkpoints / "features.safetensors"
+    course = Course(job.study, SEED, checkpoint, identity, training.checkpoint_minutes, args.output)
+    encoder, _ = pretrain_images(course, images, bank, *sections)
     write_tensors(args.output, {"features": extract(encoder, images)[0].cpu()}, job.text)
-    checkpoint.unlink(missing_ok=True)
-    checkpoint.with_suffix(".parquet").unlink(missing_ok=True)
+    course.forget()
 
 
 if __name__ == "__main__":

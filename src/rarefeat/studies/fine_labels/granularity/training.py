@@ -1,20 +1,16 @@
 """What the trainings on digits and on photographs share: the learning rate, and images that move."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rarefeat.images.trainer import warmed_cosine
 from rarefeat.studies.fine_labels.config import Descent
 
 
 def learning_rate(descent: Descent, step: int, steps: int) -> float:
     """Linear warm-up, then a cosine to 0, at a step counted from 0 (A.1.1)."""
-    warmup = descent.warmup * steps
-    if step < warmup:
-        return descent.lr * (step + 1) / max(1.0, warmup)
-    return descent.lr * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
+    return warmed_cosine(step, steps, descent.warmup * steps, descent.lr)
 
 
 def moved(images: Tensor, pixels: int, generators: list[torch.Generator]) -> Tensor:

@@ -1,24 +1,17 @@
 """What the claims of the theory have in common: how values are read off the tables, and where the paper's own regime is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.claim import VARIED, Claim, Measured, Regime
 from rarefeat.claims.estimate import Estimate, exponent, of_seeds
+from rarefeat.claims.measured import Measured, of
+from rarefeat.config.model import Data, Training
 from rarefeat.studies.theory.config import Theory, TheoryStudy
 
-CORE = "imbalance_and_pruning"
-PRIMARY = "stages_theory"
-"""The study with the bias of Lemma D.1 (e), enough neurons for lucky ones, small initial weights, and seeds of its own."""
-POINT = f"{PRIMARY}: eps_min 0.9, sigma 0.05"
-"""A ratio at which Definition B.1 allows lucky neurons, and the noise of A.2."""
-RANGE = f"{PRIMARY}: eps_min 0.7 to 1, sigma 0.05"
-LEARNED_RANGE = "stages_learned: eps_min 0.85 to 1, sigma 0.05"
-"""Above the step, where exponents in eps_min are fitted, on draws of its own."""
 LEARNED = 0.9
 """An exponent in eps_min is fitted over the points at which this share of the replicas has learned the feature."""
 LEAST_REPLICAS = 5
@@ -26,10 +19,6 @@ NO_LUCKY = "fewer than five replicas have a lucky neuron (Definition B.1)"
 NO_T2 = "stage 2 ends in fewer than five replicas: no neuron grows d-fold in norm^2, eq. (61)"
 NO_MINORITY = "fewer than five replicas have a neuron of the minority feature"
 BY_HAND = "the rule `follow` sets the bias by hand: true or false by construction"
-
-declare = partial(Claim, paper=CORE, primary=POINT, effect=1.0, seeds=30)
-"""A claim whose primary row is a mean over the 30 seeds of the paper's own regime."""
-EXACT_CONSTANT = "the constant is open: read as 1, a factor of two allowed"
 
 
 @dataclass(frozen=True)
@@ -44,7 +33,7 @@ class Reader:
         found = self.theory.of_role(*roles)
         return {name: study for name, study in found.items() if f"{name}_{table}" in self.tables}
 
-    def by_seed(self, study: str, metric: str, table: str = "milestones", **where: float | str) -> pd.Series:
+    def values(self, study: str, metric: str, table: str = "milestones", **where: float | str) -> pd.Series:
         """A metric at one point of a study, by seed: some tables have no row for a replica without such a thing."""
         rows = self.tables[f"{study}_{table}"]
         chosen = rows["metric"] == metric
@@ -52,64 +41,61 @@ class Reader:
             chosen &= rows[key] == value
         return rows[chosen].set_index("seed")["value"].sort_index()
 
-    def values(self, study: str, metric: str, table: str = "milestones", **where: float | str) -> np.ndarray:
-        """The same without the seeds, (seeds,)."""
-        return self.by_seed(study, metric, table, **where).to_numpy()
+    def law(self, role: str, size: Callable[[Data, Training], float]) -> tuple[dict[str, TheoryStudy], np.ndarray]:
+        """The studies of a role that varies one setting, and what a law is in, (studies,)."""
+        studies = self.studies(role)
+        return studies, np.array([size(study.data, study.training) for study in studies.values()], dtype=float)
 
     def points(self, study: str) -> list[tuple[float, float]]:
         """(eps_min, sigma) of a study."""
         return sorted(set(self.tables[f"{study}_milestones"][["eps_min", "sigma"]].itertuples(index=False, name=None)))
 
     def row(
-        self, claim: Claim, study: str, point: str, values: np.ndarray | Estimate, few: str = "", untestable: str = "",
-        diverged: int = 0, remark: str = "",
+        self, claim: str, study: str, place: Mapping[str, Any], values: pd.Series | Estimate, few: str = "",
+        untestable: str = "", diverged: int = 0, remark: str = "",
     ) -> Measured:  # fmt: skip
         """A row of a claim: a mean over seeds unless `values` is an estimate; `few` says why fewer than five have a value."""
-        estimate = values if isinstance(values, Estimate) else of_seeds(values)
-        if few and not untestable and estimate.n < LEAST_REPLICAS:
+        known = values.n if isinstance(values, Estimate) else int(np.isfinite(np.asarray(values)).sum())
+        if few and not untestable and known < LEAST_REPLICAS:
             untestable = few
         own, varied = self.theory.varied(study)
-        regime = Regime(own, f"{varied}{VARIED}{point}") if varied else Regime(own, point)
-        return Measured(claim, regime, estimate, untestable, diverged, remark, "varied" if varied else "regime")
+        return of(claim, own, place, values, untestable=untestable, diverged=diverged, remark=remark, varied=varied)
 
-    def curves(self, study: str, metric: str, eps_mins: np.ndarray, sigma: float) -> np.ndarray:
-        """A metric over eps_min, seed by seed, (n, seeds)."""
-        return np.array([self.values(study, metric, eps_min=eps_min, sigma=sigma) for eps_min in eps_mins])
+    def curves(self, study: str, metric: str, eps_mins: np.ndarray, sigma: float, table: str = "milestones") -> pd.DataFrame:
+        """A metric over eps_min, a row for each, and a column for each seed."""
+        return pd.DataFrame([self.values(study, metric, table, eps_min=eps_min, sigma=sigma) for eps_min in eps_mins])
 
-    def power_law(self, claim: Claim, study: str, x: np.ndarray, sigma: float, curves: np.ndarray, few: str) -> Measured:
+    def power_law(self, claim: str, study: str, x: np.ndarray, sigma: float, curves: pd.DataFrame, few: str) -> Measured:
         """A row about an exponent in eps_min, where the feature is learned: below, a line would run through the step.
 
         Args:
-            x: (n,) eps_min. curves: (n, seeds). few: as in row().
+            x: (n,) eps_min. curves: a row for each, a column for each seed. few: as in row().
         """
-        learned = self.curves(study, "learned", x, sigma).mean(1) >= LEARNED
-        x_learned, curves = x[learned], curves[learned]
+        learned = self.curves(study, "learned", x, sigma).mean(axis=1) >= LEARNED
+        x_learned, curves = x[learned], curves[learned.to_numpy()]
         untestable = (
             "learned in nine of ten replicas at fewer than three eps_min" if learned.sum() < 3
-            else "the curve bends: no power law" if bends(x_learned, curves) else ""
+            else "the curve bends: no power law" if bends(x_learned, np.ascontiguousarray(curves)) else ""
         )  # fmt: skip
-        values = exponent(x_learned, curves) if learned.sum() > 2 else np.array([])
-        return self.row(claim, study, points_of(x, sigma), values, few, untestable)
+        values = by_seed_of(exponent, x_learned, curves) if learned.sum() > 2 else pd.Series(dtype=float)
+        return self.row(claim, study, range_of(x, sigma), values, few, untestable)
 
-    def ranges(self, study: str) -> list[tuple[np.ndarray, float, str]]:
-        """Each sigma of a study with its eps_min, where there are three or more, and how to say it."""
-        found = []
+    def ranges(self, study: str) -> list[tuple[np.ndarray, float]]:
+        """Each sigma of a study with its eps_min, where there are three or more."""
         points = self.points(study)
-        for sigma in sorted({sigma for _, sigma in points}):
-            x = np.array([eps_min for eps_min, at in points if at == sigma])
-            if len(x) > 2:
-                found.append((x, sigma, points_of(x, sigma)))
-        return found
+        found = {sigma: np.array([eps_min for eps_min, at in points if at == sigma]) for _, sigma in sorted(points)}
+        return [(found[sigma], sigma) for sigma in sorted(found) if len(found[sigma]) > 2]
 
 
-def point_of(eps_min: float, sigma: float) -> str:
-    """A point, for people."""
-    return f"eps_min {eps_min:g}, sigma {sigma:g}"
+def by_seed_of(slope: Callable[[np.ndarray, np.ndarray], np.ndarray], x: np.ndarray, curves: pd.DataFrame) -> pd.Series:
+    """A slope over some points, (n,), of curves with a row for each and a column for each seed."""
+    # In the order of rows: sums in another order have other last bits.
+    return pd.Series(slope(x, np.ascontiguousarray(curves)), curves.columns)
 
 
-def points_of(x: np.ndarray, sigma: float) -> str:
-    """A range of eps_min, for people."""
-    return f"eps_min {x[0]:g} to {x[-1]:g}, sigma {sigma:g}"
+def range_of(x: np.ndarray, sigma: float) -> dict[str, Any]:
+    """A range of eps_min, as a regime has it."""
+    return {"eps_min": (x[0], x[-1]), "sigma": sigma}
 
 
 def slope(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
@@ -133,11 +119,14 @@ def bends(x: np.ndarray, curves: np.ndarray) -> bool:
     return not low <= 0 <= high
 
 
-def log2(values: np.ndarray) -> np.ndarray:
+def log2(values: pd.Series) -> pd.Series:
     """NaN where a value is not positive."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log2(np.asarray(values, dtype=float))
-    return np.where(np.isfinite(found), found, np.nan)
+    return np.log2(values.where(values > 0)).where(np.isfinite)
+
+
+def unchanged(values: pd.Series) -> pd.Series:
+    """Values in their own units."""
+    return values
 
 
 def by_seed(table: pd.DataFrame, metric: str, step: int | None = None) -> pd.Series:

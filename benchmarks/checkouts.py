@@ -1,0 +1,120 @@
+"""What training and probing a cell of the paper's grid cost in two checkouts, in one run: CPU time, and the ratios of rounds.
+
+`python benchmarks/checkouts.py BEFORE AFTER`, each a folder with `src/rarefeat`. Every measurement is a process of its own on
+one thread; rounds are interleaved, and smallest and median are printed, because machines are shared. `core-minutes` are those
+of the paper's 140 arm-points at 100 seeds and T = 500, by the arm-points of the sample of cells that is measured.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CELLS = {(0.1, 0.05): 4, (0.5, 0.05): 4, (1.0, 0.05): 4, (0.3, 0.01): 2, (0.3, 0.1): 2}
+"""eps_min and sigma, and how many arms are trained there."""
+THROUGH = ("chain.synthesise", "chain.pretrain")
+
+
+def measured(steps: int, seeds: int) -> dict[str, float]:
+    """CPU seconds of training and of probing the chosen cells, by the stages' own command lines, and memory in MB."""
+    import resource
+    from unittest import mock
+
+    import torch
+
+    from rarefeat.chain import pretrain, probe, synthesise
+    from rarefeat.project import load
+    from rarefeat.run.job import job
+
+    torch.set_num_threads(1)
+    study = load("config/config.yaml").studies["paper"]
+    study = study.model_copy(update={"training": study.training.model_copy(update={"T": steps})})
+    names = {pretrain: "training", probe: "probes"}
+    found = dict.fromkeys(names.values(), 0.0)
+    block = f"100-{99 + seeds}"
+    with tempfile.TemporaryDirectory() as folder:
+        latents, encoders = f"{folder}/latents.safetensors", f"{folder}/encoders.safetensors"
+        for cell in study.cells():
+            if tuple(cell.values.values()) not in CELLS:
+                continue
+            told = {"draws": study.draws, "data": study.data}
+            at_eps = type(cell)((cell.axes[0],))
+            trained = ["--encoders", encoders] if cell.trained else []
+            commands = [
+                (synthesise, job("chain.synthesise", (), told, "paper", at_eps, block), ["--output", latents]),
+                (
+                    pretrain, job("chain.pretrain", THROUGH[:1], study.pretrained(cell), "paper", cell, block),
+                    ["--latents", latents, "--encoders", encoders, "--trajectories", f"{folder}/trajectories.parquet"],
+                ),
+                (
+                    probe, job("chain.probe", THROUGH, study.probed(cell), "paper", cell, block),
+                    ["--latents", latents, "--output", f"{folder}/probes.parquet", *trained],
+                ),
+            ]  # fmt: skip
+            for stage, own, arguments in commands:
+                with mock.patch.object(sys, "argv", [stage.__name__, "--job", own.text, *arguments]):
+                    begun = time.process_time()
+                    stage.main()
+                    if stage in names:
+                        found[names[stage]] += time.process_time() - begun
+    return found | {"MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def core_minutes(found: dict[str, float], steps: int, seeds: int) -> float:
+    """Of the whole grid at T = 500 and 100 seeds, from arm-points of this sample: 140 against its own."""
+    whole = 140 / sum(CELLS.values()) * 100 / seeds / 60
+    return whole * (found["training"] * 500 / steps + found["probes"])
+
+
+def main() -> None:
+    """Print every round, and the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=28)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(measured(args.steps, args.seeds)))
+        return
+    rounds = []
+    for _ in range(args.rounds):
+        pair = []
+        for checkout in (args.before, args.after):
+            command = [
+                sys.executable,
+                str(Path(__file__).resolve()),
+                ".",
+                ".",
+                "--one",
+                "--steps",
+                str(args.steps),
+                "--seeds",
+                str(args.seeds),
+            ]
+            environment = os.environ | {"PYTHONPATH": str(checkout.resolve() / "src"), "OMP_NUM_THREADS": "1"}
+            done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, encoding="utf-8", check=False)
+            if done.returncode:
+                raise SystemExit(done.stderr)
+            found = json.loads(done.stdout.splitlines()[-1])
+            pair.append(found | {"core-minutes": core_minutes(found, args.steps, args.seeds)})
+        rounds.append(pair)
+        print(*({name: round(value, 1) for name, value in part.items()} for part in pair), sep="\n", flush=True)
+    for name in ("training", "probes", "core-minutes", "MB"):
+        before, after = ([pair[side][name] for pair in rounds] for side in (0, 1))
+        ratios = [one / other for one, other in zip(before, after, strict=True)]
+        print(
+            f"{name:13} before {min(before):8.1f} {statistics.median(before):8.1f}   after {min(after):8.1f}"
+            f" {statistics.median(after):8.1f}   ratio {min(ratios):.2f} {statistics.median(ratios):.2f}  (min, median)"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""
+Read a published table
+======================
+
+The numbers on the pages of this site stand in small tables of the checkout, docs/tables, with where they come from beside them.
+"""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import seaborn as sns
+
+folder = Path("../tables")
+print(*json.loads((folder / "origin.json").read_text(encoding="utf-8")), sep="\n")
+
+# %%
+# How much of what pruning changes is more than nothing: paired differences to dense, over each block of the grid.
+trends = pd.read_csv(folder / "paper_trends.csv").query("metric == 'max_alignment' and paired_difference.notna()")
+trends = trends[~trends["arm"].isin(["initial", "ideal"])]
+ax = sns.scatterplot(trends, x="paired_difference", y="arm", hue="sigma", palette="viridis")
+ax.hlines(trends["arm"], trends["paired_ci_low"], trends["paired_ci_high"], color="0.5", zorder=0)
+ax.axvline(0, color="0.7", lw=0.8)
+ax.figure.tight_layout()
+
+# %%
+# A run of your own has more: `rarefeat.read_table("results", "paper_trends")`, checked against its schema and hash.

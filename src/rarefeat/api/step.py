@@ -1,0 +1,99 @@
+"""Where one learns the rare feature, predicted without a training."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from rarefeat.api.arguments import number, study_at, whole
+from rarefeat.config.model import Bias, Views
+from rarefeat.config.names import near, short
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import Project
+from rarefeat.studies.selection import law
+from rarefeat.studies.selection.regimes import Point
+
+BIAS = tuple(name for name in Bias.model_fields if name != "share")
+LAW = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
+"""Keys that the law of `predict_step` reads; of the bias, its share."""
+
+
+def predict_step(
+    kappa: float,
+    gamma: float,
+    sigma: float = 0.05,
+    *,
+    study: str = "paper",
+    config: Project | None = None,
+    replicas: int = 200,
+    **changes: Any,
+) -> float:
+    """Predict the eps_min at which half of the replicas learn the rare feature, without training any.
+
+    The law knows sigma, C, L, d, d1, m, K, tau, lambda, sigma_0 and the bias's share; other keys do not move it. It was tested
+    in the ranges of `law_test` in config/studies/selection.yaml, outside of which a warning says so, and for 500 steps: `T` is
+    refused, as what is learned late is not in the law (docs/studies/fate.md).
+
+    Parameters
+    ----------
+    kappa, gamma : float
+        The two constants of the law: a replica learns the feature with probability 1 / (1 + exp(-gamma (x - log kappa))), x
+        being its margin. Those that were fitted stand in docs/studies/selection.md, and as exp(centre) and steepness in the
+        table `selection_law`.
+    sigma : float
+        Standard deviation of the noise of a token.
+    study : str
+        The study whose values hold where nothing else is said.
+    config : Project, optional
+        What `load_config` returns; `config/config.yaml` if not given.
+    replicas : int
+        Initial weights that the law is averaged over.
+    **changes
+        As in `train`.
+
+    Returns
+    -------
+    float
+        In (0, 1); 0 where half or more learn the feature however rare it is, and 1 where fewer than half do at every eps_min.
+
+    Raises
+    ------
+    RarefeatError
+        As `train`; or where a constant or `replicas` is not above 0.
+
+    References
+    ----------
+    docs/method/selection.md derives the law, and docs/studies/selection.md says how far it was off.
+
+    Examples
+    --------
+    >>> rare, frequent = (rarefeat.predict_step(0.8, 10, bias={"share": share}) for share in (0.2, 0.7))
+    >>> 0 < rare < frequent < 1
+    True
+    >>> rarefeat.predict_step(0, 10)
+    Traceback (most recent call last):
+    ...
+    rarefeat.core.errors.RarefeatError: predict_step: kappa: must be a number above 0, got 0
+    """
+    of = "predict_step"
+    for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
+        if not 0 < number(of, name, value) < math.inf:
+            raise RarefeatError(f"{of}: {name}: must be a number above 0, got {short(value)}")
+    replicas = whole(of, "replicas", replicas)
+    bias = changes.get("bias")
+    if ignored := [
+        *(key for key in changes if key not in (*LAW, "lambda_")),
+        *(f"bias.{key}" for key in (bias if isinstance(bias, Mapping) else ()) if key in BIAS),
+    ]:
+        meant = near(ignored[0], LAW)
+        raise RarefeatError(f"{of}: {ignored[0]}: the law does not know it{meant}; known are {', '.join(LAW)}")
+    chosen = study_at(config, study, {"eps_min": [1.0], "sigma": [sigma]}, ["dense"], [0], changes, of)
+    if chosen.data.views != Views() or chosen.training.bias.rule != "follow" or chosen.data.minority != [1.0]:
+        raise RarefeatError(
+            f"{of}: study {study}: the law is for data.views as they are by default, training.bias.rule: follow and"
+            " data.minority: [1]"
+        )
+    at = Point(chosen.data, chosen.training, chosen.grid["point"].sigma[0], 1.0)
+    if outside := law.outside(at):
+        warnings.warn(f"{of}: {outside}; the law was not tested there", stacklevel=2)
+    return law.step(at, law.Constants(math.log(kappa), float(gamma)), replicas=replicas)

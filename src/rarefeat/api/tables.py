@@ -1,0 +1,72 @@
+"""A table of the workflow, checked."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+from pandera.pandas import DataFrameSchema
+
+from rarefeat.api.arguments import typed
+from rarefeat.config.names import near
+from rarefeat.core.errors import RarefeatError
+from rarefeat.report.reference import schemas
+from rarefeat.run.metadata import read_origin
+from rarefeat.storage import files
+from rarefeat.storage.schema import checked
+
+
+def read_table(results: str | Path, name: str) -> pd.DataFrame:
+    """Read a table of the workflow.
+
+    Its hash is checked, its columns and their bounds against the schema, and for a table of one study that it was made from it.
+
+    Parameters
+    ----------
+    results : str or Path
+        Folder of results, as in "results/quick".
+    name : str
+        Name of the table without suffix, as in "paper_grid" or "paper.figure_3_grid". docs/reference/tables has their columns.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    RarefeatError
+        With one line: there is no such table, or the file is damaged or holds another table.
+
+    Examples
+    --------
+    >>> grid = rarefeat.read_table("results/quick", "paper_grid")
+    >>> sorted(set(grid["eps_min"])), sorted(set(grid["arm"]))[:2]
+    ([0.2, 1.0], ['dense', 'ideal'])
+    """
+    folder = Path(typed("read_table", "results", results, str, Path)) / "tables"
+    schema, study = schema_of(typed("read_table", "name", name, str))
+    path = folder / f"{name}.parquet"
+    if not path.is_file():
+        there = [item.name.removesuffix(".parquet") for item in folder.glob("*.parquet")]
+        raise RarefeatError(
+            f"{path} does not exist{near(name, there)}; is this the folder of results, and has snakemake made it?"
+        )
+    table = files.read_table(path).to_pandas()
+    if study and study not in read_origin(path)["config"]:
+        raise RarefeatError(f"{path} is not the table that its name says: it was made from another study; run snakemake again")
+    try:
+        return checked(schema, table)
+    except RarefeatError as error:
+        raise RarefeatError(f"{path} is not the table that its name says: {error}; run snakemake again") from error
+
+
+def schema_of(name: str) -> tuple[DataFrameSchema, str]:
+    """The schema of a table by its name, and the study, or block of a study's grid, that it is of; empty for one of several."""
+    known = schemas()
+    study, _, table = name.rpartition(".")
+    if table in known:
+        return known[table], study
+    for template, schema in known.items():
+        before, wildcard, after = re.fullmatch(r"([^{]*)(?:\{(\w+)\})?(.*)", template).groups()
+        if wildcard and (found := re.fullmatch(f"{re.escape(before)}([^/\0]{{1,200}}){re.escape(after)}", name)):
+            return schema, found[1] if wildcard == "study" else ""
+    raise RarefeatError(f"{name!r} is the name of no table{near(name, known)}; docs/reference/tables has them")

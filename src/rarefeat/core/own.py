@@ -1,0 +1,138 @@
+"""Functions of a user's own: MODULE:FUNCTION of a file in the working directory, or one that Python was given.
+
+A rule for masks takes a `Seen` (core/arms.py), one for the bias a `Moved` (core/bias.py). What comes back is checked, since a
+mask of another shape would be broadcast without a word.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from rarefeat.core.errors import RarefeatError
+
+OWN = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<function>[A-Za-z_]\w*)")
+GIVEN: dict[str, Callable] = {}
+"""Functions that Python was given, by their names."""
+LOADED: dict[str, tuple[bytes, Callable]] = {}
+"""Functions of files by name, with the text that they were loaded from."""
+
+
+def given(function: Callable) -> str:
+    """The name under which a function that Python was given is known from here on."""
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        raise RarefeatError(f"a rule of your own needs a name: write it as `def my_rule(...)`, got {name or function!r}")
+    GIVEN[name] = function
+    return name
+
+
+def file_of(name: str) -> Path:
+    """The file of MODULE:FUNCTION."""
+    return Path.cwd().joinpath(*OWN.fullmatch(name)["module"].split(".")).with_suffix(".py")
+
+
+def missing(name: str) -> str:
+    """Why there is no function of this name; empty where there is one. Its file is read, not run."""
+    if name in GIVEN:
+        return ""
+    if not OWN.fullmatch(name):
+        return "there is none of this name; one of your own is MODULE:FUNCTION"
+    path, function = file_of(name), OWN.fullmatch(name)["function"]
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+    except OSError:
+        return f"there is no file {path}"
+    except (SyntaxError, ValueError) as error:
+        return f"{path} is no Python: {error}"
+    there = [part.name for part in body if isinstance(part, ast.FunctionDef)]
+    return "" if function in there else f"{path} has no function {function}; it has {', '.join(there) or 'none'}"
+
+
+def function_of(name: str) -> Callable:
+    """The function of a name, of the file as it is now."""
+    if name in GIVEN:
+        return GIVEN[name]
+    if why := missing(name):
+        raise RarefeatError(f"{name}: {why}")
+    path = file_of(name)
+    text = path.read_bytes()
+    if name not in LOADED or LOADED[name][0] != text:
+        if str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        module = module_from_spec(spec_from_file_location(path.stem, path))
+        try:
+            module.__spec__.loader.exec_module(module)
+        except Exception as error:
+            raise RarefeatError(f"{path} cannot be imported: {said(error)}") from error
+        LOADED[name] = text, getattr(module, OWN.fullmatch(name)["function"])
+    return LOADED[name][1]
+
+
+def described(name: str) -> str:
+    """The first line of a function's docstring; its name where it has none, or where its file is not here."""
+    try:
+        return (function_of(name).__doc__ or name).strip().partition("\n")[0]
+    except RarefeatError:
+        return name
+
+
+def said(error: Exception) -> str:
+    """An error of a user's function in one line."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def called(name: str, seen: Any) -> Any:
+    """What a function of a user's own returns; RarefeatError with one line where it fails."""
+    import torch
+
+    try:
+        found = function_of(name)(seen)
+    except RarefeatError:
+        raise
+    except Exception as error:
+        raise RarefeatError(f"the rule {name} fails at step {seen.step}: {said(error)}") from error
+    if not isinstance(found, torch.Tensor):
+        raise RarefeatError(f"the rule {name} must return a tensor, got {type(found).__name__} at step {seen.step}")
+    return found
+
+
+def mask(name: str) -> Callable:
+    """A rule for masks of a user's own, whose masks are checked."""
+
+    def rule(seen: Any) -> Any:
+        import torch
+
+        found, (S, m, p) = called(name, seen), seen.weights.shape
+        if found.dtype != torch.bool or tuple(found.shape) not in ((S, m), (S, m, p)):
+            raise RarefeatError(
+                f"the rule {name} must return a mask, bool (S, m) = {S, m} or (S, m, p) = {S, m, p}, got {found.dtype}"
+                f" {(*found.shape,)}"
+            )
+        # Under the reduced simulator the features are the first coordinates, and the others are no weights of the network.
+        if found.dim() == 3 and torch.equal(seen.dictionary[0], torch.eye(p)[:, : seen.dictionary.shape[-1]]):
+            raise RarefeatError(f"the rule {name} masks single weights, which only the simulator direct has")
+        return found
+
+    return rule
+
+
+def bias(name: str) -> Callable:
+    """A rule for the bias of a user's own, whose values are checked."""
+
+    def rule(moved: Any) -> Any:
+        import torch
+
+        found, shape = called(name, moved), moved.bias.shape
+        if found.dtype != torch.float32 or found.shape != shape:
+            raise RarefeatError(
+                f"the rule {name} must return float32 (S, m) = {(*shape,)}, got {found.dtype} {(*found.shape,)}"
+            )
+        return found
+
+    return rule

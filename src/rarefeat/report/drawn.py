@@ -1,0 +1,198 @@
+"""Pictures that are drawn from the published tables when pages are rendered: heat maps, what is printed beside ours, the mosaic."""
+
+import html
+import io
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from rarefeat.figures.labels import arm_name
+from rarefeat.figures.style import PAGE, RC, styled
+from rarefeat.report.published import Published
+from rarefeat.report.redrawn import redrawn
+from rarefeat.storage.markdown import each, interval, rows
+from rarefeat.studies.long_tail.published import TABLE_2, printed_gain
+
+PAPERS = {
+    "imbalance_and_pruning": "Imbalance and pruning",
+    "wen_li_feature_decoupling": "Augmentation (Wen and Li 2021)",
+    "shi_feature_learning": "Feature learning (Shi 2024)",
+    "hong_fine_grained_labels": "Fine-grained labels (Hong et al. 2024)",
+    "beyond_the_papers": "Beyond the papers",
+    "fate_over_time": "At once, late or never",
+}
+"""Papers whose claims are measured, for people."""
+COLOURS = {
+    "supported": "#0072B2",
+    "contradicted": "#D55E00",
+    "undecided": "#C8C8C8",
+    "diverged": "#5C2A6B",
+    "not testable": "none",
+}
+"""Of verdicts; all but the last are told apart in greyscale."""
+LEAST = 5
+"""Replicas below which a mean is not shown."""
+
+
+def scores(tables: Published) -> Figure:
+    """AUC of every rule for the neurons of the rare feature at the end of training, a panel for each share of the bias."""
+    table = tables["selection_scores_at_end"]
+    table = table[table["n"] >= LEAST]
+    points = list(table["point"].unique())
+    figure, panels = plt.subplots(1, len(points), figsize=(PAGE, 2.7), sharey=True, layout="constrained")
+    order = table.groupby("score")["mean"].mean().sort_values(ascending=False).index
+    for panel, point in zip(panels, points, strict=True):
+        wide = rows(table, point=point).pivot(index="score", columns="eps_min", values="mean").reindex(order)
+        wide.index = [arm_name(name) for name in wide.index]
+        last = point == points[-1]
+        sns.heatmap(
+            wide, ax=panel, vmin=0, vmax=1, center=0.5, cmap="RdBu", annot=True, fmt=".2f", annot_kws={"size": 7}, linewidths=0.5,
+            cbar=last, cbar_kws={"label": "AUC"},
+        )  # fmt: skip
+        panel.set(title=f"share of the bias {point.removeprefix('share=')}", xlabel="frequency of the rare feature", ylabel="")
+    return figure
+
+
+def table_2(tables: Published) -> Figure:
+    """The gain that Table 2 prints for pruning beside what each masked arm gains here, on CIFAR10-LT."""
+    entries = []
+    for name in ("cifar10_confirm_gains", "cifar10_milder_gains"):
+        found = rows(tables[name], metric="balanced_accuracy", split="long_tailed")
+        for row in each(found[found["alpha"] > 0]):
+            values = (100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high"))
+            entries.append((f"ρ = {row['rho']:g}", arm_name(row["arm"]), *values, "here, 95 % interval"))
+        rho = float(found["rho"].max())
+        gain, spread = printed_gain("CIFAR10-LT", rho), spread_of("CIFAR10-LT", rho)
+        entries.append((f"ρ = {rho:g}", "the paper", gain, gain - spread, gain + spread, "printed, ± standard deviations"))
+    table = pd.DataFrame(entries, columns=["rho", "arm", "gain", "low", "high", "from"])
+    figure, panel = plt.subplots(figsize=(PAGE, 0.21 * len(table) + 0.7), layout="constrained")
+    places = [f"{arm}   {rho}" for rho, arm in zip(table["rho"], table["arm"], strict=True)]
+    for who, colour, marker in (("here, 95 % interval", "#0072B2", "o"), ("printed, ± standard deviations", "#D55E00", "D")):
+        part = table["from"] == who
+        y = [i for i, shown in enumerate(part) if shown]
+        error = [table["gain"][part] - table["low"][part], table["high"][part] - table["gain"][part]]
+        panel.errorbar(table["gain"][part], y, xerr=error, fmt=marker, color=colour, ms=4, lw=1, label=who)
+    panel.axvline(0, color="0.55", lw=0.8)
+    panel.set(yticks=range(len(places)), yticklabels=places, xlabel="gain in accuracy over dense, points")
+    panel.invert_yaxis()
+    panel.legend(loc="lower right")
+    return figure
+
+
+def spread_of(dataset: str, rho: float) -> float:
+    """Both printed standard deviations of a row of Table 2, added as those of independent numbers."""
+    row = TABLE_2[dataset, rho]
+    with_, without = (float(text.split("±")[1]) for text in (row.accuracy_pruned, row.accuracy))
+    return (with_**2 + without**2) ** 0.5
+
+
+def mosaic(tables: Published) -> str:
+    """Every claim as a square by paper and part, as SVG: its colour is the verdict, what it says shows under the pointer."""
+    side, gap, left, y = 15, 3, 178, 30
+    parts = []
+    for x, (verdict, colour) in zip((0, 96, 208, 306, 388), COLOURS.items(), strict=True):
+        parts.append(f'<rect x="{x}" y="4" width="{side}" height="{side}" fill="{colour}" stroke="#888"/>')
+        parts.append(f'<text x="{x + side + 5}" y="16">{verdict}</text>')
+    for paper, title in PAPERS.items():
+        if f"verdicts_{paper}" not in tables:
+            continue
+        claims = tables[f"verdicts_{paper}"]
+        counts = claims["verdict"].value_counts()
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS if verdict in counts)
+        y += 24
+        parts.append(f'<text x="0" y="{y}" font-weight="600">{html.escape(title)}: {len(claims)} claims</text>')
+        parts.append(f'<text x="0" y="{y + 14}" font-size="11">{said}</text>')
+        y += 22
+        for group, part in claims.groupby("group", sort=False):
+            parts.append(f'<text x="0" y="{y + 12}" font-size="11">{html.escape(group)}</text>')
+            for i, row in enumerate(each(part)):
+                told = f"{row['statement']} ({row['source']}): {row['verdict']} {interval(row, 'estimate', 2)}"
+                parts.append(
+                    f'<rect x="{left + i * (side + gap)}" y="{y}" width="{side}" height="{side}" fill="{COLOURS[row["verdict"]]}"'
+                    f' stroke="#888"><title>{html.escape(told)}</title></rect>'
+                )
+            y += side + gap + 1
+    return svg(640, y + 8, parts, "Every claim of the papers with its verdict")
+
+
+STEPS = (
+    ("data", "tokens hold a few of d features,", "one of them rarely"),
+    ("encoder", "pairs of views pull, others push;", "features grow as they are frequent"),
+    ("lock", "the bias rises with the norm;", "what is too weak stays shut out"),
+    ("mask", "pruned neurons leave the loss;", "only who is inside can gain"),
+)
+RULES = ("synthesise", "pretrain", "probe", "aggregate", "plot, claims, report")
+
+
+def pipeline(tables: Published) -> str:
+    """What happens to a rare feature in four boxes, and below it the stages of the workflow that measures it, as SVG."""
+    width, height, gap = 190, 74, 26
+    parts = []
+    for i, (title, *lines) in enumerate(STEPS):
+        x = i * (width + gap)
+        parts.append(f'<rect x="{x + 1}" y="1" width="{width}" height="{height}" rx="6" fill="none" stroke="currentColor"/>')
+        parts.append(f'<text x="{x + 12}" y="22" font-weight="600">{i + 1}. {title}</text>')
+        parts += [f'<text x="{x + 12}" y="{42 + 17 * j}" font-size="11">{line}</text>' for j, line in enumerate(lines)]
+        if i:
+            parts.append(arrow(x - gap + 3, x - 2, 1 + height / 2))
+    full = 4 * width + 3 * gap
+    each_wide = (full - 4 * gap) / 5
+    parts.append(
+        f'<text x="0" y="{height + 34}" font-size="11">measured by a workflow, for every seed and point of the grid:</text>'
+    )
+    top = height + 44
+    for i, rule in enumerate(RULES):
+        x = i * (each_wide + gap)
+        parts.append(
+            f'<rect x="{x + 1}" y="{top}" width="{each_wide:g}" height="30" rx="15" fill="#0072B2" fill-opacity="0.15" stroke="#0072B2"/>'
+        )
+        parts.append(f'<text x="{x + 1 + each_wide / 2:g}" y="{top + 19}" text-anchor="middle">{rule}</text>')
+        if i:
+            parts.append(arrow(x - gap + 3, x - 2, top + 15))
+    return svg(full + 2, top + 34, parts, "Data, encoder, lock and mask, and the stages of the workflow")
+
+
+def arrow(start: float, end: float, y: float) -> str:
+    """From left to right."""
+    return f'<path d="M{start:g} {y:g} H{end:g} m-6 -4 l6 4 l-6 4" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+
+
+def svg(width: float, height: float, parts: list[str], title: str) -> str:
+    """A picture of these parts; text in the colour of what is around it."""
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" color="#1f2933" fill="currentColor"'
+        f' font-family="system-ui, sans-serif" font-size="12.5" role="img" aria-label="{html.escape(title)}">\n{body}\n</svg>\n'
+    )
+
+
+DRAWN: dict[str, tuple[tuple[str, ...], Callable[[Published], Figure | str]]] = {
+    "selection_auc.png": (("selection_scores_at_end",), scores),
+    "table_2_beside.png": (("cifar10_confirm_gains", "cifar10_milder_gains"), table_2),
+    "verdicts.svg": ((), mosaic),
+    "pipeline.svg": ((), pipeline),
+}
+"""By file, the published tables that a picture needs and what draws it."""
+
+
+def drawn(tables: Published) -> dict[str, bytes]:
+    """Every picture whose tables are there, by its file in docs/figures."""
+    made = {}
+    with plt.rc_context(RC):
+        for name, (needed, draw) in DRAWN.items():
+            if all(table in tables for table in needed):
+                picture = draw(tables)
+                made[name] = picture.encode() if isinstance(picture, str) else pixels(picture)
+    with styled():
+        return made | {f"{name}.png": pixels(draw()) for name, draw in redrawn(tables)}
+
+
+def pixels(figure: Figure) -> bytes:
+    """A figure as PNG, without a date."""
+    kept = io.BytesIO()
+    figure.savefig(kept, dpi=200, metadata={"Software": None})
+    plt.close(figure)
+    return kept.getvalue()

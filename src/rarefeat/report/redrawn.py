@@ -1,0 +1,68 @@
+"""Figures of studies and of claims that are drawn from the published tables, where these hold what the figure needs."""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.special import stdtrit
+
+from rarefeat.claims.declared import page_of
+from rarefeat.claims.figure import SHOWN, draw
+from rarefeat.claims.verdict import verdicts
+from rarefeat.project import Project, load
+from rarefeat.report.published import Published
+from rarefeat.run.command import function_of
+
+OF_STUDIES = {
+    "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
+    "fine_labels_digits_granularity": {"fine_labels_digits_errors": "fine_labels_digits"},
+    "selection_digits": {"selection_digits": "selection_digits"},
+    "selection_interventions": {"interventions_selection": "selection_masks"},
+    "selection_steps": {"selection_steps": "selection_steps"},
+}
+"""By figure, the published table that stands for each of its tables: of means with their intervals, for one of replicas."""
+
+
+def redrawn(tables: Published) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """Every such figure whose tables are there, by name, with what draws it."""
+    project = load()
+    for name, given in OF_STUDIES.items():
+        if name in project.figures and all(table in tables for table in given.values()):
+            yield name, functools.partial(of_study, project, name, {to: tables[table] for to, table in given.items()})
+    for paper in project.papers:
+        if f"verdicts_{paper}" in tables:
+            rows = of_claims(project, tables[f"verdicts_{paper}"])
+            for group, part in rows.groupby("group", sort=False):
+                if (part["verdict"] != SHOWN[0]).any():
+                    yield page_of(group), functools.partial(draw, part, group)
+
+
+def of_study(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Figure:
+    """A figure of a study from published tables."""
+    job = project.figure_job(name)
+    return function_of(job.stage)(tables, job)
+
+
+def of_claims(project: Project, published: pd.DataFrame) -> pd.DataFrame:
+    """What a figure of claims reads, from their published verdicts and their declarations.
+
+    The interval that decides follows from the standard errors, and they from the published intervals. Where the verdict does
+    not, the claim was declared otherwise when it was published: it is left out.
+    """
+    claims = {claim.id: claim for known in project.declared.values() for claim in known.claims.values()}
+    published = published[published["claim_id"].isin(list(claims))].reset_index(drop=True)
+    declared = [claims[name] for name in published["claim_id"]]
+    ends = published[["ci_low", "ci_high"]].sub(published["estimate"], axis=0).abs().max(axis=1)
+    freedom = np.maximum(published["n"] - 1, 1)
+    rows = published.assign(
+        paper="", primary=True, role="regime", remark="", diverged=0, freedom=freedom, error=ends / stdtrit(freedom, 0.975),
+        testable=published["verdict"].isin(SHOWN), quantity=[claim.quantity for claim in declared],
+        kind=[claim.kind for claim in declared], least=[claim.least for claim in declared],
+    )  # fmt: skip
+    rows[["required_low", "required_high"]] = [claim.region for claim in declared]
+    rows[["lowest", "highest"]] = [claim.bounds for claim in declared]
+    found = verdicts(rows.drop(columns=["ci_low", "ci_high", "verdict"]))
+    same = (found["verdict"] == published["verdict"]) | ~rows["testable"]
+    return rows.assign(decided_low=found["decided_low"], decided_high=found["decided_high"])[same]

@@ -1,0 +1,167 @@
+"""Accept code that was changed without changing a byte of what it makes, so that nothing is made again.
+
+    python -m rarefeat.run.accept results
+
+A sample of the files of every stage whose digest is another is made anew, elsewhere: all that took less than a second, and of
+the others three of every study. Where each comes out the same to the last byte, the new digests of the stages are recorded as
+standing for those of before, with the sample; `verify` and the report say so. Where one differs it is named, and nothing is
+accepted.
+"""
+
+import argparse
+import base64
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run.command import progress, run
+from rarefeat.run.digests import ACCEPTED, code, read_accepted
+from rarefeat.run.guard import ACCEPTING
+from rarefeat.run.workers import ONE_THREAD
+from rarefeat.storage.files import BLANK, SEAL, replacing, seal
+
+RECORDS = Path(".snakemake/metadata")
+QUICK = 1.0
+"""Seconds: what took less is made anew always."""
+LEAST = 3
+"""Files, or all that there are, of every stage and study."""
+
+
+class Made(NamedTuple):
+    """A job that Snakemake has run, and what it wrote."""
+
+    command: str
+    job: dict[str, Any]
+    outputs: list[str]
+    seconds: float
+
+
+def made(results: Path, records: Path = RECORDS) -> list[Made]:
+    """The jobs of which something lies below a folder of results, as Snakemake remembers them."""
+    found: dict[str, Made] = {}
+    for record in sorted(path for path in records.rglob("*") if path.is_file()):
+        try:
+            # Names that are too long for one file are folders of their parts.
+            name = base64.b64decode("".join(record.relative_to(records).parts).replace("@", "")).decode()
+            about = json.loads(record.read_text(encoding="utf-8"))
+            words = shlex.split(about["shellcmd"])
+            job = json.loads(words[words.index("--job") + 1])
+        except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
+            continue
+        if not Path(name).is_relative_to(results) or not Path(name).is_file() or about.get("incomplete"):
+            continue
+        times = Path(words[words.index("--times") + 1])
+        seconds = float(pd.read_csv(times, sep="\t")["s"].iloc[0]) if times.exists() else about["endtime"] - about["starttime"]
+        found.setdefault(about["shellcmd"], Made(about["shellcmd"], job, [], seconds)).outputs.append(name)
+    return list(found.values())
+
+
+def changed(jobs: list[Made]) -> dict[str, tuple[str, str]]:
+    """The stages whose code is not what jobs were told, with the digest of before and that of now."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in jobs:
+        for stage in own(one):
+            before, now = one.job["code"].get(stage), code(stage)
+            if before and before != now and found.setdefault(stage, (before, now)) != (before, now):
+                raise RarefeatError(f"{one.outputs[0]} and others are of different code of {stage}; run snakemake first")
+    return found
+
+
+def own(one: Made) -> Iterator[str]:
+    """The stages whose code a job ran, those that came before it left out."""
+    yield one.job["stage"]
+    if "runs" in one.job:
+        yield one.job["runs"]
+    yield from (name for name in one.job["code"] if name.endswith("]"))
+
+
+def sample(jobs: list[Made], stages: Mapping[str, Any]) -> list[Made]:
+    """What is made anew: quick jobs, and LEAST of every stage and study."""
+    chosen: list[Made] = []
+    taken: dict[tuple, int] = {}
+    for one in sorted(jobs, key=lambda one: (one.seconds, one.outputs)):
+        if set(own(one)) & set(stages):
+            key = one.job["stage"], one.job.get("study")
+            if one.seconds < QUICK or taken.get(key, 0) < LEAST:
+                taken[key] = taken.get(key, 0) + 1
+                chosen.append(one)
+    return chosen
+
+
+def differing(one: Made, results: Path) -> str:
+    """What of a job's outputs comes out otherwise by the code of now: the first path, with why; empty where none does."""
+    with tempfile.TemporaryDirectory(prefix="rarefeat-") as folder:
+
+        def elsewhere(word: str) -> str:
+            written = word in one.outputs or word.startswith((f"{results}/logs/", f"{results}/checkpoints/"))
+            return str(Path(folder, os.path.relpath(word, results))) if written else word
+
+        _, *words = shlex.split(one.command.partition(" > ")[0])
+        words = [sys.executable, *map(elsewhere, words)]
+        threads = str(one.job.get("config", {}).get("training", {}).get("threads", 1))
+        free = {name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")}
+        environment = free | dict.fromkeys(ONE_THREAD, threads) | {ACCEPTING: "1"}
+        done = subprocess.run(words, env=environment, capture_output=True, encoding="utf-8", check=False)
+        if done.returncode:
+            return f"{one.outputs[0]}: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else 'its stage failed'}"
+        for path in one.outputs:
+            if Path(elsewhere(path)).read_bytes() != Path(path).read_bytes():
+                return f"{path}: it has other bytes"
+    return ""
+
+
+def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> dict[str, tuple[str, str]]:
+    """Record that changed code makes the same, after a look at a sample.
+
+    Returns:
+        The stages that were accepted, with the digest of before and that of now.
+
+    Raises:
+        RarefeatError: naming the first file of the sample that came out otherwise; nothing is accepted then.
+    """
+    jobs = made(results, records)
+    stages = changed(jobs)
+    chosen = sample(jobs, stages)
+    with ThreadPoolExecutor(cores) as pool:
+        for why in progress(pool.map(lambda one: differing(one, results), chosen), len(chosen), "files made anew"):
+            if why:
+                pool.shutdown(cancel_futures=True)
+                raise RarefeatError(f"nothing is accepted: {why}")
+    if stages:
+        paths = {stage: sorted(path for one in chosen if stage in own(one) for path in one.outputs) for stage in stages}
+        today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        entries = read_accepted(results) + [
+            {"stage": stage, "before": before, "now": now, "date": today, "sample": paths[stage]}
+            for stage, (before, now) in stages.items()
+        ]
+        with replacing(results / ACCEPTED) as temporary:
+            temporary.write_text(json.dumps({SEAL: BLANK, "accepted": entries}, indent=1) + "\n", encoding="utf-8")
+            seal(temporary)
+    return stages
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="folder of results")
+    parser.add_argument("--cores", type=int, choices=range(1, 257), default=2, metavar="N", help="files made anew at once")
+    args = parser.parse_args()
+    if not args.results.is_dir():
+        raise RarefeatError(f"{args.results} is no folder")
+    for stage, (before, now) in accept(args.results, cores=args.cores).items():
+        print(f"accepted: {stage}, {now} for {before}")
+
+
+if __name__ == "__main__":
+    run(main)

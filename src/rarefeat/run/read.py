@@ -1,0 +1,67 @@
+"""What the function of a job is given: tables by name, and the files of cells, each read only where it is what it must be."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from rarefeat.config.cells import Cell, path_of
+from rarefeat.registry import stage_of
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import read_job, read_products
+from rarefeat.storage.files import read_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class File(NamedTuple):
+    """A file of one cell and block of seeds."""
+
+    cell: Cell
+    seeds: list[int]
+    path: Path
+    expected: dict[str, Any]
+    """What it must say of itself (storage/origin.py)."""
+
+    def table(self) -> pd.DataFrame:
+        """Its rows."""
+        return read_table(self.path, self.expected).to_pandas()
+
+    def tensors(self, *names: str) -> "list[Tensor]":
+        """Some of its tensors."""
+        # Here, as tables are made without torch.
+        from rarefeat.storage.tensors import read_tensors
+
+        return read_tensors(self.path, *names, expected=self.expected)
+
+
+class Read(dict[str, pd.DataFrame]):
+    """The tables that a job reads, by name; and the files of cells."""
+
+    def __init__(self, job: Job, results: Path | None = None, tables: Iterable[Path] = ()) -> None:
+        """Read the tables; results: the folder of results, for who reads files of cells."""
+        super().__init__(read_products(tables, job))
+        self.job, self.results = job, results
+
+    def files(self, folder: str, name: str = "", study: Any = None) -> Iterator[File]:
+        """The files of every cell and block of a study, the job's if no other is given."""
+        stage, name = stage_of(self.job.files[folder]), name or self.job.study
+        if study is None:
+            # Alone where it is a block of a study's grid.
+            part = name if name in self.job.config else next(iter(self.job.config))
+            study = self.job.part(part, stage.study)
+        code = {one: self.job.code.get(one) for one in stage.through}
+        for cell, block, path in stage.files_of(name, study, folder):
+            of_cell = {"study": name, "cell": cell.values, "seeds": block, "config": stage.compared(study, cell), "code": code}
+            yield File(cell, study.blocks()[block], self.results / path, of_cell)
+
+    def file(self, folder: str) -> File:
+        """The file of the job's own cell and seeds; what both jobs were told of the config is the same."""
+        job, function = self.job, self.job.files[folder]
+        path = self.results / path_of(folder, job.study, job.at, job.seeds, stage_of(function).folders[folder])
+        of_file = (read_job(path) or {}).get("config", {})
+        config = {name: part for name, part in job.config.items() if name in of_file}
+        expected = {"study": job.study, "cell": job.cell, "seeds": job.seeds, "config": config}
+        return File(job.at, job.seed_list, path, expected | {"code": {function: job.code.get(function)}})

@@ -1,0 +1,1 @@
+"""What the study of the fate over time consists of."""

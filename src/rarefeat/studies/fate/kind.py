@@ -1,0 +1,47 @@
+"""What the study of the fate over time makes."""
+
+from rarefeat.config.study import OF_TRAINING
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Stage, Table, axes_of_cells, collected
+from rarefeat.studies.fate.config import Course, Fate
+
+PACKAGE = "studies.fate"
+MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, lambda course, cell: course.trained(), ("probes.parquet",))
+SEE = (
+    "Share of replicas that have learned the rare feature against training step, with exact 95 % intervals. (a) By the number of"
+    " training pairs. (b) The same sample without chance ties between the rare feature and others, and without noise. (c) More"
+    " frequent features. (d) A stronger decay. See that a sample which comes back lets the feature in long after frequent features have"
+    " been learned, and that fresh latents do not."
+)
+
+
+def made(section: Fate) -> Made:
+    """The table of each course, the shares over time, and the law for the time."""
+    tables = {
+        f"{name}_fate": collected(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, course)
+        for name, course in section.studies.items()
+    }
+    shares = tuple(f"{name}_fate" for name in section.of_role("point"))
+    tables["fate_shares"] = Table(f"{PACKAGE}.tables:FATE_SHARES", f"{PACKAGE}.times:fate_shares", tables=shares)
+    if law := section.of_role("fit", "test"):
+        tables["fate_times"] = Table(
+            f"{PACKAGE}.tables:FATE_TIMES",
+            f"{PACKAGE}.times:fate_times",
+            {"courses": law},
+            tables=tuple(f"{name}_fate" for name in law),
+        )
+    figures = {"fate_over_time": Figure(("fate_shares",), SEE)}
+    return Made(tables, figures, browsed={"fate_tables": Browsed("The fate over time: shares", ("fate_shares",))})
+
+
+def claimed(section: Fate) -> Claimed:
+    """What is stated of late learning."""
+    tables = tuple(f"{name}_fate" for name in section.of_role("point"))
+    tables += ("fate_times",) if section.of_role("fit", "test") else ()
+    regimes = {name: {} if course.drawn else axes_of_cells(course) for name, course in section.studies.items()}
+    return Claimed(tables, {"fate": section}, regimes)
+
+
+# By default once its full run has been made.
+KIND = Kind(
+    "fate", "At once, late or never", Fate, made, stages=(MEASURE,), inherits=OF_TRAINING, claimed=claimed, by_default=False
+)

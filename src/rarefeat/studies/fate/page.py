@@ -1,0 +1,47 @@
+"""What docs/studies/fate.md is filled in from."""
+
+import numpy as np
+import pandas as pd
+
+from rarefeat.studies.fate.claims import log_loss
+from rarefeat.studies.fate.config import AXES
+
+COURSES = ("reuse", "untied", "noiseless", "leak", "leak_noiseless", "strong", "rarest", "stays")
+
+
+def points(*tables: pd.DataFrame) -> pd.DataFrame:
+    """By course and point: how many learned by when, and the medians of what pulled at the feature."""
+    rows = []
+    for study, table in zip(COURSES, tables, strict=True):
+        for cell, part in table.groupby(list(AXES)):
+            learned = part["learned_at"]
+            rows.append(
+                {"study": study, **dict(zip(AXES, cell, strict=True)), "n": len(part), "T": int(part["T"].iloc[0]),
+                 "at_once": int((learned <= 500).sum()), "late": int((learned > 500).sum()), "last": learned.max(),
+                 **part[["leak", "kick", "cosine_looked", "cosine"]].median(),
+                 **part.loc[learned > 500, ["opened_trained", "opened_fresh", "opened_without"]].mean()}
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def law(table: pd.DataFrame) -> pd.DataFrame:
+    """Of the regimes of the fit and of the test: how the law and a regression on the regime tell who learns late, and when."""
+    rows = []
+    for study, part in table[table["at_once"] == 0].groupby("study"):
+        learned = part["learned_at"].notna()
+        ratio = np.abs(np.log2(part["predicted"] / part["learned_at"]))
+        rows.append(
+            {"study": study, "regimes": len(part[list(AXES)].drop_duplicates()), "replicas": len(part),
+             "late": int(learned.sum()),
+             "expected": part["probability"].sum(), "log_loss": log_loss(part["probability"], learned).mean(),
+             "log_loss_of_regime": log_loss(part["gate_alone"], learned).mean(), "doublings_off": ratio.median(),
+             "never_predicted": int((part["predicted"].isna() & learned).sum())}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+TABLES = {
+    "fate_shares": (("fate_shares",), lambda table: table),
+    "fate_points": (tuple(f"{name}_fate" for name in COURSES), points),
+    "fate_law": (("fate_times",), law),
+}

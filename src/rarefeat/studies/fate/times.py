@@ -1,0 +1,128 @@
+"""When the rare feature is learned, if late: the linear course behind a shut gate, held against what replicas did.
+
+Behind a gate that its own samples do not open, what a neuron has of the rare feature, x (a cosine), moves by
+dx/dt = eta ((leak - lambda) x + kick): samples in which others open the gate pull at it in proportion to x (the leak), those of
+a finite sample also by their chance correlation with the others (the kick), and decay takes it away. Where the leak exceeds the
+decay, x grows in any case. Else it tends to kick / (lambda - leak), and the lock opens where that exceeds the gate. The memory
+of this course is 1 / (eta (lambda - leak)) steps: a sample that comes back within it kicks as one, fresh ones as their mean.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import beta
+from sklearn.linear_model import LogisticRegression
+
+from rarefeat.core.logistic import Constants, logistic
+from rarefeat.core.recording import log_spaced
+from rarefeat.run.job import Job
+from rarefeat.storage.schema import ordered
+from rarefeat.studies.fate.config import AXES, Course, gate
+from rarefeat.studies.fate.tables import FATE_SHARES, FATE_TIMES
+
+STEPS = np.unique(np.geomspace(1, 1e6, 400))
+"""After `looked`, at which the law is asked whether the gate is open."""
+
+
+class Seen(NamedTuple):
+    """What the law reads of replicas at `looked`, (n,) each."""
+
+    cosine: np.ndarray
+    leak: np.ndarray
+    kick: np.ndarray
+    """0 for fresh latents, whose kicks do not come back."""
+    decay: np.ndarray
+    """lambda."""
+    gate: np.ndarray
+    """Cosine from which a sample of the feature alone opens a neuron."""
+
+
+def reach(seen: Seen, eta: float, steps: np.ndarray | float) -> np.ndarray:
+    """log of the cosine over the gate's, so many steps after `looked`: (n,), or (n, steps)."""
+    steps = np.asarray(steps, dtype=float)
+    column = (slice(None),) + (None,) * steps.ndim
+    x, rate, kick = seen.cosine[column], (seen.leak - seen.decay)[column], seen.kick[column]
+    rate = np.where(np.abs(rate) < 1e-9, 1e-9, rate)
+    # No further than e^30: what grows has long been learned.
+    grown = np.minimum(rate * eta * steps, 30.0)
+    return np.log(np.maximum(x * np.exp(grown) + kick * np.expm1(grown) / rate, 1e-12) / seen.gate[column])
+
+
+def limit(seen: Seen) -> np.ndarray:
+    """The same after any number of steps, (n,): infinite where the leak exceeds the decay."""
+    rate = seen.leak - seen.decay
+    with np.errstate(divide="ignore"):
+        return np.where(rate < 0, np.log(np.maximum(seen.kick / -np.minimum(rate, -1e-9), 1e-12) / seen.gate), np.inf)
+
+
+def median_time(seen: Seen, eta: float, looked: int, constants: Constants) -> np.ndarray:
+    """The step at which the law gives a half, (n,); NaN for never."""
+    above = reach(seen, eta, STEPS) >= constants.centre
+    return np.where(above.any(1), looked + STEPS[above.argmax(1)], np.nan)
+
+
+def seen(table: pd.DataFrame, course: Course) -> Seen:
+    """Of the replicas of a table."""
+    gates = np.array([gate(course.data, share) for share in table["share"]])
+    kick = table["kick"].where(table["N"] > 0, 0.0).to_numpy()
+    return Seen(table["cosine_looked"].to_numpy(), table["leak"].to_numpy(), kick, table["lambda"].to_numpy(), gates)
+
+
+def coordinates(table: pd.DataFrame) -> np.ndarray:
+    """What a law of the regime alone knows, standardised by the ranges they are drawn from, (n, 4)."""
+    return np.column_stack([table["eps_min"] * 4, np.log(table["lambda"]), table["share"] * 4, np.log(table["N"].clip(1)) / 2])
+
+
+def fate_times(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The law's constants from the courses with the role fit, and what it says of every replica of these and of the others."""
+    courses = job.part("courses", dict[str, Course])
+    found = {name: tables[f"{name}_fate"] for name in courses}
+    whole, rows = {}, []
+    for name, table in found.items():
+        course = courses[name]
+        whole[name] = table.assign(
+            study=name,
+            at_once=(table["learned_at"] <= course.looked).astype(float),
+            late=table["learned_at"].notna().astype(float),
+            reached=reach(seen(table, course), course.training.eta, course.training.T - course.looked),
+        )
+    fit = pd.concat([whole[name] for name, course in courses.items() if course.role == "fit"])
+    fit = fit[fit["at_once"] == 0]
+    constants = logistic(fit["reached"], fit["late"])
+    both = fit["late"].nunique() == 2
+    plain = LogisticRegression().fit(coordinates(fit), fit["late"]) if both else None
+    for name, table in whole.items():
+        course = courses[name]
+        of = seen(table, course)
+        rows.append(
+            table.assign(
+                reach=limit(of),
+                predicted=median_time(of, course.training.eta, course.looked, constants),
+                probability=1 / (1 + np.exp(-constants.steepness * (table["reached"] - constants.centre))),
+                gate_alone=plain.predict_proba(coordinates(table))[:, 1] if plain else fit["late"].mean(),
+            )
+        )
+    return ordered(FATE_TIMES, pd.concat(rows, ignore_index=True)[list(FATE_TIMES.columns)])
+
+
+def exact_interval(ones: int, n: int) -> tuple[float, float]:
+    """95 % of a share, Clopper & Pearson 1934."""
+    low = beta.ppf(0.025, ones, n - ones + 1) if ones else 0.0
+    return float(low), float(beta.ppf(0.975, ones + 1, n - ones)) if ones < n else 1.0
+
+
+def fate_shares(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """The share of replicas that have learned by logarithmic steps, with its exact interval."""
+    rows = []
+    for name, table in tables.items():
+        for cell, part in table.groupby(list(AXES)):
+            for step in log_spaced(int(part["T"].iloc[0]))[1:]:
+                ones, n = int((part["learned_at"] <= step).sum()), len(part)
+                low, high = exact_interval(ones, n)
+                rows.append(
+                    {"study": name.removesuffix("_fate"), **dict(zip(AXES, cell, strict=True)), "step": step, "learned": ones,
+                     "n": n, "learned_share": ones / n, "ci_low": low, "ci_high": high}
+                )  # fmt: skip
+    return ordered(FATE_SHARES, pd.DataFrame(rows))

@@ -1,0 +1,217 @@
+"""The dense training, watched for when it learns the rare feature: the chain's steps (eq. 1-5), and its latents."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rarefeat.chain.pretrain import batches
+from rarefeat.config.model import Data, Training
+from rarefeat.core.bias import Moved, follow
+from rarefeat.core.encoder import attend, pre_activations
+from rarefeat.core.neurons import absolute_cosines
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import Generators, Reduced, make_simulator
+from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.training import State, answer, slopes, start, update
+from rarefeat.run.command import progress
+from rarefeat.studies.fate.config import Latents
+
+LEARNED = 0.5
+"""Absolute cosine of a neuron to the rare feature from which it is learned."""
+FRESH_SAMPLE = 8192
+"""Latent pairs that stand for a sample where each step has fresh ones."""
+ANSWERS = 500
+"""Pairs with the rare feature, and without it, that a neuron is asked about."""
+
+
+class Setting(NamedTuple):
+    """What is the same for all replicas of a cell."""
+
+    draws: str
+    data: Data
+    training: Training
+    latents: Latents
+    N: int
+    """0 for fresh latents at every step."""
+    sigma: float
+    eps_min: float
+
+    @property
+    def chance(self) -> Tensor:
+        """Of each feature to be active in a sample, (d,)."""
+        return activation_probability(frequencies(self.data.d, self.data.minority, self.eps_min), self.data.C)
+
+
+def drawn(n: int, at: Setting, g: torch.Generator, rare: float | None = None) -> Tensor:
+    """n latent pairs of one replica, int8 (n, 2, L, d); rare: the rare feature's probability, if not the setting's."""
+    chance = at.chance
+    if rare is not None:
+        chance[-1] = rare
+    if at.latents == "antithetic":
+        half = latent_pairs(n // 2, at.data.L, chance, g)
+        flipped = half.clone()
+        flipped[..., -1] *= -1
+        return torch.cat([half, flipped])
+    pairs = latent_pairs(n, at.data.L, chance, g)
+    if at.latents == "apart":
+        # A pair shares which features are active: without the rare one in the first view there is none in the second.
+        there = (pairs[..., -1] != 0).any(-1).any(-1)
+        pairs[there, ..., :-1] = 0
+    return pairs
+
+
+class Sample:
+    """The training pairs of S replicas, of which some leave."""
+
+    def __init__(self, at: Setting, seeds: list[int]):
+        self.at = at
+        self.generators = [generator(at.draws, seed, "train") for seed in seeds]
+        self.pairs = [drawn(at.N, at, g) for g in self.generators] if at.N else []
+        self.order = [batches(at.draws, [seed], at.N, at.training.K) for seed in seeds] if at.N else []
+
+    def batch(self) -> Tensor:
+        """The next K pairs of each, (S, 2 K, L, d), the first views first."""
+        if self.at.N:
+            found = [pairs[next(order)[0]] for pairs, order in zip(self.pairs, self.order, strict=True)]
+        else:
+            found = [drawn(self.at.training.K, self.at, g) for g in self.generators]
+        return torch.stack(found).transpose(1, 2).flatten(1, 2).float()
+
+    def passes(self, s: int, own: torch.Generator) -> Iterator[Tensor]:
+        """Batches of one replica's whole sample, (1, 2 K, L, d), in an order that its training has no part in."""
+        pairs = self.pairs[s] if self.at.N else drawn(FRESH_SAMPLE, self.at, own)
+        order = torch.randperm(len(pairs), generator=own)
+        for rows in order[: len(pairs) // self.at.training.K * self.at.training.K].split(self.at.training.K):
+            yield pairs[rows].transpose(0, 1).flatten(0, 1)[None].float()
+
+    def leave(self, kept: list[int]) -> None:
+        """Keep only these replicas."""
+        self.generators, self.pairs, self.order = (
+            [items[s] for s in kept] if items else [] for items in (self.generators, self.pairs, self.order)
+        )
+
+
+def rare_cosines(state: State, space: Reduced) -> Tensor:
+    """|cos| of every neuron to the rare feature, (S, m)."""
+    return absolute_cosines(state.weights, space.dictionary)[..., -1]
+
+
+def rare_pull(attended: Tensor, state: State, at: Training, d: int) -> Tensor:
+    """What descent adds to <w_i, M_rare> in a step, per unit of eta and without decay, (S, m)."""
+    whole = answer(attended, state)
+    found = slopes(whole, whole, state.bias, at)
+    return -(found.coefficients * attended[:, : at.K, :, d - 1, None]).sum((1, 2))
+
+
+class Pulls(NamedTuple):
+    """What moves the rare feature's part of the neurons of a replica, per unit of eta."""
+
+    leak: float
+    """Growth rate of what is there: slope of the pull in <w_i, M_rare>, over the neurons."""
+    kick: float
+    """Largest pull on a neuron without the feature, over its norm: what chance correlations of the sample do."""
+
+
+def pulls(at: Setting, state: State, space: Reduced, batches: Iterator[Tensor], noise: torch.Generator) -> Pulls:
+    """Of one replica, the mean over its sample, with the same noise with and without the rare feature in the weights."""
+    d = at.data.d
+    bare = state.weights.clone()
+    bare[..., d - 1] = 0
+    without = state._replace(weights=bare)
+    found = []
+    for latents in batches:
+        attended = attend(space.tokens(latents, at.sigma, [noise]))
+        found.append(torch.stack([rare_pull(attended, own, at.training, d)[0] for own in (state, without)]))
+    whole, kicks = torch.stack(found).double().mean(0)
+    own = state.weights[0, :, d - 1].double()
+    leak = ((whole - kicks) * own).sum() / own.square().sum().clamp_min(1e-30)
+    return Pulls(float(leak), float((kicks.abs() / state.weights[0].norm(dim=-1)).max()))
+
+
+def answers(at: Setting, state: State, space: Reduced, trained: Tensor, g: torch.Generator) -> dict[str, float]:
+    """Share of samples that open the neuron nearest to the rare feature: training ones with it, fresh ones with it, without it.
+
+    Args:
+        trained: first views of the replica's training pairs, (n, L, d).
+    """
+    nearest = int(rare_cosines(state, space)[0].argmax())
+    fresh = {"fresh": 1.0, "without": 0.0}
+    parts = {"trained": trained[(trained[..., -1] != 0).any(-1)][:ANSWERS]} if len(trained) else {}
+    parts |= {name: drawn(ANSWERS, at._replace(latents="plain"), g, rare)[:, 0] for name, rare in fresh.items()}
+    found = {"count": float((trained[..., -1] != 0).any(-1).sum()) if len(trained) else float("nan")}
+    for name in ("trained", "fresh", "without"):
+        if not len(parts.get(name, ())):
+            found[f"opened_{name}"] = float("nan")
+            continue
+        tokens = space.tokens(parts[name][None].float(), at.sigma, [g])
+        pre = pre_activations(attend(tokens), state.weights)[0, ..., nearest]
+        found[f"opened_{name}"] = float((pre.abs() > state.bias[0, nearest]).any(-1).double().mean())
+    return found
+
+
+def alone(state: State, s: int) -> State:
+    """One replica."""
+    return State(*(part[s : s + 1] for part in state))
+
+
+def watch(at: Setting, every: int, hold: int, looked: int, seeds: list[int], label: str = "train") -> list[dict]:
+    """Train replicas until each has learned the rare feature for `hold` steps, or to T: a row for each, by seed.
+
+    No number depends on the other replicas: all draws are keyed by (draws, seed, purpose).
+    """
+    data, training = at.data, at.training
+
+    def streams(purpose: str) -> Generators:
+        return [generator(at.draws, seed, purpose) for seed in seeds]
+
+    space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, seeds)
+    of_one = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [0])
+    state, noise, complement = (
+        start(space.weights(training.sigma_0, streams("weights"))),
+        streams("noise"),
+        streams("complement"),
+    )
+    sample, here = Sample(at, seeds), list(seeds)
+    rows: dict[int, dict] = {seed: {"seed": seed, "learned_at": float("nan")} for seed in seeds}
+
+    def rule(moved: Moved) -> Tensor:
+        return torch.where((moved.T1 >= 0)[:, None], follow(moved.norms, data.d, training.bias.share), 0.0)
+
+    for step in progress(range(training.T + 1), training.T + 1, label):
+        if step % every == 0:
+            cosines = rare_cosines(state, space).amax(-1).tolist()
+            kept = []
+            for s, (seed, cosine) in enumerate(zip(here, cosines, strict=True)):
+                row = rows[seed]
+                row["learned_at"] = (
+                    (step if row["learned_at"] != row["learned_at"] else row["learned_at"])
+                    if cosine >= LEARNED
+                    else float("nan")
+                )
+                if step == looked:
+                    own = generator(at.draws, seed, "looked")
+                    found = pulls(at, alone(state, s), of_one, sample.passes(s, own), own)
+                    row |= {"cosine_looked": cosine, "leak": found.leak, "kick": found.kick}
+                done = hold and step >= looked and step - row["learned_at"] >= hold
+                if not done and step < training.T:
+                    kept.append(s)
+                    continue
+                g = generator(at.draws, seed, "answers")
+                trained = sample.pairs[s][:, 0] if at.N else torch.empty(0)
+                row |= {"ended_at": step, "cosine": cosine, "T1": float(state.T1[s]), "diverged": float(state.diverged[s])}
+                row |= answers(at, alone(state, s), of_one, trained, g)
+                rows[seed] = row
+            if len(kept) < len(here):
+                if not kept:
+                    break
+                state = State(*(part[kept] for part in state))
+                here, noise, complement = ([items[s] for s in kept] for items in (here, noise, complement))
+                sample.leave(kept)
+                space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, here)
+        attended = attend(space.tokens(sample.batch(), at.sigma, noise))
+        whole = answer(attended, state)
+        found = slopes(whole, whole, state.bias, training)
+        state = update(space, state, found, attended, training, training.bias.T1, rule, step, space.beyond(complement))
+    return list(rows.values())

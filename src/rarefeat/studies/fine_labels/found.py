@@ -1,0 +1,62 @@
+"""What the study of fine-grained labels has found."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.run.job import Job
+from rarefeat.storage.answer import reduced, written
+from rarefeat.storage.markdown import interval, one, rows
+from rarefeat.studies.fine_labels import page
+from rarefeat.studies.fine_labels.config import FineLabels
+
+TABLES = ("fine_labels_errors", "fine_labels_crossing", "fine_labels_digits")
+DISTRACTORS = 6
+"""Expected number of distracting patches at which errors are told."""
+
+
+def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Errors with coarse and fine labels, of contrastive encoders between them, and on images."""
+    errors, crossed, images = (tables[name] for name in TABLES)
+    k = errors["k"].max()
+    distractors = DISTRACTORS if DISTRACTORS in set(errors["s_dag"]) else errors["s_dag"].max()
+    many = rows(errors, k=k, s_dag=distractors)
+
+    def error(table: pd.DataFrame, **where) -> str:
+        return f"{interval(one(table, **where), 'mean', 1, '', 100)} %"
+
+    fine, coarse = (error(many, labels=labels, metric="hard_error") for labels in ("fine", "coarse"))
+    sentences = [
+        f"Fine labels keep what coarse labels lose: on hard samples, with {k} subclasses and {distractors:g} distracting"
+        " patches, networks with coarse labels are wrong"
+        f" on {coarse}"
+        f" and networks with fine labels on {fine} (n = {many['n'].max()} seeds). On easy samples neither makes an error that"
+        " can be seen."
+    ]
+    hard = rows(crossed, k=8 if 8 in set(crossed["k"]) else crossed["k"].max(), quantity="hard")
+    if {"dense", "dense-bias=1"} <= set(rows(hard, pair="views")["arm"]):
+        sentences.append(
+            "Contrastive encoders that see two views of a sample keep subclasses with a bias, and lose them without: read by a"
+            " linear head at"
+            f" {hard['k'].max()} subclasses they are wrong on {error(hard, pair='views', arm='dense-bias=1')} of the hard"
+            " samples with a bias and on"
+            f" {error(hard, pair='views', arm='dense')} without one; fine labels give {error(hard, pair='labels', arm='fine')},"
+            " coarse ones"
+            f" {error(hard, pair='labels', arm='coarse')}."
+        )
+    images = rows(images, readout="finetuned", epoch=images["epoch"].max(), superclass="loops")
+    if {"manual", "sample"} <= set(images["labels"]):
+        change = {
+            labels: interval(one(images, labels=labels), "paired_difference", 1, "+", 100) for labels in ("manual", "sample")
+        }
+        sentences.append(
+            "On images of digits, pretraining on the ten digits instead of on the question that is asked, how many loops,"
+            " changes the error"
+            f" by {change['manual']} points; one class for each image changes it by {change['sample']}."
+        )
+    return sentences
+
+
+def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of a run."""
+    return written("Fine-grained labels", found(job.part("fine_labels", FineLabels), reduced(TABLES, page.TABLES, tables)))

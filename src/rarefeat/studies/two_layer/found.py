@@ -1,0 +1,56 @@
+"""What the study of two-layer networks has found."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.run.job import Job
+from rarefeat.storage.answer import reduced, written
+from rarefeat.storage.markdown import interval, number, rows
+from rarefeat.studies.two_layer import page
+from rarefeat.studies.two_layer.config import TwoLayer
+
+TABLES = ("two_layer_printed",)
+
+
+def found(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Of the first printed table whether it holds, how far all printed accuracies are off, and what the first two steps do."""
+    table = tables["two_layer_printed"]
+    tests = rows(table, quantity="test_accuracy")
+    parity = rows(tests, setting="parity").set_index("arm")
+    sentences = []
+
+    def said(arm: str, words: str) -> str:
+        row = parity.loc[arm].to_dict()
+        printed = f" (printed: {number(100 * row['printed'], 1)} %)" if row["printed"] == row["printed"] else ""
+        return f"{words} {interval(row, 'mean', 1, '', 100)} %{printed}"
+
+    if {"network", "ntk", "random_features", "network-printed"} <= set(parity.index):
+        sentences.append(
+            "A trained network learns the parity of the patterns and fixed features do not, as the dissertation proves. Right"
+            " on the test set:"
+            f" {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
+            f" {said('random_features', 'random features')}"
+            f" (n = {parity['n'].max()} seeds). With the printed schedule of the theorem it stays at"
+            f" {interval(parity.loc['network-printed'].to_dict(), 'mean', 1, '', 100)} %."
+        )
+    printed = tests[tests["printed"].notna()]
+    if len(printed):
+        off = printed[(printed["mean"] - printed["printed"]).abs() > 0.05]
+        unbalanced = off["setting"].str.startswith("class_ratio").sum()
+        sentences.append(
+            f"Of {len(printed)} test accuracies that Tables A.1 to A.5 print, {len(printed) - len(off)} are within five points"
+            " of ours;"
+            f" of the other {len(off)}, {unbalanced} are of unbalanced classes."
+        )
+    if {"one_step", "two_step"} <= set(parity.index):
+        sentences.append(
+            f"Features come in two steps: {said('one_step', 'after the first a head on them is right on')}, after the"
+            f" second {said('two_step', 'on')}."
+        )
+    return sentences
+
+
+def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """The page of a run."""
+    return written("Two-layer networks", found(job.part("two_layer", TwoLayer), reduced(TABLES, page.TABLES, tables)))

@@ -1,0 +1,148 @@
+"""Files of claims: what is wrong in one is one line that names file, claim and key."""
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rarefeat.claims import declared as module
+from rarefeat.claims.claim import Regime
+from rarefeat.claims.declared import declared, written
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import load, parse
+from rarefeat.registry import kinds
+
+CLAIM = {
+    "source": "s", "statement": "t", "quantity": "q", "test": "superiority", "side": "above", "threshold": 0, "reason": "r",
+    "primary": {"study": "main", "eps_min": 0.5}, "control": "c", "seeds": 20, "effect": 1.0, "tolerance": 0.1,
+}  # fmt: skip
+NUMBERS = count()
+
+
+def read(folder: Path, **groups):
+    """The claims of a file with these groups; every file has a name of its own, as they are read once."""
+    kind = f"kind_{next(NUMBERS)}"
+    (folder / kind).mkdir()
+    raw = {"paper": "paper", "axes": {"eps_min": "eps_min {}"}, "groups": groups}
+    (folder / kind / "claims.yaml").write_text(yaml.safe_dump(raw, sort_keys=False))
+    return declared(kind, folder)
+
+
+def test_a_file_says_all_of_a_claim(tmp_path):
+    found = read(tmp_path, part={"a": CLAIM | {"threshold": "27/32"}}, other={"b": CLAIM})
+    assert found.groups == ["part", "other"]
+    assert found.claims["a"].threshold == 27 / 32
+    assert found.claims["a"].primary == Regime("main", {"eps_min": 0.5})
+    assert found.said(found.claims["a"].primary) == "main: eps_min 0.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "said"),
+    [
+        ("eps_min {}", 0.5, "eps_min 0.5"),
+        ("d {}", (9, 16), "d 9 to 16"),
+        ("k={}..{}", (2, 16), "k=2..16"),
+        ("{}", "W(0)", "W(0)"),
+    ],
+)
+def test_a_place_on_an_axis_is_written_as_its_axis_says(text, at, said):
+    assert written(text, at) == said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"thresold": 1}, "claim a: thresold: no such key"),
+        ({"threshold": "much"}, "claim a: threshold: Input should be a valid number, got 'much'"),
+        ({"threshold": "1/0"}, "claim a: threshold: Input should be a valid number, got '1/0'"),
+        ({"seeds": 1.5}, "claim a: seeds: "),
+        ({"reason": ""}, "claim a: reason: "),
+        ({"margin": 0.1}, "claim a: margin: superiority has none"),
+        ({"test": "non-inferiority"}, "claim a: margin: non-inferiority has one above 0"),
+        ({"test": "equivalence", "margin": 0.1}, "claim a: side: equivalence"),
+        ({"test": "non-inferiority", "margin": 0.1, "least": 0.1}, "claim a: least: non-inferiority has a margin"),
+        ({"kind": "volume"}, "claim a: kind: "),
+        ({"group": "part"}, "claim a: group: no such key"),
+        ({"primary": "main"}, "claim a: primary: must be a mapping"),
+        ({"primary": {"study": "main", "eps": 0.5}}, "claim a: primary: eps: no such axis; known are eps_min"),
+        ({"primary": {"study": "main", "eps_min": {}}}, "claim a: primary: eps_min: must be a name, a number"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_claim_is_one_line(tmp_path, change, said):
+    with pytest.raises(RarefeatError, match=r"kind_\d+/claims.yaml: ") as error:
+        read(tmp_path, part={"a": CLAIM | change})
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_key_that_is_missing_and_ids_that_are_none_or_double_are_one_line(tmp_path):
+    without = {key: value for key, value in CLAIM.items() if key != "control"}
+    for groups, said in (
+        ({"part": {"a": without}}, "claim a: control: missing"),
+        ({"part": {3.1: CLAIM}}, "claim 3.1: an id is a text; write it in quotes"),
+        ({"part": {"a": CLAIM}, "other": {"a": CLAIM}}, "claim a: it stands in two groups, part and other"),
+        ({"part": {}}, "groups.part: it has no claim"),
+    ):
+        with pytest.raises(RarefeatError, match=said):
+            read(tmp_path, **groups)
+
+
+@pytest.fixture
+def changed(monkeypatch):
+    """The project's config, after a change of the claims of the theory."""
+    path = module.STUDIES / "theory" / "claims.yaml"
+    raw = yaml.safe_load(path.read_text())
+
+    def read_with(change, **keys):
+        monkeypatch.setattr(module, "read", lambda path, what: raw if path.parent.name == "theory" else before(path, what))
+        change(raw["groups"])
+        declared.cache_clear()
+        return parse(yaml.safe_load(Path("config/config.yaml").read_text()) | keys)
+
+    before = module.read
+    yield read_with
+    declared.cache_clear()
+
+
+def rename(groups, old, new):
+    groups[new] = groups.pop(old)
+
+
+def elsewhere(group, name, **axes):
+    """A claim whose primary regime is changed."""
+    return lambda groups: groups[group][name]["primary"].update(axes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (elsewhere("initialisation", "C.2", study="stage_theory"), "claim C.2: primary: study: 'stage_theory' is none of"),
+        (elsewhere("stage 1", "3.1b", eps_min=0.95), "claim 3.1b: primary: eps_min: stages_theory has no 0.95, it has 0.7"),
+        (elsewhere("stage 1", "33-eps", eps_min=[0.7, 2]), "claim 33-eps: primary: eps_min: stages_theory has no (0.7, 2.0)"),
+        (lambda g: rename(g, "stage 1", "imbalance_and_pruning"), "imbalance_and_pruning: its page is that of the paper"),
+        (lambda g: rename(g, "stage 1", "table 2"), "its page is that of the part table 2 of studies/long_tail/claims.yaml"),
+        (
+            lambda g: rename(g["stage 1"], "3.1b", "T2-rho"),
+            "claim T2-rho: studies/long_tail/claims.yaml has a claim of this id",
+        ),
+    ],
+)
+def test_claims_that_nothing_can_test_or_that_clash_are_refused_when_the_config_is_read(changed, change, said):
+    with pytest.raises(RarefeatError, match=r"claims\.yaml: ") as error:
+        changed(change)
+    assert said in str(error.value)
+
+
+def test_a_regime_that_this_configuration_leaves_out_is_no_misspelling(changed):
+    """At the size `quick` of the default config some primary regimes are not there."""
+    assert changed(lambda groups: None, size="quick").declared["theory"].claims
+
+
+def test_figures_and_pages_of_claims_follow_from_the_files():
+    project = load()
+    assert set(project.claimed) == {name for name in kinds() if (module.STUDIES / name / "claims.yaml").exists()}
+    for known in project.declared.values():
+        for group in known.groups:
+            assert project.figures[f"claims_{group.replace(' ', '_')}"].tables == (f"claims_{known.paper}",)
+            assert project.pages[f"claims_{group.replace(' ', '_')}"].tables == (f"claims_{known.paper}",)

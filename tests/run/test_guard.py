@@ -1,0 +1,84 @@
+"""A job whose code is not what its run was planned with writes nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rarefeat.config.cells import cell
+from rarefeat.project import load
+from rarefeat.run.digests import PACKAGE
+from rarefeat.run.job import job
+
+STUDY = load("config/config.yaml", "config/quick.yaml").studies["heatmap"]
+
+
+@pytest.fixture
+def package(tmp_path) -> Path:
+    """A copy of the source that a test may edit."""
+    return Path(shutil.copytree(PACKAGE, tmp_path / "src/rarefeat", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def synthesise(package: Path, output: Path, **options) -> subprocess.Popen:
+    told = job("chain.synthesise", (), {"draws": "a", "data": STUDY.data}, "a", cell(eps_min=0.5), "0-0")
+    command = [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", told.text, "--output", str(output)]
+    free = {name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")}
+    environment = free | {"PYTHONPATH": str(package.parent)} | options
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def change(package: Path) -> None:
+    path = package / "chain/synthesise.py"
+    text = path.read_text()
+    assert "eps_min)" in text
+    path.write_text(text.replace("eps_min)", "eps_min / 2)", 1))
+
+
+def test_code_that_the_run_was_planned_with_is_run(package, tmp_path):
+    (package / "run/workers.py").write_text("# other code that sets no number\n")
+    assert synthesise(package, tmp_path / "a.safetensors").wait() == 0
+
+
+def test_a_stage_that_was_edited_after_the_plan_ends_before_it_writes(package, tmp_path):
+    change(package)
+    stage = synthesise(package, tmp_path / "a.safetensors")
+    _, errors = stage.communicate()
+    assert stage.returncode == 1
+    assert errors == "error: the code of chain.synthesise was edited after this run was planned; run snakemake again\n"
+    assert not (tmp_path / "a.safetensors").exists()
+
+
+def test_what_a_stage_made_while_its_code_was_edited_is_not_kept(package, tmp_path):
+    # Held until the edit is there.
+    fifo = tmp_path / "go"
+    os.mkfifo(fifo)
+    path = package / "chain/synthesise.py"
+    text = path.read_text().replace("    write_tensors(", f"    open({str(fifo)!r}).read()\n    write_tensors(", 1)
+    path.write_text(text)
+    told = subprocess.run(
+        [sys.executable, "-c", "from rarefeat.run.digests import code; print(code('chain.synthesise'))"],
+        env=os.environ | {"PYTHONPATH": str(package.parent)}, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    whole = job("chain.synthesise", (), {"draws": "a", "data": STUDY.data}, "a", cell(eps_min=0.5), "0-0")
+    whole = whole.model_copy(update={"code": {"chain.synthesise": told}})
+    output = tmp_path / "a.safetensors"
+    stage = subprocess.Popen(
+        [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", whole.text, "--output", str(output)],
+        env=os.environ | {"PYTHONPATH": str(package.parent)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with open(fifo, "w") as go:
+        change(package)
+        go.write("now")
+    _, errors = stage.communicate()
+    assert stage.returncode == 1
+    assert "is not written: the code of chain.synthesise was edited" in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["go", "src"]
+
+
+def test_a_job_says_the_digests_of_all_that_it_came_through():
+    told = json.loads(job("chain.pretrain", ("chain.synthesise",), {}).text)
+    assert set(told["code"]) == {"chain.synthesise", "chain.pretrain"}

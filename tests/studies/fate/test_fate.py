@@ -1,0 +1,111 @@
+"""The fate over time: latents of each kind, the course of a replica, and the law for the time."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import of_size, verdicts_of
+
+from rarefeat.claims.declared import declared
+from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
+from rarefeat.core.randomness import generator
+from rarefeat.studies.fate import claims, times
+from rarefeat.studies.fate.config import AXES
+from rarefeat.studies.fate.training import Setting, drawn, watch
+
+FATE = of_size("quick").sections["fate"]
+COURSE = FATE.studies["reuse"]
+TRAINING = COURSE.training.model_copy(update={"T": 40})
+
+
+def setting(latents="plain", N=256, eps_min=1.0) -> Setting:
+    return Setting("test", COURSE.data, TRAINING, latents, N, 0.05, eps_min)
+
+
+def pairs(latents: str, n: int = 4000) -> torch.Tensor:
+    return drawn(n, setting(latents), generator("test", 1, "train")).long()
+
+
+def test_antithetic_pairs_have_no_chance_correlation_with_the_rare_feature():
+    sums = pairs("antithetic").sum(2)  # (n, 2, d)
+    assert (sums[:, :, -1:] * sums[:, :, :-1]).sum(0).abs().max() == 0
+    plain = pairs("plain").sum(2)
+    assert (plain[:, :, -1:] * plain[:, :, :-1]).sum(0).abs().max() > 0
+
+
+def test_apart_the_rare_feature_is_alone_and_as_frequent_as_before():
+    plain, apart = pairs("plain"), pairs("apart")
+    there = (plain[..., -1] != 0).any(-1).any(-1)
+    assert there.any()
+    assert (apart[there][..., :-1] == 0).all()
+    assert (apart[..., -1] == plain[..., -1]).all()
+    assert (apart[~there] == plain[~there]).all()
+
+
+@pytest.mark.parametrize("N", [256, 0])
+def test_a_replica_does_not_depend_on_those_beside_it_nor_on_who_has_ended(N):
+    at = setting(N=N)
+    both = watch(at, 10, 10, 20, [1, 2, 3])
+    alone = watch(at, 10, 10, 20, [2])
+    own = pd.DataFrame(both).iloc[[1]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own, pd.DataFrame(alone), check_exact=True, check_dtype=False)
+
+
+def test_the_linear_course_is_that_of_its_differential_equation():
+    seen = times.Seen(*(np.array([value]) for value in (0.1, 0.012, 0.003, 0.02, 0.14)))
+    x, eta = 0.1, 0.1
+    for _ in range(1000):
+        x += eta * ((0.012 - 0.02) * x + 0.003)
+    assert math.exp(times.reach(seen, eta, 1000.0)[0]) * 0.14 == pytest.approx(x, rel=1e-3)
+    assert math.exp(times.limit(seen)[0]) * 0.14 == pytest.approx(0.003 / 0.008)
+    assert np.isinf(times.limit(seen._replace(leak=np.array([0.03])))[0])
+
+
+def test_shares_have_exact_intervals():
+    assert times.exact_interval(0, 16) == pytest.approx((0, 1 - 0.025 ** (1 / 16)))
+    assert times.exact_interval(16, 16) == pytest.approx((0.025 ** (1 / 16), 1))
+
+
+def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
+    """Replicas that all learn at 1,000, or never."""
+    rows = pd.DataFrame({"seed": range(n), "learned_at": 1000.0 if late else np.nan})
+    point = {"latents": latents, "N": N, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.2}
+    random = np.random.default_rng(N)
+    return rows.assign(
+        **point, T=4000, kick=N**-0.5 * np.exp(0.1 * random.normal(size=n)) if N else np.nan, diverged=0.0,
+        opened_trained=1.0, opened_fresh=1.0 - 0.01 * random.random(n), opened_without=0.1 * random.random(n),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("reuse", "expected"), [(True, SUPPORTED), (False, CONTRADICTED)])
+def test_claims_on_the_cause_follow_what_is_planted(reuse, expected):
+    finite = [planted(reuse, 8192), planted(False, 32768)]
+    tables = {"reuse_fate": pd.concat([*finite, planted(False, 0)]), "untied_fate": planted(False, latents="antithetic")}
+    section = SimpleNamespace(studies=FATE.studies, of_role=lambda role: ["reuse", "untied"] if role == "point" else [])
+    rows = claims.measure(tables, SimpleNamespace(part=lambda *_: section))
+    table = verdicts_of("fate", [row for row in rows if row.regime.study != "untied" or row.claim == "F-antithetic"])
+    found = table[table["primary"]].set_index("claim_id")["verdict"]
+    for claim in ("F-late", "F-reuse", "F-antithetic"):
+        assert found[claim] == expected, claim
+    assert found["F-kick"] == SUPPORTED
+    if reuse:
+        assert found[["F-feature", "F-selective", "F-passes"]].tolist() == [SUPPORTED] * 3
+
+
+def test_the_quick_grid_has_every_axis():
+    assert [axis for axis, _ in COURSE.cells()[0].axes] == list(AXES)
+
+
+def test_every_declared_claim_is_measured():
+    section = of_size("full").sections["fate"]
+    tables = {f"{name}_fate": planted(True, latents=course.latents[0]) for name, course in section.of_role("point").items()}
+    tables["reuse_fate"] = pd.concat([planted(True, N) for N in section.studies["reuse"].N])
+    tables["leak_fate"] = pd.concat([planted(True, N) for N in section.studies["leak"].N])
+    tables["leak_noiseless_fate"] = planted(True, 0)
+    times = planted(True).assign(study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0)
+    tables["fate_times"] = pd.concat([times, times.assign(study="time_test")])
+    found = {row.claim for row in claims.measure(tables, SimpleNamespace(part=lambda *_: section))}
+    assert found == set(declared("fate").claims)

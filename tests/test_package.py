@@ -1,0 +1,81 @@
+"""The wheel: it trains, and runs the workflow from any folder, without a checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Built from a copy of what git has, so that nothing of a checkout gets in."""
+    folder = tmp_path_factory.mktemp("wheel")
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "src", "config", "workflow"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in ["pyproject.toml", "README.md", "LICENSE", *files.stdout.split()]:
+        source, target = ROOT / name, folder / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target, follow_symlinks=False)
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        folder,
+        folder / "source",
+    ]
+    subprocess.run(build, check=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory) -> Path:
+    """Of an environment that has the wheel, and the packages that it needs from this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(site)
+    here = Path(sysconfig.get_path("purelib"))
+    # Not through a .pth file of its own, so that those of this environment, one for this checkout, are not read.
+    (site / "needed.pth").write_text(f"{here}\n", encoding="utf-8")
+    return folder / "bin/python"
+
+
+def done(python: Path, folder: Path, *arguments: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    ended = subprocess.run([python, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    assert not ended.returncode, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def test_the_wheel_trains_and_runs_the_workflow_from_any_folder(python, tmp_path):
+    where = "import rarefeat; print(rarefeat.__file__); print(rarefeat.train(T=2, N=256, progress=False).steps)"
+    said = done(python, tmp_path, "-c", where)
+    assert str(ROOT / "src") not in said
+    assert "[0, 1, 2]" in said
+    command = ("-m", "rarefeat.command")
+    done(python, tmp_path, *command, "new", "mine")
+    study = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("[0.3, 0.5, 0.7]", "[0.5]")
+    small = "seeds: 2\n      training: {T: 5}\n      data: {d1: 60, N: 256, probe_pairs: 60, test_pairs: 128}"
+    (tmp_path / "mine.yaml").write_text(study.replace("seeds: 10", small), encoding="utf-8")
+    done(python, tmp_path, *command, "run", "--cores", "2", "--configfile", "mine.yaml", "mine")
+    assert (tmp_path / "results/figures/mine.figure1_aligned_neurons.png").exists()
+    assert "mine:mine" in done(python, tmp_path, *command, "show", "mine_grid")
+    assert "figure1_aligned_neurons" in done(python, tmp_path, *command, "list", "figures")
