@@ -36,12 +36,12 @@ class Simulator(Protocol):
     def beyond(self, generators: Generators) -> Tensor | None:
         """What a step draws, whatever the weights are: arms that are trained side by side share it."""
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor | None = None) -> Tensor:
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: Tensor, beyond: Tensor | None = None) -> Tensor:
         """W(t+1) = decay W(t) + sum over the anchors' attended tokens z of descent z^T.
 
         Args:
-            weights: (S, m, p). descent: (S, K, L, m), minus eta times contrastive.coefficients. attended: (S, K, L, P).
-            beyond: of `beyond`, drawn for this step.
+            weights: (S, m, p). decay: of all replicas, or (S, 1, 1). descent: (S, K, L, m), minus eta times
+            contrastive.coefficients. attended: (S, K, L, P). beyond: of `beyond`, drawn for this step.
         """
 
 
@@ -76,7 +76,7 @@ class Direct:
     def beyond(self, generators: Generators) -> None:
         """Nothing."""
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: None = None) -> Tensor:
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: Tensor, beyond: None = None) -> Tensor:
         """See Simulator."""
         return decay * weights + product(descent.flatten(1, 2).mT, attended.flatten(1, 2))
 
@@ -127,7 +127,7 @@ class Reduced:
         """A Bartlett factor of Wishart_m(nu, I): what the anchors add beyond the span has an isotropic direction."""
         return bartlett(self.m, self.nu, generators).double() if self.nu else None
 
-    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor | None = None) -> Tensor:
+    def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: Tensor, beyond: Tensor | None = None) -> Tensor:
         """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/method/reduced.md)."""
         moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
         if not self.nu:

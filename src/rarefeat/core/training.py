@@ -32,7 +32,8 @@ class Settings(Protocol):
     K: int
     tau: float
     eta: float
-    lambda_: float
+    lambda_: float | Tensor
+    """One for all replicas, or theirs, (S, 1, 1)."""
 
 
 class State(NamedTuple):
@@ -131,7 +132,8 @@ def update(
         attended: (S, n, L, P), the anchors first. ends: eq. (34) or the step that ends stage 1. step: counted from 0.
         beyond: of Simulator.beyond. redrawn: what is done to the weights after the descent.
     """
-    weights = space.step(state.weights, -at.eta * found.coefficients, attended[:, : at.K], 1 - at.eta * at.lambda_, beyond)
+    decay = torch.as_tensor(1 - at.eta * at.lambda_, dtype=state.weights.dtype)
+    weights = space.step(state.weights, -at.eta * found.coefficients, attended[:, : at.K], decay, beyond)
     if redrawn:
         weights = redrawn(weights)
     norms = weights.norm(dim=-1)

@@ -13,12 +13,12 @@ from rarefeat.claims.declared import declared
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.core.randomness import generator
 from rarefeat.studies.fate import claims, times
-from rarefeat.studies.fate.config import AXES
+from rarefeat.studies.fate.config import AXES, Regime
 from rarefeat.studies.fate.training import Setting, drawn, watch
 
 FATE = of_size("quick").sections["fate"]
 COURSE = FATE.studies["reuse"]
-TRAINING = COURSE.training.model_copy(update={"T": 40})
+TRAINING = COURSE.training.model_copy(update={"T": 80})
 
 
 def setting(latents="plain", N=256, eps_min=1.0) -> Setting:
@@ -48,10 +48,13 @@ def test_apart_the_rare_feature_is_alone_and_as_frequent_as_before():
 @pytest.mark.parametrize("N", [256, 0])
 def test_a_replica_does_not_depend_on_those_beside_it_nor_on_who_has_ended(N):
     at = setting(N=N)
-    both = watch(at, 10, 10, 20, [1, 2, 3])
-    alone = watch(at, 10, 10, 20, [2])
-    own = pd.DataFrame(both).iloc[[1]].reset_index(drop=True)
-    pd.testing.assert_frame_equal(own, pd.DataFrame(alone), check_exact=True, check_dtype=False)
+    regimes = [Regime(share=0.2, lambda_=decay) for decay in (0.02, 0.5)]
+    both = pd.DataFrame(watch(at, regimes, 10, 10, 20, [1, 2, 3]))
+    assert both["ended_at"].nunique() > 1
+    for i, regime in enumerate(regimes):
+        alone = pd.DataFrame(watch(at, [regime], 10, 10, 20, [2]))
+        own = both.iloc[[3 * i + 1]].reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, alone, check_exact=True, check_dtype=False)
 
 
 def test_the_linear_course_is_that_of_its_differential_equation():
@@ -75,7 +78,8 @@ def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> p
     point = {"latents": latents, "N": N, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.2}
     random = np.random.default_rng(N)
     return rows.assign(
-        **point, T=4000, kick=N**-0.5 * np.exp(0.1 * random.normal(size=n)) if N else np.nan, diverged=0.0,
+        **point, T=4000, kick=N**-0.5 * np.exp(0.1 * random.normal(size=n)) if N else 0.001, diverged=0.0,
+        cosine_looked=0.01, leak=0.01,
         opened_trained=1.0, opened_fresh=1.0 - 0.01 * random.random(n), opened_without=0.1 * random.random(n),
     )  # fmt: skip
 
@@ -96,7 +100,14 @@ def test_claims_on_the_cause_follow_what_is_planted(reuse, expected):
 
 
 def test_the_quick_grid_has_every_axis():
-    assert [axis for axis, _ in COURSE.cells()[0].axes] == list(AXES)
+    assert [axis for axis, _ in COURSE.points()[0].axes] == list(AXES)
+
+
+def test_a_cell_trains_its_points_side_by_side():
+    course = of_size("full").sections["fate"].studies["leak"]
+    beside = [(cell, regime) for cell in course.cells() for regime in course.regimes(cell)]
+    assert len(course.cells()) == 9
+    assert len(beside) == len(course.points()) == 27
 
 
 def test_every_declared_claim_is_measured():

@@ -8,17 +8,18 @@ import pandas as pd
 
 from rarefeat.claims.measured import Measured, of
 from rarefeat.run.job import Job
-from rarefeat.studies.fate.config import AXES, Fate
+from rarefeat.studies.fate.config import AXES, Course, Fate
+from rarefeat.studies.fate.times import limit, seen
 
 BOUNDED = 0.005
 """No probability is taken to be nearer to 0 or 1: one replica of 200."""
 DECIDED_BY = 1000
 PAIRED = {
-    "F-reuse": ("reuse", "reuse", {"N": 8192}, {"N": 0}),
-    "F-antithetic": ("untied", "reuse", {"latents": "antithetic"}, {"N": 8192}),
-    "F-apart": ("untied", "reuse", {"latents": "apart"}, {"N": 8192}),
-    "F-noiseless": ("noiseless", "reuse", {"N": 8192}, {"N": 8192}),
-    "F-leak-noise": ("leak_noiseless", "leak", {"N": 0}, {"N": 0}),
+    "F-reuse": ("reuse", "reuse", {"lambda": 0.02, "N": 8192}, {"lambda": 0.02, "N": 0}),
+    "F-antithetic": ("untied", "reuse", {"latents": "antithetic"}, {"lambda": 0.02, "N": 8192}),
+    "F-apart": ("untied", "reuse", {"latents": "apart"}, {"lambda": 0.02, "N": 8192}),
+    "F-noiseless": ("noiseless", "reuse", {"N": 8192}, {"lambda": 0.02, "N": 8192}),
+    "F-leak-noise": ("leak_noiseless", "leak", {"N": 0}, {"lambda": 0.02, "eps_min": 0.3, "N": 0}),
 }
 """By claim: two courses and what of each; who has learned in the first less in the second, seed by seed,
 by the last step of both."""
@@ -39,8 +40,11 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
             own, less = chosen(found[first], one), chosen(found[second], other)
             by = min(own["T"].min(), less["T"].min())
             rows.append(of(claim, first, one, by_seed(own, by) - by_seed(less, by), **lost(own, less)))
+    for name in [name for name in ("reuse", "rarest") if name in found]:
+        rows += border(name, found[name], section.studies[name])
     if "reuse" in found:
-        rows += over_samples(found["reuse"])
+        for decay, table in found["reuse"].groupby("lambda"):
+            rows += over_samples(table, {"lambda": decay})
     if "fate_times" in tables:
         rows += the_law(tables["fate_times"], section)
     return rows
@@ -75,8 +79,18 @@ def of_cell(name: str, where: dict, part: pd.DataFrame, looked: int) -> Iterator
     yield of("F-selective", name, where, (part["opened_fresh"] - part["opened_without"])[late])
 
 
-def over_samples(table: pd.DataFrame) -> Iterator[Measured]:
-    """What is read over the numbers of training pairs."""
+def border(name: str, table: pd.DataFrame, course: Course) -> Iterator[Measured]:
+    """How often the border between late and never tells a replica's fate, over the points of a course."""
+    open_ = table[~(table["learned_at"] <= course.looked)]
+    late = open_["learned_at"].notna().to_numpy()
+    told = (limit(seen(open_, course)) >= 0) == late
+    constant = late if late.mean() >= 0.5 else ~late
+    by = pd.Series(told.astype(float) - constant, open_["seed"]).groupby(level=0).mean()
+    yield of("F-border", name, {"over": "points"}, by, **lost(table))
+
+
+def over_samples(table: pd.DataFrame, where: Mapping[str, Any]) -> Iterator[Measured]:
+    """What is read over the numbers of training pairs at one decay."""
     finite = table[table["N"] > 0]
     kicks = np.log(finite.pivot(index="seed", columns="N", values="kick").dropna())
     if kicks.shape[1] > 1:
@@ -86,12 +100,13 @@ def over_samples(table: pd.DataFrame) -> Iterator[Measured]:
             @ (log_N - log_N.mean())
             / ((log_N - log_N.mean()) ** 2).sum()
         )
-        yield of("F-kick", "reuse", {"over": "N"}, pd.Series(slopes, kicks.index))
+        yield of("F-kick", "reuse", {**where, "over": "N"}, pd.Series(slopes, kicks.index))
     if {8192, 32768} <= set(finite["N"]):
         large = chosen(finite, {"N": 32768})
         passes = int(large["T"].iloc[0]) / 32768
         small = chosen(finite, {"N": 8192})
-        yield of("F-passes", "reuse", {"over": "passes"}, by_seed(small, passes * 8192) - by_seed(large), **lost(small, large))
+        gain = by_seed(small, passes * 8192) - by_seed(large)
+        yield of("F-passes", "reuse", {**where, "over": "passes"}, gain, **lost(small, large))
 
 
 def log_loss(probability: pd.Series, true: pd.Series) -> pd.Series:

@@ -15,6 +15,17 @@ from rarefeat.config.seeds import PerBlock, seed_blocks
 
 Latents = Literal["plain", "antithetic", "apart"]
 AXES = ("latents", "N", "sigma", "share", "lambda", "eps_min")
+FRESH_SAMPLE = 8192
+"""Latent pairs that stand for a sample where each step has fresh ones."""
+BESIDE = ("share", "lambda")
+"""Axes that tokens do not depend on: their values are trained side by side, in one cell of the others."""
+
+
+class Regime(Section):
+    """What parts the trainings of a cell."""
+
+    share: float
+    lambda_: float = Field(alias="lambda")
 
 
 class Drawn(Section):
@@ -78,8 +89,8 @@ class Course(Section):
             )
         return self
 
-    def cells(self) -> list[Cell]:
-        """Every value of each axis with those of all others; or for each drawn regime one."""
+    def points(self) -> list[Cell]:
+        """Every value of each axis with those of all others; or those of each drawn regime."""
         axes = {name: sorted(getattr(self, "lambda_" if name == "lambda" else name)) for name in AXES}
         regimes = self.drawn.values() if self.drawn else [{}]
         return [
@@ -88,19 +99,23 @@ class Course(Section):
             for values in itertools.product(*({**axes, **{name: [value] for name, value in regime.items()}}.values()))
         ]
 
+    def cells(self) -> list[Cell]:
+        """What tokens depend on, at every point."""
+        return list(dict.fromkeys(point.to(*(name for name in AXES if name not in BESIDE)) for point in self.points()))
+
+    def regimes(self, cell: Cell) -> list[Regime]:
+        """Of the points in a cell."""
+        within = (point.values for point in self.points() if cell.values.items() <= point.values.items())
+        return [Regime(**{name: point[name] for name in BESIDE}) for point in within]
+
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def trained(self) -> dict[str, Any]:
-        """What the training of a cell is told: all but its seeds and the grid that it is a point of."""
-        return {name: getattr(self, name) for name in ("draws", "data", "training", "every", "hold", "looked")}
-
-
-def settings(data: Data, training: Training, cell: Cell) -> tuple[Data, Training]:
-    """Of a cell."""
-    bias = training.bias.model_copy(update={"share": cell["share"]})
-    return data, training.model_copy(update={"lambda_": cell["lambda"], "bias": bias})
+    def trained(self, cell: Cell) -> dict[str, Any]:
+        """What the trainings of a cell are told: all but their seeds and the grid that they are points of."""
+        told = {name: getattr(self, name) for name in ("draws", "data", "training", "every", "hold", "looked")}
+        return {**told, "regimes": self.regimes(cell)}
 
 
 def gate(data: Data, share: float) -> float:

@@ -1,11 +1,11 @@
 """What the study of the fate over time makes."""
 
 from rarefeat.config.study import OF_TRAINING
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Stage, Table, axes_of_cells, collected
-from rarefeat.studies.fate.config import Course, Fate
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Stage, Table, collected
+from rarefeat.studies.fate.config import AXES, Course, Fate
 
 PACKAGE = "studies.fate"
-MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, lambda course, cell: course.trained(), ("probes.parquet",))
+MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, Course.trained, ("probes.parquet",))
 SEE = (
     "Share of replicas that have learned the rare feature against training step, with exact 95 % intervals. (a) By the number of"
     " training pairs. (b) The same sample without chance ties between the rare feature and others, and without noise. (c) More"
@@ -37,7 +37,10 @@ def claimed(section: Fate) -> Claimed:
     """What is stated of late learning."""
     tables = tuple(f"{name}_fate" for name in section.of_role("point"))
     tables += ("fate_times",) if section.of_role("fit", "test") else ()
-    regimes = {name: {} if course.drawn else axes_of_cells(course) for name, course in section.studies.items()}
+    regimes = {
+        name: {} if course.drawn else {axis: {point[axis] for point in course.points()} for axis in AXES}
+        for name, course in section.studies.items()
+    }
     return Claimed(tables, {"fate": section}, regimes)
 
 

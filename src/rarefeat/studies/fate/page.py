@@ -6,7 +6,7 @@ import pandas as pd
 from rarefeat.studies.fate.claims import log_loss
 from rarefeat.studies.fate.config import AXES
 
-COURSES = ("reuse", "untied", "noiseless", "leak", "leak_noiseless", "strong", "rarest", "stays")
+COURSES = ("reuse", "untied", "noiseless", "leak", "leak_noiseless", "shares", "rarest", "stays")
 
 
 def points(*tables: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,8 @@ Behind a gate that its own samples do not open, what a neuron has of the rare fe
 dx/dt = eta ((leak - lambda) x + kick): samples in which others open the gate pull at it in proportion to x (the leak), those of
 a finite sample also by their chance correlation with the others (the kick), and decay takes it away. Where the leak exceeds the
 decay, x grows in any case. Else it tends to kick / (lambda - leak), and the lock opens where that exceeds the gate. The memory
-of this course is 1 / (eta (lambda - leak)) steps: a sample that comes back within it kicks as one, fresh ones as their mean.
+of this course is 1 / (eta (lambda - leak)) steps, of K pairs each: a sample that comes back within it kicks as one, of a larger
+one or of fresh pairs as many kick as the memory holds, by their inverse root.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from rarefeat.core.logistic import Constants, logistic
 from rarefeat.core.recording import log_spaced
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
-from rarefeat.studies.fate.config import AXES, Course, gate
+from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, Course, gate
 from rarefeat.studies.fate.tables import FATE_SHARES, FATE_TIMES
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
@@ -32,7 +33,7 @@ class Seen(NamedTuple):
     cosine: np.ndarray
     leak: np.ndarray
     kick: np.ndarray
-    """0 for fresh latents, whose kicks do not come back."""
+    """Of the pairs that the course remembers."""
     decay: np.ndarray
     """lambda."""
     gate: np.ndarray
@@ -66,8 +67,11 @@ def median_time(seen: Seen, eta: float, looked: int, constants: Constants) -> np
 def seen(table: pd.DataFrame, course: Course) -> Seen:
     """Of the replicas of a table."""
     gates = np.array([gate(course.data, share) for share in table["share"]])
-    kick = table["kick"].where(table["N"] > 0, 0.0).to_numpy()
-    return Seen(table["cosine_looked"].to_numpy(), table["leak"].to_numpy(), kick, table["lambda"].to_numpy(), gates)
+    N, leak, decay = (table[name].to_numpy(dtype=float) for name in ("N", "leak", "lambda"))
+    remembered = course.training.K / (course.training.eta * np.maximum(decay - leak, 1e-9))
+    of_sample = np.where(N > 0, N, FRESH_SAMPLE)
+    kick = table["kick"].to_numpy() * np.sqrt(of_sample / np.minimum(np.where(N > 0, N, np.inf), remembered))
+    return Seen(table["cosine_looked"].to_numpy(), leak, kick, decay, gates)
 
 
 def coordinates(table: pd.DataFrame) -> np.ndarray:

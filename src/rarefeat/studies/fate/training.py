@@ -1,5 +1,6 @@
 """The dense training, watched for when it learns the rare feature: the chain's steps (eq. 1-5), and its latents."""
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,20 +9,18 @@ from torch import Tensor
 
 from rarefeat.chain.pretrain import batches
 from rarefeat.config.model import Data, Training
-from rarefeat.core.bias import Moved, follow
+from rarefeat.core.bias import Moved
 from rarefeat.core.encoder import attend, pre_activations
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Generators, Reduced, make_simulator
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
-from rarefeat.core.training import State, answer, slopes, start, update
+from rarefeat.core.training import Settings, State, answer, slopes, start, update
 from rarefeat.run.command import progress
-from rarefeat.studies.fate.config import Latents
+from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents, Regime, gate
 
 LEARNED = 0.5
 """Absolute cosine of a neuron to the rare feature from which it is learned."""
-FRESH_SAMPLE = 8192
-"""Latent pairs that stand for a sample where each step has fresh ones."""
 ANSWERS = 500
 """Pairs with the rare feature, and without it, that a neuron is asked about."""
 
@@ -98,7 +97,7 @@ def rare_cosines(state: State, space: Reduced) -> Tensor:
     return absolute_cosines(state.weights, space.dictionary)[..., -1]
 
 
-def rare_pull(attended: Tensor, state: State, at: Training, d: int) -> Tensor:
+def rare_pull(attended: Tensor, state: State, at: Settings, d: int) -> Tensor:
     """What descent adds to <w_i, M_rare> in a step, per unit of eta and without decay, (S, m)."""
     whole = answer(attended, state)
     found = slopes(whole, whole, state.bias, at)
@@ -114,7 +113,7 @@ class Pulls(NamedTuple):
     """Largest pull on a neuron without the feature, over its norm: what chance correlations of the sample do."""
 
 
-def pulls(at: Setting, state: State, space: Reduced, batches: Iterator[Tensor], noise: torch.Generator) -> Pulls:
+def pulls(at: Setting, of: Settings, state: State, space: Reduced, batches: Iterator[Tensor], noise: torch.Generator) -> Pulls:
     """Of one replica, the mean over its sample, with the same noise with and without the rare feature in the weights."""
     d = at.data.d
     bare = state.weights.clone()
@@ -123,7 +122,7 @@ def pulls(at: Setting, state: State, space: Reduced, batches: Iterator[Tensor], 
     found = []
     for latents in batches:
         attended = attend(space.tokens(latents, at.sigma, [noise]))
-        found.append(torch.stack([rare_pull(attended, own, at.training, d)[0] for own in (state, without)]))
+        found.append(torch.stack([rare_pull(attended, own, of, d)[0] for own in (state, without)]))
     whole, kicks = torch.stack(found).double().mean(0)
     own = state.weights[0, :, d - 1].double()
     leak = ((whole - kicks) * own).sum() / own.square().sum().clamp_min(1e-30)
@@ -156,62 +155,89 @@ def alone(state: State, s: int) -> State:
     return State(*(part[s : s + 1] for part in state))
 
 
-def watch(at: Setting, every: int, hold: int, looked: int, seeds: list[int], label: str = "train") -> list[dict]:
-    """Train replicas until each has learned the rare feature for `hold` steps, or to T: a row for each, by seed.
+class Beside(NamedTuple):
+    """What a step needs of the config, with a decay for each replica, (R, 1, 1)."""
 
-    No number depends on the other replicas: all draws are keyed by (draws, seed, purpose).
+    K: int
+    tau: float
+    eta: float
+    lambda_: Tensor
+
+    def of(self, s: int) -> "Beside":
+        """One replica."""
+        return self._replace(lambda_=self.lambda_[s : s + 1])
+
+
+def watch(
+    at: Setting, regimes: list[Regime], every: int, hold: int, looked: int, seeds: list[int], label: str = "train"
+) -> list[dict]:
+    """Train a replica of each regime and seed until it has learned the rare feature for `hold` steps, or to T: a row for each.
+
+    Replicas of one seed see the same tokens, which are made once. No number depends on the other replicas: all draws are keyed
+    by (draws, seed, purpose).
     """
     data, training = at.data, at.training
 
     def streams(purpose: str) -> Generators:
         return [generator(at.draws, seed, purpose) for seed in seeds]
 
-    space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, seeds)
+    # Replicas that still train, as places among the seeds that still have one, and what parts them.
+    place = torch.arange(len(seeds)).repeat(len(regimes))
+    here = [(seed, regime) for regime in regimes for seed in seeds]
+    space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [seed for seed, _ in here])
     of_one = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [0])
-    state, noise, complement = (
-        start(space.weights(training.sigma_0, streams("weights"))),
-        streams("noise"),
-        streams("complement"),
-    )
-    sample, here = Sample(at, seeds), list(seeds)
-    rows: dict[int, dict] = {seed: {"seed": seed, "learned_at": float("nan")} for seed in seeds}
+    state = start(space.weights(training.sigma_0, streams("weights"))[place])
+    noise, complement, sample = streams("noise"), streams("complement"), Sample(at, seeds)
+    gates = torch.tensor([gate(data, regime.share) for _, regime in here])[:, None]
+    step_of = Beside(training.K, training.tau, training.eta, torch.tensor([r.lambda_ for _, r in here]).double()[:, None, None])
+    learned_at, looks, rows = [math.nan] * len(here), [{} for _ in here], []
 
     def rule(moved: Moved) -> Tensor:
-        return torch.where((moved.T1 >= 0)[:, None], follow(moved.norms, data.d, training.bias.share), 0.0)
+        return torch.where((moved.T1 >= 0)[:, None], gates * moved.norms, 0.0)
 
     for step in progress(range(training.T + 1), training.T + 1, label):
         if step % every == 0:
             cosines = rare_cosines(state, space).amax(-1).tolist()
             kept = []
-            for s, (seed, cosine) in enumerate(zip(here, cosines, strict=True)):
-                row = rows[seed]
-                row["learned_at"] = (
-                    (step if row["learned_at"] != row["learned_at"] else row["learned_at"])
-                    if cosine >= LEARNED
-                    else float("nan")
-                )
+            for s, ((seed, regime), cosine) in enumerate(zip(here, cosines, strict=True)):
+                if cosine < LEARNED:
+                    learned_at[s] = math.nan
+                elif math.isnan(learned_at[s]):
+                    learned_at[s] = step
                 if step == looked:
                     own = generator(at.draws, seed, "looked")
-                    found = pulls(at, alone(state, s), of_one, sample.passes(s, own), own)
-                    row |= {"cosine_looked": cosine, "leak": found.leak, "kick": found.kick}
-                done = hold and step >= looked and step - row["learned_at"] >= hold
+                    found = pulls(at, step_of.of(s), alone(state, s), of_one, sample.passes(int(place[s]), own), own)
+                    looks[s] = {"cosine_looked": cosine, "leak": found.leak, "kick": found.kick}
+                done = hold and step >= looked and step - learned_at[s] >= hold
                 if not done and step < training.T:
                     kept.append(s)
                     continue
                 g = generator(at.draws, seed, "answers")
-                trained = sample.pairs[s][:, 0] if at.N else torch.empty(0)
-                row |= {"ended_at": step, "cosine": cosine, "T1": float(state.T1[s]), "diverged": float(state.diverged[s])}
-                row |= answers(at, alone(state, s), of_one, trained, g)
-                rows[seed] = row
+                trained = sample.pairs[place[s]][:, 0] if at.N else torch.empty(0)
+                ended = {"ended_at": step, "cosine": cosine, "T1": float(state.T1[s]), "diverged": float(state.diverged[s])}
+                row = {
+                    "seed": seed,
+                    "share": regime.share,
+                    "lambda": regime.lambda_,
+                    "learned_at": learned_at[s],
+                    **looks[s],
+                    **ended,
+                }
+                rows.append(row | answers(at, alone(state, s), of_one, trained, g))
             if len(kept) < len(here):
                 if not kept:
                     break
-                state = State(*(part[kept] for part in state))
-                here, noise, complement = ([items[s] for s in kept] for items in (here, noise, complement))
-                sample.leave(kept)
-                space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, here)
-        attended = attend(space.tokens(sample.batch(), at.sigma, noise))
+                state, gates = State(*(part[kept] for part in state)), gates[kept]
+                step_of = step_of._replace(lambda_=step_of.lambda_[kept])
+                here, learned_at, looks = ([items[s] for s in kept] for items in (here, learned_at, looks))
+                seeds_left, place = place[kept].unique(return_inverse=True)
+                noise, complement = ([items[s] for s in seeds_left] for items in (noise, complement))
+                sample.leave(seeds_left.tolist())
+                space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [seed for seed, _ in here])
+        attended, beyond = attend(space.tokens(sample.batch(), at.sigma, noise)), space.beyond(complement)
+        if len(here) > len(noise):
+            attended, beyond = attended[place], beyond[place] if beyond is not None else None
         whole = answer(attended, state)
-        found = slopes(whole, whole, state.bias, training)
-        state = update(space, state, found, attended, training, training.bias.T1, rule, step, space.beyond(complement))
-    return list(rows.values())
+        found = slopes(whole, whole, state.bias, step_of)
+        state = update(space, state, found, attended, step_of, training.bias.T1, rule, step, beyond)
+    return sorted(rows, key=lambda row: (row["share"], row["lambda"], row["seed"]))
