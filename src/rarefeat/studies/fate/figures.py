@@ -1,39 +1,105 @@
 """The figure of the fate over time."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rarefeat.figures.labels import EPS, STEP, n_of
+from rarefeat.figures.panels import ESTIMATED, handle, letter, lines, panels
+from rarefeat.figures.style import DASHES, GREY, MARKERS, QUALITATIVE, Look
 from rarefeat.run.job import Job
-from rarefeat.studies.fate.config import AXES
+from rarefeat.studies.fate.times import exact_interval
 
-PANELS = {
-    "(a) by training pairs": ({"study": ["reuse"]}, "N"),
-    "(b) without ties or noise": ({"study": ["untied", "noiseless"]}, "latents"),
-    "(c) more frequent": ({"study": ["leak", "leak_noiseless"]}, "N"),
-    "(d) stronger decay, or rarer": ({"study": ["strong", "rarest"]}, "eps_min"),
-}
+LEARNED = "share of replicas that\nhave learned it"
+FRESH = "fresh"
+CONTROLS = {"plain": "as drawn", "antithetic": "sign flipped too", "apart": "by itself", "noiseless": "no noise"}
+LATE = 0.02
+"""The decay of the panels that have one: at it features come late."""
+
+
+def looks(names: list[Any]) -> dict[str, Look]:
+    """A look for each of some series, in order."""
+    return {str(name): Look(QUALITATIVE[i], MARKERS[i], DASHES[i]) for i, name in enumerate(names)}
+
+
+def pairs(N: int) -> str:
+    """A number of training pairs, for people."""
+    return f"{N:,}" if N else FRESH
+
+
+def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str) -> None:
+    """Shares over steps, a line for each series."""
+    there = [name for name in order if name in set(series)]
+    of = looks(there)
+    table = table.assign(series=series.astype(str), mean=table["learned_share"])[
+        ["series", "step", "mean", "ci_low", "ci_high"]
+    ]
+    lines(ax, table, "step", "learned", of, inside=(0, 1), band=True)
+    ax.set(xscale="log", xlim=(100, None), ylim=(-0.03, 1.03), xlabel=STEP)
+    if there:
+        ax.legend([handle(look) for look in of.values()], of, title=title, loc="upper left", handlelength=1.8)
 
 
 def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Shares with exact intervals against step, a panel for each question."""
-    table = tables["fate_shares"]
-    drawn = Figure(figsize=(11, 3.2), layout="constrained")
-    axes = drawn.subplots(1, len(PANELS), sharey=True)
-    for ax, (title, (where, _)) in zip(axes, PANELS.items(), strict=True):
-        for cell, part in table[table["study"].isin(where["study"])].groupby(["study", *AXES]):
-            ax.plot(part["step"], part["learned_share"], label=named(dict(zip(["study", *AXES], cell, strict=True))))
-            ax.fill_between(part["step"], part["ci_low"], part["ci_high"], alpha=0.15, linewidth=0)
-        ax.set(xscale="log", xlim=(100, None), ylim=(-0.02, 1.02), xlabel="training step", title=title)
-        if ax.has_data():
-            ax.legend(fontsize=6)
-    axes[0].set_ylabel("share of replicas that have learned")
-    return drawn
+    """Shares with exact intervals against step; at the end; and against the border between late and never."""
+    shares, points = tables["fate_shares"], tables["fate_points"]
+    plain = shares[(shares["latents"] == "plain") & (shares["sigma"] > 0) & shares["study"].isin(["reuse", "rarest", "leak"])]
+    least = plain["lambda"] == (LATE if (plain["lambda"] == LATE).any() else plain["lambda"].min())
+    figure, axes = panels(2, 3, 4.6)
+    (a, b, c), (d, e, f) = axes
+
+    reuse = plain[(plain["study"] == "reuse") & least]
+    order = [*sorted(set(reuse["N"]) - {0}), 0]
+    courses(a, reuse, reuse["N"].map(pairs), [pairs(N) for N in order], "training pairs")
+
+    controls = shares[shares["study"].isin(["untied", "noiseless"]) & (shares["N"] > 0)]
+    of_control = controls["latents"].where(controls["sigma"] > 0, "noiseless").map(CONTROLS)
+    same = reuse[reuse["N"].isin(controls["N"])]
+    both = pd.concat([same, controls]), pd.concat([same["latents"].map(CONTROLS), of_control])
+    courses(b, *both, list(CONTROLS.values()), "the feature in the pairs")
+
+    fresh, strong = plain[least & (plain["N"] == 0)], plain[(plain["lambda"] == plain["lambda"].max()) & (plain["N"] > 0)]
+    strong = strong[strong["N"] == (8192 if (strong["N"] == 8192).any() else strong["N"].min())]
+    for ax, part, what in ((c, fresh, "fresh pairs"), (d, strong, "stronger decay")):
+        courses(ax, part, part["eps_min"], sorted(set(part["eps_min"])), f"frequency, {what}")
+
+    ends = points[(points["latents"] == "plain") & (points["sigma"] > 0) & points["study"].isin(["reuse", "rarest", "leak"])]
+    at_end(e, ends[ends["N"] == 0])
+    border(f, points[points["at_once"] < points["n"]])
+    for ax in (a, d):
+        ax.set_ylabel(LEARNED)
+    letter(axes.flat)
+    figure.supxlabel(f"shares with exact 95 % intervals, {n_of(*shares['n'])}", fontsize=7.5)
+    return figure
 
 
-def named(cell: Mapping[str, object]) -> str:
-    """A point, in a few words."""
-    pairs = f"N = {cell['N']:,}" if cell["N"] else "fresh"
-    others = "" if cell["latents"] == "plain" else f", {cell['latents']}"
-    return f"eps {cell['eps_min']:g}, lambda {cell['lambda']:g}, {pairs}{others}{'' if cell['sigma'] else ', no noise'}"
+def at_end(ax: Axes, points: pd.DataFrame) -> None:
+    """Shares at the last step over frequency, a line for each decay."""
+    learned = points["at_once"] + points["late"]
+    ends = [exact_interval(*row) for row in zip(learned, points["n"], strict=True)]
+    table = points.assign(mean=learned / points["n"], ci_low=[low for low, _ in ends], ci_high=[high for _, high in ends])
+    of = looks(sorted(set(table["lambda"])))
+    table = table.assign(series=table["lambda"].astype(str))
+    lines(ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", of, inside=(0, 1))
+    ax.set(ylim=(-0.03, 1.03), xlabel=EPS)
+    if of:
+        ax.legend([handle(look) for look in of.values()], of, title="decay, fresh pairs", handlelength=1.8)
+
+
+def border(ax: Axes, points: pd.DataFrame) -> None:
+    """Of those that did not learn at once, the share that did late, over the border; what is infinite stands at the right."""
+    share = points["late"] / (points["n"] - points["at_once"])
+    finite = points["border"].replace(np.inf, np.nan)
+    beyond = 2 * max(finite.max(), 1.0)
+    for fresh, look in ((False, Look(QUALITATIVE[2], MARKERS[0])), (True, Look(QUALITATIVE[1], MARKERS[3]))):
+        there = (points["N"] == 0) == fresh
+        at = finite[there].fillna(beyond)
+        ax.plot(at, share[there], **look.line | {"ls": "none"}, label=FRESH if fresh else "a sample that comes back")
+    ax.axvline(1, color=GREY, lw=0.7)
+    ax.set(xscale="log", ylim=(-0.03, 1.03), xlabel="kick / (decay minus leak), over the gate")
+    ax.set_ylabel("share that learns late")
+    ax.legend(loc="upper left", handlelength=1)

@@ -7,10 +7,12 @@ from rarefeat.studies.fate.config import AXES, Course, Fate
 PACKAGE = "studies.fate"
 MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, Course.trained, ("probes.parquet",))
 SEE = (
-    "Share of replicas that have learned the rare feature against training step, with exact 95 % intervals. (a) By the number of"
-    " training pairs. (b) The same sample without chance ties between the rare feature and others, and without noise. (c) More"
-    " frequent features. (d) A stronger decay. See that a sample which comes back lets the feature in long after frequent features have"
-    " been learned, and that fresh latents do not."
+    "Share of replicas that have learned the rare feature against training step, with exact 95 % intervals. (a) At 0.2 times the"
+    " others' frequency and a weight decay of 0.02, by the number of training pairs. (b) The same 8,192 pairs each with the rare"
+    " feature's sign flipped as well, with the feature alone in its samples, and without noise. (c, d) By frequency: fresh pairs, and a"
+    " stronger decay. (e) The share that has learned at the last step over frequency, by decay. (f) Of those that have not"
+    " learned at once, the share that does late, over the border that theory puts at 1: a mark for each point. See that there are"
+    " features that come late, and that decay and frequency matter more than how often a sample comes back."
 )
 
 
@@ -22,6 +24,12 @@ def made(section: Fate) -> Made:
     }
     shares = tuple(f"{name}_fate" for name in section.of_role("point"))
     tables["fate_shares"] = Table(f"{PACKAGE}.tables:FATE_SHARES", f"{PACKAGE}.times:fate_shares", tables=shares)
+    tables["fate_points"] = Table(
+        f"{PACKAGE}.tables:FATE_POINTS",
+        f"{PACKAGE}.times:fate_points",
+        {"courses": section.of_role("point")},
+        tables=shares,
+    )
     if law := section.of_role("fit", "test"):
         tables["fate_times"] = Table(
             f"{PACKAGE}.tables:FATE_TIMES",
@@ -29,8 +37,12 @@ def made(section: Fate) -> Made:
             {"courses": law},
             tables=tuple(f"{name}_fate" for name in law),
         )
-    figures = {"fate_over_time": Figure(("fate_shares",), SEE)}
-    return Made(tables, figures, browsed={"fate_tables": Browsed("The fate over time: shares", ("fate_shares",))})
+    figures = {"fate_over_time": Figure(("fate_shares", "fate_points"), SEE)}
+    return Made(
+        tables,
+        figures,
+        browsed={"fate_tables": Browsed("The fate over time: shares and points", ("fate_shares", "fate_points"))},
+    )
 
 
 def claimed(section: Fate) -> Claimed:

@@ -6,23 +6,6 @@ import pandas as pd
 from rarefeat.studies.fate.claims import log_loss
 from rarefeat.studies.fate.config import AXES
 
-COURSES = ("reuse", "untied", "noiseless", "leak", "leak_noiseless", "shares", "rarest", "stays")
-
-
-def points(*tables: pd.DataFrame) -> pd.DataFrame:
-    """By course and point: how many learned by when, and the medians of what pulled at the feature."""
-    rows = []
-    for study, table in zip(COURSES, tables, strict=True):
-        for cell, part in table.groupby(list(AXES)):
-            learned = part["learned_at"]
-            rows.append(
-                {"study": study, **dict(zip(AXES, cell, strict=True)), "n": len(part), "T": int(part["T"].iloc[0]),
-                 "at_once": int((learned <= 500).sum()), "late": int((learned > 500).sum()), "last": learned.max(),
-                 **part[["leak", "kick", "cosine_looked", "cosine"]].median(),
-                 **part.loc[learned > 500, ["opened_trained", "opened_fresh", "opened_without"]].mean()}
-            )  # fmt: skip
-    return pd.DataFrame(rows)
-
 
 def law(table: pd.DataFrame) -> pd.DataFrame:
     """Of the regimes of the fit and of the test: how the law and a regression on the regime tell who learns late, and when."""
@@ -42,6 +25,6 @@ def law(table: pd.DataFrame) -> pd.DataFrame:
 
 TABLES = {
     "fate_shares": (("fate_shares",), lambda table: table),
-    "fate_points": (tuple(f"{name}_fate" for name in COURSES), points),
+    "fate_points": (("fate_points",), lambda table: table),
     "fate_law": (("fate_times",), law),
 }

@@ -56,6 +56,26 @@ FATE_SHARES = schema(
     unique=["study", "latents", "N", "sigma", "share", "lambda", "eps_min", "step"],
 )  # fmt: skip
 
+FATE_POINTS = schema(
+    "fate_points",
+    "a row per (study, cell): what became of its replicas, and medians of what pulled at the rare feature at the step `looked`",
+    {"study": column(str, None, unit="", description="entry of fate.studies")} | CELL | {
+        "n": column("int64", at_least(1), unit="replicas", description="seeds"),
+        "T": column("int64", at_least(1), unit=STEPS, description="steps"),
+        "at_once": column("int64", at_least(0), unit="replicas", description="those that had learned it by `looked`"),
+        "late": column("int64", at_least(0), unit="replicas", description="those that learned it after that, by T"),
+        "leak": number(PER_STEP, "as in the table of the course"),
+        "kick": number(PER_STEP, "as in the table of the course"),
+        "border": number("1", "the cosine that it tends to, over the gate's: late above 1; infinite where the leak exceeds the decay"),
+        "cosine_looked": number("1", "as in the table of the course", SHARE),
+        "cosine": number("1", "as in the table of the course", SHARE),
+        "opened_trained": number("1", "mean over those that learned late", SHARE),
+        "opened_fresh": number("1", "mean over those that learned late", SHARE),
+        "opened_without": number("1", "mean over those that learned late", SHARE),
+    },
+    unique=["study", "latents", "N", "sigma", "share", "lambda", "eps_min"],
+)  # fmt: skip
+
 FATE_TIMES = schema(
     "fate_times",
     "a row per (study, cell, seed) of the regimes of the law: when it learned, and what the law says from the state at `looked`",

@@ -21,7 +21,7 @@ from rarefeat.core.recording import log_spaced
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, Course, gate
-from rarefeat.studies.fate.tables import FATE_SHARES, FATE_TIMES
+from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
 """After `looked`, at which the law is asked whether the gate is open."""
@@ -109,6 +109,22 @@ def fate_times(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
             )
         )
     return ordered(FATE_TIMES, pd.concat(rows, ignore_index=True)[list(FATE_TIMES.columns)])
+
+
+def fate_points(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Of each point, how many learned by when, what pulled at the feature at `looked`, and what opens the neuron at the end."""
+    courses, rows = job.part("courses", dict[str, Course]), []
+    for name, course in courses.items():
+        whole = tables[f"{name}_fate"]
+        for cell, part in whole.assign(border=np.exp(limit(seen(whole, course)))).groupby(list(AXES)):
+            late = part["learned_at"] > course.looked
+            rows.append(
+                {"study": name, **dict(zip(AXES, cell, strict=True)), "n": len(part), "T": course.training.T,
+                 "at_once": int((part["learned_at"] <= course.looked).sum()), "late": int(late.sum()),
+                 **part[["leak", "kick", "border", "cosine_looked", "cosine"]].median(),
+                 **part.loc[late, ["opened_trained", "opened_fresh", "opened_without"]].mean()}
+            )  # fmt: skip
+    return ordered(FATE_POINTS, pd.DataFrame(rows))
 
 
 def exact_interval(ones: int, n: int) -> tuple[float, float]:
