@@ -14,6 +14,8 @@ from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.core.randomness import generator
 from rarefeat.studies.fate import claims, times
 from rarefeat.studies.fate.config import AXES, Regime
+from rarefeat.studies.fate.found import found
+from rarefeat.studies.fate.page import stairs
 from rarefeat.studies.fate.training import Setting, drawn, watch
 
 FATE = of_size("quick").sections["fate"]
@@ -91,12 +93,12 @@ def test_claims_on_the_cause_follow_what_is_planted(reuse, expected):
     section = SimpleNamespace(studies=FATE.studies, of_role=lambda role: ["reuse", "untied"] if role == "point" else [])
     rows = claims.measure(tables, SimpleNamespace(part=lambda *_: section))
     table = verdicts_of("fate", [row for row in rows if row.regime.study != "untied" or row.claim == "F-antithetic"])
-    found = table[table["primary"]].set_index("claim_id")["verdict"]
+    primary = table[table["primary"]].set_index("claim_id")["verdict"]
     for claim in ("F-late", "F-reuse", "F-antithetic"):
-        assert found[claim] == expected, claim
-    assert found["F-kick"] == SUPPORTED
+        assert primary[claim] == expected, claim
+    assert primary["F-kick"] == SUPPORTED
     if reuse:
-        assert found[["F-feature", "F-selective", "F-passes"]].tolist() == [SUPPORTED] * 3
+        assert primary[["F-feature", "F-selective", "F-passes"]].tolist() == [SUPPORTED] * 3
 
 
 def test_the_quick_grid_has_every_axis():
@@ -118,5 +120,35 @@ def test_every_declared_claim_is_measured():
     tables["leak_noiseless_fate"] = planted(True, 0)
     times = planted(True).assign(study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0)
     tables["fate_times"] = pd.concat([times, times.assign(study="time_test")])
-    found = {row.claim for row in claims.measure(tables, SimpleNamespace(part=lambda *_: section))}
-    assert found == set(declared("fate").claims)
+    measured = {row.claim for row in claims.measure(tables, SimpleNamespace(part=lambda *_: section))}
+    assert measured == set(declared("fate").claims)
+
+
+def test_what_is_found_is_of_one_decay_and_of_every_course_s_own_last_step():
+    section = of_size("full").sections["fate"]
+    tables = {}
+    for name, course in section.of_role("point").items():
+        late = {0.01: True, 0.02: name != "rarest"}
+        parts = [
+            planted(late.get(point["lambda"], False), point["N"], point["latents"], course.seeds).assign(
+                **point.values, T=course.training.T, cosine=0.0, count=300.0
+            )
+            for point in course.points()
+        ]
+        tables[f"{name}_fate"] = pd.concat(parts)
+    points = times.fate_points(tables, SimpleNamespace(part=lambda *_: section.of_role("point")))
+    verdict = {"claim_id": "F-reuse", "verdict": "supported", "estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}
+    first, second, third = found(section, {"fate_points": points, "verdicts_fate_over_time": pd.DataFrame([verdict])})
+    assert "100 [86, 100] % with fresh pairs at every step" in first
+    assert "lets in more replicas" in second
+    assert "0 [0, 14] % at 0.1 times" in third
+    assert third.count("at a decay of") == 3
+
+
+def test_the_published_stairs_keep_every_rise():
+    shares = times.fate_shares({"reuse_fate": pd.concat([planted(True, 2048), planted(False, 8192)])}, None)
+    kept = stairs(shares)
+    assert len(kept) < len(shares) / 3
+    for _, part in shares[shares["step"] >= 100].groupby("N"):
+        own = kept[kept["N"] == part["N"].iloc[0]].set_index("step")["learned"]
+        assert own.reindex(part["step"]).ffill().to_numpy().tolist() == part["learned"].tolist()

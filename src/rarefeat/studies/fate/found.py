@@ -7,34 +7,52 @@ import pandas as pd
 from rarefeat.storage.answer import joined
 from rarefeat.storage.markdown import each, interval, one, rows
 from rarefeat.studies.fate.config import Fate
+from rarefeat.studies.fate.figures import LATE, pairs
+from rarefeat.studies.fate.times import exact_interval
 
-TABLES = ("fate_points", "fate_shares", "verdicts_fate_over_time")
+TABLES = ("fate_points", "verdicts_fate_over_time")
+SHOWN = {
+    "supported": "lets in more replicas than fresh pairs do",
+    "contradicted": "lets in no more replicas than fresh pairs do, but for a quarter of them at most",
+    "undecided": "is not shown to let in more or fewer replicas than fresh pairs do",
+}
+
+
+def learned(point: Mapping) -> str:
+    """The share of a point's replicas that have learned the feature by its last step."""
+    ones = point["at_once"] + point["late"]
+    low, high = exact_interval(ones, point["n"])
+    return f"{100 * ones / point['n']:.0f} [{100 * low:.0f}, {100 * high:.0f}] %"
 
 
 def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """What comes late and on which sample; what is shown of why; and what is never learned."""
-    points, shares, claims = (tables[name] for name in TABLES)
-    end = points["T"].max()
-
-    def learned(**where) -> str:
-        row = one(rows(shares, step=end), **where)
-        return f"{interval(row, 'learned_share', 0, times=100)} %"
-
-    reuse = sorted(each(rows(points, study="reuse")), key=lambda row: row["N"] or float("inf"))
-    samples = {row["N"]: f"{row['N']:,} pairs" if row["N"] else "fresh pairs at every step" for row in reuse}
-    by_sample = joined(f"{learned(study='reuse', N=N)} with {sample}" for N, sample in samples.items())
+    """What comes late and on which sample; what is shown of why; and how frequency and decay set it."""
+    points, claims = (tables[name] for name in TABLES)
+    late = rows(points, **{"lambda": LATE})
+    reuse = sorted(each(rows(late, study="reuse")), key=lambda point: point["N"] or float("inf"))
     first, verdict = reuse[0], one(claims, claim_id="F-reuse")
-    shown = "shown to be" if verdict["verdict"] == "supported" else "not shown to be, by the test that was declared,"
-    leak, rarest = (points[points["study"] == name].iloc[-1] for name in ("leak", "rarest"))
-    soon = sum(row["at_once"] for row in reuse) or "none"
+    samples = [f"{learned(point)} with {pairs(point['N'])} pairs" + ("" if point["N"] else " at every step") for point in reuse]
+    soon = sum(point["at_once"] for point in reuse)
+    apart = one(points, study="untied", latents="apart")
+    frequencies = rows(points, study=["rarest", "leak"], N=0)
+
+    def over_frequency(decay: float) -> str:
+        return joined(
+            f"{learned(point)} at {point['eps_min']:g} times"
+            for point in sorted(each(rows(frequencies, **{"lambda": decay})), key=lambda point: point["eps_min"])
+        )
+
     return [
-        f"A rare feature that is not learned at once may come late. At {first['eps_min']:g} times the others' frequency and"
-        f" a weight decay of {first['lambda']:g} {soon} of the replicas have learned it by step 500; by step {end} it is"
-        f" {by_sample} (n = {first['n']}).",
-        "That a sample of 8,192 which comes back lets in more than fresh pairs is"
-        f" {shown} more than chance: the difference is {interval(verdict, 'estimate', 2, '+')}."
-        " It takes samples in which the feature occurs with others: where it occurs alone"
-        f" {learned(study='untied', latents='apart')} learn it.",
-        f"At {leak['eps_min']:g} times it comes late from any sample, by step {end} in {learned(study='leak', N=0)} with fresh"
-        f" pairs; at {rarest['eps_min']:g} times {learned(study='rarest')} have learned it by then.",
+        f"A rare feature that is not learned at once may come late. At {first['eps_min']:g} times the others' frequency and a"
+        f" weight decay of {LATE:g} {soon or 'none'} of {sum(point['n'] for point in reuse)} replicas have learned it by step"
+        f" 500; by step {first['T']:,} it is {joined(samples)} (n = {first['n']}).",
+        f"At this point a sample of 8,192 pairs that comes back {SHOWN.get(verdict['verdict'], 'is not tested')}:"
+        f" the difference is {interval(verdict, 'estimate', 2, '+')} of the replicas. Where the feature occurs by itself in its"
+        f" samples {learned(apart)} learn it.",
+        f"Frequency and decay set the fate. With fresh pairs at every step the feature is learned by step {first['T']:,} in"
+        + "; in".join(
+            f" {over_frequency(decay)} of the others' frequency at a decay of {decay:g}"
+            for decay in sorted(set(frequencies["lambda"]))
+        )
+        + ".",
     ]

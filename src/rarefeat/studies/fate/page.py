@@ -23,8 +23,16 @@ def law(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def stairs(shares: pd.DataFrame) -> pd.DataFrame:
+    """Of each point the steps from 100 on at which a replica more has learned, with the one before, the first and the last."""
+    shares = shares[shares["step"] >= 100]
+    points = shares.groupby(["study", *AXES])["learned"]
+    rises, falls = points.diff().fillna(1) > 0, points.diff(-1).fillna(1) < 0
+    return shares[rises | falls | (points.cumcount(ascending=False) == 0)]
+
+
 TABLES = {
-    "fate_shares": (("fate_shares",), lambda table: table),
+    "fate_shares": (("fate_shares",), stairs),
     "fate_points": (("fate_points",), lambda table: table),
     "fate_law": (("fate_times",), law),
 }

@@ -69,6 +69,7 @@ FATE_POINTS = schema(
         "border": number("1", "the cosine that it tends to, over the gate's: late above 1; infinite where the leak exceeds the decay"),
         "cosine_looked": number("1", "as in the table of the course", SHARE),
         "cosine": number("1", "as in the table of the course", SHARE),
+        "count": number("pairs", "as in the table of the course"),
         "opened_trained": number("1", "mean over those that learned late", SHARE),
         "opened_fresh": number("1", "mean over those that learned late", SHARE),
         "opened_without": number("1", "mean over those that learned late", SHARE),
@@ -87,7 +88,7 @@ FATE_TIMES = schema(
         "reach": number("1", "log of the cosine that it tends to over the gate's; infinite where the leak exceeds the decay"),
         "predicted": number(STEPS, "median time by the law; null for never"),
         "probability": number("1", "of having learned by T, by the law", SHARE),
-        "gate_alone": number("1", "the same by a law that knows eps_min, lambda and share alone", SHARE),
+        "gate_alone": number("1", "the same by a regression on eps_min, lambda, share and log N", SHARE),
     },
     unique=["study", "latents", "N", "sigma", "share", "lambda", "eps_min", "seed"],
 )  # fmt: skip

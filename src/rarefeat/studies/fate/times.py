@@ -121,7 +121,7 @@ def fate_points(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
             rows.append(
                 {"study": name, **dict(zip(AXES, cell, strict=True)), "n": len(part), "T": course.training.T,
                  "at_once": int((part["learned_at"] <= course.looked).sum()), "late": int(late.sum()),
-                 **part[["leak", "kick", "border", "cosine_looked", "cosine"]].median(),
+                 **part[["leak", "kick", "border", "cosine_looked", "cosine", "count"]].median(),
                  **part.loc[late, ["opened_trained", "opened_fresh", "opened_without"]].mean()}
             )  # fmt: skip
     return ordered(FATE_POINTS, pd.DataFrame(rows))
