@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from rarefeat.api.arguments import number, study_at, whole
+from rarefeat.chain import law
 from rarefeat.config.model import Bias, Views
 from rarefeat.config.names import near, short
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
-from rarefeat.studies.selection import law
-from rarefeat.studies.selection.regimes import Point
 
 BIAS = tuple(name for name in Bias.model_fields if name != "share")
 LAW = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
@@ -93,7 +92,7 @@ def predict_step(
             f"{of}: study {study}: the law is for data.views as they are by default, training.bias.rule: follow and"
             " data.minority: [1]"
         )
-    at = Point(chosen.data, chosen.training, chosen.grid["point"].sigma[0], 1.0)
+    at = law.Point(chosen.data, chosen.training, chosen.grid["point"].sigma[0], 1.0)
     if outside := law.outside(at):
         warnings.warn(f"{of}: {outside}; the law was not tested there", stacklevel=2)
     return law.step(at, law.Constants(math.log(kappa), float(gamma)), replicas=replicas)

@@ -2,10 +2,11 @@
 
 import torch
 
+from rarefeat.chain.law import Point
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Data, Training
 from rarefeat.studies.selection.config import Arm
-from rarefeat.studies.selection.regimes import Point, point
+from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.training import Replicas, train
 
 torch.set_num_threads(1)

@@ -8,11 +8,12 @@ import pytest
 import torch
 from small_points import a_point
 
+from rarefeat.chain import law
 from rarefeat.config.cells import Cell
 from rarefeat.config.ranges import Range
 from rarefeat.core.logistic import Constants, logistic
 from rarefeat.core.theory import attended_count, stage1_growth
-from rarefeat.studies.selection import law, tested
+from rarefeat.studies.selection import tested
 from rarefeat.studies.selection.config import Drawn
 from rarefeat.studies.selection.regimes import drawn_regimes, point
 from rarefeat.studies.selection.steps import ABOVE, AMONG, BELOW, step_of

@@ -4,6 +4,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from rarefeat.chain.law import Point
 from rarefeat.config.model import Data, Training
 from rarefeat.core.definitions import PURE
 from rarefeat.core.divergence import diverged
@@ -17,7 +18,7 @@ from rarefeat.core.training import at_once
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.selection.config import SCORES, Arm, Drawn, point_of
-from rarefeat.studies.selection.regimes import Point, point
+from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.scores import judged, score
 from rarefeat.studies.selection.training import Judged, Replicas, train
 

@@ -1,42 +1,14 @@
 """What a cell of a sweep is: its data, training and noise, also where the regime is one of a Latin hypercube."""
 
 import math
-from typing import NamedTuple
 
-import torch
-
+from rarefeat.chain.law import Point
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Data, Training
 from rarefeat.config.ranges import hypercube
-from rarefeat.core.theory import stage1_growth
 from rarefeat.studies.selection.config import Drawn
 
 WHOLE = ("L", "d", "d1", "m")
-
-
-class Point(NamedTuple):
-    """Where replicas are trained."""
-
-    data: Data
-    training: Training
-    sigma: float
-    eps_min: float
-
-    @property
-    def threshold(self) -> float:
-        """The bias over the norm, share sqrt(2 log d / d)."""
-        return self.training.bias.share * math.sqrt(2 * math.log(self.data.d) / self.data.d)
-
-    @property
-    def nsr(self) -> float:
-        """sigma^2 d1, the noise-to-signal ratio of a token."""
-        return self.sigma**2 * self.data.d1
-
-    @property
-    def pull(self) -> float:
-        """Growth of a frequent feature in stage 1 per unit of eta and without decay: core/theory.py, stage1_growth."""
-        data, training, equal = self.data, self.training, torch.ones(self.data.d, dtype=torch.float64)
-        return float(stage1_growth(equal, data.C, data.L, self.nsr, training.K, training.tau, 1.0, 0.0)[0] - 1)
 
 
 def drawn_regimes(drawn: Drawn) -> list[dict[str, float]]:

@@ -6,17 +6,17 @@ import numpy as np
 import pandas as pd
 import torch
 
+from rarefeat.chain import law
 from rarefeat.core.logistic import Constants, logistic
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
-from rarefeat.studies.selection import law
 from rarefeat.studies.selection.config import Sweep, point_of
-from rarefeat.studies.selection.regimes import Point, point
+from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.steps import learned_by, step_of
 from rarefeat.studies.selection.tables import SELECTION_FATE, SELECTION_LAW
 
 
-def replicas(name: str, sweep: Sweep, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Point]]:
+def replicas(name: str, sweep: Sweep, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, law.Point]]:
     """What every dense replica of a study did, beside the law's margin from its initial weights; and the study's points."""
     seeds = list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     dense = table[table["arm"] == "dense"].pivot(index=["point", "eps_min", "seed"], columns="quantity", values="value")
@@ -51,7 +51,7 @@ def fitted(fate: pd.DataFrame) -> Constants:
     return logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
 
 
-def held(fate: pd.DataFrame, points: dict[str, Point], sweep: Sweep, constants: Constants) -> pd.DataFrame:
+def held(fate: pd.DataFrame, points: dict[str, law.Point], sweep: Sweep, constants: Constants) -> pd.DataFrame:
     """A row for each regime: its parameters, the step measured and predicted, and how well the fate of replicas is told."""
     rows, seeds = [], list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     for key, part in fate.groupby("point", sort=False):

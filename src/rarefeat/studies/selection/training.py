@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rarefeat.chain.law import Point
 from rarefeat.chain.pretrain import batches
 from rarefeat.core import arms as rules
 from rarefeat.core.bias import Moved, follow
@@ -24,7 +25,6 @@ from rarefeat.core.sparse_coding import activation_probability, frequencies, lat
 from rarefeat.core.training import State, answer, loss, masked, slopes, start, update
 from rarefeat.run.command import progress
 from rarefeat.studies.selection.config import Arm
-from rarefeat.studies.selection.regimes import Point
 from rarefeat.studies.selection.scores import SILENT_LAST, rate, score
 
 OF_CORE = {

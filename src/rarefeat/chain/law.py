@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rarefeat.config.model import Data, Training
 from rarefeat.core.logistic import Constants
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Reduced
 from rarefeat.core.sparse_coding import activation_probability
-from rarefeat.core.theory import attended_count
-from rarefeat.studies.selection.regimes import Point
+from rarefeat.core.theory import attended_count, stage1_growth
 
 LARGEST = 40.0
 """No exponent is beyond this: e^40 is far above any ratio of sizes in float32."""
@@ -30,6 +30,31 @@ TESTED = {
 """Where the law was tested: the ranges of law_test in config/studies/selection.yaml, to which a test holds them."""
 OF_SIGMA_0 = 500
 """The d1 at which sigma_0 is drawn; scaled by d1^(-1/2)."""
+
+
+class Point(NamedTuple):
+    """Where replicas are trained."""
+
+    data: Data
+    training: Training
+    sigma: float
+    eps_min: float
+
+    @property
+    def threshold(self) -> float:
+        """The bias over the norm, share sqrt(2 log d / d)."""
+        return self.training.bias.share * math.sqrt(2 * math.log(self.data.d) / self.data.d)
+
+    @property
+    def nsr(self) -> float:
+        """sigma^2 d1, the noise-to-signal ratio of a token."""
+        return self.sigma**2 * self.data.d1
+
+    @property
+    def pull(self) -> float:
+        """Growth of a frequent feature in stage 1 per unit of eta and without decay: core/theory.py, stage1_growth."""
+        data, training, equal = self.data, self.training, torch.ones(self.data.d, dtype=torch.float64)
+        return float(stage1_growth(equal, data.C, data.L, self.nsr, training.K, training.tau, 1.0, 0.0)[0] - 1)
 
 
 class Start(NamedTuple):
