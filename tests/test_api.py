@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import math
 import os
 import subprocess
 import sys
@@ -273,7 +274,14 @@ ONE_LINE = {
         "is the name of no table; near it: longtail_summary",
     ),
     "step's key": (lambda: rarefeat.predict_step(0.8, 3, taus=1), "predict_step: taus: the law does not know it; near it: tau"),
-    "step's steps": (lambda: rarefeat.predict_step(0.8, 3, T=900), "predict_step: T: the law does not know it"),
+    "step's steps": (
+        lambda: rarefeat.predict_step(0.8, 3, T=900),
+        "predict_step: T goes with late, its four constants drop",
+    ),
+    "step's late": (lambda: rarefeat.predict_step(0.8, 3, late=[0] * 4), "predict_step: T goes with late"),
+    "step's short late": (lambda: rarefeat.predict_step(0.8, 3, T=900, late=[1]), "predict_step: T goes with late"),
+    "step's soon": (lambda: rarefeat.predict_step(0.8, 3, T=400, late=[0] * 4), "predict_step: T: must be at least 500"),
+    "step's pairs": (lambda: rarefeat.predict_step(0.8, 3, N=4096), "predict_step: N: the law does not know it"),
     "step's views": (
         lambda: rarefeat.predict_step(0.8, 3, views={"mask": 0.5}),
         "predict_step: views: the law does not know it",
@@ -378,6 +386,13 @@ def test_the_law_warns_where_it_was_not_tested():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rarefeat.predict_step(0.8, 10, replicas=5)
+    late = {"late": [-2.0, -0.6, 0.0, 0.7], "replicas": 20, "lambda_": 0.02}
+    with pytest.warns(UserWarning, match="T is inf, outside of 500 to 4000"):
+        limit = rarefeat.predict_step(0.8, 10, T=math.inf, **late)
+    with pytest.warns(UserWarning, match="m is 40, outside of 30 to 30"):
+        rarefeat.predict_step(0.8, 10, T=2000, m=40, **late)
+    own, later = (rarefeat.predict_step(0.8, 10, T=T, N=8192, **late) for T in (500, 2000))
+    assert 0 < limit < later < own, (limit, later, own)
 
 
 @pytest.mark.parametrize(

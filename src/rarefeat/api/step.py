@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rarefeat.api.arguments import number, study_at, whole
@@ -13,6 +13,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
 
 BIAS = tuple(name for name in Bias.model_fields if name != "share")
+OWN_T = 500
 LAW = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
 """Keys that the law of `predict_step` reads; of the bias, its share."""
 
@@ -24,14 +25,17 @@ def predict_step(
     *,
     study: str = "paper",
     config: Project | None = None,
+    T: float | None = None,
+    late: Sequence[float] = (),
     replicas: int = 200,
     **changes: Any,
 ) -> float:
     """Predict the eps_min at which half of the replicas learn the rare feature, without training any.
 
     The law knows sigma, C, L, d, d1, m, K, tau, lambda, sigma_0 and the bias's share; other keys do not move it. It was tested
-    in the ranges of `law_test` in config/studies/selection.yaml, outside of which a warning says so, and for 500 steps: `T` is
-    refused, as what is learned late is not in the law (docs/studies/fate.md).
+    in the ranges of `law_test` in config/studies/selection.yaml, outside of which a warning says so. It is for 500 steps; what
+    is learned late moves the step down, and with `T` and `late` the law says how far, for N training pairs
+    (docs/studies/fate.md).
 
     Parameters
     ----------
@@ -43,6 +47,10 @@ def predict_step(
         Standard deviation of the noise of a token.
     study : str
         The study whose values hold where nothing else is said.
+    T : float, optional
+        Steps by which the feature is to be learned, at least 500 of them, of the eta of the study; `math.inf` for the limit.
+    late : sequence of float
+        With T, the four constants of late learning: drop, by_decay, by_pairs and rate of the table `fate_late`.
     config : Project, optional
         What `load_config` returns; `config/config.yaml` if not given.
     replicas : int
@@ -58,7 +66,7 @@ def predict_step(
     Raises
     ------
     RarefeatError
-        As `train`; or where a constant or `replicas` is not above 0.
+        As `train`; where a constant or `replicas` is not above 0; or where one of `T` and `late` is there without the other.
 
     References
     ----------
@@ -79,9 +87,15 @@ def predict_step(
         if not 0 < number(of, name, value) < math.inf:
             raise RarefeatError(f"{of}: {name}: must be a number above 0, got {short(value)}")
     replicas = whole(of, "replicas", replicas)
+    if T is not None or len(late):
+        if T is None or len(late) != len(law.Late._fields):
+            raise RarefeatError(f"{of}: T goes with late, its four constants {', '.join(law.Late._fields)}")
+        if not number(of, "T", T) >= OWN_T:
+            raise RarefeatError(f"{of}: T: must be at least {OWN_T}, the steps that the law itself is for, got {short(T)}")
+        late = [number(of, "late", value) for value in late]
     bias = changes.get("bias")
     if ignored := [
-        *(key for key in changes if key not in (*LAW, "lambda_")),
+        *(key for key in changes if key not in (*LAW, "lambda_", *(("N",) if T is not None else ()))),
         *(f"bias.{key}" for key in (bias if isinstance(bias, Mapping) else ()) if key in BIAS),
     ]:
         meant = near(ignored[0], LAW)
@@ -93,6 +107,9 @@ def predict_step(
             " data.minority: [1]"
         )
     at = law.Point(chosen.data, chosen.training, chosen.grid["point"].sigma[0], 1.0)
-    if outside := law.outside(at):
+    if outside := law.outside(at, T):
         warnings.warn(f"{of}: {outside}; the law was not tested there", stacklevel=2)
-    return law.step(at, law.Constants(math.log(kappa), float(gamma)), replicas=replicas)
+    constants = law.Constants(math.log(kappa), float(gamma))
+    if T is not None:
+        constants = law.by(at, T, constants, law.Late(*late))
+    return law.step(at, constants, replicas=replicas)

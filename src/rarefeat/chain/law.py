@@ -28,6 +28,8 @@ TESTED = {
     "m": (20, 60), "sigma_0": (5e-4, 1e-2),
 }  # fmt: skip
 """Where the law was tested: the ranges of law_test in config/studies/selection.yaml, to which a test holds them."""
+OWN_TIME = 50.0
+"""eta T of the trainings that the law's two constants are of: 500 steps."""
 OF_SIGMA_0 = 500
 """The d1 at which sigma_0 is drawn; scaled by d1^(-1/2)."""
 
@@ -57,6 +59,17 @@ class Point(NamedTuple):
         return float(stage1_growth(equal, data.C, data.L, self.nsr, training.K, training.tau, 1.0, 0.0)[0] - 1)
 
 
+class Late(NamedTuple):
+    """What is fitted of late learning: how far, and how fast, the law's centre falls after its own time."""
+
+    drop: float
+    """log of how far it falls in the end, at lambda / pull = 1 and one training pair."""
+    by_decay: float
+    """And its exponents in these."""
+    by_pairs: float
+    rate: float
+
+
 class Start(NamedTuple):
     """What the law reads of the initial weights of S replicas."""
 
@@ -66,14 +79,24 @@ class Start(NamedTuple):
     """||w_i||^2 less their squares, (S, m)."""
 
 
-def outside(at: Point) -> str:
-    """The first value of a regime that is outside of TESTED, in words; empty where none is."""
+TESTED_LATE = {
+    "N": (2048, 65536), "T": (500, 4000), "decay": (0.015, 0.0911), "share": (0.1, 0.4), "C": (1, 1), "L": (4, 4),
+    "tau": (1, 1), "d": (9, 9), "d1": (500, 500), "m": (30, 30), "sigma_0": (5e-3, 5e-3),
+}  # fmt: skip
+"""And with T: the ranges of time_test in config/studies/fate.yaml, at the size of the paper's study."""
+
+
+def outside(at: Point, T: float | None = None) -> str:
+    """The first value of a regime that is outside of TESTED, in words; empty where none is. T: where it is asked for too."""
     data, training = at.data, at.training
     values = {
         "decay": training.lambda_ / at.pull, "share": training.bias.share, "C": data.C, "L": data.L, "tau": training.tau,
         "d": data.d, "d1": data.d1, "m": training.m, "sigma_0": training.sigma_0 * math.sqrt(data.d1 / OF_SIGMA_0),
     }  # fmt: skip
-    for name, (low, high) in TESTED.items():
+    ranges = TESTED
+    if T is not None:
+        values, ranges = values | {"N": data.N, "T": T}, TESTED_LATE
+    for name, (low, high) in ranges.items():
         if not low <= values[name] <= high:
             return f"{name} is {values[name]:g}, outside of {low:g} to {high:g}"
     return ""
@@ -162,10 +185,21 @@ def probability(margins: Tensor, constants: Constants) -> Tensor:
     return torch.sigmoid(constants.steepness * (margins - constants.centre))
 
 
+def by(at: Point, T: float, constants: Constants, late: Late) -> Constants:
+    """The constants for what is learned by step T, of which those of OWN_TIME are given; T may be infinite.
+
+    The centre falls by drop (lambda / pull)^by_decay N^by_pairs (1 - (OWN_TIME / (eta T))^rate): docs/method/fate.md.
+    """
+    left = (OWN_TIME / max(at.training.eta * T, OWN_TIME)) ** late.rate
+    log_drop = late.drop + late.by_decay * math.log(at.training.lambda_ / at.pull) + late.by_pairs * math.log(at.data.N)
+    return constants._replace(centre=constants.centre - math.exp(min(log_drop, LARGEST)) * (1 - left))
+
+
 def step(at: Point, constants: Constants, begun: Start | None = None, replicas: int = 200, seed: int = 0) -> float:
     """The eps_min at which half of the replicas learn the feature: at `at`, whose own eps_min does not matter.
 
     Args:
+        constants: of OWN_TIME, or of another (`by`).
         begun: initial weights; drawn for so many `replicas` if not given.
 
     Returns:

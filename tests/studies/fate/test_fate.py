@@ -8,12 +8,15 @@ import pandas as pd
 import pytest
 import torch
 from conftest import of_size, verdicts_of
+from scipy.special import expit
 
+from rarefeat.chain import law
 from rarefeat.claims.declared import declared
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
+from rarefeat.core.logistic import Constants
 from rarefeat.core.randomness import generator
-from rarefeat.studies.fate import claims, times
-from rarefeat.studies.fate.config import AXES, Regime
+from rarefeat.studies.fate import claims, step, times
+from rarefeat.studies.fate.config import AXES, Course, Regime
 from rarefeat.studies.fate.found import found
 from rarefeat.studies.fate.page import stairs
 from rarefeat.studies.fate.training import Setting, drawn, watch
@@ -118,8 +121,10 @@ def test_every_declared_claim_is_measured():
     tables["reuse_fate"] = pd.concat([planted(True, N) for N in section.studies["reuse"].N])
     tables["leak_fate"] = pd.concat([planted(True, N) for N in section.studies["leak"].N])
     tables["leak_noiseless_fate"] = planted(True, 0)
-    times = planted(True).assign(study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0)
-    tables["fate_times"] = pd.concat([times, times.assign(study="time_test")])
+    timed = planted(True).assign(study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0)
+    tables["fate_times"] = pd.concat([timed, timed.assign(study="time_test")])
+    rows = timed.iloc[:3].assign(role="test", by_law=0.5, by_regime=0.5, without_T=0.5, learned=1.0)
+    tables["fate_late"] = rows
     measured = {row.claim for row in claims.measure(tables, SimpleNamespace(part=lambda *_: section))}
     assert measured == set(declared("fate").claims)
 
@@ -152,3 +157,51 @@ def test_the_published_stairs_keep_every_rise():
     for _, part in shares[shares["step"] >= 100].groupby("N"):
         own = kept[kept["N"] == part["N"].iloc[0]].set_index("step")["learned"]
         assert own.reindex(part["step"]).ffill().to_numpy().tolist() == part["learned"].tolist()
+
+
+def drawn_course(role: str, seeds: int, constants: Constants, late: law.Late) -> tuple[Course, pd.DataFrame]:
+    """A course of drawn regimes, and replicas that learn as the law with T says."""
+    course = of_size("full").sections["fate"].studies[f"time_{role}"].model_copy(update={"seeds": seeds})
+    random, rows = np.random.default_rng(len(role)), []
+    for point in course.points():
+        part = pd.DataFrame({"seed": range(seeds), "learned_at": 0.0}).assign(**point.values)
+        part = step.replicas(course, part)
+        steps = step.asked(course.training.T, course.looked)
+        chance = expit(
+            constants.steepness * (part["margin"].to_numpy()[:, None] - step.centres(part, steps, 0.1, constants, late))
+        )
+        learned = random.random((seeds, 1)) < chance
+        at = np.where(learned.any(1), np.array(steps)[learned.argmax(1)], np.nan)
+        rows.append(part.assign(learned_at=at, T=course.training.T))
+    return course, pd.concat(rows)
+
+
+def test_the_step_s_law_with_T_is_found_again_where_it_is_true():
+    constants, late = Constants(0.2, 6.0), law.Late(-1.0, -0.6, 0.0, 0.7)
+    course, rows = drawn_course("fit", 40, constants, late)
+    again, more = step.fit(course, rows)
+    assert again.centre == pytest.approx(constants.centre, abs=0.15)
+    assert step.centres(rows, [4000], 0.1, again, more) == pytest.approx(
+        step.centres(rows, [4000], 0.1, constants, late), abs=0.35
+    )
+
+
+def test_the_centre_falls_from_its_own_time_to_a_limit():
+    at = step.point_of(COURSE, {"N": 8192, "share": 0.2, "lambda": 0.02, "sigma": 0.05, "eps_min": 0.3})
+    own, late = Constants(0.2, 6.0), law.Late(-1.0, -0.6, 0.0, 0.7)
+    centres = [law.by(at, T, own, late).centre for T in (100, 500, 1000, 8000, math.inf)]
+    assert centres[0] == centres[1] == own.centre
+    assert centres == sorted(centres, reverse=True)
+    assert centres[-1] == pytest.approx(own.centre - math.exp(-1.0 - 0.6 * math.log(0.02 / at.pull)))
+    assert law.step(at, law.by(at, math.inf, own, late)) < law.step(at, own)
+
+
+def test_the_law_with_T_warns_outside_of_the_regimes_that_tested_it():
+    course = of_size("full").sections["fate"].studies["time_test"]
+    drawn = course.drawn.ranges
+    pull = step.point_of(course, course.points()[0].values).pull
+    assert law.TESTED_LATE["N"] == (drawn["N"].low, drawn["N"].high)
+    assert law.TESTED_LATE["share"] == (drawn["share"].low, drawn["share"].high)
+    assert law.TESTED_LATE["T"] == (course.looked, course.training.T)
+    assert law.TESTED_LATE["decay"] == pytest.approx((drawn["lambda"].low / pull, drawn["lambda"].high / pull), rel=0.02)
+    assert law.TESTED_LATE["d"] == (course.data.d, course.data.d)

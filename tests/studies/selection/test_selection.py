@@ -10,13 +10,14 @@ import torch
 from conftest import of_size, verdicts_of
 from pydantic import ValidationError
 
+from rarefeat.chain import law
 from rarefeat.claims.declared import declared
 from rarefeat.claims.verdict import CONTRADICTED, LEVEL, SUPPORTED
 from rarefeat.config.section import told
 from rarefeat.images.contrast import nt_xent
 from rarefeat.project import load
 from rarefeat.run.job import job
-from rarefeat.studies.selection import claims, digits, figures, judging, law, measure, page
+from rarefeat.studies.selection import claims, digits, figures, judging, measure, page
 from rarefeat.studies.selection.config import Arm, Sweep
 from rarefeat.studies.selection.kind import MEASURE
 from rarefeat.studies.selection.steps import step_of

@@ -47,6 +47,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
             rows += over_samples(table, {"lambda": decay})
     if "fate_times" in tables:
         rows += the_law(tables["fate_times"], section)
+        rows += the_step(tables["fate_late"])
     return rows
 
 
@@ -131,3 +132,13 @@ def the_law(table: pd.DataFrame, section: Fate) -> Iterator[Measured]:
         place = {"over": "drawn regimes"}
         yield of("T-fate", name, place, regimes["excess"].to_numpy())
         yield of("T-time", name, place, (regimes["error"] - regimes["plain"]).dropna().to_numpy())
+
+
+def the_step(table: pd.DataFrame) -> Iterator[Measured]:
+    """The step's law with T by drawn regime: the mean over its replicas."""
+    for role, part in table.groupby("role"):
+        own, regime, without = (log_loss(part[name], part["learned"]) for name in ("by_law", "by_regime", "without_T"))
+        means = part.assign(regime=own - regime, without=own - without).groupby(list(AXES))[["regime", "without"]].mean()
+        place = {"over": "drawn regimes"}
+        yield of("T-step", f"time_{role}", place, means["regime"].to_numpy())
+        yield of("T-without", f"time_{role}", place, means["without"].to_numpy())

@@ -31,6 +31,9 @@ def made(section: Fate) -> Made:
         tables=shares,
     )
     if law := section.of_role("fit", "test"):
+        for name, courses in (("fate_late", law), ("fate_step", law | section.of_role("point"))):
+            schema, of = f"{PACKAGE}.tables:{name.upper()}", tuple(f"{course}_fate" for course in courses)
+            tables[name] = Table(schema, f"{PACKAGE}.step:{name}", {"courses": courses}, tables=of)
         tables["fate_times"] = Table(
             f"{PACKAGE}.tables:FATE_TIMES",
             f"{PACKAGE}.times:fate_times",
@@ -48,7 +51,7 @@ def made(section: Fate) -> Made:
 def claimed(section: Fate) -> Claimed:
     """What is stated of late learning."""
     tables = tuple(f"{name}_fate" for name in section.of_role("point"))
-    tables += ("fate_times",) if section.of_role("fit", "test") else ()
+    tables += ("fate_times", "fate_late") if section.of_role("fit", "test") else ()
     regimes = {
         name: {} if course.drawn else {axis: {point[axis] for point in course.points()} for axis in AXES}
         for name, course in section.studies.items()

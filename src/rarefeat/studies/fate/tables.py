@@ -92,3 +92,34 @@ FATE_TIMES = schema(
     },
     unique=["study", "latents", "N", "sigma", "share", "lambda", "eps_min", "seed"],
 )  # fmt: skip
+
+FATE_LATE = schema(
+    "fate_late",
+    "a row per (role, cell, seed) of the regimes of the law: who has learned by T, and what the step's law with T says from W(0)",
+    {"role": column(str, pa.Check.isin(["fit", "test"]), unit="", description="whether the constants are fitted on it")} | CELL | {
+        "seed": column("int64", at_least(0), unit="", description="seed of the replica"),
+        "learned": column(float, pa.Check.isin([0.0, 1.0]), unit="", description="1 where it has learned the feature by T"),
+        "margin": column(float, None, unit="1", description="chain/law.py, margin: of the initial weights"),
+        "by_law": column(float, SHARE, unit="1", description="probability of that by the step's law with T"),
+        "without_T": column(float, SHARE, unit="1", description="the same at step 500"),
+        "by_regime": column(float, SHARE, unit="1", description="the same by a regression on eps_min, lambda, share and log N"),
+        "centre": column(float, None, unit="1", description="log kappa at step 500"),
+        "steepness": column(float, at_least(0), unit="1", description="gamma"),
+        "drop": column(float, None, unit="1", description="log of how far the centre falls in the end, at lambda / pull = 1 and N = 1"),
+        "by_decay": column(float, None, unit="1", description="exponent of that in lambda / pull"),
+        "by_pairs": column(float, None, unit="1", description="exponent of that in N"),
+        "rate": column(float, at_least(0), unit="1", description="exponent in 500 / T of what is left of it"),
+    },
+    unique=["role", "latents", "N", "sigma", "share", "lambda", "eps_min", "seed"],
+)  # fmt: skip
+
+FATE_STEP = schema(
+    "fate_step",
+    "a row per (N, sigma, share, lambda, T) of the grids: the step in eps_min that replicas have by T, and the law's",
+    {name: column_ for name, column_ in CELL.items() if name != "eps_min"} | {
+        "T": column("int64", at_least(1), unit=STEPS, description="by which the feature has to be learned"),
+        "measured": column(float, SHARE, unit="1", description="eps_min at which half of the replicas have learned it, interpolated"),
+        "predicted": column(float, SHARE, unit="1", description="the same by the law, whose constants are of other regimes"),
+    },
+    unique=["latents", "N", "sigma", "share", "lambda", "T"],
+)  # fmt: skip

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import beta
-from sklearn.linear_model import LogisticRegression
 
 from rarefeat.core.logistic import Constants, logistic
 from rarefeat.core.recording import log_spaced
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, Course, gate
+from rarefeat.studies.fate.step import coordinates, regression
 from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
@@ -74,11 +74,6 @@ def seen(table: pd.DataFrame, course: Course) -> Seen:
     return Seen(table["cosine_looked"].to_numpy(), leak, kick, decay, gates)
 
 
-def coordinates(table: pd.DataFrame) -> np.ndarray:
-    """What a law of the regime alone knows, standardised by the ranges they are drawn from, (n, 4)."""
-    return np.column_stack([table["eps_min"] * 4, np.log(table["lambda"]), table["share"] * 4, np.log(table["N"].clip(1)) / 2])
-
-
 def fate_times(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """The law's constants from the courses with the role fit, and what it says of every replica of these and of the others."""
     courses = job.part("courses", dict[str, Course])
@@ -95,8 +90,7 @@ def fate_times(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     fit = pd.concat([whole[name] for name, course in courses.items() if course.role == "fit"])
     fit = fit[fit["at_once"] == 0]
     constants = logistic(fit["reached"], fit["late"])
-    both = fit["late"].nunique() == 2
-    plain = LogisticRegression().fit(coordinates(fit), fit["late"]) if both else None
+    plain = regression(fit)
     for name, table in whole.items():
         course = courses[name]
         of = seen(table, course)
