@@ -27,6 +27,7 @@ from rarefeat.claims.verdict import (
     change,
     changes,
     condition,
+    ends,
     judge,
     line,
     shown_above,
@@ -463,6 +464,24 @@ def test_a_share_of_replicas_is_tested_exactly(n, share):
         p = float(shown_above(found, share, "0 or 1")[0])
         if abs(ones / n - share) > 1e-9:
             assert p == pytest.approx(binomtest(ones, n, share, alternative="greater").pvalue)
+
+
+@pytest.mark.parametrize("mean", [-0.25, 0.0, 0.5])
+@pytest.mark.parametrize("n", [5, 10, 30])
+def test_paired_replicas_of_0_or_1_are_tested_exactly(n, mean):
+    for differ in (abs(mean), (1 + abs(mean)) / 2, 1.0):
+
+        def law(rng, shape, more=(differ + mean) / 2, less=(differ - mean) / 2):
+            at = rng.random(shape)
+            return (at < more).astype(float) - (at > 1 - less)
+
+        assert max(false_verdicts(law, n, mean, "paired 0 or 1", studies=2000)) <= LEVEL + 0.01
+    # By Student's test, a quarter that all changed in one direction would be judged wrongly too often.
+    found = replicas(np.repeat([1.0, 0.0], [n // 2, n - n // 2])[None])
+    estimate = Estimate(float(found.value[0]), float(found.error[0]), n - 1, n)
+    low, high = ends(estimate, 0.025, "paired 0 or 1")
+    assert -1 <= low < estimate.value < high <= 1
+    assert shown_above(estimate, low, "paired 0 or 1") == pytest.approx(0.025, abs=1e-3)
 
 
 def test_by_student_and_by_signs_it_would_be_wrong():

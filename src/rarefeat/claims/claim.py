@@ -18,6 +18,7 @@ RANGES = {
     "count": (0.0, inf),
     "correlation": (-1.0, 1.0),
     "0 or 1": (0.0, 1.0),
+    "paired 0 or 1": (-1.0, 1.0),
 }
 """What an interval of a quantity does not leave, by the kind of quantity."""
 Value = str | float | tuple[float, ...]
@@ -76,10 +77,10 @@ class Claim(Section):
         description="smallest effect of interest beyond the threshold: an effect that is shown to be smaller contradicts the"
         " claim; for superiority alone",
     )
-    kind: Literal["number", "share", "count", "correlation", "0 or 1"] = Field(
+    kind: Literal["number", "share", "count", "correlation", "0 or 1", "paired 0 or 1"] = Field(
         default="number",
         description="of quantity, which says its range: what of an interval lies outside is left out; `0 or 1` where each"
-        " replica is one of both, whose share is tested exactly",
+        " replica is one of both, `paired 0 or 1` where it is the difference of two such of one seed: these are tested exactly",
     )
     reason: str = Field(min_length=1, description="why threshold and margin follow from the statement")
     primary: Annotated[Regime, BeforeValidator(regime)] = Field(

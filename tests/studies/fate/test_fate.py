@@ -91,8 +91,10 @@ def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> p
 
 @pytest.mark.parametrize(("reuse", "expected"), [(True, SUPPORTED), (False, CONTRADICTED)])
 def test_claims_on_the_cause_follow_what_is_planted(reuse, expected):
-    finite = [planted(reuse, 8192), planted(False, 32768)]
-    tables = {"reuse_fate": pd.concat([*finite, planted(False, 0)]), "untied_fate": planted(False, latents="antithetic")}
+    n = 60
+    finite = [planted(reuse, 8192, n=n), planted(False, 32768, n=n)]
+    untied = planted(False, latents="antithetic", n=n)
+    tables = {"reuse_fate": pd.concat([*finite, planted(False, 0, n=n)]), "untied_fate": untied}
     section = SimpleNamespace(studies=FATE.studies, of_role=lambda role: ["reuse", "untied"] if role == "point" else [])
     rows = claims.measure(tables, SimpleNamespace(part=lambda *_: section))
     table = verdicts_of("fate", [row for row in rows if row.regime.study != "untied" or row.claim == "F-antithetic"])
