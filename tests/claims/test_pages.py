@@ -27,7 +27,7 @@ LEAST = 40_000
 
 def of_kind(claim: Claim, values: np.ndarray) -> np.ndarray:
     """Numbers, or where replicas are 0 or 1 whether they are above a half."""
-    return (values > 0.5).astype(float) if claim.kind == "0 or 1" else values
+    return {"0 or 1": values > 0.5, "paired 0 or 1": np.sign(np.round(values))}.get(claim.kind, values).astype(float)
 
 
 def planted(claims=CLAIMS, regimes=24):
