@@ -16,7 +16,7 @@ from rarefeat.registry import kinds
 from rarefeat.report.reference import config_studies_page, tables_page
 from rarefeat.studies.exact_results import figures, found, out_of_reach, page, summary, tables
 from rarefeat.studies.exact_results.config import Machine
-from rarefeat.studies.exact_results.kind import STAGES
+from rarefeat.studies.exact_results.kind import STAGES, experiments
 from rarefeat.studies.exact_results.measured import Row, tabled
 from rarefeat.studies.exact_results.printed import KAPPA
 
@@ -105,7 +105,7 @@ def test_instances_come_together_over_the_axis_that_their_seeds_draw():
 
 
 def test_costs_are_operations_over_speed():
-    slow, fast = (out_of_reach.costs(Machine(cores=speed, gpu=1e14)) for speed in (1e11, 2e11))
+    slow, fast = (out_of_reach.costs(experiments(), Machine(cores=speed, gpu=1e14)) for speed in (1e11, 2e11))
     assert (slow["hours_cores"] / fast["hours_cores"]).tolist() == pytest.approx([2] * len(slow))
     assert (slow["hours_cores"] * 3600 * 1e11 / slow["operations"]).tolist() == pytest.approx([1] * len(slow))
     # Rows of the inventory that no study has: none is left out, none is here twice.

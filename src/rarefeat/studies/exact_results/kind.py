@@ -1,5 +1,8 @@
 """What the exact results make: a table and a figure for each, and what is out of reach."""
 
+import csv
+from pathlib import Path
+
 from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
 from rarefeat.studies.exact_results.config import RESULTS, ExactResults, inherit
 
@@ -47,6 +50,12 @@ SEE = {
 }
 
 
+def experiments() -> list[dict[str, str]]:
+    """What is out of reach: a row of `out_of_reach.csv` for each."""
+    with Path(__file__).with_name("out_of_reach.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def made(section: ExactResults) -> Made:
     """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
     studies = section.studies()
@@ -58,7 +67,9 @@ def made(section: ExactResults) -> Made:
         f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary:exact_results_summary", tables=tuple(studies)
     )
     tables["out_of_reach"] = Table(
-        f"{PACKAGE}.tables:OUT_OF_REACH", f"{PACKAGE}.out_of_reach:out_of_reach", {"machine": section.machine}
+        f"{PACKAGE}.tables:OUT_OF_REACH",
+        f"{PACKAGE}.out_of_reach:out_of_reach",
+        {"machine": section.machine, "experiments": experiments()},
     )
     together = ("exact_results", "out_of_reach")
     figures = {name: Figure((name,), see, parts={name: studies[name]}) for name, see in SEE.items()}
