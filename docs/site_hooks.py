@@ -35,7 +35,10 @@ class NoHtml(Extension):
 
 
 def walked(entry: object) -> object:
-    """An entry of the menu; one that names a folder, as `claims/`, becomes its pages: the index, then in the index's order."""
+    """An entry of the menu; one that names a folder, as `claims/`, becomes its pages: the index, then in the index's order.
+
+    A folder without an index has the order of docs/index.md.
+    """
     if isinstance(entry, list):
         return [
             page
@@ -45,8 +48,10 @@ def walked(entry: object) -> object:
     if isinstance(entry, dict):
         return {title: walked(inside) for title, inside in entry.items()}
     if entry.endswith("/"):
-        index = DOCS / entry / "index.md"
-        listed = re.findall(r"\]\((\w[\w.-]*\.md)\)", index.read_text(encoding="utf-8"))
+        index, inside = next(
+            (at, up) for at, up in ((DOCS / entry / "index.md", ""), (DOCS / "index.md", entry)) if at.exists()
+        )
+        listed = re.findall(rf"\]\({inside}(\w[\w.-]*\.md)\)", index.read_text(encoding="utf-8"))
         pages = sorted(
             (path.name for path in (DOCS / entry).glob("*.md")),
             key=lambda name: (listed.index(name) if name in listed else 999, name),

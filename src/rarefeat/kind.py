@@ -202,7 +202,7 @@ def nothing_claimed(section: Any) -> None:
 
 
 STUDIES = Path(__file__).parent / "studies"
-IN_ONE_FILE = ("kind", "config", "tables", "figures", "claims")
+IN_ONE_FILE = ("kind", "config", "tables", "figures", "claims", "page")
 """What a kind of study that is one file has in it."""
 
 
@@ -231,9 +231,13 @@ class Kind:
     claimed: Callable[[Any], Claimed | None] = nothing_claimed
     by_default: bool = True
     """Whether a plain `snakemake` makes it."""
+    question: str = ""
+    """Which question it answers, for the lists of studies, where it has no page in docs/templates/studies."""
+    answer: str = ""
+    """The answer in a few words; if not given, the first sentence of what was found."""
 
     def module(self, name: str) -> str:
-        """A module of its folder, from the package's root; itself of a kind that is a file, which may have NAME_page.py beside it."""
+        """A module of its folder, from the package's root; itself of a kind that is a file, which may have NAME_files.py beside it."""
         if not (STUDIES / f"{self.name}.py").is_file():
             return f"studies.{self.name}.{name}"
         return f"studies.{self.name}" if name in IN_ONE_FILE else f"studies.{self.name}_{name}"

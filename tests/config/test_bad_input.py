@@ -23,7 +23,7 @@ GRID = {"grid": {"g": {"eps_min": [0.5], "sigma": [0.05], "arms": ["dense"]}}}
 
 def a_study(**changes) -> dict:
     """A config with a study of its own beside those that are shipped."""
-    return {"imbalance": {"studies": {"mine": merged(GRID, changes)}}}
+    return {"imbalance": {"studies": {"ours": merged(GRID, changes)}}}
 
 
 def of_arm(**keys) -> dict:
@@ -44,11 +44,11 @@ def of_arm(**keys) -> dict:
     ],
 )
 def test_what_is_just_allowed_is_taken(changes):
-    assert isinstance(parse(merged(copy.deepcopy(RAW), changes), STUDIES).studies["mine"], Study)
+    assert isinstance(parse(merged(copy.deepcopy(RAW), changes), STUDIES).studies["ours"], Study)
 
 
 def test_an_exponent_without_a_point_is_a_number():
-    training = parse(merged(copy.deepcopy(RAW), a_study(training={"eta": "1e-1", "T": 600})), STUDIES).studies["mine"].training
+    training = parse(merged(copy.deepcopy(RAW), a_study(training={"eta": "1e-1", "T": 600})), STUDIES).studies["ours"].training
     assert training.eta == 0.1
     with pytest.raises(RarefeatError, match=r"training.T: Input should be a valid integer, got 600.0"):
         parse(merged(copy.deepcopy(RAW), a_study(training={"T": "6e2"})), STUDIES)
@@ -130,18 +130,18 @@ def test_values_that_six_digits_tell_apart_are_taken(less, more):
 
 
 def sized(**changes) -> Study:
-    return parse(merged(copy.deepcopy(RAW), a_study(**changes)), STUDIES).studies["mine"]
+    return parse(merged(copy.deepcopy(RAW), a_study(**changes)), STUDIES).studies["ours"]
 
 
 TOO_LARGE = {
-    "N": ({"data": {"N": 10**10}}, r"study mine: data.N = 10000000000 needs 36,000.0 GB .* 8.0 GB here"),
-    "m": ({"training": {"m": 10**9}}, r"study mine: training.m = 1000000000 needs .* 8.0 GB here"),
+    "N": ({"data": {"N": 10**10}}, r"study ours: data.N = 10000000000 needs 36,000.0 GB .* 8.0 GB here"),
+    "m": ({"training": {"m": 10**9}}, r"study ours: training.m = 1000000000 needs .* 8.0 GB here"),
     "m under direct": (
         {"simulator": "direct", "training": {"m": 10**7}},
-        r"study mine: training.m = 10000000 needs 20.0 GB .* under the simulator direct .* 8.0 GB here",
+        r"study ours: training.m = 10000000 needs 20.0 GB .* under the simulator direct .* 8.0 GB here",
     ),
-    "d1": ({"simulator": "direct", "data": {"d1": 10**9}}, r"study mine: data.d1 = 1000000000 needs .* 8.0 GB here"),
-    "test_pairs": ({"data": {"test_pairs": 10**10}}, r"study mine: data.test_pairs = 10000000000 needs"),
+    "d1": ({"simulator": "direct", "data": {"d1": 10**9}}, r"study ours: data.d1 = 1000000000 needs .* 8.0 GB here"),
+    "test_pairs": ({"data": {"test_pairs": 10**10}}, r"study ours: data.test_pairs = 10000000000 needs"),
 }
 
 
@@ -149,13 +149,13 @@ TOO_LARGE = {
 def test_what_cannot_fit_the_memory_is_refused_with_the_numbers(case):
     changes, line = TOO_LARGE[case]
     with pytest.raises(RarefeatError, match=line):
-        memory.refuse_too_large({"mine": sized(**changes)}, have=8e9)
+        memory.refuse_too_large({"ours": sized(**changes)}, have=8e9)
 
 
 def test_what_fits_is_not_refused():
     """The reduced simulator does not know d1."""
     quiet = {"g": {"sigma": [1e-6]}}
-    memory.refuse_too_large({"mine": sized(data={"d1": 10**12}, grid=quiet)}, have=8e9)
+    memory.refuse_too_large({"ours": sized(data={"d1": 10**12}, grid=quiet)}, have=8e9)
     shipped = load(ROOT / "config/config.yaml").studies
     memory.refuse_too_large(shipped, have=4e9)
     assert memory.of_this_machine() > 1e8
@@ -166,7 +166,7 @@ def test_what_is_needed_is_at_most_what_a_training_holds():
     from rarefeat.chain.synthesise import synthesise
 
     study = sized(data={"N": 3000, "probe_pairs": 200, "test_pairs": 128}, seeds=3, seeds_per_block=3)
-    held = {name: tensor.nbytes for name, tensor in synthesise("mine", study.data, 0.5, [1, 2, 3]).items()}
+    held = {name: tensor.nbytes for name, tensor in synthesise("ours", study.data, 0.5, [1, 2, 3]).items()}
     needs = memory.needs(study)
     assert needs["data.N"] == held["train"]
     assert needs["data.probe_pairs"] == held["probe_balanced"] + held["probe_matched"]

@@ -288,12 +288,12 @@ def test_a_study_that_the_theory_names_and_does_not_have_is_one_line(key):
 
 def test_a_role_says_what_is_measured_of_a_study():
     """A new study with a role gets its tables and its claims, whatever its name; the chain is not told of the role."""
-    project = parse(RAW | {"theory": {"studies": {"mine": {"role": "phase", "grid": GRID}, "my": MINE}}})
+    project = parse(RAW | {"theory": {"studies": {"ours": {"role": "phase", "grid": GRID}, "my": MINE}}})
     theory = project.claimed["theory"].tables
-    assert {"mine_trajectories", "my_milestones", "my_one_step"} <= set(theory)
+    assert {"ours_trajectories", "my_milestones", "my_one_step"} <= set(theory)
     assert "my_trajectories" not in project.tables
-    assert "mine_milestones" not in project.tables
-    assert "mine" in project.sections["theory"].of_role("phase")
+    assert "ours_milestones" not in project.tables
+    assert "ours" in project.sections["theory"].of_role("phase")
     (part,) = project.table_job("my_milestones").config.values()
     assert "role" not in part
     other = parse(RAW | {"theory": {"studies": {"my": MINE | {"role": "T1_C"}}}})

@@ -80,25 +80,54 @@ def test_it_is_in_the_report(with_mine):
     assert "See whether it climbs." in page
 
 
-def test_it_is_in_the_reference_and_in_its_indexes(with_mine, tmp_path):
-    done = python(with_mine, "-m", "rarefeat.report.reference", tmp_path)
-    assert done.returncode == 0, done.stderr
-    pages = {
-        name: (tmp_path / f"reference/{name}.md").read_text() for name in ("config_studies", "tables/index", "claims/index")
-    }
-    assert "## `mine`: A mine" in pages["config_studies"]
-    assert "[A mine](mine.md)" in pages["tables/index"]
-    assert "[learning](learning.md)" in pages["claims/index"]
-    assert "they help by a tenth" in (tmp_path / "reference/claims/learning.md").read_text().lower()
+@pytest.fixture(scope="module")
+def documented(with_mine) -> Path:
+    """The copy with the rest of the project: its docs are rendered, its run is published, and they are rendered again."""
+    for path in (*filter(Path.is_file, ROOT.iterdir()), ROOT / "docs", ROOT / "tests", ROOT / "benchmarks"):
+        if path.is_dir():
+            shutil.copytree(path, with_mine / path.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.name != "Snakefile":
+            shutil.copy(path, with_mine)
+    # As `make docs publish`, but that no picture of other studies is drawn again.
+    done = python(
+        with_mine,
+        "-c",
+        "from pathlib import Path; from rarefeat.report import pages, published, reference; "
+        "reference.main(); pages.write_pages(); of_run = published.Published(); "
+        f"run = Path('{RESULTS}'); published.publish(run, of_run); published.publish_claims(run, Path('docs/claims')); "
+        "published.publish_figures(run, Path('docs')); pages.write_pages()",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return with_mine
 
 
-def test_it_is_clean(with_mine):
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, with_mine)
-    python_file = "src/rarefeat/studies/mine.py"
-    for tool, *words in (["ruff", "check", python_file], ["ruff", "format", "--check", python_file], ["lint-imports"]):
-        command = [Path(sys.executable).parent / tool, *words]
-        done = subprocess.run(command, cwd=with_mine, env=environment(with_mine), capture_output=True, text=True, check=False)
+def test_it_is_in_the_documentation_and_in_its_indexes(documented):
+    pages = {path: (documented / path).read_text() for path in (
+        "README.md", "docs/studies/index.md", "docs/studies/mine.md", "docs/claims/index.md",
+        "docs/reference/config_studies.md", "docs/reference/tables/index.md", "docs/reference/claims/index.md",
+        "docs/reference/claims/learning.md",
+    )}  # fmt: skip
+    found = "More samples change the accuracy by "
+    assert f"| [A mine](docs/studies/mine.md) | Do more samples help? | {found}" in pages["README.md"]
+    assert f"| [A mine](mine.md) | Do more samples help? | {found}" in pages["docs/studies/index.md"]
+    assert f"**{found}" in pages["docs/studies/mine.md"]
+    assert "![Learning curve](../figures/learning_curve.png)" in pages["docs/studies/mine.md"]
+    assert "[learning](claims_learning.md)" in pages["docs/claims/index.md"]
+    assert "## `mine`: A mine" in pages["docs/reference/config_studies.md"]
+    assert "[A mine](mine.md)" in pages["docs/reference/tables/index.md"]
+    assert "[learning](learning.md)" in pages["docs/reference/claims/index.md"]
+    assert "they help by a tenth" in pages["docs/reference/claims/learning.md"].lower()
+
+
+def test_lint_and_the_tests_of_docs_and_config_pass_with_it(documented):
+    tests = "-m pytest -q --numprocesses 2 -p no:cacheprovider tests/docs/test_pages.py tests/config"
+    for command in ("ruff check .", "ruff format --check .", "snakefmt --check Snakefile workflow", "lint-imports", tests):
+        tool, *words = command.split()
+        start = sys.executable if tool == "-m" else Path(sys.executable).parent / tool
+        done = subprocess.run(
+            [start, *([tool, *words] if tool == "-m" else words)],
+            cwd=documented, env=environment(documented), capture_output=True, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.style import PAGE, RC, styled
+from rarefeat.project import load
+from rarefeat.registry import kinds
 from rarefeat.report.published import Published
 from rarefeat.report.redrawn import redrawn
 from rarefeat.storage.markdown import each, interval, rows
@@ -24,7 +26,15 @@ PAPERS = {
     "beyond_the_papers": "Beyond the papers",
     "fate_over_time": "At once, late or never",
 }
-"""Papers whose claims are measured, for people."""
+"""Papers whose claims are measured, for people; another one has the title of the kind that has its claims."""
+
+
+def papers() -> dict[str, str]:
+    """Every paper that some kind has claims of, with its name."""
+    others = {paper: kinds()[first].title for paper, (first, *_) in load().papers.items()}
+    return PAPERS | {paper: title for paper, title in others.items() if paper not in PAPERS}
+
+
 COLOURS = {
     "supported": "#0072B2",
     "contradicted": "#D55E00",
@@ -96,7 +106,7 @@ def mosaic(tables: Published) -> str:
     for x, (verdict, colour) in zip((0, 96, 208, 306, 388), COLOURS.items(), strict=True):
         parts.append(f'<rect x="{x}" y="4" width="{side}" height="{side}" fill="{colour}" stroke="#888"/>')
         parts.append(f'<text x="{x + side + 5}" y="16">{verdict}</text>')
-    for paper, title in PAPERS.items():
+    for paper, title in papers().items():
         if f"verdicts_{paper}" not in tables:
             continue
         claims = tables[f"verdicts_{paper}"]

@@ -11,6 +11,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
 from rarefeat.registry import kinds
 from rarefeat.report.published import Published
+from rarefeat.run.command import function_of
 from rarefeat.run.metadata import page_text, read_origin, read_product
 
 
@@ -21,11 +22,28 @@ def module_of(kind: str) -> ModuleType | None:
 
 
 def published(kind: str, tables: Published, project: Project) -> list[str]:
-    """What a kind of study has found, a sentence or two each, from the published tables; empty where one of them is not there."""
+    """What a kind of study has found, a sentence or two each, from the published tables; empty where one of them is not there.
+
+    A kind without a module `found` says what its own pages of a run say, where all the tables of these are published whole.
+    """
     says = module_of(kind)
-    if says is None or not all(name in tables for name in says.TABLES):
+    if says is None:
+        pages = [name for name, page in project.made[kind].pages.items() if all(table in tables for table in page.tables)]
+        return [line for name in pages for line in answers(project, name, tables)]
+    if not all(name in tables for name in says.TABLES):
         return []
     return says.found(project.sections[kind], {name: tables[name] for name in says.TABLES})
+
+
+def answers(project: Project, page: str, tables: Published) -> list[str]:
+    """The answers of a page of a run, made of published tables."""
+    job = project.page_job(page)
+    return items_of(function_of(job.stage)({name: tables[name] for name in project.pages[page].tables}, job))
+
+
+def items_of(text: str) -> list[str]:
+    """The items of a page."""
+    return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
 
 
 def of_run(project: Project) -> str:
@@ -37,8 +55,7 @@ def of_run(project: Project) -> str:
             if read_origin(path).get("job") != project.page_job(name).identity:
                 items.append((kind.title, ["What it found is of another config, or of other code."]))
             else:
-                said = [line.removeprefix("- ") for line in page_text(path).splitlines() if line.startswith("- ")]
-                items.append((kind.title, said))
+                items.append((kind.title, items_of(page_text(path))))
     for paper in project.papers:
         path = Path(project.results, f"tables/claims_{paper}.parquet")
         if path.exists():

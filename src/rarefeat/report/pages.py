@@ -1,7 +1,8 @@
 """Pages with numbers, from templates and the tables of docs/tables: docs/templates/X.md.j2 becomes docs/X.md, README.md.j2 README.md.
 
 A template of a study says, by `set`, which question it answers and the answer in short, for the lists of studies; one that
-belongs to another's kind says beside which it stands.
+belongs to another's kind says beside which it stands. A kind without a template has the page of docs/templates/study.j2, and
+says question and answer itself.
 """
 
 import argparse
@@ -20,9 +21,9 @@ from rarefeat.figures.labels import arm_name
 from rarefeat.project import DEFAULT, Project, load
 from rarefeat.registry import kinds
 from rarefeat.report import found
-from rarefeat.report.drawn import PAPERS, drawn
+from rarefeat.report.drawn import drawn, papers
 from rarefeat.report.play import of_published
-from rarefeat.report.published import Published
+from rarefeat.report.published import Published, reductions_of
 from rarefeat.run.command import run
 from rarefeat.storage.files import replacing
 from rarefeat.storage.markdown import each, interval, number, one, pipe, rows, told
@@ -93,7 +94,7 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         "faults": {name: read(root / FAULTS / f"{name}.yaml") for name in ("inputs", "runs")},
         "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
         "studies": cache(lambda: studies(made, root)),
-        "papers": PAPERS,
+        "papers": papers(),
         "about_claims": ABOUT.partition("here is written by hand. ")[2],
         "table_2": TABLE_2,
     }
@@ -108,10 +109,21 @@ def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Told]
         titles[name] = next(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
         if "set question" in text:
             said[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
+    for name, kind in kinds().items():
+        if name not in titles:
+            short = kind.answer or next(iter(templates.globals["answer"](name)), "not published yet")
+            titles[name], said[name] = kind.title, {"question": kind.question, "short": short}
     order = [
         name for kind in kinds() for name in (kind, *(one for one in said if said[one].get("beside") == kind)) if name in said
     ]
     return [Told(name, titles[name], said[name]["question"], said[name]["short"]) for name in order]
+
+
+def by_default(name: str, made: jinja2.Environment, tables: Published, project: Project) -> str:
+    """The page of a kind of study that has no template of its own."""
+    template = made.get_template("study.j2", globals={"name": name, "kind": kinds()[name], "made": project.made[name]})
+    published = [table for table in reductions_of(name) if table in tables]
+    return template.render(claims=project.declared.get(name), published=published)
 
 
 def place(template: Path, root: Path) -> Path:
@@ -133,9 +145,20 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
             texts[page] = linked(made.get_template(template.as_posix()).render(), page.relative_to(root))
         except (jinja2.TemplateError, KeyError, RarefeatError) as error:
             raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
+    for name in kinds():
+        page = root / "docs/studies" / f"{name}.md"
+        if page not in texts:
+            texts[page] = linked(by_default(name, made, tables, project), page.relative_to(root))
     if "confirmation_fates" in tables:
         texts[root / PLAY] = of_published(tables, project.studies["confirmation"])
     return texts
+
+
+def write_pages() -> None:
+    """Write every page with numbers."""
+    for path, text in pages().items():
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 def linked(text: str, page: Path) -> str:
@@ -150,9 +173,7 @@ def main() -> None:
     for name, content in drawn(Published(Path("docs/tables"))).items():
         with replacing(Path("docs/figures", name)) as temporary:
             temporary.write_bytes(content)
-    for path, text in pages().items():
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    write_pages()
 
 
 if __name__ == "__main__":

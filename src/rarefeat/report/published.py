@@ -1,6 +1,6 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in, each with where it is from.
 
-A kind of study says in the module `page` of its folder what it publishes: `TABLES`, by name the tables of a run that it reads and the
+A kind of study says in the module `page` of its folder, or in its file, what it publishes: `TABLES`, by name the tables of a run that it reads and the
 function that makes a small one of them. Beside these there are the verdicts on the claims of each paper.
 `python -m rarefeat.report.published results` writes all that a run has tables for, its claims, and the figures that pages show.
 """
@@ -35,13 +35,15 @@ Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
 """Names of tables of a run, and what makes one small table of them."""
 
 
+def reductions_of(kind: str) -> dict[str, Reduction]:
+    """What a kind of study publishes, by the name of the small table."""
+    name = f"rarefeat.{kinds()[kind].module('page')}"
+    return getattr(importlib.import_module(name), "TABLES", {}) if importlib.util.find_spec(name) else {}
+
+
 def reductions() -> dict[str, Reduction]:
     """What every kind of study publishes, by the name of the small table."""
-    found: dict[str, Reduction] = {}
-    for kind in kinds().values():
-        name = f"rarefeat.{kind.module('page')}"
-        if importlib.util.find_spec(name):
-            found |= importlib.import_module(name).TABLES
+    found = {name: reduction for kind in kinds() for name, reduction in reductions_of(kind).items()}
     return found | {f"verdicts_{paper}": ((f"claims_{paper}",), primary_verdicts) for paper in load().papers}
 
 

@@ -33,6 +33,7 @@ COLUMNS = {
     "accuracy": column(float, SHARE, unit="1", description="share of fresh samples whose sign is found"),
 }
 ACCURACY = schema("toy_accuracy", "a row per (samples, seed)", COLUMNS, unique=["samples", "seed"])
+TABLES = {"toy_accuracy": (("toy_accuracy",), pd.DataFrame.copy)}
 
 
 def learn(read: Read, job: Job) -> list[dict]:
@@ -87,4 +88,5 @@ def made(toy: Toy) -> Made:
 KIND = Kind(
     "toy", "A toy", Toy, made, lambda toy: {"toy_study": toy}, (LEARN,), inherits=("first_seed",),
     claimed=lambda toy: Claimed(("toy_accuracy",), regimes={"toy_study": {}}), by_default=False,
+    question="Do more samples help?",
 )  # fmt: skip
