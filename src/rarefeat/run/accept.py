@@ -2,10 +2,9 @@
 
     python -m rarefeat.run.accept results
 
-A sample of the files of every stage whose digest is another is made anew, elsewhere: all that took less than a second, and of
-the others three of every study. Where each comes out the same to the last byte, the new digests of the stages are recorded as
-standing for those of before, with the sample; `verify` and the report say so. Where one differs it is named, and nothing is
-accepted.
+A sample of the files of every stage that runs what was changed is made anew, elsewhere: all that took less than a second, and
+of the others three of every study. Where each comes out the same to the last byte, the new digests are recorded as standing for
+those of before, with the sample; `verify` and the report say so. Where one differs it is named, and nothing is accepted.
 """
 
 import argparse
@@ -17,7 +16,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.command import progress, run
-from rarefeat.run.digests import ACCEPTED, code, read_accepted
+from rarefeat.run.digests import ACCEPTED, code, is_entry, read_accepted, runs_entries
 from rarefeat.run.guard import ACCEPTING
 from rarefeat.run.workers import ONE_THREAD
 from rarefeat.storage.files import BLANK, SEAL, replacing, seal
@@ -68,34 +68,51 @@ def made(results: Path, records: Path = RECORDS) -> list[Made]:
 
 
 def changed(jobs: list[Made]) -> dict[str, tuple[str, str]]:
-    """The stages whose code is not what jobs were told, with the digest of before and that of now."""
-    found: dict[str, tuple[str, str]] = {}
+    """What of the code that jobs came through is another by now, with the digest of before and that of now.
+
+    Raises:
+        RarefeatError: where some came through other code of it than others, or no job that runs it is there to be made anew.
+    """
+    before: dict[str, tuple[str, str]] = {}
     for one in jobs:
-        for stage in own(one):
-            before, now = one.job["code"].get(stage), code(stage)
-            if before and before != now and found.setdefault(stage, (before, now)) != (before, now):
-                raise RarefeatError(f"{one.outputs[0]} and others are of different code of {stage}; run snakemake first")
+        for name, told in one.job["code"].items():
+            if before.setdefault(name, (told, one.outputs[0]))[0] != told:
+                raise RarefeatError(
+                    f"{one.outputs[0]} is of other code of {name} than {before[name][1]}; run snakemake first, or delete one"
+                )
+    found = {name: (told, now) for name, (told, _) in before.items() if (now := by_now(name)) not in ("", told)}
+    for name in found.keys() - {name for one in jobs for name in own(one)}:
+        raise RarefeatError(
+            f"nothing is accepted: {name} was changed, and no file of a job that runs it is there to be made anew, as"
+            f" {before[name][1]} came through it; run snakemake"
+        )
     return found
 
 
+def by_now(name: str) -> str:
+    """The digest of a stage; empty where there is no such stage any more, as nothing of it is made again."""
+    try:
+        return code(name)
+    except LookupError:
+        return ""
+
+
 def own(one: Made) -> Iterator[str]:
-    """The stages whose code a job ran, those that came before it left out."""
-    yield one.job["stage"]
-    if "runs" in one.job:
-        yield one.job["runs"]
-    yield from (name for name in one.job["code"] if name.endswith("]"))
+    """The code that a job runs: its stage, what runs that, the schema that it is told, and the rules that it calls."""
+    stage, told = one.job["stage"], one.job["code"]
+    yield from {stage, one.job.get("runs"), one.job.get("config", {}).get("schema")} & told.keys()
+    yield from (name for name in told if is_entry(name) and runs_entries(stage))
 
 
-def sample(jobs: list[Made], stages: Mapping[str, Any]) -> list[Made]:
-    """What is made anew: quick jobs, and LEAST of every stage and study."""
+def sample(jobs: list[Made], names: Collection[str]) -> list[Made]:
+    """What is made anew: of jobs that run what was changed the quick ones, and LEAST of each stage and study that runs it."""
     chosen: list[Made] = []
-    taken: dict[tuple, int] = {}
+    taken: Counter[tuple] = Counter()
     for one in sorted(jobs, key=lambda one: (one.seconds, one.outputs)):
-        if set(own(one)) & set(stages):
-            key = one.job["stage"], one.job.get("study")
-            if one.seconds < QUICK or taken.get(key, 0) < LEAST:
-                taken[key] = taken.get(key, 0) + 1
-                chosen.append(one)
+        keys = [(name, one.job["stage"], one.job.get("study")) for name in own(one) if name in names]
+        if keys and (one.seconds < QUICK or min(taken[key] for key in keys) < LEAST):
+            taken.update(keys)
+            chosen.append(one)
     return chosen
 
 
@@ -128,9 +145,15 @@ def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> dict[str, 
         The stages that were accepted, with the digest of before and that of now.
 
     Raises:
-        RarefeatError: naming the first file of the sample that came out otherwise; nothing is accepted then.
+        RarefeatError: naming the first file of the sample that came out otherwise, or what none could be made of; nothing is
+            accepted then.
     """
     jobs = made(results, records)
+    if not jobs:
+        raise RarefeatError(
+            f"nothing is accepted: {records} knows no job of files below {results}; name the folder as the config"
+            " does, and start this where snakemake ran"
+        )
     stages = changed(jobs)
     chosen = sample(jobs, stages)
     with ThreadPoolExecutor(cores) as pool:
@@ -159,8 +182,11 @@ def main() -> None:
     args = parser.parse_args()
     if not args.results.is_dir():
         raise RarefeatError(f"{args.results} is no folder")
-    for stage, (before, now) in accept(args.results, cores=args.cores).items():
+    accepted = accept(args.results, cores=args.cores)
+    for stage, (before, now) in accepted.items():
         print(f"accepted: {stage}, {now} for {before}")
+    if not accepted:
+        print("nothing to accept: all files are of the code of now")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 A definition is what binds a name at the top of a module: a function, a class, a constant. From the stage's function the global
 names are followed that its bytecode reads, in every definition that they lead to. Of a class of the package those methods count
 whose name is asked of some object on the way: a property of a section of the config is in the digest of what reads it, and of
-nothing else.
+nothing else. Who computes a name for `getattr` asks for all methods of all classes on the way; other ways to a definition
+without its name are told (`Reach.dynamic`), and a test refuses them.
 
 Left out is what sets no number: comments, docstrings, annotations, `print`, texts of errors and for people; of a section of the
 config its fields and validators, since a job is told their values; and the modules that only run jobs or move bytes (APART).
@@ -39,16 +40,21 @@ APART = (
     "storage.origin",
     "storage.tensors",
 )
-"""Packages and modules that run jobs, move bytes, declare what is made or load a user's own: no number comes from them."""
+"""Packages and modules that run jobs, move bytes, declare what is made or load a user's own: no number comes from them.
+
+`run/make.py` sets torch to one thread, and writes rows as they are: in a digest it would be in that of every table, so
+tests/run/test_make.py holds it to both instead.
+"""
 SECTION = "config.section:Section"
 """Base of the sections of the config."""
 FOR_PEOPLE = ("description", "help")
-"""Arguments that are texts for people; so are those of `described` (storage/schema.py)."""
-DYNAMIC = ("globals", "vars", "eval", "exec", "__import__", "import_module")
-"""Functions that may reach a definition without its name."""
-REGISTRIES = {"core.arms:ARMS": ("core.arms:NamedArm", ("label", "description", "look"))}
-"""Definitions that hold entries by name, with the class of these and its fields for people: a job depends on the entries that
-its config names (`entries_of`), and on no other."""
+"""Arguments that are texts for people, of the functions that DECLARE; so are those of `described` (storage/schema.py)."""
+DECLARE = ("Field", "column", "Column", "DataFrameSchema", "ArgumentParser", "add_argument")
+DYNAMIC = ("globals", "vars", "eval", "exec", "__import__", "import_module", "attrgetter", "methodcaller")
+"""Functions that may reach a definition without its name; the last three also as attributes of a module."""
+REGISTRIES = {"core.arms:ARMS": ("core.arms:NamedArm", ("label", "description", "look"), "rule")}
+"""Definitions that hold entries by name, with the class of these, its fields for people and the one that is a function: a job
+depends on the entries that its config names (`entries_of`), and on no other."""
 OURS = "own"
 """Stands before the modules of a user's own, of files in the working directory, that entries and definitions are named by."""
 PLAIN = ("NamedTuple", "object", "Protocol")
@@ -72,8 +78,6 @@ class Part(NamedTuple):
     """What it does, with ⟦MODULE:NAME⟧ for every definition that it names."""
     asked: set[str]
     """Names that it asks of objects."""
-    words: set[str]
-    """Texts in it that are names."""
     types: dict[Definition, None]
     """Classes that its annotations name."""
     computes: bool
@@ -82,7 +86,7 @@ class Part(NamedTuple):
     """Where it may reach a definition without its name."""
 
 
-EMPTY = Part("", set(), set(), {}, False, [])
+EMPTY = Part("", set(), {}, False, [])
 REFERENCE = re.compile("⟦([^:⟧]*):([^⟧]*)⟧")
 
 
@@ -177,7 +181,7 @@ class Source:
         """The entries of a registry by name, without what is there for people."""
         if registry in self.held:
             return self.held[registry]
-        kind, for_people = REGISTRIES[str(registry)]
+        kind, for_people, _ = REGISTRIES[str(registry)]
         module, _, name = kind.partition(":")
         (declared,) = self.statements(Definition(module, name))
         fields = [part.target.id for part in declared.body if isinstance(part, ast.AnnAssign)]
@@ -234,7 +238,7 @@ class Source:
         return any(self.is_called(base) if isinstance(base, Definition) else base not in PLAIN for base in self.bases(found))
 
     def part(self, found: Definition, node: ast.stmt) -> Part:
-        """A statement of a definition, or a method; of a class what is no method, and of a section neither its fields."""
+        """A statement of a definition, or a method; of a class what is no method, and of a section its constants alone."""
         if id(node) not in self.parts:
             name = node.name if isinstance(node, ast.FunctionDef) and node.name != found.name else ""
             place = f"{found}.{name}" if name else str(found)
@@ -243,8 +247,7 @@ class Source:
             else:
                 body = [part for part in node.body if not isinstance(part, ast.FunctionDef)]
                 if self.is_section(found):
-                    fields = [part for part in body if isinstance(part, ast.AnnAssign)]
-                    body = [ast.AnnAssign(part.target, part.annotation, None, part.simple) for part in fields]
+                    body = [bare_field(part) for part in body if is_field(part) or is_constant(part)]
                 whole = ast.ClassDef(node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list)
                 ast.fix_missing_locations(whole)
             # A copy, since what follows changes it; by pickle, the fastest one of a tree.
@@ -255,8 +258,8 @@ class Source:
             bare = Bare(self, found.module, place, names | own)
             bare.visit(fresh)
             if isinstance(node, ast.ClassDef) and self.is_section(found):
-                fresh.body[0].body = []
-            self.parts[id(node)] = Part(ast.dump(fresh), asked, bare.words, bare.types, bare.computes, bare.dynamic)
+                fresh.body[0].body = [part for part in fresh.body[0].body if getattr(part, "value", None)]
+            self.parts[id(node)] = Part(ast.dump(fresh), asked | bare.asked, bare.types, bare.computes, bare.dynamic)
         return self.parts[id(node)]
 
 
@@ -265,7 +268,7 @@ class Bare(ast.NodeTransformer):
 
     def __init__(self, source: "Source", module: str, place: str, names: set[str]) -> None:
         self.source, self.module, self.place, self.names = source, module, place, names
-        self.words: set[str] = set()
+        self.asked: set[str] = set()
         self.types: dict[Definition, None] = {}
         self.computes = False
         self.dynamic: list[str] = []
@@ -280,6 +283,8 @@ class Bare(ast.NodeTransformer):
             self.dynamic.append(f"{self.place}: the module {target} as a value")
         if isinstance(target, Definition):
             return ast.Name(target.name if is_apart(target.module) else f"⟦{target}⟧")
+        if isinstance(node, ast.Attribute) and (node.attr == "__dict__" or ast.unparse(node) == "sys.modules"):
+            self.dynamic.append(f"{self.place}: {ast.unparse(node)}")
         if isinstance(node, ast.Name) and node.id in self.names:
             return ast.Name(self.source.elsewhere(self.module, node.id))
         return node if isinstance(node, ast.Name) else self.generic_visit(node)
@@ -325,21 +330,19 @@ class Bare(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call without its texts for people."""
         called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        if called in DYNAMIC and (isinstance(node.func, ast.Name) or called == "import_module"):
+        if called in DYNAMIC and (isinstance(node.func, ast.Name) or called in DYNAMIC[-3:]):
             self.dynamic.append(f"{self.place}: {ast.unparse(node)}")
-        self.computes |= called == "getattr" and not isinstance(node.args[1], ast.Constant)
+        if called == "getattr" and len(node.args) > 1:
+            name = node.args[1]
+            self.asked |= {name.value} if isinstance(name, ast.Constant) else set()
+            self.computes |= not isinstance(name, ast.Constant)
         if called == "described":
             node.keywords = [ast.keyword(item.arg, ast.Constant("")) for item in node.keywords]
         if called == "progress":
             node.args, node.keywords = node.args[:1], []
-        node.keywords = [item for item in node.keywords if item.arg not in FOR_PEOPLE]
+        if called in DECLARE:
+            node.keywords = [item for item in node.keywords if item.arg not in FOR_PEOPLE]
         return self.generic_visit(node)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        """A constant."""
-        if isinstance(node.value, str) and node.value.isidentifier():
-            self.words.add(node.value)
-        return node
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         """An error, whatever it says."""
@@ -396,8 +399,7 @@ class Reach:
         """The next definition to add: those that are named, and once there is none more the classes of objects."""
         while not self.queue:
             computed = any(part.computes for _, part in self.parts)
-            asked = self.asked | ({word for _, part in self.parts for word in part.words} if computed else set())
-            if key := min((key for key in self.methods if key[1] in asked), default=None):
+            if key := min((key for key in self.methods if computed or key[1] in self.asked), default=None):
                 for found, node in self.methods.pop(key):
                     self.keep(key[1], self.source.part(found, node))
             elif typed := next((item for _, part in self.parts for item in part.types if item not in self.numbers), None):
@@ -433,6 +435,15 @@ class Reach:
         self.parts.append((name, part))
 
     @property
+    def runs(self) -> bool:
+        """Whether a function of an entry of a registry is called, or may be, and not just its name."""
+        return any(
+            f"⟦{registry}⟧" in part.text and function in part.asked
+            for registry, (*_, function) in REGISTRIES.items()
+            for _, part in self.parts
+        )
+
+    @property
     def dynamic(self) -> list[str]:
         """Where a definition may be reached without its name."""
         return [place for _, part in self.parts for place in part.dynamic]
@@ -455,6 +466,21 @@ def statements_in(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a module, with what is there for annotations alone as if it were always."""
     for node in body:
         yield from node.body if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING") else [node]
+
+
+def is_field(node: ast.stmt) -> bool:
+    """Whether a statement in a section of the config declares a key, whose value jobs are told."""
+    return isinstance(node, ast.AnnAssign) and not re.search(r"\b(ClassVar|Final)\b", ast.unparse(node.annotation))
+
+
+def is_constant(node: ast.stmt) -> bool:
+    """Whether a statement in a section of the config says what no key does."""
+    return not (is_text(node) or isinstance(node, ast.Pass) or is_field(node) or "model_config" in names_bound(node))
+
+
+def bare_field(node: ast.stmt) -> ast.stmt:
+    """A statement in a section of the config, of a field without its value."""
+    return ast.AnnAssign(node.target, node.annotation, None, node.simple) if is_field(node) else node
 
 
 def names_bound(node: ast.stmt) -> Iterator[str]:
@@ -509,10 +535,20 @@ def source() -> Source:
 
 
 @functools.cache
-def code_and_registries(entry: str) -> tuple[str, tuple[Definition, ...]]:
-    """The digest of a stage, and the registries that it reaches."""
+def code_and_registries(entry: str) -> tuple[str, tuple[Definition, ...], bool]:
+    """The digest of a stage, the registries that it reaches, and whether it runs functions of their entries."""
     reach = Reach(source(), entry)
-    return reach.digest, tuple(found for found in reach.numbers if str(found) in REGISTRIES)
+    return reach.digest, tuple(found for found in reach.numbers if str(found) in REGISTRIES), reach.runs
+
+
+def runs_entries(stage: str) -> bool:
+    """Whether a stage runs functions of entries of registries, and does not just name some."""
+    return code_and_registries(stage)[2]
+
+
+def is_entry(name: str) -> bool:
+    """Whether the code that a job came through is an entry of a registry, or a user's own rule."""
+    return name.endswith("]") or name.startswith(f"{OURS}.")
 
 
 def code(entry: str) -> str:

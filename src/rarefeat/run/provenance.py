@@ -16,7 +16,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.images.contents import REMEMBERED, changed_files
 from rarefeat.project import Project, load
 from rarefeat.run.command import run
-from rarefeat.run.digests import ACCEPTED, PACKAGE, digest
+from rarefeat.run.digests import ACCEPTED, PACKAGE, code, digest
 from rarefeat.run.metadata import file_hash, machine, origin, packages, read_job, read_origin
 from rarefeat.run.results_folder import within
 from rarefeat.storage.files import BLANK, SEAL, refuse_cut, replacing, seal
@@ -141,7 +141,7 @@ def verify_products(results: Path, project: Project, paths: set[str], wanted: se
             continue
         if reasons := stale(found, now):
             lines.append(Line("stale", path, "; ".join(reasons)))
-        elif stages := sorted({entry["stage"] for entry in project.accepted} & set(now["code"])):
+        elif stages := sorted(name for name, standing in now["code"].items() if standing != code(name)):
             lines.append(Line("accepted", path, f"by a sample: code of {', '.join(stages)}"))
         else:
             lines.append(Line("current", path, made_elsewhere(found, now)))

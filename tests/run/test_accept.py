@@ -1,0 +1,66 @@
+"""Which jobs are made anew before code is accepted, and what is not accepted without one."""
+
+import pytest
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run import accept
+from rarefeat.run.accept import LEAST, QUICK, Made, changed, sample
+from rarefeat.run.digests import code
+
+DENSE, RANDOM = "core.arms:ARMS[dense]", "core.arms:ARMS[random_neuron]"
+SEVERAL = 5
+
+
+def jobs(stage: str, study: str, *named: str, seconds: float = 60.0, old: tuple[str, ...] = ()) -> list[Made]:
+    """Some jobs of a stage and a study, that came through code of which some is older than that of now."""
+    told = {name: "old" if name in old else code(name) for name in (stage, *named)}
+    job = {"stage": stage, "study": study, "code": told}
+    return [Made(f"{stage} {study} {n}", job, [f"{stage}/{study}/{named}/{n}"], seconds + n) for n in range(SEVERAL)]
+
+
+def test_of_every_entry_that_was_changed_some_jobs_are_made_anew():
+    """Though one of them alone fills what is taken of the stage and study, being quicker."""
+    old = (DENSE, RANDOM)
+    found = jobs("chain.pretrain", "a", DENSE, old=old) + jobs("chain.pretrain", "a", RANDOM, seconds=99, old=old)
+    chosen = sample(found, changed(found))
+    for name in old:
+        assert sum(name in one.job["code"] for one in chosen) == LEAST
+
+
+def test_some_of_every_study_and_all_quick_ones_are_made_anew():
+    stage = "chain.probe"
+    slow, few = jobs(stage, "slow", old=(stage,)), jobs(stage, "few", old=(stage,))[: LEAST - 1]
+    quick = jobs(stage, "quick", seconds=QUICK - SEVERAL, old=(stage,))
+    chosen = sample(slow + few + quick + jobs("chain.synthesise", "slow"), [stage])
+    assert sorted(one.outputs for one in chosen) == sorted(one.outputs for one in slow[:LEAST] + few + quick)
+
+
+@pytest.mark.parametrize("stage", ["chain.aggregate:aggregate_grid", "studies.imbalance.figures:arms"])
+def test_a_rule_is_not_proved_by_what_does_not_run_it(stage):
+    found = jobs(stage, "a", "chain.pretrain", DENSE, old=(DENSE,))
+    with pytest.raises(RarefeatError, match=r"nothing is accepted: core\.arms:ARMS\[dense\] was changed, and no file of a job"):
+        changed(found)
+    assert changed([*found, *jobs("chain.pretrain", "a", DENSE, old=(DENSE,))]) == {DENSE: ("old", code(DENSE))}
+
+
+def test_a_schema_is_run_by_what_joins_tables_under_it():
+    schema = "chain.tables:GRID"
+    found = jobs("chain.join:join", "a", schema, old=(schema,))
+    found = [one._replace(job={**one.job, "config": {"schema": schema}}) for one in found]
+    assert set(changed(found)) == {schema}
+    assert len(sample(found, [schema])) == LEAST
+
+
+def test_files_of_several_codes_are_refused():
+    stage = "chain.probe"
+    with pytest.raises(RarefeatError, match=f"is of other code of {stage} than .*; run snakemake first"):
+        changed(jobs(stage, "a", old=(stage,)) + jobs(stage, "b"))
+
+
+def test_what_there_is_no_more_is_left_out():
+    assert changed([Made("", {"stage": "gone", "code": {"gone": "old"}}, ["gone"], 1.0)]) == {}
+
+
+def test_results_without_snakemakes_records_are_one_line(tmp_path):
+    with pytest.raises(RarefeatError, match=f"nothing is accepted: {tmp_path}/none knows no job of files below {tmp_path}"):
+        accept.accept(tmp_path, tmp_path / "none")

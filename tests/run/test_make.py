@@ -1,0 +1,45 @@
+"""What runs the functions of jobs is in no digest, and so must set no number: one thread, and what is given as it is."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from rarefeat.run import make
+from rarefeat.run.job import Job
+from rarefeat.storage.files import read_table
+from rarefeat.storage.tensors import read_tensors
+
+TABLE = pd.DataFrame(
+    {"seed": [2, 1], "value": [0.1 + 0.2, float("nan")], "single": np.float32([1 / 3, 1e-30]), "name": ["b", "a"]}
+)
+ROWS = TABLE.drop(columns="single").to_dict("records")
+
+
+def made(monkeypatch, path, found, **job):
+    """Run a function that gives this, from the command line."""
+    seen = []
+    monkeypatch.setattr(make, "function_of", lambda name: lambda read, job: (seen.append(torch.get_num_threads()), found)[1])
+    monkeypatch.setattr(sys, "argv", ["make", "--job", Job(stage="a:b", **job).text, "--output", str(path)])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        make.make(None)
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [1]
+    return path
+
+
+@pytest.mark.parametrize(("found", "cell"), [(TABLE, {}), (TABLE, {"x": 1}), (ROWS, {"x": 1})])
+def test_rows_are_written_as_they_are_given(tmp_path, monkeypatch, found, cell):
+    path = made(monkeypatch, tmp_path / "rows.parquet", found, cell=cell)
+    pd.testing.assert_frame_equal(read_table(path).to_pandas(), pd.DataFrame(found), check_exact=True)
+
+
+def test_tensors_are_written_as_they_are_given(tmp_path, monkeypatch):
+    found = {"x": torch.rand(3, 4).mT, "n": torch.arange(3)}
+    path = made(monkeypatch, tmp_path / "some.safetensors", found, cell={"x": 1})
+    assert all(map(torch.equal, read_tensors(path, *found), found.values()))
