@@ -18,7 +18,9 @@ from whole_project import ROOT, python
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.save import save
 from rarefeat.project import Project, load
+from rarefeat.run import job as run_job
 from rarefeat.run import metadata, provenance
+from rarefeat.run.digests import code
 from rarefeat.run.job import Job, without_blocks
 from rarefeat.run.metadata import made_from, read_origin, read_product, write_page, write_product
 from rarefeat.run.provenance import Line, verify, verify_intermediate, write_record
@@ -188,6 +190,24 @@ def test_an_edited_stage_is_named(results, monkeypatch):
     assert {line.why for line in found.values()} == {"code of chain.probe"}
     assert {"tables/paper_grid.parquet", "figures/arms.png", "tables/cross_check.parquet"} <= set(found)
     assert not {"tables/paper_trajectories.parquet", "tables/scaling.parquet", "tables/augmentation.parquet"} & set(found)
+
+
+def test_accepted_is_what_was_made_by_code_that_another_stands_for_now(planted, monkeypatch):
+    """And nothing that was made anew since, or to whose code somebody went back."""
+
+    def found(*entries):
+        project = dataclasses.replace(CONFIG)
+        project.__dict__["accepted"] = [{"stage": stage, "before": before, "now": now} for before, now in entries]
+        return not_current(planted, project)
+
+    stage, made_by = "chain.probe", code("chain.probe")
+    assert found(("first", "second"), (made_by, "third")) == {}
+    for module in (provenance, run_job):
+        monkeypatch.setattr(module, "code", lambda name: "now" if name == stage else code(name))
+    lines = found(("first", "second"), (made_by, "now"))
+    assert {(line.state, line.why) for line in lines.values()} == {("accepted", f"by a sample: code of {stage}")}
+    assert "tables/paper_grid.parquet" in lines
+    assert "tables/paper_trajectories.parquet" not in lines
 
 
 def test_a_table_edited_with_its_metadata_left_in_place_is_damaged_and_its_figures_are_stale(results):
