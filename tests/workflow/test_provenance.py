@@ -1,8 +1,10 @@
 """What a result depends on: the metadata of tables and figures, and what verification makes of them and of intermediates."""
 
 import dataclasses
+import importlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -27,6 +29,7 @@ from rarefeat.run.provenance import Line, verify, verify_intermediate, write_rec
 from rarefeat.storage.files import SEAL, read_table, write_table
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import write_tensors
+from rarefeat.studies.long_tail.choose import REGIMES
 
 CONFIG = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 DEFAULT = set(CONFIG.default)
@@ -137,7 +140,8 @@ def planted(tmp_path_factory) -> Path:
     for page in DEFAULT & set(pages):
         write_page(results / page, "# A page\n", *pages[page])
     for name in INTERMEDIATE:
-        write_tensors(results / f"encoders/{name}.safetensors", {"w": torch.ones(9)}, JOB.text)
+        for kind in ("encoders", "splits"):
+            write_tensors(results / f"{kind}/{name}.safetensors", {"w": torch.ones(9)}, JOB.text)
         write_table(results / f"probes/{name}.parquet", pa.table({"a": [1, 2, 3]}), {KEY: JOB.text})
     write_record(results)
     return results
@@ -263,6 +267,8 @@ DAMAGES = {
     "a bit of a figure": (lambda results: flip(results / "figures/arms.png"), "figures/arms.png", False),
     "a bit of a PDF": (lambda results: flip(results / "figures/arms.pdf"), "figures/arms.pdf", False),
     "a bit of encoders": (lambda results: flip(results / ENCODERS), ENCODERS, True),
+    "a bit of splits": (lambda results: flip(results / ENCODERS.replace("encoders", "splits")),
+                        ENCODERS.replace("encoders", "splits"), True),
     "a bit of probes": (lambda results: (results / PROBES).write_bytes(
         (results / PROBES).read_bytes().replace(b"PAR1", b"PAR2", 1)), PROBES, True),
     "encoders cut": (lambda results: (results / ENCODERS).write_bytes((results / ENCODERS).read_bytes()[:-4]), ENCODERS, False),
@@ -286,6 +292,14 @@ DAMAGES = {
     "a hidden file": (lambda results: (results / ".hidden").write_text("x"), ".hidden", False),
     "a hidden table": (lambda results: (results / "tables/.mine.parquet").write_text("x"), "tables/.mine.parquet", False),
     "a link": (lambda results: link(results / "tables/scaling.parquet"), "tables/scaling.parquet", False),
+    "a link to a folder": (lambda results: (results / "mine").symlink_to(results / "tables"), "mine", False),
+    "a table named as what remembers images": (lambda results: write_table(
+        results / "tables/x.contents.parquet", pa.table({"a": [1]})), "tables/x.contents.parquet", False),
+    "what remembers images of no study": (lambda results: write_table(
+        results / "images/x.contents.parquet", pa.table({"a": [1]})), "images/x.contents.parquet", False),
+    "a folder with more than the name of logs": (lambda results: write_table(
+        results / "logs2/a.parquet", pa.table({"a": [1]})), "logs2/a.parquet", False),
+    "a lock that hides encoders": (lambda results: (results / "encoders/.lock").touch(), ENCODERS, False),
     "another table under its name": (lambda results: shutil.copy(
         results / "tables/paper_grid.parquet", results / "tables/direct_grid.parquet"), "tables/direct_grid.parquet", False),
     "another page under its name": (lambda results: shutil.copy(results / "imbalance.md", results / "scaling.md"),
@@ -329,6 +343,28 @@ def test_who_reads_a_table_refuses_another_in_its_place(results):
         read_product(place, job.tables)
 
 
+@pytest.mark.parametrize(
+    ("command", "table"),
+    [
+        ("rarefeat.report.published results docs/tables", "scaling"),
+        ("rarefeat.run.check references", "paper_grid"),
+        ("rarefeat.studies.long_tail.choose results", f"{REGIMES[0]}.longtail"),
+    ],
+)
+def test_a_command_refuses_a_table_under_another_name(tmp_path, monkeypatch, command, table):
+    monkeypatch.chdir(tmp_path)
+    for path, text in {"docs/tables/origin.json": "{}", "references/paper_grid.csv": ""}.items():
+        Path(path).parent.mkdir(parents=True)
+        Path(path).write_text(text)
+    Path("config").symlink_to(ROOT / "config")
+    write_product("results/tables/another.parquet", TABLE, made_from(CONFIG.table_job("paper_grid")))
+    Path("results/tables/another.parquet").rename(f"results/tables/{table}.parquet")
+    module, *arguments = command.split()
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    with pytest.raises(RarefeatError, match=f"/{table}.parquet is not the table that its name says: it is another; delete it"):
+        importlib.import_module(module).main()
+
+
 def test_claims_are_missing_only_where_some_were_made(results):
     assert not any("claims" in path for path in not_current(results))
     claims = "claims_imbalance_and_pruning"
@@ -365,6 +401,10 @@ def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_pat
     assert "current  tables/paper_grid.parquet" in lines
     assert lines[-2] == f"{len(lines) - 2} current"
     assert lines[-1].startswith("not checked: logs, checkpoints, ")
+    assert "accepted.json" in lines[-1]
+    (results / "quick/.lock").parent.mkdir()
+    (results / "quick/.lock").touch()
+    assert command("verify", results, *quick).stdout.endswith("; quick, other results\n")
     (results / "figures/arms.png").unlink()
     done = command("verify", results, *quick)
     assert done.returncode == 1

@@ -10,15 +10,14 @@ from rarefeat.api.arguments import typed
 from rarefeat.config.names import near
 from rarefeat.core.errors import RarefeatError
 from rarefeat.report.reference import schemas
-from rarefeat.run.metadata import read_origin
-from rarefeat.storage import files
+from rarefeat.run.metadata import read_named
 from rarefeat.storage.schema import checked
 
 
 def read_table(results: str | Path, name: str) -> pd.DataFrame:
     """Read a table of the workflow.
 
-    Its hash is checked, its columns and their bounds against the schema, and for a table of one study that it was made from it.
+    It is checked: its hash, that it is the table that its name says, its columns and their bounds.
 
     Parameters
     ----------
@@ -43,30 +42,27 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     ([0.2, 1.0], ['dense', 'ideal'])
     """
     folder = Path(typed("read_table", "results", results, str, Path)) / "tables"
-    schema, study = schema_of(typed("read_table", "name", name, str))
+    schema = schema_of(typed("read_table", "name", name, str))
     path = folder / f"{name}.parquet"
     if not path.is_file():
         there = [item.name.removesuffix(".parquet") for item in folder.glob("*.parquet")]
         raise RarefeatError(
             f"{path} does not exist{near(name, there)}; is this the folder of results, and has snakemake made it?"
         )
-    table = files.read_table(path).to_pandas()
-    if study and study not in read_origin(path)["config"]:
-        raise RarefeatError(f"{path} is not the table that its name says: it was made from another study; run snakemake again")
+    table, _ = read_named(path)
     try:
         return checked(schema, table)
     except RarefeatError as error:
         raise RarefeatError(f"{path} is not the table that its name says: {error}; run snakemake again") from error
 
 
-def schema_of(name: str) -> tuple[DataFrameSchema, str]:
-    """The schema of a table by its name, and the study, or block of a study's grid, that it is of; empty for one of several."""
+def schema_of(name: str) -> DataFrameSchema:
+    """The schema of a table by its name; RarefeatError where none has it."""
     known = schemas()
-    study, _, table = name.rpartition(".")
+    table = name.rpartition(".")[2]
     if table in known:
-        return known[table], study
+        return known[table]
     for template, schema in known.items():
-        before, wildcard, after = re.fullmatch(r"([^{]*)(?:\{(\w+)\})?(.*)", template).groups()
-        if wildcard and (found := re.fullmatch(f"{re.escape(before)}([^/\0]{{1,200}}){re.escape(after)}", name)):
-            return schema, found[1] if wildcard == "study" else ""
+        if re.fullmatch(re.sub(r"\\{\w+\\}", r"[^/\\0]{1,200}", re.escape(template)), name):
+            return schema
     raise RarefeatError(f"{name!r} is the name of no table{near(name, known)}; docs/reference/tables has them")

@@ -23,8 +23,8 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.command import run
-from rarefeat.run.metadata import page_text, read_origin
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import page_text, read_named
+from rarefeat.storage.files import replacing
 
 FOLDER = Path("docs/tables")
 INDEX = "origin.json"
@@ -112,11 +112,11 @@ def publish(results: Path, published: Published) -> list[str]:
         paths = {source: results / "tables" / f"{source}.parquet" for source in sources}
         if not all(path.exists() for path in paths.values()):
             continue
-        table = reduce(*(read_table(path).to_pandas() for path in paths.values()))
-        origins = {source: read_origin(path) for source, path in paths.items()}
+        found = {source: read_named(path) for source, path in paths.items()}
+        origins = {source: origin for source, (_, origin) in found.items()}
         published.put(
             name,
-            table,
+            reduce(*(table for table, _ in found.values())),
             {
                 "run": "a run of this workflow",
                 "commit": commit,

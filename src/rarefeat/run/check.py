@@ -14,7 +14,8 @@ import pandas as pd
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.run.command import run
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import read_named
+from rarefeat.storage.files import replacing
 
 VALUES = ("mean", "exponent", "value")
 # Another processor or BLAS changes the last bits, and training carries them on; a count over a threshold, or the step at which
@@ -80,7 +81,7 @@ def main() -> None:
         module, _, name = project.tables[path.stem].schema.partition(":")
         schema = getattr(importlib.import_module(f"rarefeat.{module}"), name)
         made = Path(project.results) / "tables" / f"{path.stem}.parquet"
-        fresh = summed_up(read_table(made).to_pandas(), list(schema.unique))
+        fresh = summed_up(read_named(made)[0], list(schema.unique))
         if args.update:
             with replacing(path) as temporary:
                 temporary.write_text(text(fresh), encoding="utf-8")

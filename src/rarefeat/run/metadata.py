@@ -100,6 +100,15 @@ def write_product(path: str | Path, table: pd.DataFrame, found: dict[str, Any]) 
     write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps({"name": name, **found})})
 
 
+def read_named(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A table of the workflow and its origin; RarefeatError where it is missing, damaged, or another than its name says."""
+    found = read_origin(path)
+    if found.get("name") != Path(path).name.removesuffix(".parquet"):
+        is_ = f"it is {found.get('name')}; delete it and run snakemake again"
+        raise RarefeatError(f"{path} is not the table that its name says: {is_}")
+    return read_table(path).to_pandas(), found
+
+
 def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
     """Read a table of the workflow.
 
@@ -110,13 +119,12 @@ def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
         RarefeatError: where it is missing or damaged, or is another table than its name says, or of another config or code.
     """
     name = Path(path).name.removesuffix(".parquet")
-    found = read_origin(path)
-    remedy = "delete it and run snakemake again"
-    if found.get("name") != name:
-        raise RarefeatError(f"{path} is not the table that its name says: it is {found.get('name')}; {remedy}")
+    table, found = read_named(path)
     if name not in tables or found.get("job") != tables[name]:
-        raise RarefeatError(f"{path} is of another config, or of other code, than what is made now; {remedy}")
-    return read_table(path).to_pandas()
+        raise RarefeatError(
+            f"{path} is of another config, or of other code, than what is made now; delete it and run snakemake again"
+        )
+    return table
 
 
 def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFrame]:

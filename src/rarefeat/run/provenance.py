@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.contents import REMEMBERED, changed_files
+from rarefeat.images.contents import changed_files, known
 from rarefeat.project import Project, load
 from rarefeat.run.command import run
 from rarefeat.run.digests import ACCEPTED, PACKAGE, code, digest
 from rarefeat.run.metadata import file_hash, machine, origin, packages, read_job, read_origin
-from rarefeat.run.results_folder import within
+from rarefeat.run.results_folder import nested, within
 from rarefeat.storage.files import BLANK, SEAL, refuse_cut, replacing, seal
 from rarefeat.storage.files import verify as verify_bytes
 
@@ -93,8 +93,17 @@ class Line(NamedTuple):
     why: str = ""
 
 
-NOT_CHECKED = ("logs", "checkpoints", "README.md", ".lock", "pages/run_times.html")
-"""Files and folders of which nothing is said: what jobs print, and what unfinished trainings keep."""
+NOT_CHECKED = ("logs", "checkpoints", "README.md", ".lock", "pages/run_times.html", ACCEPTED)
+"""Files and folders of which nothing is said: what jobs print, what unfinished trainings keep, what a person has accepted."""
+
+
+def checked(results: Path, project: Project | None = None) -> Iterator[str]:
+    """The files below a folder of results, and links, but for NOT_CHECKED and what remembers digests of a study's images."""
+    remembered = {str(known(results, name).relative_to(results)) for name in (project.studies if project else ())}
+    for path in within(results):
+        name = str(path.relative_to(results))
+        if name not in remembered and not any(name == one or name.startswith(f"{one}/") for one in NOT_CHECKED):
+            yield name
 
 
 def verify(results: Path, project: Project, deep: bool = False) -> list[Line]:
@@ -105,20 +114,16 @@ def verify(results: Path, project: Project, deep: bool = False) -> list[Line]:
     Args:
         deep: whether every byte of intermediate files is looked at; else what they are, and that they are whole.
     """
-    paths = sorted(str(path.relative_to(results)) for path in within(results))
-    skipped = (*NOT_CHECKED, RECORD, ACCEPTED)
-    paths = [path for path in paths if not any(path == one or path.startswith(f"{one}/") for one in skipped)]
-    # What remembers digests of a user's files by their times is no result.
-    paths = [path for path in paths if not path.endswith(REMEMBERED)]
+    paths = sorted(path for path in checked(results, project) if path != RECORD)
     linked = [path for path in paths if (results / path).is_symlink()]
     hashes = {path: file_hash(results / path) for path in products_of(results)}
-    known = expected(project, hashes)
+    now = expected(project, hashes)
     wanted = set(project.default)
     for target in project.targets.values():
         wanted |= set(target) if set(target) & set(paths) else set()
     lines = [Line("damaged", path, "it is a link, and what it leads to is not checked") for path in linked]
     lines += verify_products(results, project, set(paths), wanted)
-    others = [path for path in paths if path not in known]
+    others = [path for path in paths if path not in now]
     other = ("tables/", "figures/", "pages/", ".")
     intermediate = [path for path in others if path.endswith((".safetensors", ".parquet")) and not path.startswith(other)]
     lines += [line for path in intermediate if (line := verify_intermediate(results, path, deep, project))]
@@ -236,7 +241,6 @@ def record(results: Path) -> dict[str, Any]:
         names = {name: digest(json.dumps(part).encode())[:12] for name, part in found["config"].items()}
         config |= {names[name]: part for name, part in found["config"].items()}
         entries[path] |= found | {"config": names}
-    files = (str(path.relative_to(results)) for path in within(results) if INTERMEDIATE.fullmatch(path.name))
     return {
         SEAL: BLANK,
         "commit": git("rev-parse", "HEAD"),
@@ -246,7 +250,7 @@ def record(results: Path) -> dict[str, Any]:
         "packages": packages(),
         "config": config,
         "products": entries,
-        "intermediate": sorted(path for path in files if not path.startswith(NOT_CHECKED)),
+        "intermediate": sorted(path for path in checked(results) if INTERMEDIATE.fullmatch(Path(path).name)),
     }
 
 
@@ -284,7 +288,9 @@ def main() -> None:
         print(f"{line.state:8} {line.path}{': ' * bool(line.why)}{line.why}")
     counts = Counter(line.state for line in lines)
     print(", ".join(f"{count} {state}" for state, count in counts.items()))
-    print(f"not checked: {', '.join(NOT_CHECKED)}{'' if args.deep else '; the contents of intermediate files, without --deep'}")
+    others = [str(path.relative_to(args.results)) for path in nested(args.results)]
+    told = [", ".join(NOT_CHECKED), *(["the contents of intermediate files, without --deep"] if not args.deep else [])]
+    print(f"not checked: {'; '.join([*told, *(f'{name}, other results' for name in others)])}")
     sys.exit(bool(set(counts) - {"current", "accepted"}))
 
 

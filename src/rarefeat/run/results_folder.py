@@ -82,10 +82,15 @@ def take_over(folder: str | Path) -> None:
 
 
 def within(folder: Path) -> Iterator[Path]:
-    """The files of a folder, without those of other folders of results below it, as results/quick is below results."""
+    """The files of a folder and links to folders, without what is in other folders of results below it, as results/quick is."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not Path(place, name, LOCK).exists()]
-        yield from (Path(place, name) for name in names)
+        yield from (Path(place, name) for name in names + [name for name in folders if Path(place, name).is_symlink()])
+
+
+def nested(folder: Path) -> list[Path]:
+    """Other folders of results below one of results: those with a lock."""
+    return sorted(path.parent for path in folder.rglob(f"*/{LOCK}"))
 
 
 def lock(path: Path) -> None:

@@ -31,8 +31,8 @@ from rarefeat.config.images import ImageArm
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import student_interval, values_needed
 from rarefeat.run.command import run
-from rarefeat.run.metadata import read_origin
-from rarefeat.storage.files import read_table, replacing
+from rarefeat.run.metadata import read_named
+from rarefeat.storage.files import replacing
 
 RECIPE = "config/cifar10_two_cores.yaml"
 FORMER = "cifar10_regime_1000"
@@ -180,8 +180,9 @@ def main() -> None:
     if shlex.quote(str(args.results)) != str(args.results):
         raise RarefeatError(f"{args.results}: make passes this name on as it is; use letters, digits, / . - and _")
     paths = {name: args.results / f"tables/{name}.longtail.parquet" for name in STAGES}
-    tables = {name: read_table(path).to_pandas() for name, path in paths.items() if path.exists()}
-    regimes = {name: read_origin(paths[name])["config"][name] for name in REGIMES if name in tables}
+    found = {name: read_named(path) for name, path in paths.items() if path.exists()}
+    tables = {name: table for name, (table, _) in found.items()}
+    regimes = {name: found[name][1]["config"][name] for name in REGIMES if name in found}
     chosen = args.results / "chosen.yaml"
     with replacing(chosen) as temporary:
         temporary.write_text(yaml.safe_dump(overlay(tables, regimes), sort_keys=False), encoding="utf-8")
