@@ -1,5 +1,6 @@
 """Files of claims: what is wrong in one is one line that names file, claim and key."""
 
+import re
 from itertools import count
 from pathlib import Path
 
@@ -146,3 +147,9 @@ def test_figures_and_pages_of_claims_follow_from_the_files():
         for group in known.groups:
             assert project.figures[f"claims_{group.replace(' ', '_')}"].tables == (f"claims_{known.paper}",)
             assert project.pages[f"claims_{group.replace(' ', '_')}"].tables == (f"claims_{known.paper}",)
+
+
+def test_a_statement_is_words_that_can_be_said_aloud():
+    for known in load().declared.values():
+        for claim in known.claims.values():
+            assert not re.search(r"[|<>^~{\\]|!=|\+-|\b[Oo]\(|Omega|Theta\(|sqrt", claim.statement), claim.id
