@@ -155,7 +155,17 @@ def beside_declared(text: str, part: str) -> str:
     lines = [line for line in text.replace("](figures/", "](../figures/").splitlines() if not line.startswith(DECLARED)]
     told = f"Quantity, range and control of each: [as declared](../reference/claims/{part}.md). [All claims, and how to read this](index.md)."
     lines = [told if line.startswith("[All claims, and how to read this]") else line for line in lines]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(by_exception, lines)).rstrip() + "\n"
+
+
+def by_exception(line: str) -> str:
+    """A line of regimes by verdict, with the longest list of them told as the rest; any other line as it is."""
+    told = re.split(rf"\. (?=(?:{'|'.join(map(str.capitalize, VERDICTS))}): )", line.removeprefix("- ").rstrip("."))
+    if len(told) < 2 or line.endswith("elsewhere."):
+        return line
+    most = max(told, key=len)
+    rest = ". ".join(said for said in told if said is not most)
+    return f"- {rest}. {most.partition(':')[0]} elsewhere."
 
 
 def publish_figures(results: Path, docs: Path) -> list[Path]:
