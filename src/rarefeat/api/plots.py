@@ -16,14 +16,14 @@ from rarefeat.config.names import near
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.figures.labels import EPS, STEP, name_of, quantity, with_series
-from rarefeat.figures.style import LOOKS, RC, looks, ordered
+from rarefeat.figures.style import COLUMN, LOOKS, RC, looks, ordered
 
 if TYPE_CHECKING:
     from rarefeat.api.encoder import Encoder
     from rarefeat.api.sweeps import Sweep
 
 AXES = {"eps_min": EPS, "sigma": r"noise $\sigma$", "step": STEP}
-SIZE = (4.2, 2.8)
+SIZE = (COLUMN, 2.6)
 """Of a new figure, in inches."""
 
 
@@ -112,7 +112,8 @@ def sweep_axes(sweep: "Sweep", metric: str, x: str, hue: str | None, ax: Axes | 
         for text in legend.get_texts():
             text.set_text(name_of(text.get_text()))
         title = "" if hue == "arm" else f"{hue}, "
-        sns.move_legend(ax, "upper left", bbox_to_anchor=(1, 1), title=f"{title}n = {table['seed'].nunique()} seeds")
+        at = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
+        sns.move_legend(ax, "lower center", **at, title=f"{title}n = {table['seed'].nunique()} seeds")
     return ax
 
 

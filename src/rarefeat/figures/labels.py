@@ -56,7 +56,7 @@ QUANTITIES = {
     "pure_minority_share": Quantity("pure in the minority feature,\nof $m$, after training", 0, 1),
     "learned_features": Quantity(r"mean $|\mathcal{N}_i|$ after training", 0),
     "accuracy": Quantity("linear-probe accuracy", 0, 1),
-    "delta_20": Quantity(r"$\Delta_{20}$: head less tail accuracy", -1, 1),
+    "delta_20": Quantity(r"$\Delta_{20}$: head minus tail accuracy", -1, 1),
     "knn_accuracy": Quantity("nearest neighbours", 0, 1),
     "linear_accuracy": Quantity("linear probe", 0, 1),
     "separation": Quantity("variance between\nclasses", 0, 1),

@@ -4,13 +4,13 @@ import html
 import io
 from collections.abc import Callable
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import arm_name
-from rarefeat.figures.style import PAGE, RC, styled
+from rarefeat.figures.panels import handle, key, panels, points, zero
+from rarefeat.figures.style import LOOKS, styled
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.report.published import Published
@@ -51,18 +51,18 @@ def scores(tables: Published) -> Figure:
     """AUC of every rule for the neurons of the rare feature at the end of training, a panel for each share of the bias."""
     table = tables["selection_scores_at_end"]
     table = table[table["n"] >= LEAST]
-    points = list(table["point"].unique())
-    figure, panels = plt.subplots(1, len(points), figsize=(PAGE, 2.7), sharey=True, layout="constrained")
+    places = list(table["point"].unique())
+    figure, (axes,) = panels(1, len(places), 2.7, sharey=True)
     order = table.groupby("score")["mean"].mean().sort_values(ascending=False).index
-    for panel, point in zip(panels, points, strict=True):
+    for ax, point in zip(axes, places, strict=True):
         wide = rows(table, point=point).pivot(index="score", columns="eps_min", values="mean").reindex(order)
         wide.index = [arm_name(name) for name in wide.index]
-        last = point == points[-1]
+        last = point == places[-1]
         sns.heatmap(
-            wide, ax=panel, vmin=0, vmax=1, center=0.5, cmap="RdBu", annot=True, fmt=".2f", annot_kws={"size": 7}, linewidths=0.5,
+            wide, ax=ax, vmin=0, vmax=1, center=0.5, cmap="RdBu", annot=True, fmt=".2f", annot_kws={"size": 7}, linewidths=0.5,
             cbar=last, cbar_kws={"label": "AUC"},
         )  # fmt: skip
-        panel.set(title=f"share of the bias {point.removeprefix('share=')}", xlabel="frequency of the rare feature", ylabel="")
+        ax.set(title=f"share of the bias {point.removeprefix('share=')}", xlabel="frequency of the rare feature", ylabel="")
     return figure
 
 
@@ -73,22 +73,17 @@ def table_2(tables: Published) -> Figure:
         found = rows(tables[name], metric="balanced_accuracy", split="long_tailed")
         for row in each(found[found["alpha"] > 0]):
             values = (100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high"))
-            entries.append((f"ρ = {row['rho']:g}", arm_name(row["arm"]), *values, "here, 95 % interval"))
+            entries.append((f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, "here, 95 % interval"))
         rho = float(found["rho"].max())
         gain, spread = printed_gain("CIFAR10-LT", rho), spread_of("CIFAR10-LT", rho)
-        entries.append((f"ρ = {rho:g}", "the paper", gain, gain - spread, gain + spread, "printed, ± standard deviations"))
-    table = pd.DataFrame(entries, columns=["rho", "arm", "gain", "low", "high", "from"])
-    figure, panel = plt.subplots(figsize=(PAGE, 0.21 * len(table) + 0.7), layout="constrained")
-    places = [f"{arm}   {rho}" for rho, arm in zip(table["rho"], table["arm"], strict=True)]
-    for who, colour, marker in (("here, 95 % interval", "#0072B2", "o"), ("printed, ± standard deviations", "#D55E00", "D")):
-        part = table["from"] == who
-        y = [i for i, shown in enumerate(part) if shown]
-        error = [table["gain"][part] - table["low"][part], table["high"][part] - table["gain"][part]]
-        panel.errorbar(table["gain"][part], y, xerr=error, fmt=marker, color=colour, ms=4, lw=1, label=who)
-    panel.axvline(0, color="0.55", lw=0.8)
-    panel.set(yticks=range(len(places)), yticklabels=places, xlabel="gain in accuracy over dense, points")
-    panel.invert_yaxis()
-    panel.legend(loc="lower right")
+        entries.append((f"the paper   ρ = {rho:g}", gain, gain - spread, gain + spread, "printed, ± standard deviations"))
+    table = pd.DataFrame(entries, columns=["place", "mean", "ci_low", "ci_high", "from"])
+    figure, ((panel,),) = panels(height=0.21 * len(table) + 0.9)
+    shown = {"here, 95 % interval": LOOKS[2], "printed, ± standard deviations": LOOKS[1]}
+    points(panel, table, "gain", "place", shown, by="from", order=table["place"], across=True, dodge=0)
+    zero(panel, across=True)
+    panel.set(xlabel="gain in accuracy over dense, points")
+    key(figure, {who: handle(look, line=False) for who, look in shown.items()})
     return figure
 
 
@@ -191,18 +186,18 @@ DRAWN: dict[str, tuple[tuple[str, ...], Callable[[Published], Figure | str]]] = 
 def drawn(tables: Published) -> dict[str, bytes]:
     """Every picture whose tables are there, by its file in docs/figures."""
     made = {}
-    with plt.rc_context(RC):
+    with styled():
         for name, (needed, draw) in DRAWN.items():
             if all(table in tables for table in needed):
                 picture = draw(tables)
                 made[name] = picture.encode() if isinstance(picture, str) else pixels(picture)
-    with styled():
         return made | {f"{name}.png": pixels(draw()) for name, draw in redrawn(tables)}
 
 
 def pixels(figure: Figure) -> bytes:
     """A figure as PNG, without a date."""
     kept = io.BytesIO()
+    # Ticks are known once there is a layout, and the layout once the ticks are known.
+    figure.draw_without_rendering()
     figure.savefig(kept, dpi=200, metadata={"Software": None})
-    plt.close(figure)
     return kept.getvalue()

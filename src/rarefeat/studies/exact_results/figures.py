@@ -61,7 +61,7 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     )
     lines(right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4)
     left.set(ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4))
-    right.set(ylabel=r"$-t/\kappa$ less that (nat)", ylim=(0, None))
+    right.set(ylabel=r"$-t/\kappa$ minus that (nat)", ylim=(0, None))
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
     letter(axes.flat)
@@ -187,7 +187,7 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
     parts = (
         ("margin_ratio", r"margin over $\gamma^*$", ANYWHERE),
         ("one_frequency", "share of neurons\nwith one frequency", SHARE),
-        ("phase", "mean cosine of the phases'\nsum less that of $w$", (-1.0, 1.0)),
+        ("phase", "mean cosine of the phases'\nsum minus that of $w$", (-1.0, 1.0)),
     )
     for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
         rows = of_quantity(table, quantity)

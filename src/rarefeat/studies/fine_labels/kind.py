@@ -63,7 +63,7 @@ SWEEP_PHOTOGRAPHS = Stage(
     f"{SWEPT}.photographs", Photographs, Photographs.measured, ("sweeps.parquet",), (IMAGE_DATA, REPRESENT)
 )
 SEE_SWEEP = (
-    "Error of the coarse task on validation images against the number of classes in pretraining, less that of the baseline, which is"
+    "Error of the coarse task on validation images against the number of classes in pretraining, minus that of the baseline, which is"
     " pretrained on the superclasses themselves; means over seeds with 95 % intervals, and for Table 1 of the paper, last, its"
     " printed standard deviations. See which labels lie below zero, and whether the directions are the paper's; levels are of"
     " other images and networks."

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, seeds_of, words
+from rarefeat.figures.labels import EPS, INTERVALS, STEP, arm_name, n_of, seeds_of, words
 from rarefeat.figures.panels import handle, key, letter, lines, panels, points, zero
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
@@ -227,7 +227,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         ax.xaxis.set_minor_locator(NullLocator())
     letter(axes.flat)
     entries = {kind: handle(look, line=False) for kind, look in MASKED.items() if kind in set(rows["kind"])}
-    key(figure, entries, f"less dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
+    key(figure, entries, f"minus dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
     return figure
 
 
@@ -289,21 +289,26 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """What every rule changes of the accuracies on rare and frequent digits."""
     (table,) = tables.values()
     less = digits_changes(table) if "seed" in table else table
-    names = {rule: words(rule) for rule in dict.fromkeys(less["rule"])}
+    names = {rule: arm_name(rule) for rule in dict.fromkeys(less["rule"])}
+    means = less.groupby(["rho", "rule", "group"])["value" if "value" in less else "mean"].mean()
+    # A mask that ruins the training changes a hundred times what the others do: it is said in words.
+    ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(less["rho"].unique())
     figure, axes = panels(1, len(rhos), 2.4, PAGE if len(rhos) > 1 else COLUMN, sharey=True, sharex=True)
     looks = {"tail": LOOKS[1], "head": LOOKS[2].but(filled=False)}
+    said = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
     for ax, rho in zip(axes[0], rhos, strict=True):
-        part = less[less["rho"] == rho].assign(rule=lambda rows: rows["rule"].map(names))
+        far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
+        part = less[(less["rho"] == rho) & ~less["rule"].isin(far.index)].assign(rule=lambda rows: rows["rule"].map(names))
         points(ax, part, "value", "rule", looks, by="group", order=list(names.values()), across=True, dodge=0.3)
         zero(ax, across=True)
+        for rule, change in far.iterrows():
+            at = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
+            ax.text(0.02, list(names).index(rule), said.format(**change), **at)
         ax.set(title=rf"$\rho$ = {rho:g}", xlabel="change of the accuracy")
-    # A mask that ruins the training changes a hundred times what the others do.
-    for ax in axes.flat:
-        ax.set_xscale("symlog", linthresh=0.02)
     key(
         figure,
         {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)},
-        f"less dense at the same seed, {INTERVALS}, {seeds_of(table)}",
+        f"minus dense at the same seed, {INTERVALS}, {seeds_of(table)}",
     )
     return figure

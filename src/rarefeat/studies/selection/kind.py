@@ -41,8 +41,8 @@ SEE = {
         " margin and of the ratio at T1. See where points leave the diagonal."
     ),
     "selection_digits": (
-        "Long-tailed digits: what a mask by each rule changes of the accuracy on rare and on frequent digits, less dense at the same"
-        " seed, with 95 % intervals. See whether any rule differs from random."
+        "Long-tailed digits: what a mask by each rule changes of the accuracy on rare and on frequent digits, minus dense at the same"
+        " seed, with 95 % intervals, and in words where a rule ruins the training. See whether any other rule differs from random."
     ),
 }  # fmt: skip
 

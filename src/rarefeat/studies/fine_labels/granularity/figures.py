@@ -25,7 +25,7 @@ KINDS = {
 }
 OF_KIND = dict(zip(KINDS, LOOKS, strict=False))
 READOUTS = {"finetuned": "fine-tuned", "probe": "linear probe"}
-DIFFERENCE = Quantity("error less the baseline's (%)")
+DIFFERENCE = Quantity("error minus the baseline's (%)")
 CLASSES = "classes in pretraining, $G$"
 PAPER = "iNaturalist, Hong et al."
 
@@ -114,14 +114,14 @@ def checkpoints(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     levels = ordered([classes for classes, _, _ in TABLE_2[90]])
     every = pd.concat(printed(table, 0).assign(epoch=epoch) for epoch, table in TABLE_2.items())
     lines(last, every, "epoch", "error", levels, by="classes")
-    last.set_ylim(top=6.0)
-    last.legend([handle(look) for look in levels.values()], list(levels), ncols=3, loc="upper right", handlelength=1.6)
     last.set(xlabel="epochs of pretraining", title=f"{PAPER}, by $G$", xticks=list(TABLE_2))
     letter(axes[0])
     names = {BASELINE: "superclasses twice"} | KINDS
+    letters = "abcdefgh"[len(tasks)]
     key(
         figure,
-        {names[kind]: handle(looks[kind]) for kind in kinds},
+        {names[kind]: handle(looks[kind]) for kind in kinds}
+        | {f"{letters}: $G$ = {classes}": handle(look) for classes, look in levels.items()},
         note=f"the most classes of each kind; {INTERVALS}, {seeds_of(errors)}",
     )
     return figure
