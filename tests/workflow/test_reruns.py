@@ -1,13 +1,16 @@
 """What reruns is what matters: the jobs that a dry run plans after an edit of the code or of the config."""
 
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
-from whole_project import planned
+from whole_project import copy_of_the_project, planned, run
 
 from rarefeat.project import load
+from rarefeat.run.digests import is_entry
 
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate_grid", "plot"]
 LAST = {"run_times": 1, "provenance": 1}
@@ -113,6 +116,37 @@ def test_a_changed_line_reruns_its_stage_and_what_follows(project, everything, m
     assert jobs[first] >= everything[first]
     # What is not of the chain stays as it is.
     assert not {"image_data", "image_splits", "pretrain_images"} & set(jobs)
+
+
+def test_what_jobs_come_through_is_what_their_inputs_came_through(tmp_path):
+    """Of rules that are written by hand as well: the files that they read, and the stages that the kind says are before."""
+    done = run(copy_of_the_project(tmp_path), "--dry-run", "--forceall", "--printshellcmds")
+    assert done.returncode == 0, done.stdout + done.stderr
+    jobs, through = [], {}
+    for block in done.stdout.split("\n\n"):
+        rule, printed = (
+            re.search(r"^(?:rule|checkpoint) (\w+):$", block, re.M),
+            re.search(r"^Shell command: (.*--job.*)$", block, re.M),
+        )
+        if rule and printed:
+            files = {key: found.split(", ") for key, found in re.findall(r"^    (input|output): (.*)$", block, re.M)}
+            words = shlex.split(printed[1])
+            told = json.loads(words[words.index("--job") + 1])
+            schema = told.get("config", {}).get("schema")
+            code = {name for name in told.get("code", {}) if not is_entry(name) and name != schema}
+            # What is made of tables is known by the identities of their jobs.
+            through |= {path: code for path in files["output"] if not re.search("/tables/|/figures/|/pages/|\\.md$", path)}
+            jobs.append((rule[1], files.get("input", []), code - {told["stage"], told.get("runs")}))
+    rules = {rule for rule, *_ in jobs}
+    assert rules >= {"pretrain", "probe", "pretrain_images", "probe_images", "measure_augmentation", "measure_image_views"}
+    for rule in rules:
+        of_rule = [
+            (set().union(*(through.get(path, ()) for path in inputs)), before) for of, inputs, before in jobs if of == rule
+        ]
+        assert all(came <= before for came, before in of_rule), rule
+        # What only the checkpoint knows is not there yet.
+        if rule != "trained_sizes":
+            assert set().union(*(came for came, _ in of_rule)) == set().union(*(before for _, before in of_rule)), rule
 
 
 def test_a_changed_line_of_a_figure_draws_that_figure_again(project):
