@@ -14,7 +14,7 @@ import yaml
 from hypothesis import settings
 from torch import Tensor
 
-from rarefeat.chain.pretrain import Encoder, batches, pretrain
+from rarefeat.chain.pretrain import TrainedEncoder, batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.claims.claim import Claim
@@ -112,7 +112,7 @@ def embed(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     return respond(pre_activations(attend(tokens), weights), bias)
 
 
-def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[Encoder, list[dict]]:
+def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedEncoder, list[dict]]:
     """`pretrain` of one arm alone."""
     encoders, rows = pretrain(study, simulator, data, training, [arm], *rest)
     return encoders[arm.label], rows

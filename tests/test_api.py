@@ -18,7 +18,7 @@ import torch
 import rarefeat
 from rarefeat.api import encoder as api
 from rarefeat.api.tables import schema_of
-from rarefeat.chain.pretrain import Encoder as Trained
+from rarefeat.chain.pretrain import TrainedEncoder as Trained
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.cells import path_of

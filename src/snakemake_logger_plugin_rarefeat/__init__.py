@@ -19,7 +19,7 @@ from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from snakemake_logger_plugin_rarefeat.run import Job, Run, earlier_runs
+from snakemake_logger_plugin_rarefeat.run import Run, StartedJob, earlier_runs
 from snakemake_logger_plugin_rarefeat.screen import Screen
 from snakemake_logger_plugin_rarefeat.words import (
     clock,
@@ -167,7 +167,7 @@ class LogHandler(LogHandlerBase):
         if self.common_settings.dryrun:
             self.planned.append((record.rule_name, record.reason))
             return
-        self.run.start(Job(record.jobid, record.rule_name, dict(record.wildcards), record.created))
+        self.run.start(StartedJob(record.jobid, record.rule_name, dict(record.wildcards), record.created))
         self.refresh()
 
     def on_group_info(self, record: Any) -> None:

@@ -13,7 +13,7 @@ LOCK = ".lock"  # in the folder of every run's results
 
 
 @dataclass
-class Job:
+class StartedJob:
     """A job that was started, `at` seconds of the system's clock.
 
     `share` is its part of a group that is submitted as one; `seconds` is that part of the time the group took.
@@ -34,7 +34,7 @@ class Run:
     checkpoints: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     earlier: dict[str, float] = field(default_factory=dict)
-    jobs: dict[int, Job] = field(default_factory=dict)
+    jobs: dict[int, StartedJob] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     total: int = 0
@@ -49,7 +49,7 @@ class Run:
         """These jobs are submitted together and run one after the other."""
         self.shares.update(dict.fromkeys(numbers, 1 / len(numbers)))
 
-    def start(self, job: Job) -> None:
+    def start(self, job: StartedJob) -> None:
         """A job starts, perhaps not for the first time."""
         job.share = self.shares.get(job.number, 1.0)
         self.failed.discard(job.number)
@@ -60,7 +60,7 @@ class Run:
         if number in self.jobs:
             self.jobs[number].seconds = (now - self.jobs[number].at) * self.jobs[number].share
 
-    def running(self) -> list[Job]:
+    def running(self) -> list[StartedJob]:
         """The jobs that run."""
         return [job for job in self.jobs.values() if job.seconds is None and job.number not in self.failed]
 

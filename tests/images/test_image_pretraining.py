@@ -21,7 +21,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.images import probe
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, pruned, similarities, softmax_weights
-from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
+from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.pretrain import Bank, Lars, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import Course, epoch_batches, identity_of
 from rarefeat.run.digests import code
@@ -197,7 +197,7 @@ def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others(
 )
 def test_the_published_networks_have_their_published_sizes(block, depths, width, stem, size, parameters, dimension):
     """ResNet-18 with the CIFAR stem, strided or not, and ResNet-50, without the classifier."""
-    encoder = Encoder(Network(block=block, depths=depths, width=width, stem=stem, head=128))
+    encoder = ImageEncoder(Network(block=block, depths=depths, width=width, stem=stem, head=128))
     assert sum(weight.numel() for name, weight in encoder.named_parameters() if not name.startswith("head")) == parameters
     features, projections = extract(encoder, some_images(2, size))
     assert features.shape == (2, dimension)
@@ -206,7 +206,7 @@ def test_the_published_networks_have_their_published_sizes(block, depths, width,
 
 @pytest.mark.parametrize(("stem", "side"), [("cifar", 32), ("strided", 16), ("imagenet", 8)])
 def test_a_stem_hands_on_a_side(stem, side):
-    encoder = Encoder(NETWORK.model_copy(update={"stem": stem}))
+    encoder = ImageEncoder(NETWORK.model_copy(update={"stem": stem}))
     assert encoder.pool(encoder.stem(some_images(2, 32).float())).shape[2:] == (side, side)
 
 

@@ -20,7 +20,7 @@ import yaml
 from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
 
 from snakemake_logger_plugin_rarefeat import LogHandler, words
-from snakemake_logger_plugin_rarefeat.run import Job, Run, earlier_runs
+from snakemake_logger_plugin_rarefeat.run import Run, StartedJob, earlier_runs
 from snakemake_logger_plugin_rarefeat.words import clock, complaint, grouped_reasons, label, left
 
 ROOT = Path(__file__).parents[2]
@@ -309,13 +309,13 @@ def test_time_left_is_jobs_left_times_their_mean_over_jobs_at_once():
     run.plan({"pretrain": 6, "probe": 2, "plot": 3}, {"probe": 5.0, "plot": 1.0})
     assert run.seconds_left(0.0) == (None, False)  # nothing is known of pretrain
     for number in range(2):
-        run.start(Job(number, "pretrain", {}, 0.0))
+        run.start(StartedJob(number, "pretrain", {}, 0.0))
         run.finish(number, 10.0)
     run.done = 2
     # Two at once for ten seconds: 4 trainings of 10 s, 2 probes of 5 s and 3 plots of 1 s over two.
     assert run.seconds_left(10.0) == (pytest.approx((40 + 10 + 3) / 2), True)
-    run.start(Job(2, "pretrain", {}, 10.0))
-    run.start(Job(3, "probe", {}, 10.0))
+    run.start(StartedJob(2, "pretrain", {}, 10.0))
+    run.start(StartedJob(3, "probe", {}, 10.0))
     # Of what runs, what is left of its mean; a job that takes longer than its mean is about to end.
     assert run.seconds_left(18.0) == (pytest.approx((30 + 2 + 5 + 0 + 3) / 2), True)
     run.failed.add(3)
@@ -325,7 +325,7 @@ def test_time_left_is_jobs_left_times_their_mean_over_jobs_at_once():
 def test_time_left_is_a_lower_bound_where_more_may_come():
     run = Run(checkpoints={"count"}, began=0.0)
     run.plan({"count": 1, "part": 2}, {"part": 4.0, "count": 2.0})
-    run.start(Job(0, "count", {}, 0.0))
+    run.start(StartedJob(0, "count", {}, 0.0))
     assert run.pending() == ["count"]
     assert run.seconds_left(1.0) == (pytest.approx(1 + 8), False)
     run.finish(0, 2.0)
@@ -339,7 +339,7 @@ def test_jobs_of_a_group_share_its_time():
     run.plan({"part": 8}, {})
     run.group([0, 1, 2, 3])
     for number in range(4):
-        run.start(Job(number, "part", {}, 0.0))
+        run.start(StartedJob(number, "part", {}, 0.0))
     for number in range(4):
         run.finish(number, 8.0)
     run.done = 4

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rarefeat.api.arguments import PLACES, AnArm, a_name, number, one_arm, one_thread, study_at, typed, whole
-from rarefeat.chain.pretrain import Encoder as Trained
+from rarefeat.chain.pretrain import TrainedEncoder as Trained
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.cells import Cell, path_of

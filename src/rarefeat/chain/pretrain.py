@@ -44,7 +44,7 @@ def batches(study: str, seeds: list[int], N: int, K: int) -> Iterator[Tensor]:
         yield from order[:, : N // K * K].split(K, dim=1)
 
 
-class Encoder(NamedTuple):
+class TrainedEncoder(NamedTuple):
     """What training changes, for S replicas of one arm."""
 
     weights: Tensor
@@ -72,7 +72,7 @@ def kept(weights: Tensor, bias: Tensor, directions: Tensor) -> Tensor:
 
 
 class Course(NamedTuple):
-    """What is kept of neurons on their way: see Encoder."""
+    """What is kept of neurons on their way: see TrainedEncoder."""
 
     T2: Tensor
     history: Tensor
@@ -158,7 +158,7 @@ def pretrain(
     seeds: list[int],
     train: Tensor,
     label: str = "pretrain",
-) -> tuple[dict[str, Encoder], list[dict]]:
+) -> tuple[dict[str, TrainedEncoder], list[dict]]:
     """Train every arm of one point on the same tokens. What an arm becomes does not depend on the arms beside it.
 
     Args:
@@ -215,7 +215,7 @@ def pretrain(
                     course = course.with_history(kept(state.weights, state.bias, directions))
             if step == T:
                 end = loss(whole, training).masked_fill(state.diverged, torch.inf)
-                encoders |= {label: Encoder(state.weights, state.bias, state.T1, *course, end) for label in masks}
+                encoders |= {label: TrainedEncoder(state.weights, state.bias, state.T1, *course, end) for label in masks}
                 continue
             for arms_now, mask in parted(alike, masks):
                 how = arms_now[0].pruned_update

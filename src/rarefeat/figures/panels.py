@@ -88,7 +88,7 @@ ESTIMATORS = {
 """What is estimated over seeds, and its interval."""
 
 
-def told(table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tuple[float, float], of: str) -> dict[str, Any]:
+def estimated(table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tuple[float, float], of: str) -> dict[str, Any]:
     """What seaborn is told of a table of replicas, a row a seed; or of one of estimates, which has no such value."""
     if isinstance(looks, Look):
         table, looks = table.assign(**{by: ""}), {"": looks}
@@ -126,7 +126,7 @@ def lines(
         band: whether intervals are bands, and marks at every such point alone.
     """
     linear(ax.yaxis)
-    given = told(table, y, looks, by, inside, of)
+    given = estimated(table, y, looks, by, inside, of)
     found = set(given["data"][by])
     if not found:
         return
@@ -166,7 +166,7 @@ def points(
         looks, by, inside, of: as of `lines`.
     """
     linear(ax.xaxis if across else ax.yaxis)
-    given = told(table, x if across else y, looks, by, inside, of)
+    given = estimated(table, x if across else y, looks, by, inside, of)
     if given["data"].empty:
         return
     before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())

@@ -57,7 +57,7 @@ class Block(nn.Module):
         return functional.relu(x + kept)
 
 
-class Encoder(nn.Module):
+class ImageEncoder(nn.Module):
     """The network (He et al. 2016) and SimCLR's head, Linear-BN-ReLU-Linear-BN.
 
     Images are (B, 3, H, W) in [0, 1]; `features` gives (B, D), calling the module the projections (B, head).
@@ -103,11 +103,11 @@ def convolution(channels: int, out: int, size: int, stride: int) -> nn.Conv2d:
     return nn.Conv2d(channels, out, size, stride, padding=size // 2, bias=False)
 
 
-def make_encoder(config: Network, branches: int, study: str, seed: int) -> Encoder:
+def make_encoder(config: Network, branches: int, study: str, seed: int) -> ImageEncoder:
     """An encoder with He-normal convolutions, its draws derived from (study, seed)."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(study, seed, "weights").initial_seed())
-        encoder = Encoder(config, branches)
+        encoder = ImageEncoder(config, branches)
         for module in encoder.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -121,7 +121,7 @@ def batches_of(images: Tensor, size: int = 512) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def calibrate(encoder: Encoder, images: Tensor) -> None:
+def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
     """Give the batch norms of the dense weights' branch the statistics of one pass over `images`, uint8 (N, 3, H, W)."""
     for module in encoder.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -134,7 +134,7 @@ def calibrate(encoder: Encoder, images: Tensor) -> None:
 
 
 @torch.no_grad()
-def extract(encoder: Encoder, images: Tensor) -> tuple[Tensor, Tensor]:
+def extract(encoder: ImageEncoder, images: Tensor) -> tuple[Tensor, Tensor]:
     """Features and projections of uint8 images under the running statistics, (N, D), (N, head)."""
     encoder.eval()
     features = torch.cat([encoder.features(part) for part in batches_of(images)])

@@ -24,7 +24,7 @@ from rarefeat.images.evaluation import (
     uniformity,
 )
 from rarefeat.images.intermediates import images_of, splits_of
-from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
+from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, prepare, train, warmed_cosine
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
@@ -81,7 +81,7 @@ def pretrain_images(
     network: Network,
     augmentation: Augmentation,
     training: ImageTraining,
-) -> tuple[Encoder, list[dict]]:
+) -> tuple[ImageEncoder, list[dict]]:
     """Train one replica, from its checkpoint where there is one.
 
     Args:
@@ -146,7 +146,7 @@ def rows_of(records: Tensor) -> list[dict]:
     ]
 
 
-def view_metrics(encoder: Encoder, x: Tensor, y: Tensor) -> tuple[float, float]:
+def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, float]:
     """Alignment of two views and uniformity of the first, on the projections."""
     encoder.eval()
     with torch.no_grad():
@@ -155,7 +155,7 @@ def view_metrics(encoder: Encoder, x: Tensor, y: Tensor) -> tuple[float, float]:
     return alignment(first, second).item(), uniformity(first).item()
 
 
-def feature_metrics(encoder: Encoder, bank: Bank) -> tuple[float, float, float]:
+def feature_metrics(encoder: ImageEncoder, bank: Bank) -> tuple[float, float, float]:
     """Of the test images: accuracy by neighbours of pretraining, by a few-shot probe, and their effective rank."""
     features, few, test = (extract(encoder, images)[0] for images in (bank.images, bank.few, bank.test))
     classes = int(max(bank.labels.max(), bank.test_labels.max())) + 1

@@ -9,7 +9,7 @@ from rarefeat.config.images import ImageArm, ImageProbe, ImageTraining, Network
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_probe, predict, sgd_probe, standardised
 from rarefeat.images.intermediates import encoders_of, images_of, splits_of
-from rarefeat.images.network import Encoder, extract
+from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
@@ -19,7 +19,7 @@ from rarefeat.storage.tensors import read_tensors
 
 
 def probe_images(
-    study: str, seed: int, images: dict[str, Tensor], split: dict[str, Tensor], encoder: Encoder, probe: ImageProbe
+    study: str, seed: int, images: dict[str, Tensor], split: dict[str, Tensor], encoder: ImageEncoder, probe: ImageProbe
 ) -> dict[str, Tensor]:
     """Accuracy on the test images by probe and class, each (K,).
 
@@ -68,7 +68,7 @@ def main() -> None:
         name: tensor.to(training.device)
         for name, tensor in zip(names, read_tensors(args.images, *names, expected=images_of(job)), strict=True)
     }
-    encoder = Encoder(network, 2 if arm.arm == "self_damaging" else 1)
+    encoder = ImageEncoder(network, 2 if arm.arm == "self_damaging" else 1)
     rows = []
     for seed in job.seed_list:
         keys = ("pool", "pretrain", "few_shot", "class_order", "counts")

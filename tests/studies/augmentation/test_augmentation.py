@@ -12,7 +12,7 @@ import torch
 import yaml
 from conftest import seeded, train_study, verdicts_of
 
-from rarefeat.chain.pretrain import Encoder
+from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
@@ -130,7 +130,7 @@ def trained(course, T1):
     if T1 >= 0:
         ends[:, 0] = course[-1]
     kept = {"T1": torch.tensor([T1]), "T2": torch.tensor([-1]), "history": course[None], "ends": ends}
-    return Encoder(**kept, weights=torch.empty(0), bias=torch.empty(0), loss=torch.zeros(1))
+    return TrainedEncoder(**kept, weights=torch.empty(0), bias=torch.empty(0), loss=torch.zeros(1))
 
 
 def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():

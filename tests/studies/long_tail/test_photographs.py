@@ -15,7 +15,7 @@ from rarefeat.config.reading import read
 from rarefeat.config.study import merged
 from rarefeat.core.statistics import smallest_seen
 from rarefeat.images.contrast import maskable
-from rarefeat.images.network import Encoder
+from rarefeat.images.network import ImageEncoder
 from rarefeat.images.splits import long_tailed_counts
 from rarefeat.project import load, parse
 from rarefeat.report.pages import environment
@@ -157,7 +157,7 @@ def test_every_stage_has_class_orders_of_its_own():
 def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
     """Even with the paper's ratio masked, more of the convolutions' weights are left than there are images."""
     study = STUDIES[name]
-    weights = sum(weight.numel() for weight in maskable(dict(Encoder(study.network).named_parameters())).values())
+    weights = sum(weight.numel() for weight in maskable(dict(ImageEncoder(study.network).named_parameters())).values())
     assert (1 - choose.PAPER) * weights > sum(long_tailed_counts(study.data.n_max, 100, 10))
     assert [arm.label for arm in study.arms] == ["dense"]
     assert study.training.bfloat16

@@ -5,7 +5,7 @@ import torch
 from rarefeat.chain.law import Point
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Data, Training
-from rarefeat.studies.selection.config import Arm
+from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.training import Replicas, train
 
@@ -32,6 +32,6 @@ def a_point(eps_min: float = 0.7, data: dict | None = None, sigma: float = 0.1, 
     )
 
 
-def trained(at: Point, *arms: Arm, seeds=(0, 1), scored=(), memory=10, patience=3) -> dict[str, Replicas]:
+def trained(at: Point, *arms: Intervention, seeds=(0, 1), scored=(), memory=10, patience=3) -> dict[str, Replicas]:
     """The replicas of some arms."""
     return train("selection tests", at, list(arms), list(scored), memory, patience, list(seeds))[0]

@@ -123,10 +123,10 @@ def test_more_bias_a_larger_input_and_a_smaller_start_move_the_step_up():
 def test_the_start_is_that_of_the_training():
     from small_points import trained
 
-    from rarefeat.studies.selection.config import Arm
+    from rarefeat.studies.selection.config import Intervention
 
     at = a_point(T=1, eta=1e-12)
-    weights = trained(at, Arm(), seeds=[3])["dense"].state.weights
+    weights = trained(at, Intervention(), seeds=[3])["dense"].state.weights
     begun = law.start("selection tests", at, [3])
     torch.testing.assert_close(begun.projections, weights[..., :6].double())
     torch.testing.assert_close(begun.outside + begun.projections.square().sum(-1), weights.double().square().sum(-1))

@@ -18,7 +18,7 @@ from rarefeat.images.contrast import nt_xent
 from rarefeat.project import load
 from rarefeat.run.job import job
 from rarefeat.studies.selection import claims, digits, figures, judging, measure, page
-from rarefeat.studies.selection.config import Arm, Sweep
+from rarefeat.studies.selection.config import Intervention, Sweep
 from rarefeat.studies.selection.kind import MEASURE
 from rarefeat.studies.selection.steps import step_of
 
@@ -42,7 +42,7 @@ KNOWN = declared("selection")
 )
 def test_an_arm_that_contradicts_itself_is_refused(keys, said):
     with pytest.raises(ValidationError, match=said):
-        Arm(**keys)
+        Intervention(**keys)
 
 
 @pytest.mark.parametrize(

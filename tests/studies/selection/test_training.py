@@ -10,16 +10,16 @@ from rarefeat.core.bias import Moved
 from rarefeat.core.moments import moments
 from rarefeat.core.neurons import feature_share
 from rarefeat.core.simulators import make_simulator
-from rarefeat.studies.selection.config import Arm
+from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.training import latents, ratio, redrawn, stopped, thresholds
 
 THE_SAME = [
-    (Arm(), ChainArm(arm="dense")),
-    (Arm(mask="norm", alpha=0.25, onset=10), ChainArm(arm="pruned_neuron", alpha=0.25, onset=10)),
-    (Arm(mask="random", alpha=0.25), ChainArm(arm="random_neuron", alpha=0.25)),
-    (Arm(mask="largest", alpha=0.25, onset=3), ChainArm(arm="largest_neuron", alpha=0.25, onset=3)),
-    (Arm(mask="oracle_all", onset=25), ChainArm(arm="oracle_all", onset=25)),
-    (Arm(mask="oracle_gated", onset=25), ChainArm(arm="oracle_gated", onset=25)),
+    (Intervention(), ChainArm(arm="dense")),
+    (Intervention(mask="norm", alpha=0.25, onset=10), ChainArm(arm="pruned_neuron", alpha=0.25, onset=10)),
+    (Intervention(mask="random", alpha=0.25), ChainArm(arm="random_neuron", alpha=0.25)),
+    (Intervention(mask="largest", alpha=0.25, onset=3), ChainArm(arm="largest_neuron", alpha=0.25, onset=3)),
+    (Intervention(mask="oracle_all", onset=25), ChainArm(arm="oracle_all", onset=25)),
+    (Intervention(mask="oracle_gated", onset=25), ChainArm(arm="oracle_gated", onset=25)),
 ]
 
 
@@ -38,9 +38,11 @@ def test_arms_that_the_chain_has_are_the_chains_to_the_last_digit(sigma_0):
 
 
 EVERY = [
-    Arm(), Arm(mask="effective_rate", onset=5), Arm(mask="residual", onset=5, stop=True), Arm(mask="growth", renewed=7),
-    Arm(mask="paired_rate", source="batch"), Arm(mask="random", schedule="rising", alpha=0.5), Arm(threshold="rate"),
-    Arm(threshold="norm_and_rate"), Arm(delay=5), Arm(reopened=True), Arm(revived=True), Arm(mask="norm", masked_keys=True),
+    Intervention(), Intervention(mask="effective_rate", onset=5), Intervention(mask="residual", onset=5, stop=True),
+    Intervention(mask="growth", renewed=7), Intervention(mask="paired_rate", source="batch"),
+    Intervention(mask="random", schedule="rising", alpha=0.5), Intervention(threshold="rate"),
+    Intervention(threshold="norm_and_rate"), Intervention(delay=5), Intervention(reopened=True),
+    Intervention(revived=True), Intervention(mask="norm", masked_keys=True),
 ]  # fmt: skip
 SHUT = {"share": 1.4, "T1": 5}
 """A bias under which neurons fall silent soon."""
@@ -50,7 +52,7 @@ def test_a_replica_knows_neither_the_arms_nor_the_seeds_beside_it():
     at = a_point(bias=SHUT)
     together = trained(at, *EVERY, seeds=[0, 1, 2])
     for arm in EVERY:
-        alone = trained(at, *([Arm(), arm] if arm != Arm() else [arm]), seeds=[1])[arm.label]
+        alone = trained(at, *([Intervention(), arm] if arm != Intervention() else [arm]), seeds=[1])[arm.label]
         for name in ("chosen", "idle", "revivals", "loss"):
             assert torch.equal(getattr(together[arm.label], name)[1], getattr(alone, name)[0]), (arm.label, name)
         for one, other in zip(together[arm.label].state, alone.state, strict=True):
@@ -66,15 +68,15 @@ def test_every_arm_but_the_dense_one_changes_something():
 
 def test_keeping_the_scored_steps_changes_nothing():
     at = a_point()
-    plain, scored = trained(at, Arm()), trained(at, Arm(), scored=[10, 40])
+    plain, scored = trained(at, Intervention()), trained(at, Intervention(), scored=[10, 40])
     assert torch.equal(plain["dense"].state.weights, scored["dense"].state.weights)
 
 
 def test_a_neuron_wise_masked_key_gives_pruned_neurons_nothing_but_decay():
     """docs/method/selection.md: the contrast branch has eq. (5)'s logits, and its gradient leaves pruned neurons out."""
     at = a_point(T=1, sigma=0.0)
-    start = trained(a_point(T=1, eta=1e-9, sigma=0.0), Arm())["dense"].state.weights
-    found = trained(at, Arm(mask="random", alpha=0.5, masked_keys=True), Arm(mask="random", alpha=0.5))
+    start = trained(a_point(T=1, eta=1e-9, sigma=0.0), Intervention())["dense"].state.weights
+    found = trained(at, Intervention(mask="random", alpha=0.5, masked_keys=True), Intervention(mask="random", alpha=0.5))
     masked, dense = found["random-alpha=0.5-masked_keys"], found["random-alpha=0.5"]
     decay = 1 - at.training.eta * at.training.lambda_
     d = at.data.d
@@ -87,16 +89,16 @@ def test_a_neuron_wise_masked_key_gives_pruned_neurons_nothing_but_decay():
 def test_the_stop_lets_go_of_what_has_passed_the_mean_of_the_others():
     chosen = torch.tensor([[True, True, False, False]])
     norms = torch.tensor([[0.5, 2.5, 1.0, 3.0]])
-    assert stopped(Arm(mask="random", stop=True), chosen, norms).tolist() == [[True, False, False, False]]
-    assert stopped(Arm(mask="random"), chosen, norms).tolist() == chosen.tolist()
+    assert stopped(Intervention(mask="random", stop=True), chosen, norms).tolist() == [[True, False, False, False]]
+    assert stopped(Intervention(mask="random"), chosen, norms).tolist() == chosen.tolist()
 
 
 def test_schedules():
     at = a_point(T=110)
-    rising, falling = (Arm(mask="norm", alpha=0.4, onset=10, schedule=name) for name in ("rising", "falling"))
+    rising, falling = (Intervention(mask="norm", alpha=0.4, onset=10, schedule=name) for name in ("rising", "falling"))
     assert [ratio(rising, at, step) for step in (10, 60, 110)] == pytest.approx([0.0, 0.2, 0.4])
     assert [ratio(falling, at, step) for step in (10, 60, 110)] == pytest.approx([0.4, 0.2, 0.0])
-    assert ratio(Arm(mask="norm"), at, 0) == 1 / at.data.d
+    assert ratio(Intervention(mask="norm"), at, 0) == 1 / at.data.d
 
 
 def test_a_bias_by_rate_has_the_mean_of_the_bias_by_norm_and_waits_for_its_delay():
@@ -109,15 +111,15 @@ def test_a_bias_by_rate_has_the_mean_of_the_bias_by_norm_and_waits_for_its_delay
     def bias(arm, T1, step):
         return thresholds(arm, at, mean, Moved(None, None, norms, T1, step, None))
 
-    plain = bias(Arm(), T1, 10)
+    plain = bias(Intervention(), T1, 10)
     torch.testing.assert_close(plain, at.threshold * norms)
-    rate = bias(Arm(threshold="rate"), T1, 10)
+    rate = bias(Intervention(threshold="rate"), T1, 10)
     torch.testing.assert_close(rate, plain.mean() * torch.tensor([[1.5, 0.75, 0.75]]))
-    both = bias(Arm(threshold="norm_and_rate"), T1, 10)
+    both = bias(Intervention(threshold="norm_and_rate"), T1, 10)
     torch.testing.assert_close(both, plain.sum() * torch.tensor([[0.5, 0.5, 0.75]]) / 1.75)
-    assert not bias(Arm(delay=3), T1, 12).any()
-    assert bias(Arm(delay=3), T1, 13).all()
-    assert not bias(Arm(), torch.tensor([-1]), 13).any()
+    assert not bias(Intervention(delay=3), T1, 12).any()
+    assert bias(Intervention(delay=3), T1, 13).all()
+    assert not bias(Intervention(), torch.tensor([-1]), 13).any()
 
 
 @pytest.mark.parametrize("d1", [14, 80])
@@ -145,7 +147,7 @@ def test_redrawn_neurons_have_the_law_of_the_start_and_leave_the_others_as_they_
 
 def test_a_revived_neuron_has_no_bias_until_half_of_it_lies_in_the_features():
     at = a_point(bias=SHUT, T=60)
-    found = trained(at, Arm(), Arm(revived=True))["dense-revived"]
+    found = trained(at, Intervention(), Intervention(revived=True))["dense-revived"]
     assert found.revivals.sum() > 0
     space = make_simulator("reduced", "selection tests", at.data.d, at.data.d1, at.training.m, [0, 1])
     share = feature_share(found.state.weights, space.dictionary)

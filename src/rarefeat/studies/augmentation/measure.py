@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain.pretrain import Encoder
+from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Study
@@ -80,9 +80,9 @@ def measure_augmentation(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
     blocks = list(read.files("encoders"))
     for encoders in progress(blocks, len(blocks), "augmentation"):
         cell = encoders.cell
-        arms = {arm: encoders.tensors(*(f"{arm.label}/{part}" for part in Encoder._fields)) for arm in cell.trained}
+        arms = {arm: encoders.tensors(*(f"{arm.label}/{part}" for part in TrainedEncoder._fields)) for arm in cell.trained}
         for index, seed in enumerate(encoders.seeds):
-            trained = {arm: Encoder(*(part[index : index + 1] for part in block)) for arm, block in arms.items()}
+            trained = {arm: TrainedEncoder(*(part[index : index + 1] for part in block)) for arm, block in arms.items()}
             labelled = None
             if "supervised" in job.config:
                 path = read.results / "supervised.safetensors"
@@ -104,7 +104,7 @@ def measure_replica(
     study: Study,
     cell: Cell,
     seed: int,
-    trained: dict[Arm, Encoder],
+    trained: dict[Arm, TrainedEncoder],
     labelled: Network | None,
     labels: list[int],
     tests: int,

@@ -11,7 +11,7 @@ from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
 from rarefeat.chain.milestones import law, milestones
-from rarefeat.chain.pretrain import Encoder
+from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.config.model import Data
 from rarefeat.config.study import Study
 from rarefeat.core.definitions import GAMMA, PURE
@@ -85,7 +85,7 @@ def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
     }
 
 
-def course_metrics(encoder: Encoder, study: Study, eps_min: float, sigma: float, seed: int) -> dict[str, float]:
+def course_metrics(encoder: TrainedEncoder, study: Study, eps_min: float, sigma: float, seed: int) -> dict[str, float]:
     """P1 and P4-P6 of one replica, (1, ...) of each tensor, without a colour; NaN for what it does not have."""
     data, training, steps = study.data, study.training, log_spaced(study.training.T)
     directions = generator(study.draws, seed, "directions")

@@ -16,7 +16,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
 from rarefeat.images.intermediates import images_of
-from rarefeat.images.network import Encoder, batches_of, calibrate, extract, make_encoder
+from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
@@ -28,7 +28,7 @@ PLAIN = {"crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_pro
 
 
 @torch.no_grad()
-def firing_rates(encoder: Encoder, images: Tensor) -> dict[str, Tensor]:
+def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
     """Share of images and places at which each channel is above 0, by layer, (channels,): the stem and every block.
 
     Under the running statistics; images are uint8 (N, 3, H, W).
@@ -53,7 +53,7 @@ def firing_rates(encoder: Encoder, images: Tensor) -> dict[str, Tensor]:
     return {name: counts[name] / places[name] for name in counts}
 
 
-def invariance(encoder: Encoder, images: Tensor, augment: nn.Module, study: str, seed: int) -> float:
+def invariance(encoder: ImageEncoder, images: Tensor, augment: nn.Module, study: str, seed: int) -> float:
     """Mean cosine of the features of an image and of its augmented self, both less the mean feature of all images.
 
     1 for features that the augmentation does not touch; about 0 for those that it makes another image of.
@@ -65,7 +65,7 @@ def invariance(encoder: Encoder, images: Tensor, augment: nn.Module, study: str,
 
 
 def measure(
-    study: ImageStudy, draws: str, images: dict[str, Tensor], pools: dict[int, Tensor], encoders: dict[int, Encoder]
+    study: ImageStudy, draws: str, images: dict[str, Tensor], pools: dict[int, Tensor], encoders: dict[int, ImageEncoder]
 ) -> dict[str, pd.DataFrame]:
     """The tables of one kind of augmentation, by their name: trained networks, and each before its training.
 
@@ -125,7 +125,7 @@ def measure_image_views(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
         for seed in file.seeds:
             of_split = {"study": job.study, "seeds": block, "cell": at.values}
             (pools[seed],) = read_tensors(splits, f"{seed}/pretrain", expected=of_split)
-            encoders[seed] = encoder = Encoder(study.network)
+            encoders[seed] = encoder = ImageEncoder(study.network)
             state = list(encoder.state_dict())
             encoder.load_state_dict(dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True)))
     measured = measure(study, study.draws, images, pools, encoders)

@@ -29,7 +29,7 @@ from rarefeat.studies.fine_labels.scalar import DIVERGED
 SAMPLES = {"easy": easy, "hard": hard}
 
 
-class Encoder(NamedTuple):
+class ContrastiveEncoder(NamedTuple):
     """S replicas."""
 
     weights: Tensor
@@ -64,7 +64,7 @@ def dictionary(data: Hierarchy, S: int) -> Tensor:
 
 def train(
     data: Hierarchy, training: Contrast, pair: Pair, arms: list[CrossingArm], seeds: list[int], draws: str = DRAWS
-) -> dict[str, Encoder]:
+) -> dict[str, ContrastiveEncoder]:
     """Eq. (1)-(5) and Algorithm 1 on fresh easy samples, all arms on the same: encoders by label of the arm.
 
     What is pruned is left out of the logits alone (eq. 5). The bias follows the norms from the step `bias_from` on, as in the
@@ -100,16 +100,16 @@ def train(
             states[arm.label] = after
             if step == training.T - 1:
                 share = nothing if mask is None else mask.float().mean(-1)
-                encoders[arm.label] = Encoder(after.weights, after.bias, loss(whole, training), share)
+                encoders[arm.label] = ContrastiveEncoder(after.weights, after.bias, loss(whole, training), share)
     return encoders
 
 
-def embeddings(encoder: Encoder, data: Hierarchy, patches: Patches, generators: Generators) -> Tensor:
+def embeddings(encoder: ContrastiveEncoder, data: Hierarchy, patches: Patches, generators: Generators) -> Tensor:
     """f(X), (S, n, m) float64."""
     return respond(pre_activations(inputs(data, patches, generators), encoder.weights), encoder.bias).double()
 
 
-def composition(encoder: Encoder, data: Hierarchy) -> dict[str, Tensor]:
+def composition(encoder: ContrastiveEncoder, data: Hierarchy) -> dict[str, Tensor]:
     """What the neurons have become, each (S,)."""
     cosines = absolute_cosines(encoder.weights, dictionary(data, len(encoder.weights)))
     pure = cosines > PURE
@@ -144,7 +144,7 @@ def cosine_to_kind(embedding: Tensor, k: int) -> dict[str, Tensor]:
 
 
 def rows(
-    data: Hierarchy, encoder: Encoder, seeds: list[int], tests: int, heads: Heads, draws: str = DRAWS
+    data: Hierarchy, encoder: ContrastiveEncoder, seeds: list[int], tests: int, heads: Heads, draws: str = DRAWS
 ) -> tuple[list[dict], list[dict]]:
     """One arm: rows of metrics, and of linear heads on easy and hard samples (`metrics.probe_errors`).
 

@@ -24,7 +24,7 @@ Axis = Literal["share", "lambda"]
 Drawable = Literal["lambda", "share", "C", "L", "tau", "d", "d1", "m", "sigma_0"]
 
 
-class Arm(Section):
+class Intervention(Section):
     """What is done to a training: a mask in the logits, another bias, or help for neurons that the bias has shut."""
 
     mask: Mask | Literal[""] = Field(
@@ -58,7 +58,7 @@ class Arm(Section):
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Arm":
+    def _consistent(self) -> "Intervention":
         of_masks = ("alpha", "stop", "masked_keys", "renewed", "onset", "schedule")
         if not self.mask and (given := [key for key in of_masks if getattr(self, key)]):
             raise ValueError(f"{given[0]} is for arms with a mask")
@@ -109,7 +109,7 @@ class Sweep(Section):
         default={}, description="share of the bias, or lambda: every value with every other, and every eps_min"
     )
     drawn: Drawn | None = Field(default=None, description="regimes that are drawn instead")
-    arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
+    arms: list[Intervention] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
     scored: Distinct[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="steps at which the scores of the dense arm are judged"
     )
@@ -150,7 +150,7 @@ class Sweep(Section):
         return self
 
     @staticmethod
-    def pruned(arm: Arm, m: int, d: int) -> int:
+    def pruned(arm: Intervention, m: int, d: int) -> int:
         """How many neurons a rule prunes of m, before any schedule."""
         return math.floor((arm.alpha or 1 / d) * m + 1e-9)
 

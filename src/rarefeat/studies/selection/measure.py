@@ -17,7 +17,7 @@ from rarefeat.core.sparse_coding import activation_probability, aggregated_sign,
 from rarefeat.core.training import at_once
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
-from rarefeat.studies.selection.config import SCORES, Arm, Drawn, point_of
+from rarefeat.studies.selection.config import SCORES, Drawn, Intervention, point_of
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.scores import judged, score
 from rarefeat.studies.selection.training import Judged, Replicas, train
@@ -108,7 +108,7 @@ def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
     drawn = job.part("drawn", Drawn | None) if job.config.get("drawn") else None
     sigma = job.part("sigma", float) if "sigma" in job.config else 0.0
     at = point(job.part("data", Data), job.part("training", Training), sigma, drawn, job.at)
-    draws, arms, patience = job.part("draws", str), job.part("arms", list[Arm]), job.part("patience", int)
+    draws, arms, patience = job.part("draws", str), job.part("arms", list[Intervention]), job.part("patience", int)
     scored, memory = job.config.get("scored", []), job.part("memory", int)
     of_arms, of_scores, seeds = [], [], job.seed_list
     size = at_once(at.training.K, at.data.L, min(at.data.d1, at.data.d + at.training.m))

@@ -24,7 +24,7 @@ from rarefeat.core.simulators import Generators, Reduced, chi, factor, make_simu
 from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.training import State, answer, loss, masked, slopes, start, update
 from rarefeat.run.command import progress
-from rarefeat.studies.selection.config import Arm
+from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.scores import SILENT_LAST, rate, score
 
 OF_CORE = {
@@ -74,7 +74,7 @@ def latents(draws: str, point: Point, seeds: list[int]) -> Tensor:
 
 
 def train(
-    draws: str, point: Point, arms: list[Arm], scored: list[int], memory: int, patience: int, seeds: list[int],
+    draws: str, point: Point, arms: list[Intervention], scored: list[int], memory: int, patience: int, seeds: list[int],
     label: str = "train",
 ) -> tuple[dict[str, Replicas], list[Judged], Tensor]:  # fmt: skip
     """Train every arm on the same tokens. What an arm becomes does not depend on the arms beside it, nor on the other seeds.
@@ -159,12 +159,12 @@ def train(
     return found, kept, draw
 
 
-def watches(arm: Arm) -> bool:
+def watches(arm: Intervention) -> bool:
     """Whether an arm reads moments."""
     return bool(arm.threshold) or (bool(arm.mask) and arm.mask not in OF_CORE)
 
 
-def choose(arm: Arm, point: Point, seen: rules.Seen, before: Tensor) -> Tensor:
+def choose(arm: Intervention, point: Point, seen: rules.Seen, before: Tensor) -> Tensor:
     """What a rule prunes at a step, bool (S, m); between two choices, and before the onset, what it was."""
     if not arm.mask or seen.step < arm.onset or (arm.renewed and (seen.step - arm.onset) % arm.renewed):
         return before
@@ -174,7 +174,7 @@ def choose(arm: Arm, point: Point, seen: rules.Seen, before: Tensor) -> Tensor:
     return smallest(score(arm.mask, seen.moments, seen.draw), alpha)
 
 
-def ratio(arm: Arm, point: Point, step: int) -> float:
+def ratio(arm: Intervention, point: Point, step: int) -> float:
     """The share of neurons that a rule prunes at a step."""
     whole = arm.alpha or 1 / point.data.d
     if not arm.schedule:
@@ -183,7 +183,7 @@ def ratio(arm: Arm, point: Point, step: int) -> float:
     return whole * (passed if arm.schedule == "rising" else 1 - passed)
 
 
-def stopped(arm: Arm, chosen: Tensor, norms: Tensor) -> Tensor:
+def stopped(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
     """Of what is chosen, with `stop` only what is below the mean norm of the others, bool (S, m)."""
     if not arm.stop:
         return chosen
@@ -202,7 +202,7 @@ def learned_at_T1(now: Replicas, after: State, dictionary: Tensor) -> Tensor:
     return torch.where(ending[:, None], reached, now.at_T1)
 
 
-def thresholds(arm: Arm, point: Point, mean: Moments | None, moved: Moved) -> Tensor:
+def thresholds(arm: Intervention, point: Point, mean: Moments | None, moved: Moved) -> Tensor:
     """The bias after a step, (S, m): 0 until T1 and the arm's delay."""
     found = follow(moved.norms, point.data.d, point.training.bias.share)
     if arm.threshold:

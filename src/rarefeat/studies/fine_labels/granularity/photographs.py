@@ -16,7 +16,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.images.digests import refuse_changed
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
 from rarefeat.images.intermediates import FILES, held, images_of
-from rarefeat.images.network import Encoder, calibrate, extract, make_encoder
+from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, keep, load, prepare, take, train
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
@@ -33,7 +33,7 @@ NAME, REPRESENT = (f"studies.fine_labels.granularity.{name}" for name in ("photo
 class Classifier(nn.Module):
     """The encoder with a linear head on its features."""
 
-    def __init__(self, encoder: Encoder, classes: int, stream: torch.Generator):
+    def __init__(self, encoder: ImageEncoder, classes: int, stream: torch.Generator):
         super().__init__()
         self.encoder = encoder
         self.head = nn.Linear(encoder.dimension, classes)
