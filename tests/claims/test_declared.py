@@ -129,7 +129,7 @@ def elsewhere(group, name, **axes):
         ),
     ],
 )
-def test_claims_that_nothing_can_test_or_that_clash_are_refused_when_the_config_is_read(changed, change, said):
+def test_claims_that_clash_or_that_nothing_can_test_are_refused_with_the_config(changed, change, said):
     with pytest.raises(RarefeatError, match=r"claims\.yaml: ") as error:
         changed(change)
     assert said in str(error.value)

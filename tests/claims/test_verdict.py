@@ -111,7 +111,7 @@ def test_a_noisy_bound_is_undecided_and_not_supported():
 
 @settings(deadline=None, max_examples=60)
 @given(value=st.floats(-3, 3), error=st.floats(1e-3, 3), n=st.integers(5, 100))
-def test_nothing_is_false_whose_interval_lies_inside_and_nothing_true_whose_interval_lies_outside(value, error, n):
+def test_no_interval_inside_is_false_and_none_outside_is_true(value, error, n):
     """60-eta had an estimate of -0.945 in [-1.29, -0.60], wholly inside (-1.5, -0.5), and was called false."""
     for kind in KINDS:
         low, high = claim(kind).region
@@ -153,7 +153,7 @@ def test_the_rounding_of_sums_shows_nothing():
         assert shown_above(estimate, 0.0) == shown_below(estimate, 0.0) == 1.0
 
 
-def test_an_interval_stays_within_the_range_of_its_quantity_and_the_verdict_as_it_is():
+def test_an_interval_stays_within_the_range_of_its_quantity_the_verdict_as_it_is():
     share = Estimate(0.98, 0.02, 11, 12)
     free, bound = claim(ABOVE), claim(ABOVE).model_copy(update={"kind": "share"})
     found = [verdicts([row(item, "main", share)]).iloc[0] for item in (free, bound)]
@@ -178,7 +178,7 @@ def test_a_training_that_diverged_is_no_gain_however_large():
     assert table["remark"][0] == "diverged in 3 replicas"
 
 
-def test_a_claim_says_what_it_requires_and_refuses_a_margin_that_its_test_does_not_have():
+def test_a_claim_says_what_it_requires_and_refuses_a_margin_its_test_has_not():
     said = [claim(kind).required for kind in KINDS]
     assert said[0] == "above 0"
     assert said[2] == "at least 1, with a margin of 0.5"
@@ -512,7 +512,7 @@ def test_an_effect_of_nothing_contradicts_a_claim_of_one():
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10_000), spread=st.floats(0.1, 1.5))
-def test_the_interval_that_decides_lies_inside_what_is_required_where_a_claim_is_supported_and_nowhere_else(seed, spread):
+def test_the_deciding_interval_lies_inside_what_is_required_only_of_supported_claims(seed, spread):
     rng = np.random.default_rng(seed)
     kinds = [KINDS[index % len(KINDS)] for index in range(15)]
     rows = [

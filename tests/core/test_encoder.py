@@ -111,7 +111,7 @@ def test_embed_does_not_depend_on_the_order_of_the_tokens():
     torch.testing.assert_close(embed(x[:, :, [2, 0, 3, 1]], weights, bias), embed(x, weights, bias))
 
 
-def test_respond_applies_the_bias_of_each_neuron_and_replica_before_the_sum_over_tokens():
+def test_respond_applies_the_bias_of_each_neuron_before_the_sum_over_tokens():
     pre = torch.tensor([[[[1.0, 1.0], [-0.5, 3.0]]], [[[1.0, 1.0], [-0.5, 3.0]]]])
     bias = torch.tensor([[0.0, 2.0], [0.25, 0.5]])
     assert torch.equal(respond(pre, bias), torch.tensor([[[0.5, 1.0]], [[0.5, 3.0]]]))

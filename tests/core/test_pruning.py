@@ -69,7 +69,7 @@ def test_neuron_mask_goes_by_the_euclidean_norm():
     assert smallest_norms(Seen(weights, weights, 1, 0.5)).tolist() == [[False, True]]
 
 
-def test_weight_mask_picks_the_smallest_magnitudes_over_the_layer_and_not_row_by_row():
+def test_weight_mask_picks_the_smallest_of_the_layer_and_not_row_by_row():
     weights = torch.tensor([[[0.1, -0.2, 0.3], [5.0, -4.0, 6.0]], [[-9.0, 0.1, 8.0], [7.0, -0.2, 0.3]]])
     mask = smallest_weights(Seen(weights, weights, 1, 0.5))
     assert mask.tolist() == [

@@ -106,7 +106,7 @@ def test_the_window_ends_where_the_logits_are_no_longer_those_of_chance():
     assert stage_one(saturating, STEPS, 80, saturating.at(7), LAW)["stage1_growth_majority"] == pytest.approx(0.305, rel=1e-6)
 
 
-def test_growth_between_the_two_rates_of_lemma_c1_keeps_its_bounds_and_other_growth_does_not():
+def test_growth_between_the_rates_of_lemma_c1_keeps_its_bounds_and_other_does_not():
     decay = LAW.eta * LAW.lambda_
     fastest, slowest = (LAW.growth + decay).max().item(), LAW.growth.min().item()
     middle = (fastest + slowest) / 2

@@ -179,7 +179,7 @@ def test_a_training_that_diverges_ends_finite_and_its_loss_says_so(simulator):
 
 @pytest.mark.parametrize(("simulator", "eta"), [("direct", 1e15), ("direct", 1e30), ("reduced", 1e15)])
 @pytest.mark.parametrize("rule", ["follow", "grow", "gradient"])
-def test_a_replica_that_is_frozen_before_its_first_jump_has_diverged_though_it_looks_healthy(simulator, eta, rule):
+def test_a_replica_frozen_before_its_first_jump_has_diverged(simulator, eta, rule):
     data, training = tiny_data(d1=60), tiny_training(eta=eta, sigma_0=0.01, T=5, bias={"rule": rule}, **{"lambda": 0})
     latents = synthesise("diverge", data, 0.5, [1, 2])
     at = "diverge", simulator, data, training
@@ -363,7 +363,7 @@ def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(nam
 
 
 @pytest.mark.parametrize("name", ["nothing beyond the span", "as many dimensions as features"])
-def test_where_nothing_lies_beyond_the_reduced_simulator_is_the_direct_one_in_rotated_coordinates(name):
+def test_with_nothing_beyond_the_reduced_simulator_is_the_direct_one_rotated(name):
     """Number by number: tokens and weights turned into R^d1 and back."""
     case = CASES[name]
     start, space = state(case), Reduced(case.d, case.d1, case.m, 1)

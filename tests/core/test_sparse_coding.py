@@ -129,7 +129,7 @@ def test_an_active_feature_is_kept_by_half_of_l_plus_one_tokens(tokens_per_sampl
         assert ((kept >= 1) & (kept <= tokens_per_sample)).all()
 
 
-def test_token_patterns_follow_the_law_of_one_certain_token_and_the_others_at_one_half(dense_pairs):
+def test_token_patterns_have_one_certain_token_and_the_others_at_one_half(dense_pairs):
     expected = np.array([pattern.bit_count() / 3 / 4 for pattern in range(8)])
     for view, feature in itertools.product(range(2), range(2)):
         counts = np.bincount(patterns(dense_pairs[:, view, :, feature]).numpy(), minlength=8)

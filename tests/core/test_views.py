@@ -142,7 +142,7 @@ def test_the_history_holds_the_colour_s_directions_after_the_features():
     torch.testing.assert_close(encoder.history[0, -1, :, data.d : data.d + 2], encoder.weights[0] @ C)
 
 
-def test_negatives_that_are_not_augmented_are_the_other_samples_and_the_gradient_is_that_of_the_loss():
+def test_negatives_without_augmentation_are_the_other_samples_in_loss_and_gradient():
     """Wen & Li, Remark 2.4: the positive of anchor p is its other view, its negatives are the other samples."""
     space = make_simulator("direct", "views", D, D1, 1, [1])
     z = torch.randint(-1, 2, (1, 8, 1, D), generator=seeded(3)).float()

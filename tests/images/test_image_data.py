@@ -529,7 +529,7 @@ def test_an_image_folder(tmp_path):
     assert np.array_equal(small["train"][1], np.asarray(expected).transpose(2, 0, 1))
 
 
-def test_a_list_that_is_long_tailed_already_is_pretrained_on_as_a_whole_and_apart_from_the_probe_s_images(tmp_path):
+def test_a_long_tailed_list_is_pretrained_on_whole_and_apart_from_the_probe_s_images(tmp_path):
     pixels = write_image_folder(tmp_path)
     (tmp_path / "long.txt").write_text("some images/3.png 1\nsome images/0.png 0\nsome images/2.png 0\n")
     data = image_folder(tmp_path, pretrain_list="long.txt")

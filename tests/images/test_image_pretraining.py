@@ -494,7 +494,7 @@ def test_the_probe_asks_for_the_gpu_of_the_config(tmp_path, monkeypatch):
         probe_in_this_process(tmp_path, monkeypatch, "cuda")
 
 
-def test_a_checkpoint_s_identity_is_that_of_every_pixel_label_and_key_and_not_of_how_it_is_run():
+def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run():
     images, labels = some_images(200), torch.arange(200)
     first = identity_of("images.pretrain", (images, labels), "draws", 1, training())
     one = images.clone()

@@ -164,7 +164,7 @@ def test_what_the_config_and_code_would_make_is_current(planted):
     assert not any(line.why for line in lines)
 
 
-def test_a_changed_config_key_is_named_for_the_tables_and_figures_of_its_study_alone(results):
+def test_a_changed_key_is_named_for_tables_and_figures_of_its_study_alone(results):
     training = CONFIG.studies["neighbour"].training
     found = not_current(results, with_study("neighbour", training=training.model_dump(by_alias=True) | {"eta": 0.2}))
     kinds = ("grid", "summary", "trends", "trajectories")
@@ -214,7 +214,7 @@ def test_accepted_is_what_was_made_by_code_that_another_stands_for_now(planted, 
     assert "tables/paper_trajectories.parquet" not in lines
 
 
-def test_a_table_edited_with_its_metadata_left_in_place_is_damaged_and_its_figures_are_stale(results):
+def test_a_table_edited_under_its_metadata_is_damaged_and_its_figures_are_stale(results):
     path = results / "tables/lucky_sets.parquet"
     table = read_table(path)
     pq.write_table(table.set_column(0, "seed", pa.array([1, 2])), path)

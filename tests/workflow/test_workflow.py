@@ -173,7 +173,7 @@ def test_a_second_run_does_nothing(finished):
     assert planned(finished) == {}
 
 
-def test_the_claims_are_planned_with_their_pages_and_without_the_studies_that_are_asked_for(finished):
+def test_claims_are_planned_with_their_pages_without_studies_that_are_asked_for(finished):
     done = run(finished, "--dry-run", "--printshellcmds", "all_claims")
     assert done.returncode == 0, done.stdout + done.stderr
     for page in ("claims_imbalance_and_pruning.md", "claims_stage_1.md", "claims_feature_decoupling.md", "sensitivity.md"):

@@ -175,7 +175,7 @@ def test_representations_by_feature_are_apart_and_random_ones_are_not():
     assert separation(places, feature) > 0.999
 
 
-def test_heads_are_right_on_features_that_hold_the_label_and_no_better_than_chance_on_noise():
+def test_heads_are_right_on_features_that_hold_the_label_and_at_chance_on_noise():
     z = torch.randint(-1, 2, (600, 4), generator=seeded(2)).double()
     values = z @ torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
     good = head_metrics(z[:300], values[:300], z[300:], values[300:])

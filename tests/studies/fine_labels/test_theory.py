@@ -214,7 +214,7 @@ def test_one_feature_for_equal_neurons_is_the_same_regression():
     torch.testing.assert_close(scalar.scores(state, samples)[0], (answers.unflatten(1, (-1, 2)) * 3).sum(1))
 
 
-def test_a_linear_model_on_patch_sums_fails_where_noise_adds_up_and_the_network_does_not():
+def test_a_linear_model_on_patch_sums_fails_where_noise_adds_up_the_network_not():
     data = hierarchy(k=1, P=20_000, s_star=3, s_dag=3, sigma_zeta=0.025, iota=0.0)
     n = 200
     train, test = (metrics.patch_sums(data, D.easy(data, n, draws(p)), draws(p + " noise"))[0] for p in ("train", "test"))

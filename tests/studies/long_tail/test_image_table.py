@@ -138,7 +138,7 @@ def verdicts(gain):
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
-def test_table_2_is_supported_where_it_is_planted_and_contradicted_where_its_opposite_is():
+def test_table_2_is_supported_where_planted_and_contradicted_by_its_opposite():
     growing = {5: 0.02, 10: 0.05, 50: 0.12}
     found = verdicts(lambda arm, rho: growing[rho] if arm.arm != "dense" else 0.0)
     assert (found["T2-accuracy"], found["T2-rho"]) == (SUPPORTED, SUPPORTED)

@@ -76,7 +76,7 @@ def test_a_mean_above_two_points_with_a_wide_interval_does_not_pass():
     assert not choose.gap(found).visible
 
 
-def test_the_ratio_with_the_best_tail_less_head_is_picked_of_those_that_cost_no_capacity():
+def test_the_ratio_with_the_best_tail_is_picked_of_those_that_cost_no_capacity():
     effects = {0.05: (0.0, 0.01), 0.3: (-0.02, 0.01), 0.9: (-0.2, 0.0)}
     screen = of_screen(lambda arm: effects[arm.alpha])
     assert set(choose.picked(screen).values()) == {0.3}

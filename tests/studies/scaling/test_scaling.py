@@ -151,7 +151,7 @@ def test_the_logarithm_of_the_proof_is_divided_out():
     assert len(exponent_rows("ordinary_features", 1.0, None, points)) == 1
 
 
-def test_points_without_a_logarithm_are_left_out_and_counted_and_two_d_make_no_exponent():
+def test_points_without_a_logarithm_are_counted_and_two_d_make_no_exponent():
     points = pd.DataFrame({"d": D, "estimate": D**-1.0, "error": 0.01 * D**-1.0})
     points.loc[0, "estimate"] = 0
     row = exponent_rows("lucky_probability", 1.0, None, points)[0]

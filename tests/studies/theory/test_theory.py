@@ -221,7 +221,7 @@ def test_a_primary_regime_that_its_config_leaves_out_is_said(small):
     assert set(table.loc[["lasting", "equal", "onset"], "remark"]) == {NOT_RUN}
 
 
-def test_the_predicted_onset_comes_sooner_for_frequent_features_and_never_for_the_rarest():
+def test_the_predicted_onset_is_sooner_for_frequent_features_never_for_the_rarest():
     study = THEORY.studies["phase"]
     onsets = [figures.onset(study, eps_min, 0.05) for eps_min in (0.01, 0.2, 0.5, 1.0)]
     assert onsets[0] == math.inf
@@ -231,7 +231,7 @@ def test_the_predicted_onset_comes_sooner_for_frequent_features_and_never_for_th
 # The config and the page
 
 
-def test_the_studies_of_the_claims_are_legal_and_the_varied_ones_differ_in_one_number():
+def test_studies_of_claims_are_legal_and_the_varied_ones_differ_in_one_number():
     claims = THEORY
     base = claims.studies[claims.sensitivity.study]
     varied = {name: study for name, study in claims.every_study().items() if name not in claims.studies}
