@@ -1,7 +1,9 @@
 """Small helpers of the unit tests: configs in one line, and the draws of a step through the public functions."""
 
+import importlib
 import itertools
 import signal
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,15 @@ ARMS = {
     "pruned_weight, straight through": Arm(arm="pruned_weight", alpha=0.25, pruned_update="straight_through"),
     "oracle_all": Arm(arm="oracle_all"),
 }
+
+
+def run_stage(told, *arguments) -> None:
+    """A stage's command line, in this process."""
+    before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
+    try:
+        importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
+    finally:
+        sys.argv = before
 
 
 def seeded(seed: int) -> torch.Generator:

@@ -1,7 +1,6 @@
 """The laboratory from Python: the same numbers as the workflow, and one line for what cannot be."""
 
 import doctest
-import importlib
 import inspect
 import math
 import os
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import run_stage
 
 import rarefeat
 from rarefeat.api import encoder as api
@@ -32,15 +32,6 @@ from rarefeat.storage.tensors import read_tensors, write_tensors
 SOURCE = str(Path(rarefeat.__file__).parents[1])
 TRAINED = ("chain.synthesise", "chain.pretrain")
 POINT = {"eps_min": 0.2, "sigma": 0.05}
-
-
-def run_stage(told, *arguments) -> None:
-    """A stage's command line, in this process."""
-    before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
-    try:
-        importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
-    finally:
-        sys.argv = before
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from conftest import run_stage
 from safetensors import safe_open
 
 from rarefeat.chain import files as chain
@@ -26,15 +26,6 @@ from rarefeat.studies.augmentation import files as augmentation
 
 CONFIG = Path(__file__).parents[1] / "config"
 TYPES = {"double": "float64", "large_string": "string"}
-
-
-def run_stage(told, *arguments) -> None:
-    """A stage's command line, in this process."""
-    before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
-    try:
-        importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
-    finally:
-        sys.argv = before
 
 
 def pattern(text: str) -> str:

@@ -12,7 +12,7 @@ from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.config.section import told
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import claims, theory
-from rarefeat.studies.two_layer.config import Learner, TwoLayer
+from rarefeat.studies.two_layer.config import Procedure, TwoLayer
 from rarefeat.studies.two_layer.published import MIXTURES, PRINTED
 
 CONFIG = Path(__file__).parents[3] / "config" / "studies" / "two_layer.yaml"
@@ -157,4 +157,4 @@ def test_the_regions_are_those_that_are_declared():
 
 
 def test_defaults_are_not_in_the_name_of_an_arm():
-    assert Learner(method="network").label == "network"
+    assert Procedure(method="network").label == "network"

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from rarefeat.config.section import one_line
 from rarefeat.core.errors import RarefeatError
-from rarefeat.studies.two_layer.config import Learner, Problem, Setting, TwoLayer
+from rarefeat.studies.two_layer.config import Problem, Procedure, Setting, TwoLayer
 from rarefeat.studies.two_layer.data import Law, Sample, batches, class_weights, correlation, labels_of, normalisation
 
 PARITY = {"labels": "parity", "d": 30, "D": 20, "k": 5}
@@ -188,9 +188,9 @@ def test_samples_without_variance_or_with_one_class_are_named():
 
 
 def test_labels_name_their_arm():
-    assert Learner(method="network").label == "network"
+    assert Procedure(method="network").label == "network"
     assert (
-        Learner(method="network", schedule="printed", structure=False, weights=True).label
+        Procedure(method="network", schedule="printed", structure=False, weights=True).label
         == "network-printed-no_structure-weighted"
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.studies.two_layer import published, rates, replica, search
-from rarefeat.studies.two_layer.config import Learner, Setting
+from rarefeat.studies.two_layer.config import Procedure, Setting
 
 RATES = {"network_head": 0.3, "network_first": 0.003, "head": 10.0, "momentum": 0.95, "ntk": 4.0}
 PROBLEM = {"labels": "parity", "d": 40, "D": 20, "k": 3, "negatives": 0.5}
@@ -36,7 +36,7 @@ def ends(setting: Setting, quantity: str = "test_accuracy", seed: int = 0) -> di
 def test_features_emerge_with_structure_only():
     """The order of Table A.1 at a small size: two steps find the patterns, fixed features and uniform patterns do not."""
     found = ends(small())
-    assert set(found) == {Learner(**arm).label for arm in ARMS}
+    assert set(found) == {Procedure(**arm).label for arm in ARMS}
     assert found["network"] > 0.99
     assert found["two_step"] > 0.99
     assert found["one_step"] == pytest.approx(0.5, abs=0.02)  # by scale
@@ -51,7 +51,7 @@ def test_features_emerge_with_structure_only():
 def test_an_arm_does_not_know_its_neighbours():
     together = ends(small())
     for arm in ("ntk", "two_step", "network-printed"):
-        alone = [a for a in ARMS if Learner(**a).label == arm]
+        alone = [a for a in ARMS if Procedure(**a).label == arm]
         assert ends(small(arms=alone)) == {arm: together[arm]}
 
 

@@ -70,7 +70,7 @@ class Problem(Section):
         return self
 
 
-class Learner(Section):
+class Procedure(Section):
     """A way to learn: a column of Tables A.1-A.5, or one of ours beside it."""
 
     method: Method = Field(description="what is trained, on which features")
@@ -83,7 +83,7 @@ class Learner(Section):
     weights: bool = Field(default=False, description="weigh the classes in the first two steps, eq. (A.293)")
 
     @model_validator(mode="after")
-    def _staged(self) -> "Learner":
+    def _staged(self) -> "Procedure":
         if self.schedule != "chosen" and self.method != "network":
             raise ValueError("schedule is for method: network; heads and NTK have the rates of the config")
         if self.weights and (self.method not in STAGED or self.schedule == "plain"):
@@ -131,7 +131,7 @@ class Setting(Section):
         description="smooth the activation in steps 1 and 2 by sigma_xi = 1 / k^2 (A.274, A.275); footnote 1: not needed",
     )
     rates: Rates
-    arms: list[Learner] = Field(min_length=1, description="what is compared")
+    arms: list[Procedure] = Field(min_length=1, description="what is compared")
     tickets: Tickets | None = Field(default=None, description="winning tickets of the step-2 network; null for none")
     fixed_features: list[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="numbers of random features whose heads are held against the lower bounds; none for none"
@@ -249,7 +249,7 @@ class TwoLayer(Emergence):
         first = {rate: values[0] for rate, values in self.rate_search.grid.items()}
         setting = self.settings[name]
         rates = setting.rates.model_copy(update=first)
-        alone = {"rates": rates, "arms": [Learner(method="network")], "tickets": None, "fixed_features": [], "neurons": []}
+        alone = {"rates": rates, "arms": [Procedure(method="network")], "tickets": None, "fixed_features": [], "neurons": []}
         return setting.model_copy(update=alone)
 
     @property

@@ -10,7 +10,7 @@ from torch import Tensor
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.studies.two_layer import metrics, reduced
-from rarefeat.studies.two_layer.config import Learner, Setting
+from rarefeat.studies.two_layer.config import Procedure, Setting
 from rarefeat.studies.two_layer.data import Law, batches, class_weights, correlation, normalisation
 from rarefeat.studies.two_layer.reduced import Neurons
 
@@ -109,7 +109,7 @@ def _of_the_data(stage: Stage) -> dict[str, float]:
     return {"gamma": stage.gamma, "sigma": stage.normalised.sigma, "majority_accuracy": max(positive, 1 - positive)}
 
 
-def _ends(stage: Stage, arm: Learner, train: Tensor, test: Tensor) -> list[Row]:
+def _ends(stage: Stage, arm: Procedure, train: Tensor, test: Tensor) -> list[Row]:
     """Accuracies at the end, from the scores of all training and test samples."""
     T = stage.setting.T
     found = {"train_accuracy": metrics.accuracy(train, stage.y), "test_accuracy": metrics.accuracy(test, stage.test.labels)}
@@ -131,7 +131,7 @@ def hinge_loss(g: Tensor, y: Tensor) -> float:
     return float((1 - y * g).clamp(min=0).mean())
 
 
-def _of_the_neurons(stage: Stage, arm: Learner, step: int, neurons: Neurons) -> list[Row]:
+def _of_the_neurons(stage: Stage, arm: Procedure, step: int, neurons: Neurons) -> list[Row]:
     problem, relevant = stage.setting.problem, stage.law.relevant
     found = {"cosine": metrics.largest_cosine(neurons, relevant)}
     found["median_cosine"] = float(metrics.cosines(neurons, relevant).abs().nanmedian())
@@ -166,7 +166,7 @@ def centres(law: Law) -> Tensor:
     return found
 
 
-def _network(stage: Stage, arm: Learner, passed: list[Neurons], pictures: dict) -> list[Row]:
+def _network(stage: Stage, arm: Procedure, passed: list[Neurons], pictures: dict) -> list[Row]:
     setting = stage.setting
     steps = setting.T - (len(passed) - 1)
     rates = setting.rates
@@ -196,7 +196,7 @@ def _network(stage: Stage, arm: Learner, passed: list[Neurons], pictures: dict) 
     return [*rows, *_ends(stage, arm, g, g_test)]
 
 
-def _ntk(stage: Stage, arm: Learner, passed: list[Neurons], pictures: dict) -> list[Row]:
+def _ntk(stage: Stage, arm: Procedure, passed: list[Neurons], pictures: dict) -> list[Row]:
     rows, wanted = [], set(recorded(stage.setting.T))
     model = reduced.linearised(passed[0])
     rows.append(Row(arm.label, 0, "curve", metrics.accuracy(model.scores(stage.x_test), stage.test.labels)))
@@ -210,7 +210,7 @@ def _ntk(stage: Stage, arm: Learner, passed: list[Neurons], pictures: dict) -> l
 def _head(step: int, rescale: bool = False) -> Callable[..., list[Row]]:
     """Heads on the features after that step: by stochastic gradient, and by least squares beside it."""
 
-    def run_head(stage: Stage, arm: Learner, passed: list[Neurons], pictures: dict) -> list[Row]:
+    def run_head(stage: Stage, arm: Procedure, passed: list[Neurons], pictures: dict) -> list[Row]:
         setting, neurons = stage.setting, passed[step]
         if step == 0:
             neurons = neurons.at(torch.arange(setting.m))  # of each pair of equal features, one

@@ -10,14 +10,14 @@ from rarefeat.run.command import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.two_layer import replica
-from rarefeat.studies.two_layer.config import Learner, Rates, Setting
+from rarefeat.studies.two_layer.config import Procedure, Rates, Setting
 
 DRAWS = "two_layer_rates"
 """The first part of the key of these draws: own dictionaries, networks and samples."""
 LEARNERS = {
-    "network": (Learner(method="network"), ("network_head", "network_first")),
-    "ntk": (Learner(method="ntk"), ("ntk",)),
-    "heads": (Learner(method="two_step"), ("head",)),
+    "network": (Procedure(method="network"), ("network_head", "network_first")),
+    "ntk": (Procedure(method="ntk"), ("ntk",)),
+    "heads": (Procedure(method="two_step"), ("head",)),
 }
 """Each learner with the rates that concern it."""
 
