@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.report.drawn import PAPERS, mosaic
+from rarefeat.report.drawn import mosaic, papers
 from rarefeat.report.pages import interval, number, one, pages, run_of, told
 from rarefeat.report.play import CONSTANTS, PAGE
 from rarefeat.report.published import FOLDER, Published
@@ -178,7 +178,7 @@ def test_every_claim_is_a_square_that_says_what_it_states():
     published = Published(ROOT / FOLDER)
     drawing = mosaic(published)
     squares = re.findall(r"<title>(.*?)</title>", drawing)
-    tables = [published[f"verdicts_{paper}"] for paper in PAPERS]
+    tables = [published[f"verdicts_{paper}"] for paper in papers()]
     assert len(squares) == sum(map(len, tables)) > 250
     row = tables[0].iloc[0]
     assert squares[0].startswith(html.escape(f"{row.statement} ({row.source}): {row.verdict}"))

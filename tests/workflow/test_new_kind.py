@@ -88,14 +88,18 @@ def documented(with_mine) -> Path:
             shutil.copytree(path, with_mine / path.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         elif path.name != "Snakefile":
             shutil.copy(path, with_mine)
+    shipped = "src/rarefeat/shipped"
+    shutil.rmtree(with_mine / shipped)
+    shutil.copytree(ROOT / shipped, with_mine / shipped, symlinks=True)
     # As `make docs publish`, but that no picture of other studies is drawn again.
     done = python(
         with_mine,
         "-c",
-        "from pathlib import Path; from rarefeat.report import pages, published, reference; "
+        "from pathlib import Path; from rarefeat.report import drawn, pages, published, reference; "
         "reference.main(); pages.write_pages(); of_run = published.Published(); "
-        f"run = Path('{RESULTS}'); published.publish(run, of_run); published.publish_claims(run, Path('docs/claims')); "
-        "published.publish_figures(run, Path('docs')); pages.write_pages()",
+        f"run, docs = Path('{RESULTS}'), Path('docs'); published.publish(run, of_run); "
+        "published.publish_claims(run, docs / 'claims'); published.publish_figures(run, docs); "
+        "(docs / 'figures/verdicts.svg').write_text(drawn.mosaic(of_run)); pages.write_pages()",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return with_mine
