@@ -33,6 +33,7 @@ rule pretrain:
     resources:
         mem_mb=growing(1500),
         runtime=growing(20),
+        gpu=gpus,
     params:
         job=told(PRETRAIN),
     shell:
@@ -59,6 +60,7 @@ rule probe:
     resources:
         mem_mb=growing(1500),
         runtime=growing(10),
+        gpu=gpus,
     params:
         job=told(PROBE),
         encoders=lambda wildcards, input: (

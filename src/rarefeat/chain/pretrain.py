@@ -12,14 +12,15 @@ from rarefeat.config.model import Arm, Data, Training
 from rarefeat.core.arms import ARMS, Seen
 from rarefeat.core.bias import rule_of
 from rarefeat.core.contrastive import infonce_floor, probabilities
+from rarefeat.core.device import anywhere
 from rarefeat.core.encoder import attend
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.moments import Moments, moments, running
 from rarefeat.core.neurons import alignment_metrics, minority_overlap
 from rarefeat.core.products import product
-from rarefeat.core.randomness import generator
+from rarefeat.core.randomness import Generators, drawn, streams
 from rarefeat.core.recording import log_spaced
-from rarefeat.core.simulators import make_simulator
+from rarefeat.core.simulators import make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.core.training import Answer, State, answer, at_once, loss, masked, slopes, start, update
 from rarefeat.core.views import Pairs
@@ -36,11 +37,11 @@ RUNAWAY = 1e6
 ALL_DIVERGED = "training diverged: norms of neurons pass 1e6 in every replica of every arm; lower eta, sigma or T"
 
 
-def batches(study: str, seeds: list[int], N: int, K: int) -> Iterator[Tensor]:
+def batches(study: str, seeds: list[int], N: int, K: int, device: str = "cpu") -> Iterator[Tensor]:
     """Indices of the training pairs of each step, (S, K): a new order each epoch, K without replacement."""
-    generators = [generator(study, seed, "batches") for seed in seeds]
+    generators = streams(study, seeds, "batches")
     while True:
-        order = torch.stack([torch.randperm(N, generator=g) for g in generators])
+        order = torch.stack([torch.randperm(N, generator=g) for g in generators]).to(device)
         yield from order[:, : N // K * K].split(K, dim=1)
 
 
@@ -87,7 +88,7 @@ class Course(NamedTuple):
         starting, norms = (before.T1 < 0) & (after.T1 >= 0), after.weights.norm(dim=-1)
         grown = (norms.square() >= d * self.ends[:, 0, :, -2].square()).any(-1) & (self.T2 < 0)
         now = torch.stack([starting, grown], 1)[..., None, None]
-        if not now.any():
+        if not anywhere(now):
             return self
         # The bias at T1 is the first that the rule sets; that of T2 is that step's.
         ends = torch.where(now, kept(after.weights, after.bias, directions)[:, None], self.ends)
@@ -117,7 +118,7 @@ class Trained(NamedTuple):
         return self._replace(mean=running(self.mean, batch, step, MEMORY), norms=norms)
 
 
-def mask_of(arm: Arm, seen: Seen, own: list[torch.Generator]) -> Tensor | None:
+def mask_of(arm: Arm, seen: Seen, own: Generators) -> Tensor | None:
     """What an arm prunes at a step, bool (S, m) or (S, m, p); None for an arm without a mask, and before its onset.
 
     Args:
@@ -129,7 +130,7 @@ def mask_of(arm: Arm, seen: Seen, own: list[torch.Generator]) -> Tensor | None:
 
 def parted(arms: list[Arm], masks: dict[str, Tensor | None]) -> list[tuple[list[Arm], Tensor | None]]:
     """The arms that mask nothing at a step, which stay together; then each of the others with its mask."""
-    pruning = [arm for arm in arms if (mask := masks[arm.label]) is not None and mask.any()]
+    pruning = [arm for arm in arms if (mask := masks[arm.label]) is not None and anywhere(mask)]
     idle = [arm for arm in arms if arm not in pruning]
     return ([(idle, None)] if idle else []) + [([arm], masks[arm.label]) for arm in pruning]
 
@@ -174,30 +175,54 @@ def pretrain(
     """
     if simulator == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
         raise RarefeatError(f"arm {wrong[0]} masks single weights in R^d1, which only the simulator direct has")
-    S, K, T, minority = len(seeds), training.K, training.T, len(data.minority)
+    encoders, courses = trained(study, simulator, data, training, arms, sigma, seeds, train, label)
+    trajectory = [
+        {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
+        for step, found in courses.items()
+        for arm in arms
+        for name, values in found[arm.label].items()
+        for seed, value in zip(seeds, values.tolist(), strict=True)
+    ]
+    return {arm: Encoder(*(part.cpu() for part in encoder)) for arm, encoder in encoders.items()}, trajectory
 
-    def streams(purpose: str) -> list[torch.Generator]:
-        return [generator(study, seed, purpose) for seed in seeds]
 
-    space = make_simulator(simulator, study, data.d, data.d1, training.m, seeds)
-    noise, complement, pairs = streams("noise"), streams("complement"), Pairs(data.views, space, simulator, study, seeds)
+def trained(
+    study: str,
+    simulator: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    sigma: float,
+    seeds: list[int],
+    train: Tensor,
+    label: str,
+) -> tuple[dict[str, Encoder], dict[int, dict[str, dict[str, Tensor]]]]:
+    """`pretrain` without a wait for the device: the metrics, (S,) each, by recorded step, arm and name, and all on the device.
+
+    What is drawn once, and which pairs are in a batch, is drawn on the processor; what is drawn at each step, on the device.
+    """
+    S, K, T, minority, device = len(seeds), training.K, training.T, len(data.minority), training.device
+    space = placed(make_simulator(simulator, study, data.d, data.d1, training.m, seeds), device)
+    noise, complement = (streams(study, seeds, purpose, device) for purpose in ("noise", "complement"))
+    pairs = Pairs(data.views, space, simulator, study, seeds)
     directions = torch.cat([space.dictionary, pairs.directions], -1) if data.views.colour else space.dictionary
     # One draw for the whole training: the control prunes the same neurons at every step.
-    draw = torch.stack([torch.rand(training.m, generator=g) for g in streams("random mask")])
-    own = {arm.label: streams(f"rule {arm.label}") for arm in arms}
+    draw = drawn(torch.rand, streams(study, seeds, "random mask"), training.m).to(device)
+    own = {arm.label: streams(study, seeds, f"rule {arm.label}") for arm in arms}
     size = training.m, directions.shape[-1] + 2
-    nothing = torch.full((S, 2 if training.history else 0, *size), torch.nan)
-    course = Course(torch.full((S,), -1), torch.empty(S, 0, *size), nothing)
-    trainings = [Trained(arms, start(space.weights(training.sigma_0, streams("weights"))), course)]
+    nothing = torch.full((S, 2 if training.history else 0, *size), torch.nan, device=device)
+    first = start(space.weights(training.sigma_0, streams(study, seeds, "weights")).to(device))
+    trainings = [Trained(arms, first, Course(first.T1, nothing[:, :0], nothing))]
     rule = rule_of(training.bias, data.d, training.eta)
-    recorded, first_row, order = set(log_spaced(T)), data.N * torch.arange(S)[:, None], batches(study, seeds, data.N, K)
-    encoders, trajectory = {}, []
+    recorded, order = set(log_spaced(T)), batches(study, seeds, data.N, K, device)
+    train, first_row = train.to(device).flatten(0, 1), data.N * torch.arange(S, device=device)[:, None]
+    encoders, courses = {}, {}
 
     for step in progress(range(T + 1), T + 1, label):
         # Two views of K pairs, and negatives of another kind where there are some: attended tokens (S, 2 K or 3 K, L, P), the
         # same for every arm.
         rows = (first_row + next(order)).flatten()
-        latents = train.flatten(0, 1).index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
+        latents = train.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
         attended = attend(pairs.tokens(latents.flatten(1, 2).float(), sigma, noise))
         beyond = space.beyond(complement)
         now, trainings, found = trainings, [], {}
@@ -226,13 +251,9 @@ def pretrain(
                 trainings.append(Trained(arms_now, after, on, mean, norms))
         if step == T:
             found = {label: metrics | {"T1": encoders[label].T1} for label, metrics in found.items()}
-        trajectory += [
-            {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
-            for arm in (arms if found else ())
-            for name, values in found[arm.label].items()
-            for seed, value in zip(seeds, values.tolist(), strict=True)
-        ]
-    return encoders, trajectory
+        if found:
+            courses[step] = found
+    return encoders, courses
 
 
 def lost(weights: Tensor, loss: Tensor) -> bool:
@@ -253,7 +274,8 @@ def main() -> None:
     point = data, training, job.part("arms", list[Arm]), job.cell["sigma"]
     (train,) = read_tensors(args.latents, "train", expected=latents_of(job))
     width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
-    size = at_once(training.K, data.L, width)
+    # A device takes the block at once; the cache of a processor holds a few replicas.
+    size = at_once(training.K, data.L, width) if training.device == "cpu" else len(seeds)
     parts, trajectory = [], []
     for first in range(0, len(seeds), size):
         now = slice(first, first + size)

@@ -16,8 +16,8 @@ from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.linear_probe import linear_probe, pair_cosine_similarity
 from rarefeat.core.neurons import alignment_metrics, minority_overlap
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import Simulator, make_simulator
+from rarefeat.core.randomness import Generators, generator, streams
+from rarefeat.core.simulators import Simulator, make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign, target
 from rarefeat.run.command import progress, run, stage
 from rarefeat.run.job import Job
@@ -36,7 +36,7 @@ def embed_pairs(
     space: Simulator,
     networks: list[tuple[Tensor, Tensor]],
     sigma: float,
-    noise: torch.Generator,
+    noise: Generators,
 ) -> list[dict[str, Tensor]]:
     """Embeddings of one replica by every network, under both distributions.
 
@@ -48,17 +48,20 @@ def embed_pairs(
     Returns:
         For each network its embeddings by distribution, (n, v, m) each.
     """
+    device = space.dictionary.device
+    networks = [(weights.to(device), bias.to(device)) for weights, bias in networks]
     changed = (balanced != matched).flatten(1).any(1)
     embeddings: list[list[Tensor]] = [[] for _ in networks]
     again: list[list[Tensor]] = [[] for _ in networks]
     for start in range(0, len(balanced), CHUNK):
         chunk = slice(start, start + CHUNK)
         rare = changed[chunk]
-        x = space.tokens(balanced[chunk].flatten(0, 1)[None].float(), sigma, [noise]).unflatten(1, (-1, balanced.shape[1]))
+        latents = balanced[chunk].flatten(0, 1)[None].float().to(device)
+        x = space.tokens(latents, sigma, noise).unflatten(1, (-1, balanced.shape[1]))
         attended = attend(x.flatten(1, 2))
         if rare.any():
             other = x[:, rare].flatten(1, 2)
-            swapped = (matched[chunk][rare] - balanced[chunk][rare]).flatten(0, 1).float()
+            swapped = (matched[chunk][rare] - balanced[chunk][rare]).flatten(0, 1).float().to(device)
             other[..., : space.dictionary.shape[1]] += swapped @ space.dictionary[0].mT
             attended_again = attend(other)
         for index, (weights, bias) in enumerate(networks):
@@ -68,10 +71,10 @@ def embed_pairs(
 
     results = []
     for once, twice in zip(embeddings, again, strict=True):
-        both = {"balanced": torch.cat(once).unflatten(0, (-1, balanced.shape[1]))}
+        both = {"balanced": torch.cat(once).cpu().unflatten(0, (-1, balanced.shape[1]))}
         both["matched"] = both["balanced"].clone()
         if twice:
-            both["matched"][changed] = torch.cat(twice).unflatten(0, (-1, balanced.shape[1]))
+            both["matched"][changed] = torch.cat(twice).cpu().unflatten(0, (-1, balanced.shape[1]))
         results.append(both)
     return results
 
@@ -106,6 +109,9 @@ def probe(
     rows = []
     for index, seed in enumerate(progress(seeds, len(seeds), label)):
         space = make_simulator(simulator, study, data.d, data.d1, training.m, [seed])
+        # Embeddings are made on the device, and read on the processor.
+        there = placed(space, training.device)
+        probe_noise, test_noise = (streams(study, [seed], name, training.device) for name in ("probe noise", "test noise"))
         networks = []
         for arm in arms:
             if arm.trained:
@@ -115,11 +121,11 @@ def probe(
                 networks.append((weights, torch.zeros(weights.shape[:2])))
 
         fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
-        f_fit = embed_pairs(fit["balanced"], fit["matched"], space, networks, sigma, generator(study, seed, "probe noise"))
+        f_fit = embed_pairs(fit["balanced"], fit["matched"], there, networks, sigma, probe_noise)
         # Beside the arms, the ideal encoder: its best-scaled loss is what a training loss is held against.
         ideal = untrained(Arm(arm="ideal"), space, training.sigma_0, generator(study, seed, "weights"))
         beside = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
-        *f_test, f_ideal = embed_pairs(*test, space, beside, sigma, generator(study, seed, "test noise"))
+        *f_test, f_ideal = embed_pairs(*test, there, beside, sigma, test_noise)
         ideal_loss = best_scaled_infonce(*(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau)
         w_star = target(study, seed, data.d)
         labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}

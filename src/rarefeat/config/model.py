@@ -120,6 +120,11 @@ class Training(Section):
     )
     T: int = Field(ge=1, description="training steps T")
     bias: Bias
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu",
+        json_schema_extra={"absent": "cpu"},
+        description="of the encoder's training and probes; cuda asks the scheduler for a GPU",
+    )
     history: bool = Field(
         description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at the recorded steps, beside the encoder"
     )

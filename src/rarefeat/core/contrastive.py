@@ -9,6 +9,7 @@ import math
 import torch
 from torch import Tensor
 
+from rarefeat.core.device import anywhere
 from rarefeat.core.products import product
 
 FARTHEST = 2.0**20
@@ -58,7 +59,7 @@ def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, 
     """
     threshold = bias[:, None, None, :]
     gate = pre.abs() >= threshold
-    if (bias < 0).any():
+    if anywhere(bias < 0):
         # Within a negative bias both halves of BReLU are active.
         gate = gate + (pre.abs() < -threshold).to(pre.dtype)
     return pull(f_y, p, tau, negatives)[:, :, None, :] * gate

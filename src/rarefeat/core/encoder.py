@@ -7,6 +7,7 @@ alone (core/simulators.py).
 import torch
 from torch import Tensor
 
+from rarefeat.core.device import anywhere
 from rarefeat.core.products import product
 
 
@@ -28,7 +29,7 @@ def attend(tokens: Tensor) -> Tensor:
 def brelu(s: Tensor, b: Tensor | float) -> Tensor:
     """BReLU_b(s) = ReLU(s - b) - ReLU(-s - b): soft thresholding for b >= 0, twice as steep within |b| for b < 0."""
     b = torch.as_tensor(b, dtype=s.dtype)
-    if (b < 0).any():
+    if anywhere(b < 0):
         return s - b.sign() * torch.clamp(s, min=-b.abs(), max=b.abs())
     return torch.clamp(s, min=-b, max=b).neg_().add_(s)
 

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rarefeat.core.device import on_processor
+
 CACHE_LINE = 64
 COLUMNS = 8
 LARGE = 256
@@ -31,8 +33,10 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
     BLAS picks its kernel by the alignment of the operands and of the result, and by the size of the batch, and the kernels
     round differently. Operands are aligned here. A result that is small, or has rows of an odd length, is made in a call of its
-    own for each replica, as if it were alone; larger ones have the same bits in one call for all.
+    own for each replica, as if it were alone; larger ones have the same bits in one call for all. A device has no such promise.
     """
+    if not on_processor(a):
+        return a @ b.view(len(b), *[1] * (a.dim() - b.dim()), *b.shape[1:])
     p, r = a.shape[-2], b.shape[-1]
     if r % COLUMNS and p > 2 * r:
         # A tall product is a third faster with a multiple of eight columns.

@@ -4,18 +4,19 @@ A simulator fixes the coordinates of tokens and weights. Whatever else there is 
 metrics, probe) is written once and works in the coordinates of either.
 """
 
+from copy import copy
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rarefeat.core.device import on_processor
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import COLUMNS, aligned, aligned_empty, product
-from rarefeat.core.randomness import generator, standard_gamma
+from rarefeat.core.randomness import Block, Generators, drawn, generator, standard_gamma
 from rarefeat.core.sparse_coding import dictionary
 
-Generators = list[torch.Generator]
 DIVERGED = "training diverged: the weights are no longer finite; lower eta or T"
 # Relative to the diagonal: rounding of float32 products makes a singular Gram matrix indefinite by some 1e-7.
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)
@@ -52,6 +53,15 @@ def make_simulator(kind: Literal["direct", "reduced"], study: str, d: int, d1: i
     return Direct(torch.stack([dictionary(d1, d, generator(study, seed, "dictionary")) for seed in seeds]), m)
 
 
+def placed(space: Simulator, device: torch.device | str) -> Simulator:
+    """The simulator with its dictionary, which what it makes follows, on a device; RarefeatError where there is none."""
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise RarefeatError("training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one")
+    there = copy(space)
+    there.dictionary = space.dictionary.to(device)
+    return there
+
+
 class Direct:
     """Every token in R^d1, p = P = d1: any mask, any dictionary (S, d1, d)."""
 
@@ -62,12 +72,14 @@ class Direct:
     def weights(self, sigma_0: float, generators: Generators) -> Tensor:
         """See Simulator."""
         d1 = self.dictionary.shape[1]
-        return sigma_0 * torch.stack([torch.randn(self.m, d1, generator=g) for g in generators])
+        return sigma_0 * drawn(torch.randn, generators, self.m, d1)
 
     def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         """See Simulator."""
         S, n, L, d = latents.shape
         noise = normals(S, n * L, self.dictionary.shape[1], generators)
+        if not on_processor(noise):
+            return noise.baddbmm_(latents.reshape(S, n * L, d), self.dictionary.mT, beta=sigma).view(S, n, L, -1)
         # The product is added where the noise lies, replica by replica, which saves a pass over the tokens.
         for x, z, M in zip(noise, latents.reshape(S, n * L, d), aligned(self.dictionary), strict=True):
             torch.addmm(x, z.clone(), M.T, beta=sigma, out=x)
@@ -102,7 +114,7 @@ class Reduced:
 
     def weights(self, sigma_0: float, generators: Generators) -> Tensor:
         """See Simulator: A is Gaussian and F a Bartlett factor of Wishart_m(d1 - d, I)."""
-        features = torch.stack([torch.randn(self.m, self.d, generator=g) for g in generators])
+        features = drawn(torch.randn, generators, self.m, self.d)
         return sigma_0 * self.join(features, bartlett(self.m, self.n, generators))
 
     def join(self, features: Tensor, complement: Tensor) -> Tensor:
@@ -115,7 +127,7 @@ class Reduced:
         beyond = min(L, self.nu)
         noise = normals(S, n * L, self.p + beyond, generators).view(S, n, L, -1)
         if beyond:
-            scale = torch.cat([torch.full((L, self.p), sigma), sigma * torch.ones(L, beyond).tril(-1)], 1)
+            scale = torch.ones(L, self.p + beyond, device=noise.device).tril(self.p - 1).mul_(sigma)
             noise *= scale
             noise[..., self.p :].diagonal(dim1=-2, dim2=-1).copy_(sigma * chi(n, beyond, self.nu, generators))
         else:
@@ -142,7 +154,9 @@ class Reduced:
 
 
 def normals(S: int, rows: int, columns: int, generators: Generators) -> Tensor:
-    """Standard normals, (S, rows, columns), one generator a replica."""
+    """Standard normals, (S, rows, columns)."""
+    if isinstance(generators, Block):
+        return drawn(torch.randn, generators, rows, columns)
     noise = aligned_empty(S, rows, columns)
     for buffer, g in zip(noise, generators, strict=True):
         buffer.normal_(generator=g)
@@ -154,11 +168,13 @@ def chi(n: int, columns: int, dof: int, generators: Generators) -> Tensor:
 
     Marsaglia & Tsang 2000 on whole tensors; what it rejects, few draws and small dof are left to torch, which goes one by one.
     """
+    if isinstance(generators, Block):
+        shapes = (dof - torch.arange(columns, device=generators.device)) / 2
+        return (2 * standard_gamma(shapes.expand(len(generators), n, -1), generators.generator)).sqrt_()
     shape = ((dof - torch.arange(columns)) / 2).expand(n, -1)
     if n == 1 or dof - columns < 20:
         return (2 * torch.stack([standard_gamma(shape, g) for g in generators])).sqrt_()
-    x = torch.stack([torch.randn(n, columns, generator=g) for g in generators])
-    u = torch.stack([torch.rand(n, columns, generator=g) for g in generators])
+    x, u = drawn(torch.randn, generators, n, columns), drawn(torch.rand, generators, n, columns)
     d = shape - 1 / 3
     v = (1 + x / (3 * d.sqrt())) ** 3
     rejected = ~(u.log() < x.square() / 2 + d * (1 - v + v.log()))
@@ -183,6 +199,8 @@ def factor(gram: Tensor) -> Tensor:
     Where Cholesky fails, rows are scaled to unit diagonal, so that neurons of very different norm do not disturb each other
     and a dead one keeps its row of zeros, and the smallest jitter relative to that diagonal that lets it pass is added.
     """
+    if not on_processor(gram):
+        return factor_unasked(gram)
     F, info = torch.linalg.cholesky_ex(gram)
     for replica in info.nonzero().flatten().tolist():
         scale = gram[replica].diagonal().sqrt()
@@ -194,3 +212,18 @@ def factor(gram: Tensor) -> Tensor:
             raise RarefeatError(DIVERGED)
         F[replica] = scale[:, None] * passed
     return F
+
+
+def factor_unasked(gram: Tensor) -> Tensor:
+    """`factor` without asking the device which matrix failed: every jitter is tried on all. NaN where none lets it pass."""
+    scale = gram.diagonal(dim1=-2, dim2=-1).sqrt()
+    safe = torch.where(scale > 0, scale, 1.0)
+    unit = gram / (safe[..., :, None] * safe[..., None, :])
+    diagonal = unit.diagonal(dim1=-2, dim2=-1)
+    F, failed = torch.linalg.cholesky_ex(gram)
+    for jitter in JITTERS:
+        diagonal.fill_(1 + jitter)
+        again, info = torch.linalg.cholesky_ex(unit)
+        F = torch.where((failed != 0)[:, None, None], scale[..., None] * again, F)
+        failed = torch.where(failed != 0, info, failed)
+    return F.masked_fill((failed != 0)[:, None, None], torch.nan)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rarefeat.core.bias import BiasRule, Moved, stage_one_over
 from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, probabilities
+from rarefeat.core.device import anywhere
 from rarefeat.core.encoder import pre_activations, respond
 from rarefeat.core.neurons import feature_share
 from rarefeat.core.simulators import Simulator
@@ -66,7 +67,9 @@ class Answer(NamedTuple):
 def start(weights: Tensor) -> State:
     """Before the first step, from W(0)."""
     S, m, _ = weights.shape
-    return State(weights, torch.zeros(S, m), torch.full((S,), -1), torch.zeros(S, dtype=torch.bool))
+    at = weights.device
+    none = torch.full((S,), -1, device=at)
+    return State(weights, torch.zeros(S, m, device=at), none, torch.zeros(S, dtype=torch.bool, device=at))
 
 
 def answer(attended: Tensor, state: State) -> Answer:
@@ -138,12 +141,12 @@ def update(
         weights = redrawn(weights)
     norms = weights.norm(dim=-1)
     stopped = ~(norms <= LARGEST_NORM).all(-1)
-    if stopped.any():
+    if anywhere(stopped):
         weights = torch.where(stopped[:, None, None], state.weights, weights)
         norms = weights.norm(dim=-1)
     T1 = state.T1
-    if (T1 < 0).any():
-        over = stage_one_over(feature_share(weights, space.dictionary)) if ends == "eq34" else torch.tensor(step + 1 >= ends)
+    if anywhere(T1 < 0):
+        over = stage_one_over(feature_share(weights, space.dictionary)) if ends == "eq34" else step + 1 >= ends
         T1 = torch.where((T1 < 0) & over, step + 1, T1)
     bias = rule(Moved(state.bias, state.weights, norms, T1, step + 1, found.bias))
     return State(weights, bias, T1, state.diverged | stopped | ~(bias.abs() <= LARGEST_NORM).all(-1))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.products import product
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import Generators, Simulator
+from rarefeat.core.randomness import Generators, drawn, streams
+from rarefeat.core.simulators import Simulator
 
 
 class Views(Protocol):
@@ -37,7 +37,7 @@ def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> 
     d = dictionary.shape[-1]
     if not rank:
         return dictionary[..., :0]
-    gaussians = torch.stack([torch.randn(dictionary.shape[1], rank, generator=g) for g in generators])
+    gaussians = drawn(torch.randn, generators, dictionary.shape[1], rank).to(dictionary.device)
     return torch.linalg.qr(torch.cat([dictionary, gaussians], -1).double())[0][..., d:].float()
 
 
@@ -52,11 +52,8 @@ class Pairs:
         if simulator == "reduced" and not independent(views):
             raise RarefeatError("data.views needs every coordinate of a token, which only the simulator direct has")
         self.views, self.space = views, space
-        self.masks = [generator(study, seed, "mask") for seed in seeds]
-        self.colours = [generator(study, seed, "colour") for seed in seeds]
-        self.directions = colour_directions(
-            space.dictionary, views.colour, [generator(study, seed, "colour directions") for seed in seeds]
-        )
+        self.masks, self.colours = (streams(study, seeds, name, space.dictionary.device) for name in ("mask", "colour"))
+        self.directions = colour_directions(space.dictionary, views.colour, streams(study, seeds, "colour directions"))
 
     def tokens(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
         """Of K pairs, the first views and then the second: latents (S, 2 K, L, d) -> (S, 2 K, L, P).
@@ -77,7 +74,7 @@ class Pairs:
             x, y = x + first, y + (self.colour(x.shape[1:3]) if views.colour_redrawn else first)
         sample = x
         if views.mask:
-            kept = torch.stack([torch.rand(x.shape[1:], generator=g) < views.mask for g in self.masks])
+            kept = drawn(torch.rand, self.masks, *x.shape[1:]) < views.mask
             x, y = x * kept / views.mask, y * ~kept / (1 - views.mask)
         return torch.cat([x, y, sample] if views.clean_negatives else [x, y], 1)
 
@@ -100,5 +97,5 @@ class Pairs:
     def colour(self, shape: torch.Size) -> Tensor:
         """C u for K samples of L tokens, one u a sample: -> (S, K, L, d1)."""
         K, L = shape
-        u = torch.stack([torch.randn(K, 1, self.views.colour, generator=g) for g in self.colours])
+        u = drawn(torch.randn, self.colours, K, 1, self.views.colour)
         return self.views.colour_sigma * product(u, self.directions.mT).expand(-1, -1, L, -1)

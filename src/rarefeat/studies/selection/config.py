@@ -132,8 +132,8 @@ class Sweep(Section):
             raise ValueError("arms: `{}`, the dense training, must be among them: all others are compared with it")
         if self.training.bias.rule != "follow":
             raise ValueError(f"training.bias.rule must be follow, got {self.training.bias.rule}")
-        if self.data.views != Views() or self.training.history:
-            raise ValueError("data.views and training.history are for studies of the chain")
+        if self.data.views != Views() or self.training.history or self.training.device != "cpu":
+            raise ValueError("data.views, training.history and training.device are for studies of the chain")
         if self.varied and self.drawn:
             raise ValueError("varied and drawn: give one of them")
         if self.training.K > self.data.N:
