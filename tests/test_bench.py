@@ -8,6 +8,7 @@ import torch
 
 import rarefeat
 from rarefeat.api import sweeps as sweeping
+from rarefeat.core.arms import ARMS
 from rarefeat.core.pruning import smallest
 from rarefeat.run.digests import code
 
@@ -31,6 +32,16 @@ def wrong(seen):
 
 def small(seen):
     return smallest(seen.norms, seen.alpha)
+
+
+def named(name):
+    """A rule of its own, under this name."""
+
+    def rule(seen):
+        return seen.norms > 0
+
+    rule.__name__ = name
+    return rule
 
 
 @pytest.fixture
@@ -87,6 +98,8 @@ def test_what_a_rule_does_and_calls_is_in_its_digest_and_no_comment(rules):
         ({"arm": "my_rules:smal"}, "my_rules.py has no function smal; it has small, half, wrong"),
         ({"arm": "rules:small"}, "rules.py"),
         ({"arm": lambda seen: seen.norms > 0}, "a rule of your own needs a name"),
+        ({"arm": named("dense")}, "a rule of your own is called dense, as one that is built in; give it another name"),
+        ({"bias": {"rule": named("follow")}}, "a rule of your own is called follow, as one that is built in"),
         ({"bias": {"rule": "my_rules:small"}}, "the rule my_rules:small fails at step 1: AttributeError"),
         ({"bias": {"rule": "folow"}}, "must be one of follow, grow, gradient, or MODULE:FUNCTION of your own, got 'folow'"),
     ],
@@ -97,6 +110,17 @@ def test_a_rule_that_is_wrong_is_one_line(rules, changes, line):
         rarefeat.train(**changes, **SMALL)
     assert line in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_two_rules_of_one_name_are_refused_by_their_name():
+    with pytest.raises(rarefeat.RarefeatError, match="sweep: arm: two rules are called rule; give each a name of its own"):
+        rarefeat.sweep(arm=[named("rule"), named("rule")], **SMALL)
+
+
+@pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if arm.trained])
+def test_every_arm_that_is_built_in_is_trained_by_its_name(arm):
+    encoder = rarefeat.train(arm=arm, simulator="direct" if ARMS[arm].single_weights else "reduced", **SMALL)
+    assert (encoder.arm.arm, encoder.arm.alpha > 0) == (arm, bool(ARMS[arm].ratio))
 
 
 def test_a_sweep_trains_once_and_again_where_a_rule_is_edited(rules, tmp_path, monkeypatch):
@@ -145,6 +169,9 @@ def test_lists_of_changes_are_columns():
         found.plot()
     lines = found.at(**{"lambda": 0.05}).plot("max_alignment", x="step").get_lines()
     assert len(lines) >= 3
+    shown = found.at(**{"lambda": 0.05})._repr_html_()
+    assert shown.count("<polyline") == 3
+    assert "pruned by neuron" in shown
 
 
 def test_the_digest_of_a_function_is_of_all_that_it_reads():

@@ -1,4 +1,4 @@
-"""The oracle's three masks and the controls of magnitude pruning, on planted neurons."""
+"""The oracle's masks and the controls of magnitude pruning, on planted neurons."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from rarefeat.core.arms import (
     largest_norms,
     oracle_all,
     oracle_gated,
+    oracle_nearest,
     oracle_partial,
     random_neurons,
     smallest_norms,
@@ -47,6 +48,13 @@ def test_the_partial_oracle_takes_the_smaller_half_rounded_down():
     assert oracle_partial(Seen(planted([3.0, 1.0, 2.0]), M, 1))[0, :3].tolist() == [False, True, False]
     assert not oracle_partial(Seen(planted([1.0]), M, 1)).any()
     assert not oracle_partial(Seen(planted([]), M, 1)).any()
+
+
+def test_the_nearest_oracle_takes_as_many_neurons_whatever_their_cosines_and_norms():
+    weights = planted([9.0, 0.1])
+    weights[0, 2, 3] = 0.01
+    for alpha, chosen in ((0.5, [True, True, False, False]), (0.75, [True, True, True, False]), (0.0, [False] * 4)):
+        assert oracle_nearest(Seen(weights, M, 1, alpha))[0].tolist() == chosen
 
 
 def test_each_replica_has_a_mask_of_its_own():

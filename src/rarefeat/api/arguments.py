@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from pydantic import ValidationError
 
-from rarefeat.config.model import Arm, Data, Training
+from rarefeat.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.config.names import named, near, short
 from rarefeat.config.reading import sound
 from rarefeat.config.section import Section, one_line, told
@@ -126,6 +126,10 @@ def study_at(
         part: {key: changes[key] for key in keys if key in changes} for part, keys in PLACES.items()
     }
     of_arms = parts.pop("arm")
+    rules = list(dict.fromkeys(arm for arm in arms if callable(arm)))
+    for rule in rules:
+        if sum(other.__name__ == rule.__name__ for other in rules) > 1:
+            raise RarefeatError(f"{of}: arm: two rules are called {rule.__name__}; give each a name of its own")
     chosen = [keys_of(of_study.arms, study, arm) for arm in arms]
     chosen = [merged(arm, possible(arm, of_arms) if len(arms) > 1 else of_arms) for arm in chosen]
     changed = merged(told(of_study), parts.pop("study") | parts) | {
@@ -146,7 +150,7 @@ def keys_of(arms: list[Arm], study: str, arm: AnArm) -> dict[str, Any]:
     """The keys of an arm of a study; or of another one, with the ratio that those of the study share."""
     if isinstance(arm, Mapping):
         return dict(arm)
-    name = own.given(arm) if callable(arm) else typed("arm", "arm", arm, str)
+    name = own.given(arm, ARMS) if callable(arm) else typed("arm", "arm", arm, str)
     if not is_arm(name) or (ARMS[name].trained and name in {item.arm for item in arms}):
         return told(one_arm(arms, study, name))
     ratios = {item.alpha for item in arms if item.alpha}
@@ -168,7 +172,7 @@ def given(changes: Mapping[str, Any], of: str) -> dict[str, Any]:
         raise RarefeatError(f"{of}: lambda: given twice, as lambda_ as well")
     found = {"lambda" if key == "lambda_" else key: plain(value) for key, value in changes.items()}
     if isinstance(bias := found.get("bias"), Mapping) and callable(bias.get("rule")):
-        found["bias"] = dict(bias) | {"rule": own.given(bias["rule"])}
+        found["bias"] = dict(bias) | {"rule": own.given(bias["rule"], BIAS_RULES)}
     return found
 
 

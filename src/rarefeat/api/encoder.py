@@ -305,8 +305,9 @@ def train(
         Standard deviation of the noise of a token.
     arm : str or function
         Any that is built in, dense, pruned_neuron, largest_neuron, oracle_gated, ..., with the ratio of the study's arms unless
-        alpha is given; the label of one arm of the study, as in `pruned_neuron-alpha=0.1`; or a rule of your own, a function of
-        `rarefeat.Seen` that returns a mask, bool (S, m) or (S, m, p), or its name MODULE:FUNCTION.
+        alpha is given; `pruned_weight` needs simulator="direct". Or the label of one arm of the study, as in
+        `pruned_neuron-alpha=0.1`; or a rule of your own, a function of `rarefeat.Seen` that returns a mask, bool (S, m) or
+        (S, m, p), or its name MODULE:FUNCTION.
     seed : int
         Keys every random draw, together with the study's name.
     study : str

@@ -133,8 +133,8 @@ def sweep(
 ) -> Sweep:
     """Train and measure every arm at every point, all seeds at once.
 
-    It is four to five times as fast as a loop over `train`, and its numbers are those of the workflow to the last bit, whatever
-    else is in the sweep. Who stops it with Ctrl-C keeps what is done: the same call goes on from there.
+    The numbers are those of the workflow to the last bit, whatever else is in the sweep. Who stops it with Ctrl-C keeps what is
+    done: the same call goes on from there.
 
     Parameters
     ----------

@@ -29,6 +29,8 @@ def one_of(known: Collection[str]) -> Any:
 
 
 ArmName = one_of(ARMS)
+BIAS_RULES = ("follow", "grow", "gradient")
+"""Of core/bias.py."""
 
 
 class Views(Section):
@@ -96,7 +98,7 @@ class Data(Section):
 class Bias(Section):
     """The bias schedule: zero in stage 1, then one of two rules."""
 
-    rule: one_of(("follow", "grow", "gradient")) = Field(
+    rule: one_of(BIAS_RULES) = Field(
         description="proportional to the norm; growing at least by 1 + eta/d; learned from 0 on, by the gradient of the loss;"
         " or a rule of your own"
     )

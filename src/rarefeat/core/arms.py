@@ -202,6 +202,10 @@ ARMS = Arms(
             look=Look("#CC79A7", "P", (0, (2, 1))),
         ),
         NamedArm("oracle_partial", "oracle, the smaller half", "of these, the smaller half", oracle_partial),
+        NamedArm(
+            "oracle_nearest", "oracle, the nearest neurons",
+            "the share $\\alpha$ of the neurons nearest to a rare feature, however far from it", oracle_nearest, ratio=True,
+        ),
         NamedArm("initial", "at initialisation", "no training: $W(0)$", trained=False, look=Look(GREY, "v", (0, (1, 1)))),
         NamedArm("ideal", "ideal encoder", "the dictionary itself", trained=False, look=Look(GREY, "P", (0, (6, 2)))),
     )

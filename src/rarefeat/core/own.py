@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ LOADED: dict[str, tuple[bytes, Callable]] = {}
 """Functions of files by name, with the text that they were loaded from."""
 
 
-def given(function: Callable) -> str:
-    """The name under which a function that Python was given is known from here on."""
+def given(function: Callable, built_in: Collection[str]) -> str:
+    """The name under which a function that Python was given is known from here on; it may be none of those built in."""
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise RarefeatError(f"a rule of your own needs a name: write it as `def my_rule(...)`, got {name or function!r}")
+    if name in built_in:
+        raise RarefeatError(f"a rule of your own is called {name}, as one that is built in; give it another name")
     GIVEN[name] = function
     return name
 
