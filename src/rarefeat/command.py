@@ -47,22 +47,30 @@ def snakemake_arguments(given: Sequence[str]) -> list[str]:
 
     A config of the working directory is the workflow's; without one it is that of the package, below the user's files.
     """
-    given = list(given)
-    at = next((index for index, word in enumerate(given) if word in CONFIGFILES), len(given))
-    # What is no file after it is a target.
-    end = next((i for i in range(at + 1, len(given)) if Path(given[i]).suffix not in (".yaml", ".yml", ".json")), len(given))
-    own, given = given[at + 1 : end], given[:at] + given[end:]
+    own, targets, rest = [], [], []
+    into = rest
+    for word in given:
+        option, _, first = word.partition("=")
+        if option in CONFIGFILES:
+            own += [first] if first else []
+            into = targets if first else own
+            continue
+        if word.startswith("-"):
+            into = rest
+        elif into is own and Path(word).suffix not in (".yaml", ".yml", ".json"):
+            into = targets
+        into.append(word)
     found = [] if DEFAULT.exists() else [located(DEFAULT)]
-    # After --configfile everything is a file, up to the next option.
     files = [str(path) for path in (*found, *map(located, own))]
     begin = [*(["--configfile", *files] if files else [])]
-    if not {"-s", "--snakefile"} & set(given):
+    if not {"-s", "--snakefile"} & set(rest):
         begin += ["--snakefile", str(SHIPPED / "workflow/Snakefile")]
-    if not any(word.startswith("--workflow-profile") for word in given):
+    if not any(word.startswith("--workflow-profile") for word in rest):
         begin += ["--workflow-profile", str(SHIPPED / "workflow/profiles/default")]
-    if not any(word.partition("=")[0] in CORES or re.fullmatch(r"-[cj]\d+", word) for word in given):
+    if not any(word.partition("=")[0] in CORES or re.fullmatch(r"-[cj]\d+", word) for word in rest):
         begin += ["--cores", "all"]
-    return [*begin, *given]
+    # Targets last, where no option that takes several words can take them.
+    return [*begin, *rest, *(["--"] if targets and "--" not in rest else []), *targets]
 
 
 @main.command(context_settings=PASSED, add_help_option=False)
@@ -153,22 +161,26 @@ def show(table: str, results: str, rows: int, csv: bool) -> None:
 MODULES = {
     "verify": (
         "rarefeat.run.provenance",
-        ["verify"],
+        ["rarefeat", "verify"],
         "Say of each table and figure whether the config and code of now make it.",
     ),
-    "accept": ("rarefeat.run.accept", [], "Accept an edit of the code that changes no byte, after a sample is made anew."),
-    "images": ("rarefeat.images.lists", [], "List the images of a FOLDER, for a study that trains on them."),
+    "accept": (
+        "rarefeat.run.accept",
+        ["rarefeat accept"],
+        "Accept an edit of the code that changes no byte, after a sample is made anew.",
+    ),
+    "images": ("rarefeat.images.lists", ["rarefeat images"], "List the images of a FOLDER, for a study that trains on them."),
 }
-"""Commands that are command lines of their own: the module, its first arguments, and what it does."""
+"""Commands that are command lines of their own: the module, the words that stand before its arguments, and what it does."""
 
 
-def handed_on(name: str, module: str, first: list[str], about: str) -> None:
+def handed_on(name: str, module: str, before: list[str], about: str) -> None:
     """Add a command that hands its arguments on to a module."""
 
     @main.command(name=name, help=about, context_settings=PASSED, add_help_option=False)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def passed(arguments: tuple[str, ...]) -> None:
-        sys.argv = [f"rarefeat {name}", *first, *arguments]
+        sys.argv = [*before, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=False)
 
 

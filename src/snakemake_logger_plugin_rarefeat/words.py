@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
@@ -106,13 +106,14 @@ def refused_config(arguments: Sequence[str]) -> str:
 
 
 def config_files(arguments: Sequence[str]) -> list[str]:
-    """What follows --configfile or --configfiles on a command line, up to the next option."""
+    """What follows --configfile or --configfiles on a command line, up to the next option; after `=` one file alone."""
     found, reading = [], False
     for word in arguments:
         if word.startswith("-"):
             option, _, first = word.partition("=")
-            reading = option in ("--configfile", "--configfiles")
-            found += [first] if reading and first else []
+            named = option in ("--configfile", "--configfiles")
+            found += [first] if named and first else []
+            reading = named and not first
         elif reading:
             found.append(word)
     return found
@@ -176,27 +177,40 @@ def differing(change: str) -> str:
     """Of a job before and now, both as JSON, the keys that differ with their values; any other text stays."""
     found = JOBS.fullmatch(change)
     try:
-        before, now = (flat(json.loads(text)) for text in found.groups()) if found else ({}, {})
+        before, now = (json.loads(text) for text in found.groups()) if found else ({}, {})
     except ValueError:
         return change
-    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-    code = [key.removeprefix("code.") for key in changed if key.startswith("code.")]
-    values = [
-        f"{key.removeprefix('config.')} {said(before, key)} is now {said(now, key)}" for key in changed if key[:5] != "code."
-    ]
-    return ", ".join([*values, *(f"the code of {stage}" for stage in code)]) or change
+    code = [f"the code of {stage}" for stage, _ in differences(before.pop("code", {}), now.pop("code", {}))]
+    values = [f"{key.removeprefix('config.')}{how}" for key, how in differences(before, now)]
+    return ", ".join([*values, *code]) or change
 
 
-def flat(value: object, under: str = "") -> dict[str, object]:
-    """The leaves of nested mappings and lists by their dotted paths; the stages of `code` have dots of their own."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    found = {path: leaf for key, part in parts for path, leaf in flat(part, f"{under}.{key}" if under else str(key)).items()}
-    return found if isinstance(value, dict | list) else {under: value}
+def differences(before: object, now: object, at: str = "") -> Iterator[tuple[str, str]]:
+    """Of nested mappings and lists the dotted paths at which they differ, and how; the entries of lists by their values."""
+    kind = next((kind for kind in (dict, list) if isinstance(before, kind) or isinstance(now, kind)), None)
+    before, now = (kind() if kind and value is None else value for value in (before, now))
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**before, **now}:
+            yield from differences(before.get(key), now.get(key), f"{at}.{key}" if at else key)
+    elif isinstance(before, list) and isinstance(now, list):
+        gone, new = [value for value in before if value not in now], [value for value in now if value not in before]
+        if len(gone) == len(new) and before != now:
+            for one, other in zip(gone, new, strict=True):
+                yield from differences(one, other, at)
+            if not gone:
+                yield at, ": in another order"
+        else:
+            yield from ((at, f": {said(value)} removed") for value in gone)
+            yield from ((at, f": {said(value)} added") for value in new)
+    elif before != now:
+        yield at, f" {said(before)} is now {said(now)}"
 
 
-def said(leaves: Mapping[str, object], key: str) -> str:
-    """A value as YAML has it."""
-    return json.dumps(leaves[key]) if key in leaves else "not there"
+def said(value: object) -> str:
+    """A value as YAML has it; a mapping without its commas, at which reasons are cut."""
+    if isinstance(value, dict):
+        return " ".join(f"{key} {said(part)}" for key, part in value.items())
+    return "not there" if value is None else json.dumps(value)
 
 
 def several(files: str) -> str:

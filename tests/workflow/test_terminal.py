@@ -401,7 +401,12 @@ def test_of_a_changed_job_what_differs_is_said():
     code = before | {"code": {"chain.probe": "2"}}
     assert changed(before, code) == "params have changed since last execution: the code of chain.probe"
     arms = before | {"config": before["config"] | {"arms": [{"arm": "dense"}, {"arm": "ideal"}]}}
-    assert changed(before, arms) == 'params have changed since last execution: arms.1.arm not there is now "ideal"'
+    assert changed(before, arms) == 'params have changed since last execution: arms: arm "ideal" added'
+    few, many = ({"config": {"grid": {"eps_min": values}}} for values in ([0.2, 0.3, 1.0], [0.2, 0.25, 0.3, 1.0]))
+    assert changed(few, many).endswith("grid.eps_min: 0.25 added")
+    assert changed(many, few).endswith("grid.eps_min: 0.25 removed")
+    assert changed({"config": {"grid": [0.2, 1.0]}}, {"config": {"grid": [0.3, 1.0]}}).endswith("grid 0.2 is now 0.3")
+    assert changed({"config": {"grid": [1, 2]}}, {"config": {"grid": [2, 1]}}).endswith("grid: in another order")
     many = before | {"config": {"training": {}, "arms": []}, "seeds": "0-4"}
     assert changed(before, many).endswith("and 1 more")
 
@@ -446,7 +451,7 @@ class TestInterfaceInFewWords(TestInterface):
     [
         ("all --cores 2", []),
         ("fig.png --configfile a.yaml b.yaml --cores 2", ["a.yaml", "b.yaml"]),
-        ("--configfiles=a.yaml b.yaml -- fig.png", ["a.yaml", "b.yaml"]),
+        ("--configfiles=a.yaml mine --configfile=b.yaml -- fig.png", ["a.yaml", "b.yaml"]),
         ("--configfile a.yaml --config seeds=2 x --configfile b.yaml", ["a.yaml", "b.yaml"]),
         ("--configfile a.yaml -- fig.png", ["a.yaml"]),
     ],
