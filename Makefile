@@ -133,6 +133,7 @@ lint: venv
 venv: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) with the packages of constraints.txt: some minutes, most of them without a word."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable '.[dev]'
 	touch $@

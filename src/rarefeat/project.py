@@ -447,6 +447,15 @@ def parse(raw: dict, *folders: Path) -> Project:
     return project.check_claims(left_out).check()
 
 
+def reached(project: Project, seeds: int) -> str:
+    """Which studies the shared `seeds` has reached, for who changes it on a command line; empty where it is all of them."""
+    found = [name for name, study in project.studies.items() if getattr(study, "seeds", seeds) == seeds]
+    if len(found) == len(project.studies):
+        return ""
+    names = listed(found) or "no study"
+    return f"seeds={seeds} reaches {names}; the others say their own seeds, and most_seeds={seeds} limits all"
+
+
 def listed(names: Iterable[str]) -> str:
     """Names in a message."""
     return ", ".join(sorted(map(str, names)))

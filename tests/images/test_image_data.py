@@ -28,6 +28,7 @@ from rarefeat.config.cells import cell
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images import digests
+from rarefeat.images.contents import refuse_images
 from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
 from rarefeat.images.digests import digest_of
 from rarefeat.images.fetch import fetch
@@ -905,6 +906,8 @@ def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
     write_image_folder(tmp_path)
     said = "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
     assert refused(inputs, image_folder(tmp_path, n_max=3)) == refused(read_images, image_folder(tmp_path, n_max=3)) == said
+    said = "data.n_max: 1000 images of the largest class, which any can be, but class 8 has 116; at most 116"
+    assert refused(refuse_images, ImageData(format="digits", n_max=1000)) == said
 
 
 def test_the_number_of_images_of_the_largest_class_is_a_key():

@@ -279,6 +279,7 @@ def test_a_report_of_another_config_is_refused_unless_it_is_asked_for(project):
     done = run(project, "--report", "report.html", "--config", "seeds=3")
     assert done.returncode != 0
     assert "is stale (config: " in done.stdout + done.stderr
+    assert "seeds=3 reaches direct, heatmap, paper; the others say their own seeds, and most_seeds=3 limits all" in done.stderr
     assert not (project / "report.html").exists()
     done = run(project, "--report", "report.html", "--config", "seeds=3", "stale_in_report=true")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,7 @@
 import functools
 
 from rarefeat.config.images import ImageData
-from rarefeat.images.contents import known, of_images, of_lists
+from rarefeat.images.contents import known, of_images, of_lists, refuse_images
 
 WITH_IMAGES = {
     name: study
@@ -15,6 +15,7 @@ WITH_IMAGES = {
 @functools.cache
 def contents(name):
     """The digest of the files that the images of a study are read from, as they are when a run is planned."""
+    refused(refuse_images, STUDIES[name].data)
     return refused(of_images, STUDIES[name], known(RESULTS, name))
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.digests import digest_of
-from rarefeat.images.formats import index_files, inputs
+from rarefeat.images.formats import READERS, index_files, inputs, refuse_labels
 
 TOLD = {"contents": "the images", "lists": "the index files", "hierarchy": "the classes' file"}
 """What jobs are told of a user's files."""
@@ -26,6 +27,12 @@ def of_images(study: Any, known: Path | None = None) -> dict[str, str]:
     """
     files = inputs(study.data)
     return {"contents": digest_of(files, known)} if files else {}
+
+
+def refuse_images(data: ImageData) -> None:
+    """RarefeatError where a plan asks for more images of a class than there are; those of an image folder `inputs` counts."""
+    if data.n_max and data.format != "image_folder":
+        refuse_labels(data, *READERS[data.format](data))
 
 
 def of_lists(study: Any, seeds: Iterable[int]) -> dict[str, str]:
