@@ -188,6 +188,7 @@ for item in MODULES.items():
     handed_on(item[0], *item[1])
 
 
+# A study of a kind that there is; one of a new kind is written in a checkout, from the toy of CONTRIBUTING.md.
 STUDY = """\
 # A study of your own: `rarefeat run --configfile {name}.yaml {name}` makes its tables and draws Figures 1 to 4 of its grid.
 results: results
