@@ -1,5 +1,9 @@
-"""The wheel: it trains, and runs the workflow from any folder, without a checkout."""
+"""The wheel: it trains, and runs the workflow from any folder, without a checkout.
 
+Files and script are those of the wheel; the packages that it needs are borrowed from this environment, not installed anew.
+"""
+
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -12,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+FIGURES = ("figure1_aligned_neurons", "figure2_max_alignment", "figure3_cosine_similarity", "figure4_regression_mse")
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +57,20 @@ def python(wheel, tmp_path_factory) -> Path:
     venv.create(folder, with_pip=False)
     (site,) = folder.glob("lib/python*/site-packages")
     zipfile.ZipFile(wheel).extractall(site)
+    (entry,) = importlib.metadata.PathDistribution(next(site.glob("rarefeat-*.dist-info"))).entry_points.select(name="rarefeat")
+    # As pip writes it.
+    script = f"#!{folder}/bin/python\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n"
+    (folder / "bin/rarefeat").write_text(script, encoding="utf-8")
+    (folder / "bin/rarefeat").chmod(0o755)
     here = Path(sysconfig.get_path("purelib"))
     # Not through a .pth file of its own, so that those of this environment, one for this checkout, are not read.
     (site / "needed.pth").write_text(f"{here}\n", encoding="utf-8")
     return folder / "bin/python"
 
 
-def done(python: Path, folder: Path, *arguments: str) -> str:
+def done(program: Path, folder: Path, *arguments: str) -> str:
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    ended = subprocess.run([python, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    ended = subprocess.run([program, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert not ended.returncode, ended.stdout + ended.stderr
     return ended.stdout
 
@@ -70,12 +80,13 @@ def test_the_wheel_trains_and_runs_the_workflow_from_any_folder(python, tmp_path
     said = done(python, tmp_path, "-c", where)
     assert str(ROOT / "src") not in said
     assert "[0, 1, 2]" in said
-    command = ("-m", "rarefeat.command")
-    done(python, tmp_path, *command, "new", "mine")
+    command = python.with_name("rarefeat")
+    done(command, tmp_path, "new", "mine")
     study = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("[0.3, 0.5, 0.7]", "[0.5]")
     small = "seeds: 2\n      training: {T: 5}\n      data: {d1: 60, N: 256, probe_pairs: 60, test_pairs: 128}"
     (tmp_path / "mine.yaml").write_text(study.replace("seeds: 10", small), encoding="utf-8")
-    done(python, tmp_path, *command, "run", "--cores", "2", "--configfile", "mine.yaml", "mine")
-    assert (tmp_path / "results/figures/mine.figure1_aligned_neurons.png").exists()
-    assert "mine:mine" in done(python, tmp_path, *command, "show", "mine_grid")
-    assert "figure1_aligned_neurons" in done(python, tmp_path, *command, "list", "figures")
+    done(command, tmp_path, "run", "--cores", "2", "--configfile=mine.yaml", "mine")
+    drawn = {path.name for path in (tmp_path / "results/figures").glob("mine.*.png")}
+    assert drawn == {f"mine.{name}.png" for name in FIGURES}
+    assert "mine:mine" in done(command, tmp_path, "show", "mine_grid")
+    assert all(name in done(command, tmp_path, "list", "figures") for name in FIGURES)

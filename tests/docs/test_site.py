@@ -83,6 +83,14 @@ def test_every_page_is_in_the_menu(site):
     assert {path.stem for path in (DOCS / "claims").glob("claims_*.md")} <= there
 
 
+@pytest.mark.parametrize("script", sorted((DOCS / "gallery").glob("plot_*.py")), ids=of_docs)
+def test_a_script_of_the_gallery_is_short_and_has_its_picture_and_notebook(site, script):
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 40
+    folder = site / "built_gallery"
+    assert list(folder.glob(f"images/mkd_glr_{script.stem}_*.png"))
+    assert (folder / f"{script.stem}.ipynb").exists()
+
+
 @pytest.mark.parametrize("path", PAGES, ids=of_docs)
 def test_no_page_asks_a_network(site, path):
     assert not re.search(
