@@ -19,6 +19,8 @@ from rarefeat.report.reference import rendered
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000
+MOST_WORDS = 55_000
+"""Of all pages but the reference, which is looked up and not read."""
 SKIPPED = {"gallery", "built_gallery", ".venv", ".git", ".snakemake", "results", "site", "node_modules"}
 
 
@@ -62,6 +64,11 @@ def test_every_link_leads_somewhere(path):
 @pytest.mark.parametrize("path", markdown(), ids=of_this_project)
 def test_no_page_is_too_long_to_read(path):
     assert path.stat().st_size <= LONGEST
+
+
+def test_all_pages_together_are_not_too_much_to_read():
+    read = (path for path in markdown() if path.is_relative_to(ROOT / "docs") and "reference" not in path.parts)
+    assert sum(len(path.read_text(encoding="utf-8").split()) for path in read) <= MOST_WORDS
 
 
 def test_every_page_of_docs_is_reached_from_the_index():

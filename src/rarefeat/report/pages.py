@@ -71,7 +71,7 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
     """What a template can use.
 
     The functions below; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections
-    of the config by kind of study; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
+    of the config by kind of study; `declared`, the ids of all claims; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
     that docs has; `papers`, `about_claims` and `table_2`, the papers' names, how verdicts are read, and the paper's Table 2; `studies()`, the pages of studies; `faults`, what tests/faults
     holds the project to.
     """
@@ -90,6 +90,7 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         "run_of": lambda name: run_of(tables, name),
         "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
+        "declared": [claim for known in project.declared.values() for claim in known.claims],
         "answer": lambda kind: found.published(kind, tables, project),
         "faults": {name: read(root / FAULTS / f"{name}.yaml") for name in ("inputs", "runs")},
         "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
