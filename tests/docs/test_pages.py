@@ -14,7 +14,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.report.drawn import mosaic, papers
 from rarefeat.report.pages import interval, number, one, pages, run_of, told
 from rarefeat.report.play import CONSTANTS, PAGE
-from rarefeat.report.published import FOLDER, Published
+from rarefeat.report.published import FOLDER, Published, by_exception
 from rarefeat.report.reference import rendered
 
 ROOT = Path(__file__).parents[2]
@@ -190,3 +190,15 @@ def test_every_claim_is_a_square_that_says_what_it_states():
     row = tables[0].iloc[0]
     assert squares[0].startswith(html.escape(f"{row.statement} ({row.source}): {row.verdict}"))
     assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8"), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("- Supported: a (x 0.5; x 1), b. Contradicted: c (x 0.1).", "- Contradicted: c (x 0.1). Supported elsewhere."),
+        ("- Primary regime: a: x 0.5. Supported: b.", "- Primary regime: a: x 0.5. Supported: b."),
+        ("- Contradicted: c. Supported elsewhere.", "- Contradicted: c. Supported elsewhere."),
+    ],
+)
+def test_regimes_are_told_by_exception(line, said):
+    assert by_exception(line) == said

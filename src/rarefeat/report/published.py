@@ -161,7 +161,7 @@ def beside_declared(text: str, part: str) -> str:
 def by_exception(line: str) -> str:
     """A line of regimes by verdict, with the longest list of them told as the rest; any other line as it is."""
     told = re.split(rf"\. (?=(?:{'|'.join(map(str.capitalize, VERDICTS))}): )", line.removeprefix("- ").rstrip("."))
-    if len(told) < 2 or line.endswith("elsewhere."):
+    if len(told) < 2 or not line.startswith(tuple(f"- {verdict.capitalize()}: " for verdict in VERDICTS)):
         return line
     most = max(told, key=len)
     rest = ". ".join(said for said in told if said is not most)
