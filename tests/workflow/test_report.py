@@ -238,7 +238,8 @@ def test_nothing_is_asked_of_a_network_and_the_page_is_small(opened, report):
 SLIDERS = """
 const at = id => document.getElementById(id);
 const set = (id, value) => { at(id).value = value; at(id).dispatchEvent(new Event("input")); };
-set("eps", arguments[0]); set("share", arguments[1]); set("lambda", arguments[2]); set("T", arguments[3]);
+set("eps", arguments[0]); set("share", arguments[1]); set("lambda", arguments[2]); set("T", DATA.steps.indexOf(arguments[3]));
+set("N", arguments[4]);
 return [document.getElementById("said").textContent, document.getElementById("measured").textContent,
         document.querySelectorAll("#course .neuron").length, predictStep(arguments[1], arguments[2])];
 """
@@ -247,7 +248,7 @@ return [document.getElementById("said").textContent, document.getElementById("me
 @pytest.mark.parametrize(("share", "lambda_"), [(0.1, 0.05), (0.2, 0.05), (0.4, 0.03), (0.7, 0.02)])
 def test_the_page_to_play_with_computes_the_law_as_python_does(browser, share, lambda_):
     browser.get((ROOT / "docs/play.html").as_uri())
-    law, measured, neurons, step = browser.execute_script(SLIDERS, 0.5, share, lambda_, 300)
+    law, measured, neurons, step = browser.execute_script(SLIDERS, 0.5, share, lambda_, 500, 2048)
     fitted = pd.read_csv(ROOT / "docs/tables/selection_law_constants.csv").iloc[0]
     expected = rarefeat.predict_step(fitted.kappa, fitted.gamma, bias={"share": share}, **{"lambda": lambda_})
     # Both draw initial weights of their own, 150 and 200 replicas.
@@ -261,13 +262,27 @@ def test_the_page_to_play_with_computes_the_law_as_python_does(browser, share, l
 
 def test_the_page_to_play_with_shows_what_was_measured_with_its_interval(browser):
     browser.get((ROOT / "docs/play.html").as_uri())
-    _, measured, *_ = browser.execute_script(SLIDERS, 0.52, 0.2, 0.05, 500)
+    _, measured, *_ = browser.execute_script(SLIDERS, 0.52, 0.2, 0.05, 500, 8192)
     fates = pd.read_csv(ROOT / "docs/tables/confirmation_fates.csv").query(
         "sigma == 0.05 and eps_min == 0.5 and fate == 'learned'"
     )
     row = 100 * fates.iloc[0][["share", "ci_low", "ci_high"]].astype(float)
     assert f"at 0.5 times, {row['share']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}] %" in measured
     assert "Measured here" in measured
+
+
+def test_the_page_to_play_with_shows_who_has_learned_by_the_step_of_its_slider(browser):
+    shares = pd.read_csv(ROOT / "docs/tables/fate_shares.csv").query("study == 'reuse' and N == 2048")
+    browser.get((ROOT / "docs/play.html").as_uri())
+    told = []
+    for row in (shares[shares["step"] >= 100].iloc[0], shares.iloc[-1]):
+        _, measured, *_ = browser.execute_script(SLIDERS, row.eps_min, row.share, row["lambda"], int(row.step), int(row.N))
+        share, *ends = (f"{100 * value:.0f}" for value in (row.learned_share, row.ci_low, row.ci_high))
+        assert f"{share} [{', '.join(ends)}] % of {row.n} trainings learned it by step {row.step}" in measured
+        assert "Measured here" in measured
+        told.append(share)
+    assert told[0] != told[1]
+    assert errors(browser) == []
 
 
 def test_a_run_s_page_to_play_with_opens_from_the_report(opened):

@@ -21,8 +21,12 @@ URGENT = ("contradicted", "undecided", "diverged", "not testable", "supported")
 """Verdicts in the order in which a figure has place for their claims."""
 MOST = 10
 """Rows of a figure."""
-HEIGHT = 0.74
-"""Of a row, in inches."""
+HEIGHT, LINE = 0.52, 0.11
+"""Of a row without its quantity, and of a line of that, in inches."""
+WIDTH = 46
+"""Of a line of a quantity, in characters."""
+THIN = 0.01
+"""What is required is a line where it is a smaller share of the axis: a shade so narrow is not seen."""
 REACH = 1.5
 """Marks further out than this multiple of what most regimes span stand at the edge, as an arrow."""
 
@@ -52,7 +56,8 @@ def draw(rows: pd.DataFrame, name: str) -> Figure:
         figure.clear()
         figure.text(0.5, 0.5, f"{name}: no claim is measured", ha="center")
         return figure
-    height = HEIGHT * len(claims) + 0.75
+    quantities = rows.drop_duplicates("claim_id").set_index("claim_id")["quantity"]
+    height = 0.75 + sum(HEIGHT + LINE * len(textwrap.wrap(quantities[claim], WIDTH)) for claim in claims)
     figure, axes = panels(len(claims), 3, height, width_ratios=[2.8, 2.2, 1.4])
     for line, claim in zip(axes, claims, strict=True):
         row(*line, rows[rows["claim_id"] == claim])
@@ -78,14 +83,15 @@ def mark(verdict: str) -> dict:
 def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
     """One claim: what it says, its regimes, and what became of it."""
     first, seen = part.iloc[0], part[part["verdict"].isin(SHOWN)]
-    low, high = limits(seen, first["required_low"], first["required_high"])
-    required = np.clip(first[["required_low", "required_high"]].to_numpy(dtype=float), low, high)
-    ax.axvspan(*required, color="0.95", lw=0)
-    ax.axvspan(
-        *np.clip([first["required_low"] + first["least"], first["required_high"] - first["least"]], low, high),
-        color="0.86",
-        lw=0,
-    )
+    required = first["required_low"], first["required_high"]
+    matters = required[0] + first["least"], required[1] - first["least"]
+    low, high = limits(seen, *required, *matters)
+    for ends, colour in ((required, "0.95"), (matters, "0.86")):
+        left_end, right_end = np.clip(ends, low, high)
+        if right_end - left_end > THIN * (high - low):
+            ax.axvspan(left_end, right_end, color=colour, lw=0)
+        elif ends[0] <= ends[1]:
+            ax.axvline((left_end + right_end) / 2, color=colour, lw=3, zorder=0.5)
     for verdict in SHOWN:
         some = seen[(seen["verdict"] == verdict) & ~seen["primary"]]
         for marker, places in arrows(some["estimate"], low, high, LOOK_OF[verdict].marker):
@@ -94,8 +100,10 @@ def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
         ends = np.clip([entry.decided_low, entry.decided_high], low, high)
         ax.plot(ends, [0.45, 0.45], color=LOOK_OF[entry.verdict].colour, lw=1.4)
         ax.plot(np.clip(entry.estimate, low, high), 0.45, **mark(entry.verdict), ms=7)
+    for verdict in part.loc[part["primary"] & ~part["verdict"].isin(SHOWN), "verdict"]:
+        ax.text((low + high) / 2, 0.45, verdict, ha="center", va="center", fontsize=7, style="italic", color="0.3")
     ax.set(xlim=(low, high), ylim=(-0.5, 0.95), yticks=[])
-    ax.set_xlabel(textwrap.fill(first["quantity"], 46, max_lines=2, placeholder=" ..."), labelpad=1, fontsize=7)
+    ax.set_xlabel(textwrap.fill(first["quantity"], WIDTH), labelpad=1, fontsize=7)
     ax.locator_params(axis="x", nbins=4)
     ax.ticklabel_format(axis="x", useOffset=False)
     ax.tick_params(length=2, pad=1)
@@ -125,13 +133,13 @@ def verdict_of(part: pd.DataFrame) -> str:
     return said + "\n" + (worded("elsewhere " + ", ".join(others), 24, 3) if others else "no other regime")
 
 
-def limits(seen: pd.DataFrame, low: float, high: float) -> tuple[float, float]:
+def limits(seen: pd.DataFrame, *ends: float) -> tuple[float, float]:
     """Ends of a row's scale: the finite ends of what is required, the primary interval, and what most regimes span."""
     values = [
         *seen["estimate"].quantile([0.1, 0.5, 0.9]),
         *seen.loc[seen["primary"], ["decided_low", "decided_high"]].to_numpy().ravel(),
     ]
-    values = [value for value in [*values, low, high] if np.isfinite(value)]
+    values = [value for value in [*values, *ends] if np.isfinite(value)]
     left, right = (min(values), max(values)) if values else (0.0, 1.0)
     # A spread of rounding is none: its scale would be labelled 1e-9 + 1.
     spread = right - left if right - left > 1e-6 * max(abs(left), abs(right)) else 0.0

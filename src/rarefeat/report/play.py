@@ -18,42 +18,58 @@ SIGMA = 0.05
 """Noise at which the page computes and shows."""
 CONSTANTS = {"kappa": 0.81, "gamma": 2.5}
 """Of the law, of a page without a table that has them."""
+COURSE = ["step", "learned_share", "ci_low", "ci_high"]
+"""Of a point on the page, at each step."""
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
     """The page of a run: its own fates beside the law."""
     (grid,) = tables.values()
-    return filled([regime(job.part("confirmation", Study), fates(grid))], job.part("confirmation", Study), CONSTANTS)
+    study = job.part("confirmation", Study)
+    return filled(regimes(of_confirmation(study, fates(grid))), study, CONSTANTS)
 
 
-def regime(study: Study, found: pd.DataFrame) -> dict[str, Any]:
-    """Where replicas were trained, and of each frequency the share that learned the rare feature."""
-    found = rows(found, fate="learned")
-    sigma = SIGMA if SIGMA in set(found["sigma"]) else found["sigma"].iloc[0]
-    points = [
-        {"eps": row["eps_min"], "learned": row["share"], "low": row["ci_low"], "high": row["ci_high"], "n": row["n"]}
-        for row in each(rows(found, sigma=sigma))
-    ]
+def of_confirmation(study: Study, found: pd.DataFrame) -> pd.DataFrame:
+    """The shares at its last step that learned the rare feature, in the columns of `fate_shares`."""
+    found = rows(found, fate="learned").rename(columns={"share": "learned_share"})
+    found = rows(found, sigma=SIGMA if SIGMA in set(found["sigma"]) else found["sigma"].iloc[0])
     training = study.training
-    return {"share": training.bias.share, "lambda": training.lambda_, "T": training.T, "points": points}
+    at = {"share": training.bias.share, "lambda": training.lambda_, "N": study.data.N, "step": training.T}
+    return found.assign(study="confirmation", **at)
+
+
+def regimes(found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Where replicas were trained, and of each study and frequency there the shares that had learned the rare feature by a step."""
+    made = []
+    for at, part in found.groupby(["share", "lambda", "N"]):
+        points = [
+            {"eps": eps_min, "n": int(own["n"].max()), "course": own[COURSE].round(4).to_numpy().tolist()}
+            for (eps_min, _), own in part.sort_values("step").groupby(["eps_min", "study"])
+        ]
+        made.append(dict(zip(("share", "lambda", "N"), map(float, at), strict=True)) | {"points": points})
+    return made
 
 
 def of_published(tables: Published, study: Study) -> str:
     """The page of the published tables."""
-    found = [regime(study, tables["confirmation_fates"])]
+    found = of_confirmation(study, tables["confirmation_fates"])
+    if "fate_shares" in tables:
+        found = pd.concat([found, rows(tables["fate_shares"], sigma=SIGMA, latents="plain")])
+    made = regimes(found)
     if "selection_law_constants" not in tables:
-        return filled(found, study, CONSTANTS)
+        return filled(made, study, CONSTANTS)
+    at = {"lambda": study.training.lambda_, "N": study.data.N}
     for row in each(rows(tables["selection_steps"], study="help", arm="dense")):
-        share, step = float(row["point"].removeprefix("share=")), [row["step"], row["ci_low"], row["ci_high"]]
-        if share == found[0]["share"]:
-            found[0]["step"] = step
-        else:
-            found.append({**found[0], "share": share, "step": step, "points": []})
+        at["share"] = float(row["point"].removeprefix("share="))
+        known = next((one for one in made if {key: one[key] for key in at} == at), None)
+        if known is None:
+            made.append(known := {**at, "points": []})
+        known["step"] = [row["step"], row["ci_low"], row["ci_high"]]
     error = f"{one(tables['selection_law_errors'], parameter='all')['error']:.3f}"
-    return filled(found, study, one(tables["selection_law_constants"]), error)
+    return filled(made, study, one(tables["selection_law_constants"]), error)
 
 
-def filled(regimes: list[dict], study: Study, constants: Mapping[str, float], error: str | None = None) -> str:
+def filled(found: list[dict], study: Study, constants: Mapping[str, float], error: str | None = None) -> str:
     """The page with its data."""
     data, training = study.data, study.training
     config = {key: getattr(data, key) for key in ("d", "d1", "L", "C")} | {
@@ -61,5 +77,6 @@ def filled(regimes: list[dict], study: Study, constants: Mapping[str, float], er
     }
     config["nsr"] = SIGMA**2 * data.d1
     law = {key: constants[key] for key in CONSTANTS}
-    told = {"config": config, **law, "error": error, "regimes": regimes}
+    steps = sorted({int(step) for at in found for point in at["points"] for step, *_ in point["course"]} | {training.T})
+    told = {"config": config, **law, "error": error, "T": training.T, "N": data.N, "steps": steps, "regimes": found}
     return PAGE.read_text(encoding="utf-8").replace("/*DATA*/null", json.dumps(told).replace("<", "\\u003c"))

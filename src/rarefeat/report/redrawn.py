@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,32 +12,43 @@ from scipy.special import stdtrit
 from rarefeat.claims.declared import page_of
 from rarefeat.claims.figure import SHOWN, draw
 from rarefeat.claims.verdict import verdicts
-from rarefeat.project import Project, load
+from rarefeat.project import DEFAULT, Project, load
 from rarefeat.report.published import Published
 from rarefeat.run.command import function_of
 
 OF_STUDIES = {
+    "cifar100_labels_granularity": {"cifar100_labels_errors": "cifar100_labels"},
     "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
     "fine_labels_digits_granularity": {"fine_labels_digits_errors": "fine_labels_digits"},
+    "low_rank_attention": {"low_rank_attention": "exact_results"},
     "selection_digits": {"selection_digits": "selection_digits"},
     "selection_interventions": {"interventions_selection": "selection_masks"},
     "selection_steps": {"selection_steps": "selection_steps"},
+    "two_layer_printed": {"two_layer_summary": "two_layer_printed"},
 }
 """By figure, the published table that stands for each of its tables: of means with their intervals, for one of replicas."""
+OWN_CONFIG = {"cifar100_labels_granularity": Path("config/cifar100_labels.yaml")}
+"""Figures of a study that only a config beside the main one has."""
 
 
 def redrawn(tables: Published) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """Every such figure whose tables are there, by name, with what draws it."""
     project = load()
     for name, given in OF_STUDIES.items():
-        if name in project.figures and all(table in tables for table in given.values()):
-            yield name, functools.partial(of_study, project, name, {to: tables[table] for to, table in given.items()})
+        of = load(DEFAULT, OWN_CONFIG[name]) if name in OWN_CONFIG else project
+        if name in of.figures and all(table in tables for table in given.values()):
+            yield name, functools.partial(of_study, of, name, {to: of_result(tables[table], to) for to, table in given.items()})
     for paper in project.papers:
         if f"verdicts_{paper}" in tables:
             rows = of_claims(project, tables[f"verdicts_{paper}"])
             for group, part in rows.groupby("group", sort=False):
                 if (part["verdict"] != SHOWN[0]).any():
                     yield page_of(group), functools.partial(draw, part, group)
+
+
+def of_result(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of one result, of a published table that has several."""
+    return table[table["result"] == name] if "result" in table else table
 
 
 def of_study(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Figure:

@@ -18,7 +18,6 @@ from rarefeat.run.job import job
 from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels import claims, figures, measure, theory, train
 from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
-from rarefeat.studies.fine_labels.granularity import figures as sweep_figures
 from rarefeat.studies.fine_labels.kind import COMPARE, CROSS, KIND, MEASURE, SWEEP_DIGITS, TRAIN
 
 DRAWS = "fine labels tests"
@@ -153,16 +152,6 @@ def test_every_claim_is_measured_or_says_why(results):
 )
 def test_a_figure_names_an_arm_for_people(arm, name):
     assert figures.name_of_arm(arm) == name
-
-
-def test_figures_are_drawn_from_the_tables(results):
-    _, tables = results
-    whole = {f"fine_labels_{name}": table for name, table in tables.items()}
-    for name, figure in KIND.made(section()).figures.items():
-        module = sweep_figures if figure.module else figures
-        told = job("figures.draw", (), figure.parts)
-        drawn = getattr(module, figure.function)({table: whole[table] for table in figure.tables}, told)
-        assert drawn.axes, name
 
 
 def test_quantities_are_those_that_the_claims_say(results):

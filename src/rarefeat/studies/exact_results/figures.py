@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
 from rarefeat.figures.panels import ANYWHERE, handle, key, letter, lines, panels, points
@@ -194,6 +195,7 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
         lines(ax, rows[rows["at"] > 0], "at", "value", looks, by="setting", inside=inside, band=True, every=2)
         ax.axhline(1, **(STATED.line | {"lw": 0.8}))
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
+        ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylim(-0.3, 1.05)
     letter(axes.flat)
     entries = {name_of(setting, job): handle(look) for setting, look in looks.items()} | {"Theorem 4.9": handle(STATED)}

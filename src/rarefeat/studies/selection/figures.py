@@ -302,6 +302,7 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         part = less[(less["rho"] == rho) & ~less["rule"].isin(far.index)].assign(rule=lambda rows: rows["rule"].map(names))
         points(ax, part, "value", "rule", looks, by="group", order=list(names.values()), across=True, dodge=0.3)
         zero(ax, across=True)
+        ax.locator_params(axis="x", nbins=5)
         for rule, change in far.iterrows():
             at = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
             ax.text(0.02, list(names).index(rule), said.format(**change), **at)
@@ -309,6 +310,6 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     key(
         figure,
         {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)},
-        f"minus dense at the same seed, {INTERVALS}, {seeds_of(table)}",
+        f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}",
     )
     return figure
