@@ -148,6 +148,20 @@ def test_claims_that_are_not_supported_have_the_first_place():
     assert "](figures/" not in part(rows, "feature decoupling", "claims_paper.md")
 
 
+def test_a_claim_that_is_not_decided_says_why_and_a_single_point_that_is_required_is_a_line():
+    rows = TABLE[TABLE["group"] == "feature decoupling"].copy()
+    first, second = rows["claim_id"].unique()[:2]
+    rows = rows[rows["claim_id"].isin([first, second])]
+    rows.loc[rows["claim_id"] == first, "verdict"] = "diverged"
+    rows.loc[rows["claim_id"] == second, ["required_low", "required_high"]] = 0.5
+    with styled():
+        axes = draw(rows, "feature decoupling").axes[1::3]
+    assert [text.get_text() for text in axes[0].texts] == ["diverged"]
+    assert any(line.get_xdata()[0] == line.get_xdata()[-1] == 0.5 for line in axes[1].lines)
+    quantities = rows.drop_duplicates("claim_id")["quantity"]
+    assert [ax.get_xlabel().replace("\n", " ") for ax in axes] == quantities.tolist()
+
+
 def test_a_runaway_regime_does_not_set_the_scale():
     one = TABLE[(TABLE["claim_id"] == "E.1b")].copy()
     before = limits(one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0)
