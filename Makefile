@@ -57,6 +57,11 @@ RESULTS ?= results
 TABLES ?= docs/tables
 UNTIL ?= confirm
 KEPT ?=
+# Commands get these as they are.
+WORDS := CORES VENV RESULTS TABLES UNTIL
+$(foreach name,$(WORDS),$(if $(filter-out 1,$(words $($(name)))),$(error $(name) must be one word, got '$($(name))')))
+QUOTES := ' " `
+$(foreach name,$(WORDS) KEPT DATASET FOLDER,$(foreach mark,$(QUOTES),$(if $(findstring $(mark),$($(name))),$(error $(name) must be without $(mark), got '$($(name))'))))
 CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose "$(RESULTS)" --until "$(UNTIL)"
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \

@@ -222,7 +222,10 @@ ONE_LINE = {
     "config as number": (lambda: rarefeat.load_config(5), "load_config: path: must be a text or a path, got 5"),
     "type": (lambda: rarefeat.train(T="long"), "train: training.T: Input should be a valid integer"),
     "keys at odds": (lambda: rarefeat.train(K=128, N=100), "training.K must not exceed data.N = 100"),
-    "arm": (lambda: rarefeat.train(arm="dens"), "arm 'dens' names none of the trained arms of the study paper: dense,"),
+    "arm": (
+        lambda: rarefeat.train(arm="dens"),
+        "arm 'dens' names none of the trained arms of the study paper; near it: dense; there are dense,",
+    ),
     "arm of several": (
         lambda: rarefeat.train(arm="pruned_neuron", study="pruning"),
         "arm 'pruned_neuron' names several of the trained arms of the study pruning",

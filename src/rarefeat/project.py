@@ -424,7 +424,8 @@ def parse(raw: dict, *folders: Path) -> Project:
     known_sizes = {size for part in files_of.values() for size in part.get("sizes") or {}}
     if isinstance(size, str) and size and size not in known_sizes:
         raise RarefeatError(
-            f"config: size: {short(size)} is an entry of `sizes` in no file of a study; there are {listed(known_sizes)}"
+            f"config: size: {short(size)} is an entry of `sizes` in no file of a study{near(size, known_sizes)}; there are"
+            f" {listed(known_sizes)}"
         )
     for name in known_sizes:
         try:

@@ -453,6 +453,12 @@ def shift(paths: list[Path], seconds: int) -> None:
 
 
 @pytest.mark.faults
+def test_a_home_that_is_no_folder_changes_nothing(project, monkeypatch):
+    monkeypatch.setenv("HOME", "/dev/null")
+    assert planned(project, *TABLES, configs=CONFIGS) == {}
+
+
+@pytest.mark.faults
 @pytest.mark.parametrize("days", [2, -400])
 def test_a_clock_that_jumps_loses_nothing_and_hides_nothing(project, reference, days):
     # Everything is dated anew, as if made before the jump: nothing is made again.

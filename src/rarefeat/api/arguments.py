@@ -205,7 +205,9 @@ def one_arm(arms: list[Arm], study: str, arm: str) -> Arm:
     trained = [item for item in arms if item.trained]
     found = [item for item in trained if item.label == arm] or [item for item in trained if item.arm == arm]
     if len(found) != 1:
-        several = "several" if found else "none"
-        labels = ", ".join(item.label for item in trained)
-        raise RarefeatError(f"arm {arm!r} names {several} of the trained arms of the study {study}: {labels}")
+        several, labels = "several" if found else "none", [item.label for item in trained]
+        meant = "" if found else near(arm, labels)
+        raise RarefeatError(
+            f"arm {arm!r} names {several} of the trained arms of the study {study}{meant}; there are {', '.join(labels)}"
+        )
     return found[0]

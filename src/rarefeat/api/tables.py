@@ -1,4 +1,4 @@
-"""A table of the workflow, checked."""
+"""A table of the workflow, of which name, hash and columns are checked."""
 
 import re
 from pathlib import Path

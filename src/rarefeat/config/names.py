@@ -40,9 +40,10 @@ def short(value: Any, most: int = 60) -> str:
 
 
 def near(name: Any, known: Iterable[Any]) -> str:
-    """What a misspelt name may have meant, for a message; empty where nothing is near."""
-    found = difflib.get_close_matches(str(name), map(str, known))
-    return f"; near it: {', '.join(found)}" if found else ""
+    """What a misspelt name may have meant, in whatever letters, for a message; empty where nothing is near."""
+    by_letters = {str(one).casefold(): str(one) for one in known}
+    found = difflib.get_close_matches(str(name).casefold(), by_letters)
+    return f"; near it: {', '.join(by_letters[one] for one in found)}" if found else ""
 
 
 def differing(what: str, *parts: Mapping[str, Any]) -> dict[str, Any]:
