@@ -188,6 +188,16 @@ for item in MODULES.items():
     handed_on(item[0], *item[1])
 
 
+@main.command()
+@click.option("--results", default="results", show_default=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--empty", is_flag=True, help="free that room")
+def store(results: Path, empty: bool) -> None:
+    """Say what room the files of earlier configs take, which are kept so that to change back costs nothing."""
+    from rarefeat.run.store import about
+
+    click.echo(about(results, empty))
+
+
 # A study of a kind that there is; one of a new kind is written in a checkout, from the toy of CONTRIBUTING.md.
 STUDY = """\
 # A study of your own: `rarefeat run --configfile {name}.yaml {name}` makes its tables and draws Figures 1 to 4 of its grid.

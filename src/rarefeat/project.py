@@ -47,6 +47,11 @@ class Top(Section):
     stale_in_report: bool = Field(
         default=False, description="show in a report what is of another config or code, and say so; else there is none"
     )
+    store_gb: float = Field(
+        default=10,
+        ge=0,
+        description="room for what earlier configs have made, so that to change back costs nothing; 0 for none",
+    )
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Project:
     most_seeds: int = 0
     """Of a study; 0 for no limit."""
     stale_in_report: bool = False
+    store_gb: float = 10
+    """Room for what earlier configs have made."""
 
     @cached_property
     def studies(self) -> dict[str, Any]:
@@ -444,7 +451,7 @@ def parse(raw: dict, *folders: Path) -> Project:
         is_missing = any(item["type"] == "missing" for item in error.errors())
         raise RarefeatError(f"config: {one_line(error, model)}{misspelt if is_missing else ''}") from error
     sections = {name: getattr(config, name) for name in kinds()}
-    project = Project(config.results, sections, config.size, config.most_seeds, config.stale_in_report)
+    project = Project(config.results, sections, config.size, config.most_seeds, config.stale_in_report, config.store_gb)
     return project.check_claims(left_out).check()
 
 

@@ -224,7 +224,7 @@ LIKE = {"imbalance": "neighbour", "augmentation": "rho=0.5", "long_tail": "digit
         (a_study("theory", "scaling"), "two targets have the name scaling"),
         (a_study("imbalance", "claims_beyond_the_papers"), "two targets have the name claims_beyond_the_papers"),
         ({"size": "huge"}, "size: 'huge' is an entry of `sizes` in no file"),
-        ({"studies": {}}, "studies: no such key; known are results, size, most_seeds, stale_in_report, simulator"),
+        ({"studies": {}}, "studies: no such key; known are results, size, most_seeds, stale_in_report, store_gb, simulator"),
         ({"draws": "x"}, "draws: no such key"),
         ({"size": 3}, "size"),
         ({"most_seeds": "many"}, "most_seeds"),

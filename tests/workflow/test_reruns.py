@@ -161,3 +161,28 @@ def test_what_only_runs_jobs_and_what_nothing_reaches_rerun_nothing(project):
     with open(project / "src/rarefeat/core/contrastive.py", "a") as source:
         source.write("\n\ndef one_more(x):\n    return x\n")
     assert planned(project) == {}
+
+
+CELL = "paper/eps_min=0.2/sigma=0.05/seeds=100-103"
+FOLDERS = {"encoders": "safetensors", "trajectories": "parquet", "probes": "parquet"}
+MADE = [f"results/quick/{folder}/{CELL}.{suffix}" for folder, suffix in FOLDERS.items()]
+
+
+def test_a_value_that_is_changed_back_trains_nothing_unless_it_is_forced(tmp_path):
+    folder = copy_of_the_project(tmp_path)
+
+    def make(*arguments: str, over: float = 0.05) -> list[bool]:
+        """Whether each stage came from the store."""
+        done = run(folder, *arguments, "--", *MADE, configs=laid_over(folder, training={"lambda": over}))
+        assert done.returncode == 0, done.stdout + done.stderr
+        logs = [folder / f"results/quick/logs/{rule}/{CELL}.log" for rule in ("pretrain", "probe")]
+        return [log.read_text().startswith("kept: ") for log in logs]
+
+    assert make() == [False, False]
+    first = [(folder / path).read_bytes() for path in MADE]
+    assert make(over=0.04) == [False, False]
+    assert [(folder / path).read_bytes() for path in MADE] != first
+    assert make() == [True, True]
+    assert [(folder / path).read_bytes() for path in MADE] == first
+    assert planned(folder, "--", *MADE, configs=laid_over(folder, training={"lambda": 0.05})) == {}
+    assert make("--forceall") == [False, False]

@@ -148,6 +148,13 @@ onstart:
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
     handle_in_a_thread(signal.SIGTERM)
+    # What is to be made again in any case is not to come from the store.
+    asked = workflow.dag_settings
+    again = asked.forceall or asked.forcerun or asked.forcetargets
+    os.environ.update(
+        RAREFEAT_STORE="" if again or not PROJECT.store_gb else f"{RESULTS}/.store",
+        RAREFEAT_STORE_GB=str(PROJECT.store_gb),
+    )
     if workflow.is_main_process and workflow.local_exec:
         if socket := workers.start(**MALLOC):
             os.environ.update(RAREFEAT_WORKERS=socket)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.job import Job, without_blocks
+from rarefeat.run.job import Job, parsed, without_blocks
 from rarefeat.storage.files import BLANK, SEAL, read_table, replacing, seal, verify, write_table
 from rarefeat.storage.origin import KEY
 
@@ -158,6 +158,11 @@ def read_origin(path: str | Path) -> dict[str, Any]:
     if (found := read_job(path)) is None:
         raise RarefeatError(f"{path} has no metadata of this workflow")
     return found
+
+
+def of_job(found: Mapping[str, Any], text: str) -> bool:
+    """Whether what a file says of its job or of its origin is of this job."""
+    return found == json.loads(text) if "stage" in found else found.get("job") == parsed(text).identity
 
 
 def read_job(path: Path) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ class Line(NamedTuple):
     why: str = ""
 
 
-NOT_CHECKED = ("logs", "checkpoints", "README.md", ".lock", "pages/run_times.html", ACCEPTED)
+NOT_CHECKED = ("logs", "checkpoints", "README.md", ".lock", ".store", "pages/run_times.html", ACCEPTED)
 """Files and folders of which nothing is said: what jobs print, what unfinished trainings keep, what a person has accepted."""
 
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from rarefeat.config.names import short
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.job import parsed
-from rarefeat.run.metadata import read_job
+from rarefeat.run.metadata import of_job, read_job
 from rarefeat.storage.files import TEMPORARIES
 
 LOCK = ".lock"
@@ -179,11 +178,9 @@ def other_job(job: Any, recorded: bool) -> tuple[str, str, str] | None:
         if before is None:
             if not recorded:
                 return path, "a file that nothing is known of", "what is made now"
-        elif "stage" in before:
-            if before != json.loads(now):
-                return path, json.dumps(before, sort_keys=True), now
-        elif before.get("job") != parsed(now).identity:
-            return path, json.dumps(as_told(before, json.loads(now)), sort_keys=True), now
+        elif not of_job(before, now):
+            said = before if "stage" in before else as_told(before, json.loads(now))
+            return path, json.dumps(said, sort_keys=True), now
     return None
 
 

@@ -62,13 +62,24 @@ def run(arguments: list[str], times: str | None, started: float) -> None:
         started: the time of `time.monotonic()` when the stage was asked for.
     """
     sys.argv, sys.excepthook = list(arguments), show
-    try:
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-    except SystemExit as ending:
-        if ending.code not in (None, 0):
-            raise
+    with stored(arguments) as done:
+        try:
+            if not done:
+                runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        except SystemExit as ending:
+            if ending.code not in (None, 0):
+                raise
     if times:
         record(times, started)
+
+
+def stored(arguments: list[str]) -> contextlib.AbstractContextManager[bool]:
+    """Whether the store of the run has what a job makes (store.py), which is imported where there is one."""
+    if "--job" not in arguments or not os.environ.get("RAREFEAT_STORE"):
+        return contextlib.nullcontext(False)
+    from rarefeat.run.store import around
+
+    return around(arguments)
 
 
 def record(path: str, started: float) -> None:

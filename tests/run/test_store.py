@@ -1,0 +1,132 @@
+"""What jobs have made, kept by what it was made from."""
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from rarefeat.command import main
+from rarefeat.run import store
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
+
+JOB = {"stage": "chain.probe", "study": "paper", "cell": {"eps_min": 0.2}, "seeds": "1-2", "config": {"lambda": 1}}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(store.PLACE, "results/.store")
+    monkeypatch.setenv(store.ROOM, "1")
+
+
+def write(name: str, job: dict, rows: int = 3) -> None:
+    write_table(name, pa.table({"value": list(range(rows))}), {KEY: json.dumps(job)})
+
+
+def run(job: dict, name: str = "results/probes.parquet", rows: int = 3) -> bool:
+    """A job that reads one file and writes another, as Snakemake runs it; whether the store had it."""
+    Path(name).unlink(missing_ok=True)
+    with store.around(["module", "--job", json.dumps(job), "--encoders", "encoders.parquet", "--output", name]) as done:
+        if not done:
+            write(name, job, rows)
+    return done
+
+
+def of(value: float) -> dict:
+    return JOB | {"config": {"lambda": value}}
+
+
+def stored() -> list[Path]:
+    return sorted(Path("results/.store").glob("*"))
+
+
+def test_a_job_that_was_done_before_costs_a_link():
+    write("encoders.parquet", JOB)
+    assert not run(of(1))
+    first = Path("results/probes.parquet").read_bytes()
+    assert not run(of(2))
+    assert run(of(1))
+    assert Path("results/probes.parquet").read_bytes() == first
+    assert Path("results/probes.parquet").stat().st_nlink == 2
+    assert run(of(2))
+
+
+def test_what_it_reads_is_part_of_what_it_is_made_from():
+    write("encoders.parquet", JOB)
+    run(of(1))
+    write("encoders.parquet", JOB, rows=4)
+    assert not run(of(1))
+
+
+@pytest.mark.parametrize("spoil", [lambda path: flip(path), lambda path: write(str(path), of(3))])
+def test_a_stored_file_that_is_damaged_or_another_is_refused_and_made_again(spoil, capsys):
+    write("encoders.parquet", JOB)
+    run(of(1))
+    first = Path("results/probes.parquet").read_bytes()
+    Path("results/probes.parquet").unlink()
+    spoil(*stored())
+    assert not run(of(1))
+    assert "left out of the store and made again" in capsys.readouterr().out
+    assert Path("results/probes.parquet").read_bytes() == first
+    assert run(of(1))
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+
+
+def test_what_says_another_job_than_its_own_is_not_kept():
+    words = ["module", "--job", json.dumps(of(1)), "--output", "results/probes.parquet"]
+    with store.around(words):
+        write("results/probes.parquet", of(2))
+    assert stored() == []
+
+
+def test_a_job_whose_arguments_do_not_say_what_it_reads_is_not_kept():
+    table = {key: value for key, value in JOB.items() if key != "cell"}
+    words = ["module", "--job", json.dumps(table), "--results", "results", "--output", "results/tables/paper.parquet"]
+    assert store.places(Path("results/.store"), words) == {}
+
+
+def test_a_job_of_a_cell_reads_the_files_of_its_own_cell():
+    job = JOB | {"files": {"detectors": "studies.train:train"}}
+    words = ["module", "--job", json.dumps(job), "--results", "results", "--output", "results/errors/paper/seeds=1-2.parquet"]
+    found = []
+    for rows in (3, 4):
+        write("results/detectors/paper/seeds=1-2.parquet", JOB, rows)
+        found.append(store.places(Path("results/.store"), words))
+    assert found[0].keys() == found[1].keys()
+    assert found[0] != found[1]
+
+
+def test_what_was_not_used_for_longest_goes_first_and_what_the_results_hold_takes_no_room(monkeypatch):
+    write("encoders.parquet", JOB)
+    names = [f"results/{value}.parquet" for value in range(4)]
+    for value, name in enumerate(names):
+        run(of(value), name)
+        os.utime(name, (value, value))
+    monkeypatch.setenv(store.ROOM, str(1.5 * Path(names[0]).stat().st_size / 1e9))
+    for name in names[:3]:
+        Path(name).unlink()
+    run(of(4))
+    assert not run(of(0), names[0])
+    assert not run(of(1), names[1])
+    assert run(of(2), names[2])
+    assert run(of(3), names[3])
+
+
+def test_emptying_leaves_the_results():
+    write("encoders.parquet", JOB)
+    run(of(1))
+    run(of(2))
+    assert "in 1 files" in CliRunner().invoke(main, ["store"], catch_exceptions=False).output
+    CliRunner().invoke(main, ["store", "--empty"], catch_exceptions=False)
+    assert not Path("results/.store").exists()
+    assert Path("results/probes.parquet").exists()
+    assert not run(of(1))
