@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -74,7 +75,11 @@ PROJECT = refused(
     Path("config/studies"),
     Path(str(workflow.current_basedir)).parents[1] / "config/studies",
 )
-RESULTS = refused(usable, PROJECT.results)
+# Where this is a module with a prefix, that stands before the folder of results: once, for what is done apart from rules as well.
+paths = workflow.modifier.path_modifier
+RESULTS = refused(usable, paths.replace_prefix(f"{PROJECT.results}/"))
+paths.prefix = paths._prefix_replacements = paths.inner_modifier = None
+PROJECT = replace(PROJECT, results=RESULTS)
 rerun_what_files_say()
 # Where the terminal's last line says that tables and figures are.
 os.environ.update(RAREFEAT_RESULTS=RESULTS)

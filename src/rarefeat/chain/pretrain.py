@@ -183,7 +183,7 @@ def pretrain(
         for name, values in found[arm.label].items()
         for seed, value in zip(seeds, values.tolist(), strict=True)
     ]
-    return {arm: Encoder(*(part.cpu() for part in encoder)) for arm, encoder in encoders.items()}, trajectory
+    return {arm: TrainedEncoder(*(part.cpu() for part in encoder)) for arm, encoder in encoders.items()}, trajectory
 
 
 def trained(
@@ -196,7 +196,7 @@ def trained(
     seeds: list[int],
     train: Tensor,
     label: str,
-) -> tuple[dict[str, Encoder], dict[int, dict[str, dict[str, Tensor]]]]:
+) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, dict[str, Tensor]]]]:
     """`pretrain` without a wait for the device: the metrics, (S,) each, by recorded step, arm and name, and all on the device.
 
     What is drawn once, and which pairs are in a batch, is drawn on the processor; what is drawn at each step, on the device.
