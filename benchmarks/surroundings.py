@@ -43,14 +43,16 @@ def ran(command: str, folder: Path, words: dict[str, str]) -> tuple[int, str]:
 
 def said(output: str) -> str:
     """The line of error in an output: this project's, or else the last of another program."""
-    lines = [line.strip() for line in output.splitlines() if "rror" in line]
+    lines = [
+        line.strip() for line in output.splitlines() if re.search(r"rror|\*\*\*", line) and not line.startswith("make: *** [")
+    ]
     own = [line for line in lines if re.match(r"([\w.-]+: )?error: ", line)]
     return ("Traceback: " if "Traceback" in output else "") + "; ".join(dict.fromkeys(own or lines[-1:]))
 
 
 def tables(folder: Path) -> dict[str, bytes]:
     """The bytes of the tables of one run."""
-    return {path.name: path.read_bytes() for path in (folder / "results/tables").glob("*.parquet")}
+    return {path.name: path.read_bytes() for path in (folder / "results/tables").glob("*.parquet") if path.is_file()}
 
 
 def main() -> None:

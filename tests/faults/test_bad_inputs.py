@@ -1,6 +1,6 @@
 """Bad input, each case through the command line that a user would give it to: exit status, one line, results untouched.
 
-What is wrong and the line stand in inputs.yaml, which docs/operations/faults.md is filled in from. Cases share this process;
+What is wrong and the line stand in inputs.yaml, which docs/reference/refused.md is filled in from. Cases share this process;
 some go to Snakemake itself, which prints the same line.
 """
 
@@ -13,6 +13,7 @@ import re
 import resource
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ from rarefeat.config.model import Arm
 from rarefeat.config.reading import read
 from rarefeat.config.study import merged
 from rarefeat.images.datasets import read_images
+from rarefeat.report.published import FOLDER, Published
 from rarefeat.run import command, guard, results_folder
 from rarefeat.run.job import job
 from rarefeat.storage.tensors import write_tensors
@@ -284,6 +286,27 @@ def test_bad_input_is_one_line_and_touches_nothing(name, folder, monkeypatch):
         says(output, case["says"], folder)
 
 
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        ("CORES=", "CORES must be one word, got ''"),
+        ("CORES=2 3", "CORES must be one word, got '2 3'"),
+        ("CORES=$(shell echo)", "CORES must be one word, got ''"),
+        ("VENV=", "VENV must be one word, got ''"),
+        ("VENV=a b", "VENV must be one word, got 'a b'"),
+        ("RESULTS=a b", "RESULTS must be one word, got 'a b'"),
+        ('RESULTS=a"b', "RESULTS must be without \", got 'a\"b'"),
+        ("UNTIL=", "UNTIL must be one word, got ''"),
+        ("KEPT=a`b", "KEPT must be without `, got 'a`b'"),
+        ("DATASET=a'b", "DATASET must be without ', got 'a'b'"),
+    ],
+)
+def test_make_refuses_a_variable_that_would_break_a_command(variable, says):
+    done = subprocess.run(["make", "-n", "quick", variable], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(rf"Makefile:\d+: \*\*\* {re.escape(says)}\.  Stop\.\n", done.stderr)
+
+
 def test_what_the_cases_change_is_right_without_the_change(folder):
     """So that nothing else is what they are refused for."""
     case = {"study": {}}
@@ -310,7 +333,18 @@ def test_what_is_said_of_faults_during_a_run_has_its_tests():
 
 
 def test_there_are_enough_cases_and_no_two_are_the_same():
-    assert len(CASES) >= 60
+    assert len(CASES) >= 214
     assert len({json.dumps({key: value for key, value in case.items() if key != "says"}) for case in CASES.values()}) == len(
         CASES
     )
+
+
+def test_a_hundred_inputs_of_other_kinds_have_equal_tables_or_one_line():
+    known = read(Path(__file__).with_name("surroundings.yaml"))["surroundings"]
+    table = Published(ROOT / FOLDER)["surroundings"].fillna("")
+    assert set(table["what"]) <= set(known)
+    assert table["what"].nunique() + sum(name.startswith("Odd forms of values: ") for name in CASES) >= 100
+    for row in table.to_dict("records"):
+        equal, refused = row["equal"] == row["tables"], row["status"] and row["line"]
+        assert equal or refused, row
+        assert "Traceback" not in row["line"], row
