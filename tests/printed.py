@@ -77,7 +77,8 @@ def series_of(ax: Axes) -> set[tuple]:
     drawn = [
         line
         for line in ax.lines
-        if line.get_marker() not in NONE or (line.get_linestyle() not in NONE and len(line.get_xdata()) > 2)
+        if (line.get_marker() not in NONE and len(line.get_xdata()))
+        or (line.get_linestyle() not in NONE and len(line.get_xdata()) > 2)
     ]
     return {tuple(str(getattr(line, f"get_{part}")()) for part in LOOK) for line in drawn}
 
