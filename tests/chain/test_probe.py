@@ -90,7 +90,7 @@ def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulat
     space = make_simulator(simulator, "probe", data.d, data.d1, 5, [1])
     weights, bias = space.weights(1.0, [seeded(3)]), torch.full((1, 5), 0.1)
     # A second network beside the first changes nothing of it.
-    both, other = embed_pairs(balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, seeded(4))
+    both, other = embed_pairs(balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, [seeded(4)])
     for name in both:
         torch.testing.assert_close(other[name], both[name][..., :2])
     for name, z in (("balanced", balanced), ("matched", matched)):
@@ -110,7 +110,7 @@ def test_embedding_pairs_of_the_direct_simulator_is_eq_4_on_tokens_written_out()
     M = dictionaries("probe", data, [1])
     weights, bias = torch.randn(1, 5, 40, generator=seeded(3)), torch.full((1, 5), 0.1)
     z = latents["test_balanced"]
-    value = embed_pairs(z, z, Direct(M, 5), [(weights, bias)], 0.3, seeded(4))[0]["balanced"]
+    value = embed_pairs(z, z, Direct(M, 5), [(weights, bias)], 0.3, [seeded(4)])[0]["balanced"]
     generator = seeded(4)
     noise = torch.cat([torch.randn(len(part), 2, 3, 40, generator=generator) for part in z.split(500)])
     x = (z.float() @ M[0].T + 0.3 * noise).flatten(0, 1)[None]
