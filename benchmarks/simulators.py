@@ -2,7 +2,7 @@
 
 Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128), dense arm, on one thread, ten replicas at once. Rounds
 are interleaved and medians of the rounds' ratios are printed, because machines are shared and noisy. The parts are timed by
-wrapping the functions that pretrain calls; `normals` is a part of `tokens`.
+wrapping the functions that pretrain calls; `normals` is a part of `tokens`, and `step` of `update`.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from rarefeat.core.sparse_coding import activation_probability, frequencies, lat
 from rarefeat.project import load
 
 NSR = 1.25
-PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "pre_activations"), (stage, "respond"), (stage, "logits"),
-         (stage, "coefficients"), (simulators.Reduced, "step"), (simulators, "normals")]  # fmt: skip
+PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "answer"), (stage, "slopes"), (stage, "update"),
+         (simulators.Reduced, "step"), (simulators, "normals")]  # fmt: skip
 
 
-ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1), Arm(arm="oracle")]
+ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1), Arm(arm="oracle_all")]
 
 
 def milliseconds(simulator: str, study, train: torch.Tensor, d1: int, steps: int, arms: int = 1) -> float:

@@ -2,6 +2,9 @@
 
 import functools
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -590,3 +593,11 @@ def test_a_planted_mistake_is_seen_in_whole_trainings(monkeypatch, kind):
     mistaken = trained(name, "reduced", 2000)
     monkeypatch.undo()
     assert rejected(p_values(measured(name, "direct"), mistaken))
+
+
+def test_the_benchmark_of_the_simulators_runs():
+    root = Path(__file__).parents[2]
+    words = [sys.executable, root / "benchmarks" / "simulators.py", "--rounds", "1", "--steps", "2", "--replicas", "1"]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "whole step" in done.stdout
