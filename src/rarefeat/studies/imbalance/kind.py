@@ -73,10 +73,7 @@ SHIPPED = ("paper", "confirmation", "direct", "neighbour", "without_bias", "heat
 
 def made(section: Imbalance) -> Made:
     """Tables of every study, and the figures of the paper's."""
-    drawn = {table for figure in FIGURES.values() for table in figure.tables}
-    every = differing("tables", *(chain_tables(name, study) for name, study in section.studies.items()))
-    # Of a block its grid, and what a figure reads; the rest stands in the tables of its study.
-    tables = {name: table for name, table in every.items() if "." not in name or name.endswith("_grid") or name in drawn}
+    tables = differing("tables", *(chain_tables(name, study) for name, study in section.studies.items()))
     if "heatmap" in section.studies:
         tables["alignment_heatmap"] = Table(
             "studies.imbalance.tables:HEATMAP",
