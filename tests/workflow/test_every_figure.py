@@ -13,7 +13,7 @@ from rarefeat.kind import Stage
 from rarefeat.project import load
 from rarefeat.report.drawn import DRAWN
 from rarefeat.report.published import Published
-from rarefeat.report.redrawn import OF_STUDIES, of_claims, redrawn
+from rarefeat.report.redrawn import OF_STUDIES, OWN_CONFIG, of_claims, redrawn
 from rarefeat.run.command import function_of
 from rarefeat.run.read import Read
 from rarefeat.storage.files import read_table
@@ -78,7 +78,7 @@ def test_a_picture_of_a_page_can_be_printed(name):
 
 
 def test_they_are_those_of_the_registry():
-    assert set(FIGURES) <= set(load().figures)
+    assert set(FIGURES) <= set(load().figures) | set(OWN_CONFIG)
     assert set(OF_STUDIES) <= set(FIGURES)
 
 

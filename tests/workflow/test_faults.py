@@ -71,7 +71,8 @@ def finished_tables(folder: Path) -> list[bytes]:
 
 
 def outputs(folder: Path) -> list[Path]:
-    return [path for path in (folder / RESULTS).rglob("[!.]*") if path.suffix in (".parquet", ".safetensors")]
+    found = (folder / RESULTS).rglob("[!.]*")
+    return [path for path in found if path.suffix in (".parquet", ".safetensors") and ".store" not in path.parts]
 
 
 def python_processes(process: subprocess.Popen) -> list[tuple[psutil.Process, list[str]]]:
@@ -453,8 +454,12 @@ def shift(paths: list[Path], seconds: int) -> None:
 
 
 @pytest.mark.faults
-def test_a_home_that_is_no_folder_changes_nothing(project, monkeypatch):
+def test_a_home_that_is_no_folder_is_named_in_one_line(project, monkeypatch):
     monkeypatch.setenv("HOME", "/dev/null")
+    done = run(project, "-n", *TABLES, configs=CONFIGS)
+    assert done.returncode
+    assert "error: cannot make /dev/null/.cache: Not a directory" in done.stdout + done.stderr
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project))
     assert planned(project, *TABLES, configs=CONFIGS) == {}
 
 

@@ -292,7 +292,7 @@ STAGES = {
     "former": ("The next candidates are to come", "the candidates were set anew"),
     "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
     "undecided": ("what follows is undecided",),
-    "screen": ("| straight-through | 0.3 |", "| picked |"),
+    "screen": ("cifar10_screened.csv",),
     "first": ("**1 of 5 class orders have ended**",),
     "confirm": ("**3 of 5 class orders have ended**", "+1.0 [+1.0, +1.0]"),
     "milder": ("## Where imbalance is less", "the paper prints", "1 class order, from which no gain can be judged"),
