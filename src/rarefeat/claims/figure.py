@@ -23,7 +23,7 @@ MOST = 10
 """Rows of a figure."""
 HEIGHT, LINE = 0.52, 0.11
 """Of a row without its quantity, and of a line of that, in inches."""
-WIDTH = 44
+WIDTH = 42
 """Of a line of a quantity, in characters."""
 THIN = 0.01
 """What is required is a line where it is a smaller share of the axis: a shade so narrow is not seen."""
