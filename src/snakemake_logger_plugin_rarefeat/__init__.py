@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -56,6 +57,17 @@ def refuse_home() -> None:
         sys.exit(f"error: cannot make {folder}: {error.strerror}; Snakemake keeps a cache there, set HOME or XDG_CACHE_HOME")
 
 
+def refuse_full() -> None:
+    """End with one line where TMPDIR is full: what plans jobs writes there, and would show a traceback."""
+    folder = os.environ.get("TMPDIR", "")
+    try:
+        if os.path.isdir(folder):
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(2**16))
+    except OSError as error:
+        sys.exit(f"error: cannot write into {folder}: {error.strerror}; Snakemake does so, set TMPDIR")
+
+
 class LogHandler(LogHandlerBase):
     """Snakemake's records in few words."""
 
@@ -67,6 +79,7 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         refuse_home()
+        refuse_full()
         settings = self.common_settings
         self.quiet = {str(getattr(part, "name", part)).lower() for part in settings.quiet or ()}
         stream = sys.stdout if settings.stdout else sys.stderr
