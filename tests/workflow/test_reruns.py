@@ -87,6 +87,29 @@ def test_a_changed_hyper_parameter_reruns_only_what_depends_on_it(project):
     assert (jobs["pretrain"], jobs["probe"], jobs["alignment_map"], jobs["plot"]) == (1, 1, 1, 1)
 
 
+OWN_RULE = """
+def mine(seen):
+    \"\"\"A rule.\"\"\"
+    return seen.norms < 0.1
+"""
+
+
+def test_an_edit_of_a_rule_of_one_s_own_reruns_what_it_prunes(project):
+    """And a comment does not."""
+    (project / "rules.py").write_text(OWN_RULE)
+    quick = load(project / "config/config.yaml", project / "config/quick.yaml").studies["neighbour"]
+    section = quick.model_dump(by_alias=True, mode="json", exclude={"draws"})
+    arms = [{"arm": "dense"}, {"arm": "rules:mine"}]
+    grid = {"all": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense", "rules:mine"]}}
+    configs = laid_over(project, imbalance={"studies": {"own": section | {"arms": arms, "grid": grid}}})
+    table = "results/quick/tables/own_grid.parquet"
+    assert run(project, table, configs=configs).returncode == 0
+    (project / "rules.py").write_text(OWN_RULE.replace("A rule.", "Another text.") + "# A comment.\n")
+    assert planned(project, table, configs=configs) == {}
+    (project / "rules.py").write_text(OWN_RULE.replace("0.1", "0.2"))
+    assert planned(project, table, configs=configs) == {"pretrain": 1, "probe": 1, "aggregate_grid": 1}
+
+
 @pytest.fixture(scope="module")
 def everything(finished) -> dict[str, int]:
     """All jobs that there are before the checkpoint."""
