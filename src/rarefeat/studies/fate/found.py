@@ -38,7 +38,7 @@ def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
     def over_frequency(decay: float) -> str:
         return joined(
-            f"{learned(point)} at {point['eps_min']:g} times"
+            f"{learned(point)} at {point['eps_min']:g} times the others' frequency"
             for point in sorted(each(rows(frequencies, **{"lambda": decay})), key=lambda point: point["eps_min"])
         )
 
@@ -49,10 +49,7 @@ def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         f"At this point a sample of 8,192 pairs that comes back {SHOWN.get(verdict['verdict'], 'is not tested')}:"
         f" the difference is {interval(verdict, 'estimate', 2, '+')} of the replicas. Where the feature occurs by itself in its"
         f" samples {learned(apart)} learn it.",
-        f"Frequency and decay set the fate. With fresh pairs at every step the feature is learned by step {first['T']:,} in"
-        + "; in".join(
-            f" {over_frequency(decay)} of the others' frequency at a decay of {decay:g}"
-            for decay in sorted(set(frequencies["lambda"]))
-        )
+        f"With fresh pairs at every step the feature is learned by step {first['T']:,} in "
+        + "; ".join(f"{over_frequency(decay)}, at a decay of {decay:g}" for decay in sorted(set(frequencies["lambda"])))
         + ".",
     ]
