@@ -302,7 +302,8 @@ def test_bad_input_is_one_line_and_touches_nothing(name, folder, monkeypatch):
     ],
 )
 def test_make_refuses_a_variable_that_would_break_a_command(variable, says):
-    done = subprocess.run(["make", "-n", "quick", variable], cwd=ROOT, capture_output=True, text=True, check=False)
+    alone = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    done = subprocess.run(["make", "-n", "quick", variable], cwd=ROOT, env=alone, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(rf"Makefile:\d+: \*\*\* {re.escape(says)}\.  Stop\.\n", done.stderr)
 

@@ -77,7 +77,7 @@ PROJECT = refused(
 )
 # Where this is a module with a prefix, that stands before the folder of results: once, for what is done apart from rules as well.
 paths = workflow.modifier.path_modifier
-RESULTS = refused(usable, paths.replace_prefix(f"{PROJECT.results}/"))
+RESULTS = refused(usable, paths.replace_prefix(f"{PROJECT.results}/").removesuffix("/"))
 paths.prefix = paths._prefix_replacements = paths.inner_modifier = None
 PROJECT = replace(PROJECT, results=RESULTS)
 rerun_what_files_say()
