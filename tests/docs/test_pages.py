@@ -202,3 +202,10 @@ def test_every_claim_is_a_square_that_says_what_it_states():
 )
 def test_regimes_are_told_by_exception(line, said):
     assert by_exception(line) == said
+
+
+def test_no_two_pages_write_a_file_of_one_name():
+    texts = [path.read_text(encoding="utf-8") for path in markdown()]
+    written = [name for text in texts for name in set(re.findall(r"^cat > (\S+)", text, re.MULTILINE))]
+    assert len(written) >= 3
+    assert len(set(written)) == len(written), sorted(written)
