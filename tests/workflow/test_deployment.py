@@ -7,7 +7,10 @@ import sys
 
 import pytest
 import yaml
-from whole_project import RESULTS, ROOT, environment, jobs_of, planned
+from whole_project import RESULTS, ROOT, copy_of_the_project, environment, jobs_of, planned, snakemake
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run.results_folder import deployable
 
 DEPLOYED = f"""
 configfile: "config/config.yaml"
@@ -50,11 +53,62 @@ def test_the_catalog_finds_what_it_asks_for():
 
 
 def test_conda_and_containers_install_what_constraints_pin_on_the_python_of_the_results():
-    python, _, pip = yaml.safe_load((ROOT / "environment.yaml").read_text())["dependencies"]
-    assert pip["pip"] == ["--constraint constraints.txt", ".[cluster]"]
+    python, _, pip = yaml.safe_load((ROOT / "workflow/envs/rarefeat.yaml").read_text())["dependencies"]
+    pinned = (ROOT / "constraints.txt").read_text().splitlines()[1:]
+    assert set(pip["pip"]) == set(pinned)
     recipe = (ROOT / "Dockerfile").read_text()
     assert "--constraint /rarefeat/constraints.txt" in recipe
     assert '"/rarefeat[cluster]"' in recipe
     (version,) = re.findall(r"integration are of Python ([\d.]+)\.", (ROOT / "CONTRIBUTING.md").read_text())
     assert python == f"python={version}"
     assert f"FROM python:{version}-" in recipe
+
+
+CONDA = """
+case "$1" in
+  info) echo '{{"conda_prefix": "{folder}", "platform": "linux-64"}}';;
+  --version) echo conda 25.1.0;;
+  config) echo '{{"get": {{"channel_priority": "strict"}}}}';;
+  env) for last; do :; done; mkdir -p "$last"; ln -s {folder}/inside "$last/bin";;
+esac
+"""
+APPTAINER = """
+test "$1" = --version && exec echo apptainer version 1.3.0
+for last; do :; done
+unset PYTHONPATH; PATH={folder}/inside:$PATH exec bash -c "$last"
+"""
+
+
+@pytest.mark.parametrize(("method", "text"), [("conda", CONDA), ("apptainer", APPTAINER)])
+def test_jobs_run_in_the_environment_that_is_asked_for_by_the_code_that_plans(tmp_path, method, text):
+    """Stand-ins of conda and Apptainer, which get the Python of this environment and write down what it is asked for."""
+    place = copy_of_the_project(tmp_path / "project")
+    programs = {
+        f"bin/{method}": text,
+        "bin/activate": 'PATH="$1/bin:$PATH"',
+        "inside/python": 'echo "$PYTHONPATH $@" >> {folder}/asked; exec {python} "$@"',
+    }
+    for name, lines in programs.items():
+        (path := tmp_path / name).parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/bash\n{lines.format(folder=tmp_path, python=sys.executable)}\n")
+        path.chmod(0o755)
+    surroundings = environment(place)
+    surroundings["PATH"] = f"{tmp_path}/bin:{surroundings['PATH']}"
+    target = str(RESULTS / "figures/figure1_aligned_neurons.png")
+    command = snakemake(place, "--software-deployment-method", method, "--until", "synthesise", "--", target)
+    here = {"cwd": place, "env": surroundings, "capture_output": True, "text": True, "timeout": 300}
+    if method == "apptainer":
+        assert "rarefeat.sif must be in the working directory" in subprocess.run(command, **here).stderr
+        (place / "rarefeat.sif").touch()
+    done = subprocess.run(command, **here)
+    assert not done.returncode, done.stdout + done.stderr
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert all(line.startswith(f"{place}/src -m rarefeat.run.stage") for line in asked)
+    assert len(asked) == len(list((place / RESULTS / "latents").rglob("*.safetensors")))
+
+
+def test_an_environment_gets_no_code_that_lies_beside_other_packages(tmp_path):
+    deployable(tmp_path, "")
+    (tmp_path / "torch").mkdir()
+    with pytest.raises(RarefeatError, match="must be that of a clone"):
+        deployable(tmp_path, "")

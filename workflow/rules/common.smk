@@ -14,6 +14,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
+from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from rarefeat.config.cells import path_of
 from rarefeat.config.images import ImageStudy
@@ -35,6 +36,8 @@ from rarefeat.registry import kinds
 from rarefeat.run import guard, workers
 from rarefeat.run.memory import refuse_too_large
 from rarefeat.run.results_folder import (
+    CODE,
+    deployable,
     handle_in_a_thread,
     rerun_what_files_say,
     take_over,
@@ -130,10 +133,28 @@ ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, S
 PICTURED = {
     name: study for name, study in STUDIES.items() if isinstance(study, ImageStudy)
 }
-# Jobs use the Python that runs snakemake, whether or not its environment is activated. A job knows its run (results_folder.py), so
-# that it writes nothing once another one is in charge.
+# With --software-deployment-method jobs have the Python of workflow/envs/rarefeat.yaml or of rarefeat.sif, with the code that plans.
+DEPLOYED = workflow.deployment_settings.deployment_method & {
+    DeploymentMethod.CONDA,
+    DeploymentMethod.APPTAINER,
+}
+IMAGE = "rarefeat.sif"
+
+
+container: IMAGE
+
+
+if DEPLOYED:
+    refused(deployable, CODE, IMAGE if DeploymentMethod.APPTAINER in DEPLOYED else "")
+# Else they use the Python that runs snakemake, whether or not its environment is activated. A job knows its run
+# (results_folder.py), so that it writes nothing once another one is in charge.
+PYTHON = (
+    f"PYTHONPATH='{CODE}'"
+    if DEPLOYED
+    else f"PATH='{os.path.dirname(sys.executable)}':$PATH"
+)
 shell.prefix(
-    f"export PATH='{os.path.dirname(sys.executable)}':$PATH RAREFEAT_LOCK='{RESULTS}/.lock'"
+    f"export {PYTHON} RAREFEAT_LOCK='{RESULTS}/.lock'"
     f" {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
     f" RAREFEAT_SOURCE={guard.state()} RAREFEAT_SNAKEMAKE=$PPID RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
 )
@@ -160,7 +181,7 @@ onstart:
         RAREFEAT_STORE="" if again or not PROJECT.store_gb else f"{RESULTS}/.store",
         RAREFEAT_STORE_GB=str(PROJECT.store_gb),
     )
-    if workflow.is_main_process and workflow.local_exec:
+    if workflow.is_main_process and workflow.local_exec and not DEPLOYED:
         if socket := workers.start(**MALLOC):
             os.environ.update(RAREFEAT_WORKERS=socket)
 

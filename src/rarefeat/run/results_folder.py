@@ -27,6 +27,8 @@ LOCK = ".lock"
 
 OF_THE_PROJECT = ("benchmarks", "config", "docs", "profiles", "src", "tests", "workflow")
 """Folders that hold the project itself."""
+CODE = Path(__file__).parents[2]
+"""The folder of the package that plans."""
 
 
 def usable(folder: str) -> str:
@@ -42,7 +44,7 @@ def usable(folder: str) -> str:
     here = Path.cwd()
     if Path(named).is_absolute() and Path(named).is_relative_to(here):
         named = os.path.relpath(named, here)
-    for place in (named, str(here), os.path.dirname(sys.executable)):
+    for place in (named, str(here), os.path.dirname(sys.executable), str(CODE)):
         odd = set(place) & set("'\"{}*?$`\\" + ":" * (place == os.path.dirname(sys.executable)))
         odd |= {character for character in place if not character.isprintable()}
         if odd:
@@ -64,6 +66,28 @@ def usable(folder: str) -> str:
             f"config: results: {short(folder)} cannot be used: {short(str(above))}: {error.strerror}"
         ) from error
     return named
+
+
+def deployable(code: Path, image: str) -> None:
+    """See to it that jobs in an environment of their own find the code that planned them, and their container.
+
+    Args:
+        code: the folder that holds the package; with others beside it, their Python would find these before its own.
+        image: the file of the container in the working directory; empty for none.
+
+    Raises:
+        RarefeatError: where they would not.
+    """
+    if (code / "torch").exists():
+        raise RarefeatError(
+            f"--software-deployment-method: the code must be that of a clone, installed with pip install --editable, and is in"
+            f" {code} beside other packages; else activate an environment, or start snakemake in the container"
+        )
+    if image and not Path(image).is_file():
+        raise RarefeatError(
+            f"--software-deployment-method: {image} must be in the working directory; docs/operations/cluster.md says"
+            " how to build it"
+        )
 
 
 def take_over(folder: str | Path) -> None:
