@@ -1,5 +1,6 @@
 """Pages: rendered ones are in step, links lead somewhere, none is too long, no number is typed into a template's answer."""
 
+import ast
 import html
 import re
 import shutil
@@ -209,3 +210,16 @@ def test_no_two_pages_write_a_file_of_one_name():
     written = [name for text in texts for name in set(re.findall(r"^cat > (\S+)", text, re.MULTILINE))]
     assert len(written) >= 3
     assert len(set(written)) == len(written), sorted(written)
+
+
+def test_the_script_that_draws_the_page_of_one_s_own_rule_does_what_the_page_does():
+    def done(text: str) -> set[str]:
+        """What the rule returns, and what is swept and drawn."""
+        nodes = list(ast.walk(ast.parse(text.replace("    progress=False,\n", ""))))
+        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+        kept = [node for node in calls if node.func.attr in ("sweep", "plot")] + [n for n in nodes if isinstance(n, ast.Return)]
+        return {ast.dump(node) for node in kept}
+
+    page = re.search(r"```python\n(.*?)```", (ROOT / "docs/own_rule.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    assert len(done(page)) == 3
+    assert done(page) == done((ROOT / "docs/gallery/plot_own_rule.py").read_text(encoding="utf-8"))
