@@ -25,7 +25,7 @@ help:
 
 # The paper's own grid first, block of seeds by block, so that its figures are there within minutes; then all that is made by default.
 paper: venv
-	for seeds in $$($(BIN)/python -m rarefeat.run.blocks paper heatmap); do \
+	for seeds in $$($(BIN)/python -m rarefeat.manage.blocks paper heatmap); do \
 	  $(SNAKEMAKE) paper heatmap --config most_seeds=$$seeds || exit 1; \
 	done
 	$(SNAKEMAKE)
@@ -33,7 +33,7 @@ paper: venv
 # Every claim of the theory, on studies of its own and the results of `make paper`.
 claims: venv
 	$(SNAKEMAKE) all_claims
-	$(BIN)/python -m rarefeat.run.provenance record results
+	$(BIN)/python -m rarefeat.manage.provenance record results
 
 # One page of everything that is there, the claims too where they were made: results/report.html.
 CLAIMS_MADE = $(wildcard results/tables/claims_*.parquet)
@@ -48,7 +48,7 @@ fetch: venv
 # What was pre-registered of the study of selection.
 selection: venv
 	$(SNAKEMAKE) selection claims_beyond_the_papers --config size=full
-	$(BIN)/python -m rarefeat.run.provenance record results
+	$(BIN)/python -m rarefeat.manage.provenance record results
 
 # Table 2 on photographs, stage after stage: config/cifar10_two_cores.yaml says what, and what it costs. Its own lock keeps the folder,
 # so that a run that was killed leaves none behind. After each run its small tables are in TABLES. With KEPT, an archive of
@@ -67,10 +67,10 @@ photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
 	    $(SNAKEMAKE) --nolock --until image_splits $$next && \
-	    $(BIN)/python -m rarefeat.run.kept unpack "$(KEPT)" "$(RESULTS)" $${next##* } || exit 1; \
+	    $(BIN)/python -m rarefeat.manage.kept unpack "$(KEPT)" "$(RESULTS)" $${next##* } || exit 1; \
 	  fi; \
 	  $(SNAKEMAKE) --nolock $$next; failed=$$?; \
-	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.run.kept pack "$(RESULTS)" "$(KEPT)"; } && test $$failed = 0 && \
+	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.manage.kept pack "$(RESULTS)" "$(KEPT)"; } && test $$failed = 0 && \
 	  $(BIN)/python -m rarefeat.report.published "$(RESULTS)" "$(TABLES)" || exit 1; \
 	done
 
@@ -110,7 +110,7 @@ test-all: venv
 
 # The small grid against the committed references; what is there already is not made again.
 check: quick
-	$(BIN)/python -m rarefeat.run.check tests/reference --configfile config/quick.yaml
+	$(BIN)/python -m rarefeat.manage.check tests/reference --configfile config/quick.yaml
 
 # The pages that are rendered: reference/ from the code, studies/ and the README from docs/templates and docs/tables.
 docs: venv

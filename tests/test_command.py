@@ -1,5 +1,6 @@
 """The command `rarefeat`: what it hands to Snakemake and to other command lines, and what these say."""
 
+import importlib
 import sys
 
 import pytest
@@ -30,6 +31,7 @@ def test_a_config_of_one_s_own_is_laid_over_that_of_the_package(line, ends, tmp_
     assert " ".join(found).endswith(f" --cores all {ends}")
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(
     ("line", "status", "says"),
     [
@@ -48,6 +50,8 @@ def test_a_config_of_one_s_own_is_laid_over_that_of_the_package(line, ends, tmp_
 )
 def test_a_command_says_what_it_found_or_what_is_wrong_in_a_line(line, status, says, monkeypatch):
     monkeypatch.setattr(sys, "argv", sys.argv)
+    for module, *_ in command.MODULES.values():
+        importlib.import_module(module)
     done = CliRunner().invoke(command.main, line.split())
     assert done.exit_code == status, done.output
     assert says in done.output

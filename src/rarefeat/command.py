@@ -1,8 +1,8 @@
 """The command `rarefeat`: what a terminal asks of the laboratory, from any folder."""
 
+import importlib
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -160,12 +160,12 @@ def show(table: str, results: str, rows: int, csv: bool) -> None:
 
 MODULES = {
     "verify": (
-        "rarefeat.run.provenance",
+        "rarefeat.manage.provenance",
         ["rarefeat", "verify"],
         "Say of each table and figure whether the config and code of now make it.",
     ),
     "accept": (
-        "rarefeat.run.accept",
+        "rarefeat.manage.accept",
         ["rarefeat accept"],
         "Accept an edit of the code that changes no byte, after a sample is made anew.",
     ),
@@ -180,8 +180,10 @@ def handed_on(name: str, module: str, before: list[str], about: str) -> None:
     @main.command(name=name, help=about, context_settings=PASSED, add_help_option=False)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def passed(arguments: tuple[str, ...]) -> None:
+        from rarefeat.run.command import run as ended_in_one_line
+
         sys.argv = [*before, *arguments]
-        runpy.run_module(module, run_name="__main__", alter_sys=False)
+        ended_in_one_line(importlib.import_module(module).main)
 
 
 for item in MODULES.items():

@@ -207,7 +207,7 @@ class Project:
 
     @cached_property
     def accepted(self) -> list[dict[str, Any]]:
-        """Digests of code that stand for others in its folder of results (run/accept.py)."""
+        """Digests of code that stand for others in its folder of results (manage/accept.py)."""
         return read_accepted(Path(self.results))
 
     @cached_property

@@ -11,8 +11,8 @@ import scipy.stats
 from rarefeat.chain.aggregate import grid_table, summary_table, trends_table
 from rarefeat.chain.tables import ARM, GRID, KEYS, METRICS
 from rarefeat.core.errors import RarefeatError
+from rarefeat.manage.check import differences, summed_up
 from rarefeat.project import load
-from rarefeat.run.check import differences, summed_up
 from rarefeat.storage.schema import checked
 
 STUDY = load("config/config.yaml", "config/quick.yaml").sections["imbalance"].studies["paper"]

@@ -271,7 +271,7 @@ def outcome(case: dict, folder: Path, monkeypatch) -> tuple[int, str]:
             return of_images(case, folder)
         case {"planned": True}:
             return of_snakemake(folder, f"--configfile {told(case, folder)}")
-    return called("rarefeat.run.blocks", "paper", "--configfile", told(case, folder))
+    return called("rarefeat.manage.blocks", "paper", "--configfile", told(case, folder))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -311,7 +311,7 @@ def test_make_refuses_a_variable_that_would_break_a_command(variable, says):
 def test_what_the_cases_change_is_right_without_the_change(folder):
     """So that nothing else is what they are refused for."""
     case = {"study": {}}
-    assert called("rarefeat.run.blocks", "paper", "--configfile", told(case, folder))[0] == 0
+    assert called("rarefeat.manage.blocks", "paper", "--configfile", told(case, folder))[0] == 0
     data = ImageData(format="image_folder", folder="images", size=8, train_list="train.txt", test_list="test.txt")
     assert len(read_images(data)["train"]) == 4
     shutil.copy("latents.safetensors", "damaged.safetensors")

@@ -10,7 +10,7 @@ PROBE = "src/rarefeat/core/linear_probe.py"
 
 
 def accept(project):
-    return python(project, "-m", "rarefeat.run.accept", RESULTS)
+    return python(project, "-m", "rarefeat.manage.accept", RESULTS)
 
 
 def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
@@ -30,7 +30,7 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
     assert studies == {
         path.name for path in (project / RESULTS / "probes").iterdir() if (project / RESULTS / "latents" / path.name).exists()
     }
-    done = python(project, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = python(project, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
     assert "accepted tables/paper_grid.parquet: by a sample: code of chain.probe" in done.stdout
     assert done.returncode == 0, done.stdout
     # A second change stands for the same.
@@ -58,6 +58,6 @@ def test_a_record_that_was_changed_by_hand_is_refused(project, damage):
     assert accept(project).returncode == 0
     path = project / RESULTS / "accepted.json"
     path.write_text(damage(path.read_text()))
-    done = python(project, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = python(project, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: cannot read {RESULTS}/accepted.json: it is damaged")

@@ -24,9 +24,9 @@ from whole_project import RESULTS, copy_of_the_project, environment, planned, ru
 from rarefeat.config.model import Arm
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
+from rarefeat.manage.kept import pack, unpack
 from rarefeat.run.command import run as run_stage
 from rarefeat.run.job import Job
-from rarefeat.run.kept import pack, unpack
 from rarefeat.run.results_folder import handle_in_a_thread, take_over
 from rarefeat.run.workers import GRACE
 from rarefeat.storage.files import read_table, verify, write_table

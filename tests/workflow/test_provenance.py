@@ -19,13 +19,14 @@ from whole_project import ROOT, python
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.save import save
+from rarefeat.manage import provenance
+from rarefeat.manage.provenance import Line, verify, verify_intermediate, write_record
 from rarefeat.project import Project, load
 from rarefeat.run import job as run_job
-from rarefeat.run import metadata, provenance
+from rarefeat.run import metadata
 from rarefeat.run.digests import code
 from rarefeat.run.job import Job, without_blocks
 from rarefeat.run.metadata import made_from, read_origin, read_product, write_page, write_product
-from rarefeat.run.provenance import Line, verify, verify_intermediate, write_record
 from rarefeat.storage.files import SEAL, read_table, write_table
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.tensors import write_tensors
@@ -347,7 +348,7 @@ def test_who_reads_a_table_refuses_another_in_its_place(results):
     ("command", "table"),
     [
         ("rarefeat.report.published results docs/tables", "scaling"),
-        ("rarefeat.run.check references", "paper_grid"),
+        ("rarefeat.manage.check references", "paper_grid"),
         ("rarefeat.studies.long_tail.choose results", f"{REGIMES[0]}.longtail"),
     ],
 )
@@ -392,7 +393,7 @@ def test_machines_are_told_apart_by_the_instructions_that_round(planted, monkeyp
 
 def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_path):
     def command(*arguments):
-        return python(ROOT, "-m", "rarefeat.run.provenance", *arguments)
+        return python(ROOT, "-m", "rarefeat.manage.provenance", *arguments)
 
     quick = "--configfile", "config/quick.yaml"
     done = command("verify", results, *quick)
@@ -457,8 +458,8 @@ def test_a_file_that_lies_in_the_place_of_another_is_damaged(tmp_path):
 STAGES = sorted({table.stage for table in CONFIG.tables.values() if ":" not in table.stage} | {
     "chain.synthesise", "chain.pretrain", "chain.probe", "images.datasets", "images.splits", "images.pretrain", "images.probe",
     "studies.fine_labels.granularity.represent", "studies.fine_labels.granularity.photographs", "figures.draw",
-    "claims.measure", "run.make", "run.accept", "report.times",
-    "run.provenance", "run.check", "report.browse",
+    "claims.measure", "run.make", "manage.accept", "report.times",
+    "manage.provenance", "manage.check", "report.browse",
 })  # fmt: skip
 
 

@@ -15,11 +15,11 @@ import pytest
 from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake
 
 from rarefeat.figures.labels import quantity
+from rarefeat.manage import check
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.report.found import module_of, of_run
 from rarefeat.report.published import reductions
-from rarefeat.run import check
 from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
@@ -112,7 +112,7 @@ def test_the_report_s_first_page_has_what_was_found_with_seeds_and_grid(finished
 
 def test_the_tables_agree_with_the_committed_references(finished):
     """What `make check` compares, so that continuous integration computes one quick grid; and the comparison sees a change."""
-    done = python(finished, "-m", "rarefeat.run.check", ROOT / "tests/reference", "--configfile", "config/quick.yaml")
+    done = python(finished, "-m", "rarefeat.manage.check", ROOT / "tests/reference", "--configfile", "config/quick.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     references = sorted((ROOT / "tests/reference").glob("*.csv"))
     assert len(done.stdout.splitlines()) == len(references) >= 5
@@ -130,7 +130,7 @@ def test_the_tables_agree_with_the_committed_references(finished):
 
 
 def test_what_the_workflow_wrote_is_what_verification_expects(finished):
-    done = python(finished, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = python(finished, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -243,7 +243,7 @@ def test_the_encoder_of_another_cell_in_its_place_is_found_and_made_again(projec
     place.write_bytes(other.read_bytes())
     name = place.relative_to(project / RESULTS)
     probed = str(RESULTS / "probes" / name.relative_to("encoders").with_suffix(".parquet"))
-    done = python(project, "-m", "rarefeat.run.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = python(project, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
     assert done.returncode == 1
     is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
     assert f"damaged  {name}: it is {is_}" in done.stdout.splitlines()

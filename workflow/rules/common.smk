@@ -103,7 +103,7 @@ config["of_this_run"] = PROJECT.of_this_run
 @functools.cache
 def states_by_now():
     """Whether what the report shows is what this config and code make."""
-    from rarefeat.run.provenance import states
+    from rarefeat.manage.provenance import states
 
     return refused(states, PROJECT)
 

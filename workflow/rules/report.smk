@@ -107,4 +107,4 @@ rule provenance:
     params:
         results=lambda wildcards: RESULTS,
     shell:
-        command("rarefeat.run.provenance record {params.results:q}")
+        command("rarefeat.manage.provenance record {params.results:q}")

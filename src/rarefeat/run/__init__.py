@@ -1,1 +1,1 @@
-"""How stages run: command lines, jobs, what they depend on, where results come from, the folder of results."""
+"""What a run and its jobs use: command lines, jobs, digests, origins of files, the folder of results. Tools: `manage`."""

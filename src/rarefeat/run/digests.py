@@ -584,7 +584,7 @@ def texts_in(config: Any) -> Iterator[str]:
 
 
 ACCEPTED = "accepted.json"
-"""Below a folder of results: what accept.py has recorded."""
+"""Below a folder of results: what manage/accept.py has recorded."""
 
 
 def read_accepted(results: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ PARENT = os.getppid()
 SNAKEMAKE = os.environ.get("RAREFEAT_SNAKEMAKE")
 # For a stage in a fork of a server (workers.py), the process that the job's shell waits for.
 CLIENT = os.environ.get("RAREFEAT_CLIENT")
-# Set where a sample is made anew by other code than its job names (accept.py).
+# Set where a sample is made anew by other code than its job names (manage/accept.py).
 ACCEPTING = "RAREFEAT_ACCEPTING"
 # The state of the source when the run was planned (`state`).
 PLANNED = os.environ.get("RAREFEAT_SOURCE")

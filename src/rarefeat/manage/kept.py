@@ -4,9 +4,9 @@ Of each finished cell and block it holds the tables, a few kilobytes each, with 
 they took, and not the encoders: Snakemake makes nothing that only a finished table would need. Each table says what it is, and
 is refused where the config or the code of now would make another.
 
-    python -m rarefeat.run.kept pack RESULTS ARCHIVE
+    python -m rarefeat.manage.kept pack RESULTS ARCHIVE
     snakemake ... --until RULE -- STUDY
-    python -m rarefeat.run.kept unpack ARCHIVE RESULTS STUDY
+    python -m rarefeat.manage.kept unpack ARCHIVE RESULTS STUDY
 
 RULE makes what trainings share: `image_splits` for long-tailed images, `represent_photographs` for labels of photographs.
 Unpack each time after it: a table that is older than what it is made from would be made anew.
@@ -20,8 +20,8 @@ import zlib
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.manage.provenance import INTERMEDIATE
 from rarefeat.run.command import run
-from rarefeat.run.provenance import INTERMEDIATE
 from rarefeat.run.results_folder import within
 from rarefeat.storage.files import replacing, verify
 

@@ -1,6 +1,6 @@
 """Accept code that was changed without changing a byte of what it makes, so that nothing is made again.
 
-    python -m rarefeat.run.accept results
+    python -m rarefeat.manage.accept results
 
 A sample of the files of every stage that runs what was changed is made anew, elsewhere: all that took less than a second, and
 of the others three of every study. Where each comes out the same to the last byte, the new digests are recorded as standing for

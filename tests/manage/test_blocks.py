@@ -4,8 +4,8 @@ import pytest
 
 from rarefeat.config.cells import path_of
 from rarefeat.core.errors import RarefeatError
+from rarefeat.manage.blocks import stops
 from rarefeat.project import Project, load
-from rarefeat.run.blocks import stops
 
 
 def probed(results, study, name, blocks):

@@ -3,8 +3,8 @@
 import pytest
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run import accept
-from rarefeat.run.accept import LEAST, QUICK, Made, changed, sample
+from rarefeat.manage import accept
+from rarefeat.manage.accept import LEAST, QUICK, Made, changed, sample
 from rarefeat.run.digests import code
 
 DENSE, RANDOM = "core.arms:ARMS[dense]", "core.arms:ARMS[random_neuron]"

@@ -11,7 +11,7 @@ import pytest
 from conftest import some_damage
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.kept import contents, pack, unpack
+from rarefeat.manage.kept import contents, pack, unpack
 from rarefeat.storage.files import read_table, write_table
 from rarefeat.storage.origin import KEY
 
