@@ -18,7 +18,8 @@ from rarefeat.chain import pretrain as stage
 from rarefeat.config.model import Arm
 from rarefeat.core import simulators
 from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.project import load
 
 NSR = 1.25

@@ -22,8 +22,9 @@ from rarefeat.core.contrastive import probabilities
 from rarefeat.core.encoder import attend
 from rarefeat.core.products import product
 from rarefeat.core.simulators import Direct, Generators, Reduced, Simulator, bartlett, factor
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
 from rarefeat.core.sparse_coding import dictionary as draw_dictionary
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import answer, masked, slopes, start
 
 # Probability that a comparison of two samples of one law rejects, over all its means and second moments (Bonferroni).

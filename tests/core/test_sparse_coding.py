@@ -12,13 +12,8 @@ from scipy.stats import chi2, chi2_contingency, chisquare
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Data
 from rarefeat.core.simulators import Direct
-from rarefeat.core.sparse_coding import (
-    activation_probability,
-    aggregated_sign,
-    dictionary,
-    frequencies,
-    latent_pairs,
-)
+from rarefeat.core.sparse_coding import aggregated_sign, dictionary, frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 
 # Thresholds on z-scores and p-values: a test that makes up to 100 comparisons fails by chance with probability below 1e-4.
 Z = 5.0

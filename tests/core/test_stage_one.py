@@ -17,8 +17,8 @@ from scipy.stats import t as student
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.core.encoder import attention
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
-from rarefeat.core.theory import attended_count, stage1_growth
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability, attended_count, stage1_growth
 
 REPLICAS = 24
 MINORITY = [1.0, 0.6]

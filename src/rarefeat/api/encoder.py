@@ -27,7 +27,8 @@ from rarefeat.core.neurons import absolute_cosines, alignment_metrics
 from rarefeat.core.randomness import generator
 from rarefeat.core.recording import log_spaced
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
 from rarefeat.project import Project
 from rarefeat.run.command import shown

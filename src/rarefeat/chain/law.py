@@ -14,8 +14,7 @@ from rarefeat.config.model import Data, Training
 from rarefeat.core.logistic import Constants
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Reduced
-from rarefeat.core.sparse_coding import activation_probability
-from rarefeat.core.theory import attended_count, stage1_growth
+from rarefeat.core.theory import activation_probability, attended_count, stage1_growth
 
 LARGEST = 40.0
 """No exponent is beyond this: e^40 is far above any ratio of sizes in float32."""

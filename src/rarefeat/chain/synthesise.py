@@ -5,7 +5,8 @@ from torch import Tensor
 
 from rarefeat.config.model import Data
 from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
 from rarefeat.storage.tensors import write_tensors

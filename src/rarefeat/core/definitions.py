@@ -6,3 +6,5 @@ PURE = 0.9
 """Absolute cosine above which it is pure in it."""
 GAMMA = 0.01
 """gamma of eq. (28), "a small constant"."""
+TIMES_CHANCE = 2.0
+"""log K times this is the loss above which a training has diverged."""

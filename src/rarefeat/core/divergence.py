@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-TIMES_CHANCE = 2.0
+from rarefeat.core.definitions import TIMES_CHANCE
 
 
 def diverged(loss: Tensor, candidates: int, weights: Tensor | None = None) -> Tensor:

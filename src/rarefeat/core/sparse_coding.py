@@ -1,7 +1,5 @@
 """The sparse-coding data of Assumptions 3.1-3.4 and Definition 3.1: X = [M z^(l) + xi^(l)], l = 1..L."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -11,12 +9,6 @@ from rarefeat.core.randomness import generator
 def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
     """eps_j of Definition 3.1, (d,): 1 for the majority features, then eps_min * minority[k] for each minority feature."""
     return torch.tensor([1.0] * (d - len(minority)) + [eps_min * scale for scale in minority], dtype=torch.float64)
-
-
-def activation_probability(eps: Tensor, C: float) -> Tensor:
-    """Pr(feature j is active in a sample) = eps_j C loglog(d) / d, (d,)."""
-    d = len(eps)
-    return eps * C * math.log(math.log(d)) / d
 
 
 def dictionary(d1: int, d: int, generator: torch.Generator) -> Tensor:

@@ -1,10 +1,16 @@
 """Closed forms that measurements are held against."""
 
 import math
+from typing import TypeVar
 
-from torch import Tensor
+Values = TypeVar("Values")
+"""An array of numpy or a tensor."""
 
-from rarefeat.core.sparse_coding import activation_probability
+
+def activation_probability(eps: Values, C: float) -> Values:
+    """Pr(feature j is active in a sample) = eps_j C loglog(d) / d, (d,)."""
+    d = len(eps)
+    return eps * C * math.log(math.log(d)) / d
 
 
 def attended_count(L: int, nsr: float) -> float:
@@ -31,7 +37,7 @@ def pruning_time(d: int, eta: float, C_z: float, alpha: float, eps_min: float) -
     return (1 / eps_min - 1) * d / (eta * alpha * eps_min**2 * C_z * math.log(math.log(d)))
 
 
-def stage1_growth(eps: Tensor, C: float, L: int, nsr: float, K: int, tau: float, eta: float, lambda_: float) -> Tensor:
+def stage1_growth(eps: Values, C: float, L: int, nsr: float, K: int, tau: float, eta: float, lambda_: float) -> Values:
     """Factor by which <w_i, M_j> grows in one step of stage 1, (d,): the closed form behind eq. (7).
 
     While ||w|| is small the logits are all 1/K and BReLU_0 is the identity, so that the step is linear,

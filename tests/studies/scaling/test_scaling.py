@@ -19,9 +19,10 @@ from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.storage.schema import checked
-from rarefeat.studies.scaling.aggregate import exponent_rows, exponents_table, power_law, trained_sizes
+from rarefeat.studies.scaling.aggregate import trained_sizes
 from rarefeat.studies.scaling.bounds import bounds, trained_cells
 from rarefeat.studies.scaling.config import Scaling
+from rarefeat.studies.scaling.exponents import exponent_rows, exponents_table, power_law
 from rarefeat.studies.scaling.figures import scaling as draw
 from rarefeat.studies.scaling.kind import KIND
 from rarefeat.studies.scaling.lucky_sets import CHUNK, count, lucky_sets_table, sets_of

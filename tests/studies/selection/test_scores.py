@@ -7,7 +7,8 @@ import torch
 
 from rarefeat.core.moments import moments, running
 from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.studies.selection.config import SCORES
 from rarefeat.studies.selection.scores import SILENT_LAST, judged, score
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from rarefeat.claims.measured import Measured, of
 from rarefeat.config.study import Study
-from rarefeat.core.sparse_coding import activation_probability, frequencies
+from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
 from rarefeat.studies.augmentation.config import Augmentation
 
@@ -102,7 +102,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
 
 def probability(study: Study) -> float:
     """p, that a majority feature is active."""
-    return activation_probability(frequencies(study.data.d, study.data.minority, 1.0), study.data.C)[0].item()
+    return float(activation_probability(np.ones(study.data.d), study.data.C)[0])
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,8 @@ from rarefeat.core.encoder import pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs, target
+from rarefeat.core.sparse_coding import frequencies, latent_pairs, target
+from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
 from rarefeat.run.command import progress
 from rarefeat.run.job import Job

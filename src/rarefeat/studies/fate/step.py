@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
 from rarefeat.chain import law
 from rarefeat.core.logistic import Constants, logistic
@@ -17,6 +16,7 @@ from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.fate.config import AXES, Course
 from rarefeat.studies.fate.tables import FATE_LATE, FATE_STEP
+from rarefeat.studies.fate.times import coordinates, regression
 
 PRIOR = (np.array([0.0, -0.5, 0.0, 0.0]), np.array([3.0, 1.0, 0.5, 1.0]))
 """Of the constants of late learning, the rate as its logarithm: means and standard deviations, weak where there are data."""
@@ -101,17 +101,6 @@ def fate_late(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
         )  # fmt: skip
         found.append(part)
     return ordered(FATE_LATE, pd.concat(found, ignore_index=True)[list(FATE_LATE.columns)])
-
-
-def coordinates(rows: pd.DataFrame) -> np.ndarray:
-    """What a law of the regime alone knows, standardised by the ranges they are drawn from, (n, 4)."""
-    return np.column_stack([rows["eps_min"] * 4, np.log(rows["lambda"]), rows["share"] * 4, np.log(rows["N"].clip(1)) / 2])
-
-
-def regression(rows: pd.DataFrame) -> LogisticRegression | None:
-    """Who has learned by T, from the regime alone; None where all or none have."""
-    learned = rows["learned_at"].notna()
-    return LogisticRegression().fit(coordinates(rows), learned) if learned.nunique() == 2 else None
 
 
 def fate_step(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import beta
+from sklearn.linear_model import LogisticRegression
 
 from rarefeat.core.logistic import Constants, logistic
 from rarefeat.core.recording import log_spaced
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, Course, gate
-from rarefeat.studies.fate.step import coordinates, regression
 from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
@@ -72,6 +72,17 @@ def seen(table: pd.DataFrame, course: Course) -> Seen:
     of_sample = np.where(N > 0, N, FRESH_SAMPLE)
     kick = table["kick"].to_numpy() * np.sqrt(of_sample / np.minimum(np.where(N > 0, N, np.inf), remembered))
     return Seen(table["cosine_looked"].to_numpy(), leak, kick, decay, gates)
+
+
+def coordinates(rows: pd.DataFrame) -> np.ndarray:
+    """What a law of the regime alone knows, standardised by the ranges they are drawn from, (n, 4)."""
+    return np.column_stack([rows["eps_min"] * 4, np.log(rows["lambda"]), rows["share"] * 4, np.log(rows["N"].clip(1)) / 2])
+
+
+def regression(rows: pd.DataFrame) -> LogisticRegression | None:
+    """Who has learned by T, from the regime alone; None where all or none have."""
+    learned = rows["learned_at"].notna()
+    return LogisticRegression().fit(coordinates(rows), learned) if learned.nunique() == 2 else None
 
 
 def fate_times(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -14,7 +14,8 @@ from rarefeat.core.encoder import attend, pre_activations
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Generators, Reduced, make_simulator
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import Settings, State, answer, slopes, start, update
 from rarefeat.run.command import progress
 from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents, Regime, gate

@@ -10,8 +10,7 @@ from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measured import Measured, of
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
-from rarefeat.studies.fine_labels.config import COARSE, DIRECT, SCALAR, FineLabels, Labels, fine
-from rarefeat.studies.fine_labels.metrics import RIDGE
+from rarefeat.studies.fine_labels.config import COARSE, DIRECT, RIDGE, SCALAR, FineLabels, Labels, fine
 
 NEVER = {"F1-noise": "on_noise", "F1-rest": "moved_outside", "F1-off-diagonal": "off_diagonal_growth"}
 """What the direct simulator counts."""

@@ -13,6 +13,8 @@ from rarefeat.config.seeds import PerBlock, seed_blocks
 
 SCALAR, DIRECT, CROSSING, DIGITS = (f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits"))
 """The studies: all networks by the scalar simulator, some by both simulators, contrastive encoders, and the digits."""
+RIDGE = 0.1
+"""Penalty of the linear heads that other labels are compared by."""
 
 
 class Easy(Section):

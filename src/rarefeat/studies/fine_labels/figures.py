@@ -12,8 +12,7 @@ from rarefeat.figures.panels import handle, key, letter, lines, panels, points, 
 from rarefeat.figures.style import GREY, LOOKS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
-from rarefeat.studies.fine_labels.config import COARSE, FineLabels, Labels, fine
-from rarefeat.studies.fine_labels.metrics import RIDGE
+from rarefeat.studies.fine_labels.config import COARSE, RIDGE, FineLabels, Labels, fine
 from rarefeat.studies.fine_labels.page import crossing_rows
 
 ERROR = (0.0, 1.0)

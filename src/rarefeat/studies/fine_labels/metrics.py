@@ -10,9 +10,6 @@ from rarefeat.studies.fine_labels.data import Generators, Patches, subclasses
 from rarefeat.studies.fine_labels.objective import strongest
 from rarefeat.studies.fine_labels.scalar import State
 
-RIDGE = 0.1
-"""Penalty of the linear heads that other labels are compared by."""
-
 
 def truth(k: int, n: int) -> Tensor:
     """The superclass of n samples in order of their subclass, (n,)."""

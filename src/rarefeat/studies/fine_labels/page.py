@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 
 from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.studies.fine_labels.config import RIDGE
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE as COARSE_LABELS
 from rarefeat.studies.fine_labels.granularity.figures import KINDS
 from rarefeat.studies.fine_labels.granularity.published import BASELINE, TABLE_1
-from rarefeat.studies.fine_labels.metrics import RIDGE
 
 COARSE = "subclass-1"
 RANGES = {

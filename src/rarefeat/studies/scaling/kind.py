@@ -14,7 +14,7 @@ def made(section: Scaling) -> Made:
         "lucky_sets": Table(f"{TABLES}:LUCKY_SETS", "studies.scaling.lucky_sets:lucky_sets", parts),
         "scaling": Table(f"{TABLES}:SCALING", f"{stage}:trained_sizes", parts, encoders, ("lucky_sets",)),
         "scaling_exponents": Table(
-            f"{TABLES}:SCALING_EXPONENTS", f"{stage}:scaling_exponents", tables=("lucky_sets", "scaling")
+            f"{TABLES}:SCALING_EXPONENTS", "studies.scaling.exponents:scaling_exponents", tables=("lucky_sets", "scaling")
         ),
     }
     figure = Figure(

@@ -13,7 +13,8 @@ from rarefeat.core.linear_probe import linear_probe
 from rarefeat.core.neurons import absolute_cosines, alignment_metrics, minority_overlap
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, latent_pairs, target
+from rarefeat.core.sparse_coding import aggregated_sign, latent_pairs, target
+from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import at_once
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read

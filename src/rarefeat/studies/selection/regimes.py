@@ -1,14 +1,29 @@
 """What a cell of a sweep is: its data, training and noise, also where the regime is one of a Latin hypercube."""
 
 import math
+from collections.abc import Mapping
+
+import torch
 
 from rarefeat.chain.law import Point
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Data, Training
-from rarefeat.config.ranges import hypercube
+from rarefeat.config.ranges import Range
+from rarefeat.core.randomness import generator
 from rarefeat.studies.selection.config import Drawn
 
 WHOLE = ("L", "d", "d1", "m")
+
+
+def hypercube(draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]) -> dict[str, list[float]]:
+    """What config/ranges.py draws without torch: the jobs of sweeps have come through this one, and would all run anew."""
+    columns = {}
+    for name, found in ranges.items():
+        random = generator(draws, seed, name)
+        strata = torch.randperm(regimes, generator=random)
+        shares = (strata + torch.rand(regimes, generator=random, dtype=torch.float64)) / regimes
+        columns[name] = [found.at(float(share)) for share in shares]
+    return columns
 
 
 def drawn_regimes(drawn: Drawn) -> list[dict[str, float]]:

@@ -21,7 +21,8 @@ from rarefeat.core.products import product
 from rarefeat.core.pruning import smallest
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Generators, Reduced, chi, factor, make_simulator, normals
-from rarefeat.core.sparse_coding import activation_probability, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import State, answer, loss, masked, slopes, start, update
 from rarefeat.run.command import progress
 from rarefeat.studies.selection.config import Intervention

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 from rarefeat.config.study import Study
@@ -32,9 +31,9 @@ def onset(study: Study, eps_min: float, sigma: float) -> float:
     projection is as large as the whole neuron was at first, sigma_0 sqrt(d1).
     """
     data, training = study.data, study.training
-    eps = torch.full((data.d,), eps_min, dtype=torch.float64)
+    eps = np.full(data.d, eps_min)
     rates = training.K, training.tau, training.eta, training.lambda_
-    growth = stage1_growth(eps, data.C, data.L, sigma**2 * data.d1, *rates)[-1].item()
+    growth = stage1_growth(eps, data.C, data.L, sigma**2 * data.d1, *rates)[-1]
     if growth <= 1:
         return math.inf
     return math.log(math.sqrt(data.d1 / (2 * math.log(training.m)))) / math.log(growth)

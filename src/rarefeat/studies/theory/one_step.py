@@ -22,7 +22,8 @@ from rarefeat.core.neurons import absolute_cosines, ordinary_neurons
 from rarefeat.core.products import product
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import activation_probability, aggregated_sign, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import aggregated_sign, frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.storage.schema import checked

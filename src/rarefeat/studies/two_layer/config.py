@@ -99,6 +99,14 @@ class Procedure(Section):
         return "-".join([self.method, *said])
 
 
+LEARNERS = {
+    "network": (Procedure(method="network"), ("network_head", "network_first")),
+    "ntk": (Procedure(method="ntk"), ("ntk",)),
+    "heads": (Procedure(method="two_step"), ("head",)),
+}
+"""Each learner with the rates that concern it."""
+
+
 class Rates(Section):
     """Step sizes that the dissertation does not print, chosen on the draws of `rate_search` (docs/method/two_layer.md)."""
 

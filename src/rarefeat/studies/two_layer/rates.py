@@ -6,8 +6,7 @@ import pandas as pd
 
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import ordered
-from rarefeat.studies.two_layer.config import Rates
-from rarefeat.studies.two_layer.search import LEARNERS
+from rarefeat.studies.two_layer.config import LEARNERS, Rates
 from rarefeat.studies.two_layer.tables import TWO_LAYER_RATES
 
 NEAR = 0.01

@@ -10,16 +10,10 @@ from rarefeat.run.command import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.two_layer import replica
-from rarefeat.studies.two_layer.config import Procedure, Rates, Setting
+from rarefeat.studies.two_layer.config import LEARNERS, Rates, Setting
 
 DRAWS = "two_layer_rates"
 """The first part of the key of these draws: own dictionaries, networks and samples."""
-LEARNERS = {
-    "network": (Procedure(method="network"), ("network_head", "network_first")),
-    "ntk": (Procedure(method="ntk"), ("ntk",)),
-    "heads": (Procedure(method="two_step"), ("head",)),
-}
-"""Each learner with the rates that concern it."""
 
 
 def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> Iterator[Setting]:

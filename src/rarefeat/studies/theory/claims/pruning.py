@@ -4,13 +4,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import torch
 
 from rarefeat.chain.tables import ARM
 from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measured import Measured
 from rarefeat.config.model import Arm, Data
-from rarefeat.core.divergence import diverged
+from rarefeat.core.definitions import TIMES_CHANCE
 from rarefeat.core.theory import attended_count, pruning_time
 from rarefeat.studies.theory.claims.reader import NO_MINORITY, Reader, log2
 
@@ -132,8 +131,8 @@ def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
     keys = ["eps_min", "sigma", *ARM]
     loss = trajectories[trajectories["metric"].isin(["loss", "weight_norm"])]
     wide = loss.pivot(index=[*keys, "seed", "step"], columns="metric", values="value")
-    values = torch.tensor(wide["loss"].to_numpy()), torch.tensor(wide["weight_norm"].to_numpy())
-    wide["diverged"] = diverged(values[0], K, values[1]).numpy()
+    # As core/divergence.py has it.
+    wide["diverged"] = ~((wide["loss"] <= TIMES_CHANCE * np.log(K)) & np.isfinite(wide["weight_norm"]))
     return wide["diverged"].groupby([*keys, "seed"]).any().groupby(keys).sum()
 
 
