@@ -22,7 +22,6 @@ QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 CLAIMS = {page_of(claim.group) for of in QUICK.declared.values() for claim in of.claims.values()}
 PLANTED = {"claims_map_phase", "claims_map_overlap"}
 """Of studies of the theory, which cost minutes: tests/studies/theory draws them from planted tables."""
-NOT_YET = {"fate_over_time": "it is being drawn anew"}
 SERIES = {"augmentation_images": 10}
 """More series than a panel has elsewhere: a mark for each digit."""
 
@@ -61,8 +60,6 @@ def tables(finished, tmp_path_factory):
 
 @pytest.mark.parametrize("name", sorted(set(QUICK.figures) - CLAIMS - PLANTED))
 def test_a_figure_of_the_quick_grid_can_be_printed(name, tables):
-    if name in NOT_YET:
-        pytest.skip(NOT_YET[name])
     job, given = QUICK.figure_job(name), {table: tables(table) for table in QUICK.figures[name].tables}
     check(lambda: function_of(job.stage)(given, job), most=SERIES.get(name, MOST_SERIES))
 

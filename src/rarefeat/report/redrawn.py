@@ -1,8 +1,10 @@
 """Figures of studies and of claims that are drawn from the published tables, where these hold what the figure needs."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,14 +12,16 @@ from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
 from rarefeat.claims.declared import page_of
+from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.figure import SHOWN, draw
-from rarefeat.claims.verdict import verdicts
+from rarefeat.claims.verdict import PAIRED, ends, verdicts
 from rarefeat.project import DEFAULT, Project, load
 from rarefeat.report.published import Published
 from rarefeat.run.command import function_of
 
 OF_STUDIES = {
     "cifar100_labels_granularity": {"cifar100_labels_errors": "cifar100_labels"},
+    "fate_over_time": {"fate_shares": "fate_shares", "fate_points": "fate_points"},
     "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
     "fine_labels_digits_granularity": {"fine_labels_digits_errors": "fine_labels_digits"},
     "low_rank_attention": {"low_rank_attention": "exact_results"},
@@ -57,6 +61,22 @@ def of_study(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Fi
     return function_of(job.stage)(tables, job)
 
 
+def error_of(row: Any, kind: str) -> float:
+    """The standard error behind a published interval; of pairs of 0 or 1, that of the number of seeds that differ."""
+    freedom = max(row.n - 1, 1)
+    if kind != PAIRED:
+        return max(abs(row.ci_low - row.estimate), abs(row.ci_high - row.estimate)) / stdtrit(freedom, 0.975)
+    total = round(row.estimate * row.n)
+    differing = range(abs(total), row.n + 1, 2)  # so many seeds differ, of which half of the rest go each way
+    errors = [math.sqrt(max(count - total**2 / row.n, 0) / (row.n * freedom)) for count in differing]
+
+    def off(error: float) -> float:
+        found = ends(Estimate(total / row.n, error, freedom, row.n), 0.025, kind)
+        return abs(found[0] - row.ci_low) + abs(found[1] - row.ci_high)
+
+    return min(errors, key=off)
+
+
 def of_claims(project: Project, published: pd.DataFrame) -> pd.DataFrame:
     """What a figure of claims reads, from their published verdicts and their declarations.
 
@@ -66,10 +86,9 @@ def of_claims(project: Project, published: pd.DataFrame) -> pd.DataFrame:
     claims = {claim.id: claim for known in project.declared.values() for claim in known.claims.values()}
     published = published[published["claim_id"].isin(list(claims))].reset_index(drop=True)
     declared = [claims[name] for name in published["claim_id"]]
-    ends = published[["ci_low", "ci_high"]].sub(published["estimate"], axis=0).abs().max(axis=1)
-    freedom = np.maximum(published["n"] - 1, 1)
     rows = published.assign(
-        paper="", primary=True, role="regime", remark="", diverged=0, freedom=freedom, error=ends / stdtrit(freedom, 0.975),
+        paper="", primary=True, role="regime", remark="", diverged=0, freedom=np.maximum(published["n"] - 1, 1),
+        error=[error_of(row, claim.kind) for row, claim in zip(published.itertuples(), declared, strict=True)],
         testable=published["verdict"].isin(SHOWN), quantity=[claim.quantity for claim in declared],
         kind=[claim.kind for claim in declared], least=[claim.least for claim in declared],
     )  # fmt: skip

@@ -17,6 +17,7 @@ from rarefeat.studies.fate.times import exact_interval
 LEARNED = "share of replicas that\nhave learned it"
 FRESH = "fresh"
 CONTROLS = {"plain": "as drawn", "antithetic": "sign flipped too", "apart": "by itself", "noiseless": "no noise"}
+BORDER = r"$k\,/\,\beta(\lambda - A)$"
 LATE = 0.02
 """The decay of the panels that have one: at it features come late."""
 
@@ -31,17 +32,23 @@ def pairs(N: int) -> str:
     return f"{N:,}" if N else FRESH
 
 
-def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str) -> None:
-    """Shares over steps, a line for each series."""
+def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str, beside: bool = False) -> None:
+    """Shares over steps, a line for each series; with the legend `beside` the data where they leave no room for it."""
     there = [name for name in order if name in set(series)]
     of = looks(there)
     table = table.assign(series=series.astype(str), mean=table["learned_share"])[
         ["series", "step", "mean", "ci_low", "ci_high"]
     ]
     lines(ax, table, "step", "learned", of, inside=(0, 1), band=True)
-    ax.set(xscale="log", xlim=(100, None), ylim=(-0.03, 1.03), xlabel=STEP)
+    ax.set(xscale="log", xlim=(100, 15 * table["step"].max() if beside else None), ylim=(-0.03, 1.03), xlabel=STEP)
     if there:
-        ax.legend([handle(look) for look in of.values()], of, title=title, loc="upper left", handlelength=1.8)
+        ax.legend(
+            [handle(look) for look in of.values()],
+            of,
+            title=title,
+            loc="center right" if beside else "upper left",
+            handlelength=1.8,
+        )
 
 
 def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -60,12 +67,12 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     of_control = controls["latents"].where(controls["sigma"] > 0, "noiseless").map(CONTROLS)
     same = reuse[reuse["N"].isin(controls["N"])]
     both = pd.concat([same, controls]), pd.concat([same["latents"].map(CONTROLS), of_control])
-    courses(b, *both, list(CONTROLS.values()), "the feature in the pairs")
+    courses(b, *both, list(CONTROLS.values()), "the feature\nin the pairs")
 
     fresh, strong = plain[least & (plain["N"] == 0)], plain[(plain["lambda"] == plain["lambda"].max()) & (plain["N"] > 0)]
     strong = strong[strong["N"] == (8192 if (strong["N"] == 8192).any() else strong["N"].min())]
-    for ax, part, what in ((c, fresh, "fresh pairs"), (d, strong, "stronger decay")):
-        courses(ax, part, part["eps_min"], sorted(set(part["eps_min"])), f"frequency, {what}")
+    for ax, part, what in ((c, fresh, "fresh pairs"), (d, strong, "strong decay")):
+        courses(ax, part, part["eps_min"], sorted(set(part["eps_min"])), f"frequency,\n{what}", beside=True)
 
     ends = points[(points["latents"] == "plain") & (points["sigma"] > 0) & points["study"].isin(["reuse", "rarest", "leak"])]
     at_end(e, ends[ends["N"] == 0])
@@ -85,9 +92,10 @@ def at_end(ax: Axes, points: pd.DataFrame) -> None:
     of = looks(sorted(set(table["lambda"])))
     table = table.assign(series=table["lambda"].astype(str))
     lines(ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", of, inside=(0, 1))
-    ax.set(ylim=(-0.03, 1.03), xlabel=EPS)
+    low, high = ax.get_xlim()
+    ax.set(xlim=(low, high + 0.7 * (high - low)), ylim=(-0.03, 1.03), xlabel=EPS)
     if of:
-        ax.legend([handle(look) for look in of.values()], of, title="decay, fresh pairs", handlelength=1.8)
+        ax.legend([handle(look) for look in of.values()], of, title="decay,\nfresh pairs", loc="center right", handlelength=1.8)
 
 
 def border(ax: Axes, points: pd.DataFrame) -> None:
@@ -100,6 +108,6 @@ def border(ax: Axes, points: pd.DataFrame) -> None:
         at = finite[there].fillna(beyond)
         ax.plot(at, share[there], **look.line | {"ls": "none"}, label=FRESH if fresh else "a sample that comes back")
     ax.axvline(1, color=GREY, lw=0.7)
-    ax.set(xscale="log", ylim=(-0.03, 1.03), xlabel="kick / (decay minus leak), over the gate")
+    ax.set(xscale="log", ylim=(-0.03, 1.35), yticks=np.linspace(0, 1, 6), xlabel=BORDER)
     ax.set_ylabel("share that learns late")
     ax.legend(loc="upper left", handlelength=1)

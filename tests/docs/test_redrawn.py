@@ -1,0 +1,21 @@
+"""Figures of claims from published verdicts."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from rarefeat.claims.estimate import Estimate
+from rarefeat.claims.verdict import PAIRED, ends
+from rarefeat.report.redrawn import error_of
+
+
+@pytest.mark.parametrize(
+    ("total", "differing", "n"), [(0, 0, 24), (0, 6, 24), (18, 18, 24), (-4, 10, 24), (-22, 22, 24), (2, 14, 16)]
+)
+def test_how_many_pairs_differ_is_read_from_their_published_interval(total, differing, n):
+    error = math.sqrt((differing - total**2 / n) / (n * (n - 1)))
+    low, high = ends(Estimate(total / n, error, n - 1, n), 0.025, PAIRED)
+    rounded = {"estimate": total / n, "ci_low": low, "ci_high": high}
+    row = SimpleNamespace(n=n, **{name: float(f"{value:.6g}") for name, value in rounded.items()})
+    assert error_of(row, PAIRED) == pytest.approx(error, rel=1e-12, abs=1e-12)
