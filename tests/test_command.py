@@ -42,6 +42,7 @@ def test_a_config_of_one_s_own_is_laid_over_that_of_the_package(line, ends, tmp_
         ("images --help", 0, "usage: rarefeat images [-h]"),
         ("images nowhere", 1, "nowhere"),
         ("doctor", 0, "bfloat16"),
+        ("list figures", 0, " |cos| at least"),
         ("predict-step 0.8 10 m=60", 0, "0."),
         ("predict-step 0.8 10 m", 1, "m: a change is KEY=VALUE"),
         ("new 1st", 1, "'1st' is no name"),

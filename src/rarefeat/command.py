@@ -133,7 +133,8 @@ def list_(what: str, configfile: tuple[str, ...]) -> None:
     for title in LISTS if what == "all" else [what]:
         click.secho(f"{title}:", bold=True)
         for name, text in LISTS[title](project):
-            click.echo(f"  {name}  {click.style(first_sentence(text), dim=True)}")
+            said = first_sentence(text).replace("\\|", "|")  # a stroke as captions have it in tables of Markdown
+            click.echo(f"  {name}  {click.style(said, dim=True)}")
 
 
 @main.command()
@@ -289,9 +290,9 @@ def doctor() -> None:
     lines["bfloat16"] = f"fast, by {fast}" if fast else "no instructions of this processor: slower than float32"
     lines["GPU"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none that torch can use"
     slurm = shutil.which("sbatch")
-    version = subprocess.run([slurm, "--version"], capture_output=True, encoding="utf-8").stdout.strip() if slurm else "none"
+    asked = subprocess.run([slurm, "--version"], capture_output=True, encoding="utf-8").stdout.strip() if slurm else "none"
     plugin = "with" if importlib.util.find_spec("snakemake_executor_plugin_slurm") else "without"
-    lines["Slurm"] = f"{version}; {plugin} Snakemake's plugin for it, pip install 'rarefeat[cluster]'"
+    lines["Slurm"] = f"{asked or 'does not say its version'}; {plugin} Snakemake's plugin for it, pip install 'rarefeat[cluster]'"
     lines["disk"] = f"{shutil.disk_usage('.').free / 1e9:,.0f} GB free here"
     for name, text in lines.items():
         click.echo(f"{name:>14}  {text}")
