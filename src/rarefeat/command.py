@@ -292,7 +292,9 @@ def doctor() -> None:
     slurm = shutil.which("sbatch")
     asked = subprocess.run([slurm, "--version"], capture_output=True, encoding="utf-8").stdout.strip() if slurm else "none"
     plugin = "with" if importlib.util.find_spec("snakemake_executor_plugin_slurm") else "without"
-    lines["Slurm"] = f"{asked or 'does not say its version'}; {plugin} Snakemake's plugin for it, pip install 'rarefeat[cluster]'"
+    lines["Slurm"] = (
+        f"{asked or 'does not say its version'}; {plugin} Snakemake's plugin for it, pip install 'rarefeat[cluster]'"
+    )
     lines["disk"] = f"{shutil.disk_usage('.').free / 1e9:,.0f} GB free here"
     for name, text in lines.items():
         click.echo(f"{name:>14}  {text}")

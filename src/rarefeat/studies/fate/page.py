@@ -23,6 +23,22 @@ def law(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def late(table: pd.DataFrame) -> pd.DataFrame:
+    """Of fit and test: the constants of the step's law with T, its log-loss, and those of what it is held against."""
+    rows = []
+    for role, part in table.groupby("role"):
+        losses = {
+            f"log_loss_{name}": log_loss(part[name], part["learned"]).mean() for name in ("by_law", "without_T", "by_regime")
+        }
+        regimes = len(part[list(AXES)].drop_duplicates())
+        first = part.iloc[0]
+        kept = {name: first[name] for name in ("centre", "steepness", "drop", "by_decay", "by_pairs", "rate")}
+        rows.append(
+            {"role": role, "regimes": regimes, "replicas": len(part), "learned": int(part["learned"].sum())} | losses | kept
+        )
+    return pd.DataFrame(rows)
+
+
 def stairs(shares: pd.DataFrame) -> pd.DataFrame:
     """Of each point the steps from 100 on at which a replica more has learned, with the one before, the first and the last."""
     shares = shares[shares["step"] >= 100]
@@ -34,5 +50,7 @@ def stairs(shares: pd.DataFrame) -> pd.DataFrame:
 TABLES = {
     "fate_shares": (("fate_shares",), stairs),
     "fate_points": (("fate_points",), lambda table: table),
+    "fate_late": (("fate_late",), late),
+    "fate_step": (("fate_step",), lambda table: table),
     "fate_law": (("fate_times",), law),
 }
