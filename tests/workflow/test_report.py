@@ -277,7 +277,8 @@ def test_the_page_to_play_with_shows_who_has_learned_by_the_step_of_its_slider(b
     told = []
     for row in (shares[shares["step"] >= 100].iloc[0], shares.iloc[-1]):
         _, measured, *_ = browser.execute_script(SLIDERS, row.eps_min, row.share, row["lambda"], int(row.step), int(row.N))
-        share, *ends = (f"{100 * value:.0f}" for value in (row.learned_share, row.ci_low, row.ci_high))
+        values = (row.learned_share, row.ci_low, row.ci_high)
+        share, *ends = (f"{100 * value:.{int(0.001 < value < 0.1)}f}" for value in values)  # as `percent` of the page
         assert f"{share} [{', '.join(ends)}] % of {row.n} trainings learned it by step {row.step}" in measured
         assert "Measured here" in measured
         told.append(share)

@@ -144,16 +144,14 @@ def test_what_is_found_is_of_one_decay_and_of_every_course_s_own_last_step():
         ]
         tables[f"{name}_fate"] = pd.concat(parts)
     points = times.fate_points(tables, SimpleNamespace(part=lambda *_: section.of_role("point")))
-    verdict = {"claim_id": "F-reuse", "verdict": "supported", "estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}
-    first, second, third = found(section, {"fate_points": points, "verdicts_fate_over_time": pd.DataFrame([verdict])})
+    verdict = {"verdict": "supported", "estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}
+    verdicts = pd.DataFrame([verdict | {"claim_id": name} for name in ("F-reuse", "F-border")])
+    first, second, third, fourth = found(section, {"fate_points": points, "verdicts_fate_over_time": verdicts})
     assert "100 [86, 100] % with fresh pairs at every step" in first
     assert "lets in more replicas" in second
-    assert "0 [0, 14] % at 0.1 times the others' frequency" in third
-    assert [decay for decay in ("0.01", "0.02", "0.05") if f"frequency, at a decay of {decay}" in third] == [
-        "0.01",
-        "0.02",
-        "0.05",
-    ]
+    assert "from 0.1 on at a decay of 0.01 and from 0.2 on at a decay of 0.02" in third
+    assert "At 0.1 none has it with a decay of 0.02 or 0.05" in third
+    assert "is right more often than the better of the answers" in fourth
 
 
 def test_the_published_stairs_keep_every_rise():

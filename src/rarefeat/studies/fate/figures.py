@@ -32,22 +32,24 @@ def pairs(N: int) -> str:
     return f"{N:,}" if N else FRESH
 
 
-def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str, beside: bool = False) -> None:
-    """Shares over steps, a line for each series; with the legend `beside` the data where they leave no room for it."""
+def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str, columns: int = 3) -> None:
+    """Shares over steps, a line for each series."""
     there = [name for name in order if name in set(series)]
     of = looks(there)
     table = table.assign(series=series.astype(str), mean=table["learned_share"])[
         ["series", "step", "mean", "ci_low", "ci_high"]
     ]
     lines(ax, table, "step", "learned", of, inside=(0, 1), band=True)
-    ax.set(xscale="log", xlim=(100, 15 * table["step"].max() if beside else None), ylim=(-0.03, 1.03), xlabel=STEP)
-    if there:
-        ax.legend(
-            [handle(look) for look in of.values()],
-            of,
-            title=title,
-            loc="center right" if beside else "upper left",
-            handlelength=1.8,
+    ax.set(xscale="log", xlim=(100, None), ylim=(-0.03, 1.03), xlabel=STEP)
+    legend(ax, of, title, columns)
+
+
+def legend(ax: Axes, of: Mapping[str, Look], title: str, columns: int) -> None:
+    """A key below a panel."""
+    if of:
+        handles = [handle(look) for look in of.values()]
+        ax.figure.legend(
+            handles, list(of), title=title, loc="outside lower center", ncols=columns, columnspacing=1, handlelength=1.8
         )
 
 
@@ -56,8 +58,10 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     shares, points = tables["fate_shares"], tables["fate_points"]
     plain = shares[(shares["latents"] == "plain") & (shares["sigma"] > 0) & shares["study"].isin(["reuse", "rarest", "leak"])]
     least = plain["lambda"] == (LATE if (plain["lambda"] == LATE).any() else plain["lambda"].min())
-    figure, axes = panels(2, 3, 4.6)
-    (a, b, c), (d, e, f) = axes
+    figure, _ = panels(height=6.0)
+    figure.clear()
+    axes = [part.subplots() for part in figure.subfigures(2, 3).flat]
+    a, b, c, d, e, f = axes
 
     reuse = plain[(plain["study"] == "reuse") & least]
     order = [*sorted(set(reuse["N"]) - {0}), 0]
@@ -67,19 +71,19 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     of_control = controls["latents"].where(controls["sigma"] > 0, "noiseless").map(CONTROLS)
     same = reuse[reuse["N"].isin(controls["N"])]
     both = pd.concat([same, controls]), pd.concat([same["latents"].map(CONTROLS), of_control])
-    courses(b, *both, list(CONTROLS.values()), "the feature\nin the pairs")
+    courses(b, *both, list(CONTROLS.values()), "the feature in the pairs", columns=2)
 
     fresh, strong = plain[least & (plain["N"] == 0)], plain[(plain["lambda"] == plain["lambda"].max()) & (plain["N"] > 0)]
     strong = strong[strong["N"] == (8192 if (strong["N"] == 8192).any() else strong["N"].min())]
     for ax, part, what in ((c, fresh, "fresh pairs"), (d, strong, "strong decay")):
-        courses(ax, part, part["eps_min"], sorted(set(part["eps_min"])), f"frequency,\n{what}", beside=True)
+        courses(ax, part, part["eps_min"], sorted(set(part["eps_min"])), f"frequency, {what}")
 
     ends = points[(points["latents"] == "plain") & (points["sigma"] > 0) & points["study"].isin(["reuse", "rarest", "leak"])]
     at_end(e, ends[ends["N"] == 0])
     border(f, points[points["at_once"] < points["n"]])
     for ax in (a, d):
         ax.set_ylabel(LEARNED)
-    letter(axes.flat)
+    letter(axes)
     figure.supxlabel(f"shares with exact 95 % intervals, {n_of(*shares['n'])}", fontsize=7.5)
     return figure
 
@@ -92,10 +96,8 @@ def at_end(ax: Axes, points: pd.DataFrame) -> None:
     of = looks(sorted(set(table["lambda"])))
     table = table.assign(series=table["lambda"].astype(str))
     lines(ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", of, inside=(0, 1))
-    low, high = ax.get_xlim()
-    ax.set(xlim=(low, high + 0.7 * (high - low)), ylim=(-0.03, 1.03), xlabel=EPS)
-    if of:
-        ax.legend([handle(look) for look in of.values()], of, title="decay,\nfresh pairs", loc="center right", handlelength=1.8)
+    ax.set(ylim=(-0.03, 1.03), xlabel=EPS)
+    legend(ax, of, "decay, fresh pairs", columns=2)
 
 
 def border(ax: Axes, points: pd.DataFrame) -> None:
@@ -103,11 +105,10 @@ def border(ax: Axes, points: pd.DataFrame) -> None:
     share = points["late"] / (points["n"] - points["at_once"])
     finite = points["border"].replace(np.inf, np.nan)
     beyond = 2 * max(finite.max(), 1.0)
-    for fresh, look in ((False, Look(QUALITATIVE[2], MARKERS[0])), (True, Look(QUALITATIVE[1], MARKERS[3]))):
-        there = (points["N"] == 0) == fresh
-        at = finite[there].fillna(beyond)
-        ax.plot(at, share[there], **look.line | {"ls": "none"}, label=FRESH if fresh else "a sample that comes back")
+    of = {"that come back": Look(QUALITATIVE[2], MARKERS[0], "none"), FRESH: Look(QUALITATIVE[1], MARKERS[3], "none")}
+    for (name, look), there in zip(of.items(), (points["N"] > 0, points["N"] == 0), strict=True):
+        ax.plot(finite[there].fillna(beyond), share[there], **look.line, label=name)
     ax.axvline(1, color=GREY, lw=0.7)
-    ax.set(xscale="log", ylim=(-0.03, 1.35), yticks=np.linspace(0, 1, 6), xlabel=BORDER)
+    ax.set(xscale="log", ylim=(-0.03, 1.03), xlabel=BORDER)
     ax.set_ylabel("share that learns late")
-    ax.legend(loc="upper left", handlelength=1)
+    legend(ax, of, "training pairs", columns=1)
