@@ -40,7 +40,7 @@ def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], 
         ["series", "step", "mean", "ci_low", "ci_high"]
     ]
     lines(ax, table, "step", "learned", of, inside=(0, 1), band=True)
-    ax.set(xscale="log", xlim=(100, None), ylim=(-0.03, 1.03), xlabel=STEP)
+    ax.set(xscale="log", xlim=(min(100, table["step"].max() / 4), None), ylim=(-0.03, 1.03), xlabel=STEP)
     legend(ax, of, title, columns)
 
 
