@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import EPS, STEP, n_of
 from rarefeat.figures.panels import ESTIMATED, handle, letter, lines, panels
@@ -40,7 +41,8 @@ def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], 
         ["series", "step", "mean", "ci_low", "ci_high"]
     ]
     lines(ax, table, "step", "learned", of, inside=(0, 1), band=True)
-    ax.set(xscale="log", xlim=(min(100, table["step"].max() / 4), None), ylim=(-0.03, 1.03), xlabel=STEP)
+    ax.set(xscale="log", xlim=(min(100, table["step"].max() / 10), None), ylim=(-0.03, 1.03), xlabel=STEP)
+    ax.xaxis.set_minor_formatter(NullFormatter())
     legend(ax, of, title, columns)
 
 
