@@ -112,5 +112,6 @@ def border(ax: Axes, points: pd.DataFrame) -> None:
         ax.plot(finite[there].fillna(beyond), share[there], **look.line, label=name)
     ax.axvline(1, color=GREY, lw=0.7)
     ax.set(xscale="log", ylim=(-0.03, 1.03), xlabel=BORDER)
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylabel("share that learns late")
     legend(ax, of, "training pairs", columns=1)
