@@ -152,6 +152,9 @@ def test_what_is_found_is_of_one_decay_and_of_every_course_s_own_last_step():
     assert "from 0.1 on at a decay of 0.01 and from 0.2 on at a decay of 0.02" in third
     assert "At 0.1 none has it with a decay of 0.02 or 0.05" in third
     assert "is right more often than the better of the answers" in fourth
+    nobody = points.assign(at_once=0, late=0)
+    *_, third, _ = found(section, {"fate_points": nobody, "verdicts_fate_over_time": verdicts})
+    assert "by step 8,000 nowhere. At 0.1 none has it with a decay of 0.01, 0.02 or 0.05." in third
 
 
 def test_the_published_stairs_keep_every_rise():

@@ -44,7 +44,7 @@ def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     often = fresh[fresh["at_once"] + fresh["late"] > fresh["n"] / 2].groupby("lambda")["eps_min"].min()
     border, least = one(claims, claim_id="F-border"), rows(fresh, eps_min=fresh["eps_min"].min())
     none = sorted(least.loc[least["at_once"] + least["late"] == 0, "lambda"])
-    at_least = joined(f"from {eps_min:g} on at a decay of {decay:g}" for decay, eps_min in often.items())
+    places = [f"from {eps_min:g} on at a decay of {decay:g}" for decay, eps_min in often.items()]
     never = (
         f" At {least['eps_min'].min():g} none has it with a decay of {joined((f'{decay:g}' for decay in none), 'or')}."
         if none
@@ -58,7 +58,8 @@ def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         f"At this point a sample of 8,192 pairs that comes back {SHOWN.get(verdict['verdict'], 'is not tested')}:"
         f" the difference is {interval(verdict, 'estimate', 2, '+')} of the replicas. Where the feature occurs by itself in its"
         f" samples {learned(apart)} learn it.",
-        f"With fresh pairs at every step more than half of the replicas have it by step {first['T']:,} {at_least}.{never}",
+        f"With fresh pairs at every step more than half of the replicas have it by step {first['T']:,}"
+        f" {joined(places) if places else 'nowhere'}.{never}",
         "The border between late and never that theory gives without a fitted constant"
         f" {TOLD.get(border['verdict'], 'is not tested')}: {interval(border, 'estimate', 2, '+')} of the points.",
     ]
