@@ -19,3 +19,8 @@ def test_how_many_pairs_differ_is_read_from_their_published_interval(total, diff
     rounded = {"estimate": total / n, "ci_low": low, "ci_high": high}
     row = SimpleNamespace(n=n, **{name: float(f"{value:.6g}") for name, value in rounded.items()})
     assert error_of(row, PAIRED) == pytest.approx(error, rel=1e-12, abs=1e-12)
+
+
+def test_a_claim_that_could_not_be_tested_has_no_error():
+    row = SimpleNamespace(estimate=math.nan, ci_low=math.nan, ci_high=math.nan, n=0)
+    assert math.isnan(error_of(row, PAIRED))

@@ -64,7 +64,7 @@ def of_study(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Fi
 def error_of(row: Any, kind: str) -> float:
     """The standard error behind a published interval; of pairs of 0 or 1, that of the number of seeds that differ."""
     freedom = max(row.n - 1, 1)
-    if kind != PAIRED:
+    if kind != PAIRED or not math.isfinite(row.estimate):
         return max(abs(row.ci_low - row.estimate), abs(row.ci_high - row.estimate)) / stdtrit(freedom, 0.975)
     total = round(row.estimate * row.n)
     differing = range(abs(total), row.n + 1, 2)  # so many seeds differ, of which half of the rest go each way
