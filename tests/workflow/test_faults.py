@@ -27,7 +27,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.manage.kept import pack, unpack
 from rarefeat.run.command import run as run_stage
 from rarefeat.run.job import Job
-from rarefeat.run.results_folder import handle_in_a_thread, take_over
+from rarefeat.run.results_folder import handle_in_a_thread, leave_at_once, take_over
 from rarefeat.run.workers import GRACE
 from rarefeat.storage.files import read_table, verify, write_table
 from snakemake_logger_plugin_rarefeat import refuse_full
@@ -559,6 +559,16 @@ def test_a_handler_that_needs_what_the_interrupted_thread_holds_gets_it_in_the_e
         assert handled.wait(10)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_run_does_not_wait_for_the_timers_of_its_jobs():
+    ran = threading.Event()
+    timer = threading.Timer(60, ran.set)
+    timer.start()
+    leave_at_once()
+    timer.join(30)
+    assert not timer.is_alive()
+    assert not ran.is_set()
 
 
 def job_of(stage: str, **config) -> str:

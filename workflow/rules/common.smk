@@ -39,6 +39,7 @@ from rarefeat.run.results_folder import (
     CODE,
     deployable,
     handle_in_a_thread,
+    leave_at_once,
     rerun_what_files_say,
     take_over,
     usable,
@@ -184,6 +185,14 @@ onstart:
     if workflow.is_main_process and workflow.local_exec and not DEPLOYED:
         if socket := workers.start(**MALLOC):
             os.environ.update(RAREFEAT_WORKERS=socket)
+
+
+onsuccess:
+    leave_at_once()
+
+
+onerror:
+    leave_at_once()
 
 
 def either(names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ import platform
 import signal
 import stat
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -228,3 +229,13 @@ def handle_in_a_thread(number: int) -> None:
     if callable(handler):
         # Not threading.Thread, whose start takes locks as well.
         signal.signal(number, lambda *received: _thread.start_new_thread(handler, received))
+
+
+def leave_at_once() -> None:
+    """Let a run end with its last job.
+
+    Snakemake starts a timer for each job, by which it counts those of a timespan, and its process would wait for the last ones.
+    """
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.cancel()
