@@ -250,7 +250,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
             own = {"by": "eps_min", "inside": what.range, "of": "median", "band": True, "every": 4}
             lines(ax, wide[wide["arm"] == arm], "step", metric, drawn, **own)
             if arm == "dense":
-                top = END * ax.dataLim.y1
+                bottom, top = ax.get_ylim()[0], END * ax.dataLim.y1
         medians = wide.groupby(["eps_min", "step", "arm"])[metric].median().xs("oracle_all", level="arm")
         beyond = max(beyond, medians[medians > top].max() if (medians > top).any() else 0.0)
         for eps_min, look in colours.items():
@@ -258,14 +258,16 @@ def trajectories(tables: Tables, job: Job) -> Figure:
             place = top * (1 - 0.03 * chosen.index(eps_min))
             above = medians[eps_min][lambda values, top=top: values > top] if eps_min in medians else medians[:0]
             ax.plot(above.index, [place] * len(above), ls="none", marker=BEYOND, color=look.colour, mfc="white")
-        ax.set_ylim(top=top)
+        ax.set_ylim(bottom, top)
         within(ax, what)
         ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
     letter(axes[0])
     entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": handle(look) for eps_min, look in colours.items()}
     entries |= {name_of(arm): handle(Look("black", dash=look.dash)) for arm, look in looks(["dense", "oracle_all"]).items()}
     if beyond:
-        entries |= {f"beyond the axis, up to {beyond:.1g}": handle(Look("black", BEYOND, filled=False), line=False)}
+        digit, exponent = f"{beyond:.0e}".split("e")
+        above = rf"beyond the axis, up to ${digit} \times 10^{{{int(exponent)}}}$"
+        entries |= {above: handle(Look("black", BEYOND, filled=False), line=False)}
     key(figure, entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=min(4, len(entries)))
     return figure
 
