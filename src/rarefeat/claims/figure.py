@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.figures.panels import key, panels
+from rarefeat.figures.panels import finished, panels
 from rarefeat.figures.style import LOOKS, Look
 from rarefeat.run.job import Job
 
@@ -70,8 +70,7 @@ def draw(rows: pd.DataFrame, name: str) -> Figure:
     if (rows["least"] > 0).any():
         entries |= {"too small to matter": Rectangle((0, 0), 1, 1, color="0.95")}
     left = rows["claim_id"].nunique() - len(claims)
-    key(figure, entries, f"{left} more claims are on the page" if left else "", place="lower center")
-    return figure
+    return finished(figure, (), entries, f"{left} more claims are on the page" if left else "")
 
 
 def mark(verdict: str) -> dict:

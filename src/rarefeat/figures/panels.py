@@ -11,7 +11,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from scipy.stats import binom, binomtest, gmean
 
@@ -36,9 +36,11 @@ def panels(
 
 
 def letter(axes: Iterable[Axes]) -> None:
-    """a, b, c ... above the panels, for captions and texts to point at."""
+    """a, b, c ... above several panels, for captions and texts to point at."""
+    axes = list(axes)
     for ax, character in zip(axes, "abcdefghijklmnopqrstuvwxyz", strict=False):
-        ax.set_title(character, loc="left", weight="bold")
+        if len(axes) > 1:
+            ax.set_title(character, loc="left", weight="bold")
 
 
 def mean_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
@@ -234,11 +236,26 @@ def handle(look: Look, line: bool = True) -> Line2D:
 
 
 def key(
-    figure: Figure, entries: dict[str, Any], note: str = "", columns: int | None = None, place: str = "lower center"
+    figure: FigureBase,
+    entries: dict[str, Any],
+    note: str = "",
+    columns: int | None = None,
+    place: str = "lower center",
+    **options: Any,
 ) -> None:
     """A key outside of all axes, as wide as there is place: handles by their labels, below what the marks stand for."""
+    said = {"title": note or None, "loc": f"outside {place}", **options}
     for count in range(min(columns or len(entries), len(entries)), 0, -1):
-        legend = figure.legend(list(entries.values()), list(entries), title=note or None, loc=f"outside {place}", ncols=count)
+        legend = figure.legend(list(entries.values()), list(entries), ncols=count, **said)
         if count == 1 or legend.get_window_extent(figure.canvas.get_renderer()).width <= 0.98 * figure.bbox.width:
             return
         legend.remove()
+
+
+def finished(
+    figure: Figure, axes: Iterable[Axes], entries: dict[str, Any], note: str = "", columns: int | None = None
+) -> Figure:
+    """A figure of which all else is drawn, with a letter on some of its panels, and its key."""
+    letter(axes)
+    key(figure, entries, note, columns)
+    return figure

@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import arm_name
-from rarefeat.figures.panels import handle, key, panels, points, zero
+from rarefeat.figures.panels import finished, handle, panels, points, zero
 from rarefeat.figures.style import LOOKS, styled
 from rarefeat.project import load
 from rarefeat.registry import kinds
@@ -83,8 +83,7 @@ def table_2(tables: Published) -> Figure:
     points(panel, table, "gain", "place", shown, by="from", order=table["place"], across=True, dodge=0)
     zero(panel, across=True)
     panel.set(xlabel="gain in accuracy over dense, points")
-    key(figure, {who: handle(look, line=False) for who, look in shown.items()})
-    return figure
+    return finished(figure, (), {who: handle(look, line=False) for who, look in shown.items()})
 
 
 def spread_of(dataset: str, rho: float) -> float:

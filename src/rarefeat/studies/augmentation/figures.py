@@ -9,8 +9,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from rarefeat.figures.labels import INTERVALS, STEP, name_of, quantity, seeds_of, with_series
-from rarefeat.figures.panels import handle, key, letter, lines, mean_interval, paired, panels, points, within, zero
-from rarefeat.figures.style import GREY, LOOKS, PAGE, Look, looks
+from rarefeat.figures.panels import finished, handle, lines, mean_interval, paired, panels, points, within, zero
+from rarefeat.figures.style import GREY, LOOKS, Look, looks
 from rarefeat.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
@@ -62,7 +62,7 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
     """Over training: features and nuisance in the weights, a learned bias; then heads against the number of labels."""
     final, course = tables.values()
     course = course[course["step"] > 0]
-    figure, axes = panels(2, 2, 4.6, PAGE)
+    figure, axes = panels(2, 2, 4.6)
     seen: list[str] = []
     four = (*PAIRS[:3], "identical" + WITHOUT_BIAS)
     for ax, studies, metric, title in (
@@ -98,10 +98,8 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
     ax.minorticks_off()
     if len(labels) == 1:
         ax.set_xlim(labels[0] / 2, labels[0] * 2)
-    letter(axes.flat)
     entries = {pair_name(name): handle(look) for name, look in OF_PAIR.items() if name in seen}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(final)}", columns=min(4, max(len(entries), 1)))
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(final)}", columns=4)
 
 
 def augmentation_dial(tables: Tables, job: Job) -> Figure:
@@ -109,7 +107,7 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
     (final,) = tables.values()
     shown = ("singletons", "covered_features", "features_per_neuron", "activity", "noise_cosine", "noise_left")
     names = known(DIAL, final)
-    figure, axes = panels(2, 3, 1.5 + 0.3 * len(names), PAGE, sharey=True)
+    figure, axes = panels(2, 3, 1.5 + 0.3 * len(names), sharey=True)
     for ax, metric in zip(axes.flat, shown, strict=True):
         what = quantity(metric)
         oracle = final[(final["metric"] == metric) & (final["encoder"] == "oracle")]["value"].to_numpy()
@@ -122,12 +120,10 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
         ax.set_xlabel(what.symbol)
         ax.margins(x=0.08)
         ax.locator_params(axis="x", nbins=5)
-    letter(axes.flat)
     entries = {"trained encoder": handle(LOOKS[0], line=False)}
     if "oracle" in set(final["encoder"]):
         entries["oracle"] = handle(Look(GREY, dash=(0, (6, 2))))
-    key(figure, entries, f"{INTERVALS}, {seeds_of(final[final['study'].isin(names)])}")
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(final[final['study'].isin(names)])}")
 
 
 def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
@@ -143,7 +139,7 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
         for eps_min in sorted(chosen[chosen["study"] == start + pair]["eps_min"].unique())
     }
     masks = looks(sorted(set(chosen["series"]) - {"dense"}))
-    figure, axes = panels(1, 2, 1.4 + 0.26 * len(places), PAGE, sharey=True)
+    figure, axes = panels(1, 2, 1.4 + 0.26 * len(places), sharey=True)
     (left, right), what, order = axes[0], quantity(metric), list(places.values())
     zero(right, across=True)
 
@@ -159,10 +155,8 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
     left.set(xlabel=what.symbol + ", dense", xlim=(-0.03, 1.03))
     right.set_xlabel("change by a mask, same seed")
     right.locator_params(axis="x", nbins=5)
-    letter(axes[0])
     entries = {name_of(series): handle(look, line=False) for series, look in (looks(["dense"]) | masks).items()}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(chosen)}")
-    return figure
+    return finished(figure, axes[0], entries, f"{INTERVALS}, {seeds_of(chosen)}")
 
 
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
@@ -171,7 +165,7 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
     wanted = ("identical" + WITHOUT_BIAS, "random_mask" + WITHOUT_BIAS, "identical", "independent_noise", "random_mask")
     names = [(name, "trained") for name in known(wanted, neurons)]
     names += [(name, "supervised") for name in neurons[neurons["encoder"] == "supervised"]["study"].unique()]
-    figure, axes = panels(1, len(names), 1.8, PAGE, sharey=True)
+    figure, axes = panels(1, len(names), 1.8, sharey=True)
     bins = np.linspace(0, 1, 21)
     for ax, (name, encoder) in zip(axes[0], names, strict=True):
         chosen = neurons[(neurons["study"] == name) & (neurons["encoder"] == encoder)]
@@ -184,9 +178,5 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
-    key(
-        figure,
-        {"mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"), "95 % interval": handle(Look("0.15"))},
-        seeds_of(neurons),
-    )
-    return figure
+    entries = {"mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"), "95 % interval": handle(Look("0.15"))}
+    return finished(figure, (), entries, seeds_of(neurons))

@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, quantity, seeds_of, words
-from rarefeat.figures.panels import handle, letter, lines, panels, points
-from rarefeat.figures.style import LOOKS, MANY, MARKERS, PAGE, Look, ordered
+from rarefeat.figures.panels import handle, key, letter, lines, panels, points
+from rarefeat.figures.style import LOOKS, MANY, MARKERS, Look, ordered
 from rarefeat.run.job import Job
 
 METRICS = ("linear_accuracy", "knn_accuracy", "separation", "crop_invariance", "intensity_invariance")
@@ -22,8 +22,9 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     layers = sorted(units["layer"].unique(), key=lambda layer: (layer != "stem", layer))
     shades, bins = ordered(layers), np.linspace(0, 1, 21)
     middles = (bins[1:] + bins[:-1]) / 2
-    figure, _ = panels(1, 1, 6.2, PAGE)
+    figure, _ = panels(1, 1, 6.2)
     figure.clear()
+    beside = {"columns": 1, "place": "right center"}
     above, middle, below = figure.subfigures(3, 1, height_ratios=[1.15, 1.25, 1])
     firing = above.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     for ax, kind in zip(firing, kinds, strict=True):
@@ -35,7 +36,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         lines(ax, pd.concat(rates), "rate", "share", shades, by="layer", inside=(0, 1), band=True, every=3)
         ax.set(xlabel="firing rate of a unit", title=names[kind])
     firing[0].set(ylim=(0, None), ylabel="share of units")
-    legend(above, {str(layer): handle(look) for layer, look in shades.items()}, "layer")
+    key(above, {str(layer): handle(look) for layer, look in shades.items()}, "layer", **beside)
 
     maps = middle.subplots(1, len(kinds), squeeze=False)[0]
     labels = sorted(embedding["label"].unique())
@@ -47,7 +48,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             ax.plot(part["x"], part["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True)
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
     maps[0].set_ylabel("t-SNE 2, first seed")
-    legend(middle, {str(label): handle(look, line=False) for label, look in classes.items()}, "class")
+    key(middle, {str(label): handle(look, line=False) for label, look in classes.items()}, "class", **beside)
 
     ax = below.subplots()
     trained, initial = (metrics[metrics["network"] == network] for network in ("trained", "initial"))
@@ -63,11 +64,6 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         part = every[every["metric"] == metric].assign(metric=symbols[metric])
         points(ax, part, "metric", "value", drawn, inside=quantity(metric).range, order=list(symbols.values()))
     ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))
-    legend(below, {name: handle(look, line=False) for name, look in drawn.items()}, f"{INTERVALS},\n{seeds_of(metrics)}")
+    key(below, {name: handle(look, line=False) for name, look in drawn.items()}, f"{INTERVALS},\n{seeds_of(metrics)}", **beside)
     letter((*firing, *maps, ax))
     return figure
-
-
-def legend(part: Figure, entries: dict[str, object], title: str) -> None:
-    """A key right of a row of panels."""
-    part.legend(list(entries.values()), list(entries), title=title, loc="outside right center", ncols=1)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
-from rarefeat.figures.panels import ANYWHERE, handle, key, letter, lines, panels, points
+from rarefeat.figures.panels import ANYWHERE, finished, handle, lines, panels, points
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.config import TaskMixture
@@ -44,7 +44,7 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     table = tables["looped_transformer"]
     sizes = named(table, "n")
     looks = ordered(sizes)
-    figure, axes = panels(1, 2, 2.9, PAGE)
+    figure, axes = panels(1, 2, 2.9)
     left, right = axes[0]
     settings = {setting: looks[n] for n, setting in sizes.items()}
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
@@ -52,24 +52,16 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     for setting, look in settings.items():
         stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
     dots = {setting: look.but(dash="none") for setting, look in settings.items()}
-    lines(
-        left,
-        rounded[rounded["at"] % (2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)) == 0],
-        "at",
-        "value",
-        dots,
-        by="setting",
-    )
+    every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
+    lines(left, rounded[rounded["at"] % every == 0], "at", "value", dots, by="setting")
     lines(right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4)
     left.set(ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4))
     right.set(ylabel=r"$-t/\kappa$ minus that (nat)", ylim=(0, None))
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
-    letter(axes.flat)
     entries = {f"{n:g} examples": handle(look) for n, look in looks.items()}
     entries |= {r"bound $-t/\kappa$": handle(STATED), "double precision": handle(Look("0", "o"), line=False)}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
 
 
 def low_rank_attention(tables: Tables, job: Job) -> Figure:
@@ -84,10 +76,8 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
         stated(ax, rows)
         ax.set(xlabel="rank $r$", ylim=(0, None), title=f"task in {signal:g} of {int(rows['at'].max())} directions")
     axes[0, 0].set_ylabel("mean squared error")
-    if len(signals) > 1:
-        letter(axes.flat)
-    key(figure, {"simulated": handle(look, line=False), "Theorem 5.4.2": handle(STATED)}, f"{INTERVALS}, {seeds_of(table)}")
-    return figure
+    entries = {"simulated": handle(look, line=False), "Theorem 5.4.2": handle(STATED)}
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
@@ -95,7 +85,7 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     table = tables["spurious_features"]
     factors = named(table, "factor")
     looks = dict(zip(factors, LOOKS[1:], strict=False))
-    figure, axes = panels(1, 2, 2.9, PAGE)
+    figure, axes = panels(1, 2, 2.9)
     left, right = axes[0]
     for factor, setting in factors.items():
         options = looks[factor].but(filled=False).line | {"ls": "none"}
@@ -112,20 +102,18 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     left.set(yscale="log", xlabel="invariant features $r$", ylabel="$-\\log_{10}$ of the accuracy\nout of domain")
     left.set_title("at least what is stated", loc="right")
     right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
-    letter(axes.flat)
     entries = {
         rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": handle(look.but(filled=False), line=False)
         for factor, look in looks.items()
     }
     entries |= {"bound": handle(STATED), r"b: $1 / (2\gamma)$": handle(limit)}
-    key(figure, entries, f"{seeds_of(table)}, each an instance of its own", columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, f"{seeds_of(table)}, each an instance of its own", columns=3)
 
 
 def task_mixture(tables: Tables, job: Job) -> Figure:
     """Weights over the frequency of the rare task, fine-tuning over its radius, and errors of probes."""
     table, study = tables["task_mixture"], job.part("task_mixture", TaskMixture)
-    figure, axes = panels(1, 3, 2.9, PAGE)
+    figure, axes = panels(1, 3, 2.9)
     left, middle, right = axes[0]
     rare, frequent = LOOKS[1], LOOKS[2]
     share = {
@@ -165,7 +153,6 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     drawn = [names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)]
     lines(right, errors.assign(series=drawn), "at", "value", of_task, inside=(0, np.inf))
     right.set(xlabel="labels $m$", ylabel="error of the probe,\nover that of answering 0", xticks=labels, ylim=(-0.02, None))
-    letter(axes.flat)
     entries = {"a: rare task": handle(rare, line=False), "a: others": handle(frequent, line=False)}
     entries |= {
         f"b: $T$ = {setting.removeprefix('mixture=even_')}": handle(look, line=False) for setting, look in several.items()
@@ -175,8 +162,7 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
         for look, name in zip(LOOKS, series, strict=False)
     }
     entries["closed form"] = handle(STATED)
-    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
 
 
 def modular_addition(tables: Tables, job: Job) -> Figure:
@@ -184,7 +170,7 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
     table = tables["modular_addition"]
     settings = list(dict.fromkeys(table["setting"]))
     looks = dict(zip(settings, LOOKS[1:], strict=False))
-    figure, axes = panels(1, 3, 2.6, PAGE)
+    figure, axes = panels(1, 3, 2.6)
     parts = (
         ("margin_ratio", r"margin over $\gamma^*$", ANYWHERE),
         ("one_frequency", "share of neurons\nwith one frequency", SHARE),
@@ -197,10 +183,8 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylim(-0.3, 1.05)
-    letter(axes.flat)
     entries = {name_of(setting, job): handle(look) for setting, look in looks.items()} | {"Theorem 4.9": handle(STATED)}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}")
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
 def name_of(setting: str, job: Job) -> str:
@@ -214,7 +198,7 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
     table = tables["digit_neurons"]
     sizes = named(table, "sigma")
     looks = ordered(sizes)
-    figure, axes = panels(1, 3, 2.6, PAGE)
+    figure, axes = panels(1, 3, 2.6)
     parts = (
         ("clusters", "clusters of the\nlargest silhouette", (2.0, 8.0)),
         ("silhouette", "their silhouette", (-1.0, 1.0)),
@@ -229,10 +213,8 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
     axes[0, 1].axhline(0.25, color=GREY, lw=0.7, zorder=0)
     for ax in axes[0, 1:]:
         ax.set_ylim(0, 1)
-    letter(axes.flat)
     entries = {rf"$\sigma$ = {sigma:g} / 8": handle(look) for sigma, look in looks.items()}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}")
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
 MODELS = {"logits": "two logits", "head": "trained head", "fixed_head": "head of ones"}
@@ -245,7 +227,7 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
     table = table.join(parts)
     models = list(dict.fromkeys(table["model"]))
     sizes = ordered(sorted(table["n"].unique()))
-    figure, axes = panels(1, len(models) + 1, 2.8, PAGE)
+    figure, axes = panels(1, len(models) + 1, 2.8)
     smallest = min((penalty for penalty in table["at"].unique() if penalty), default=1.0)
     for ax, model in zip(axes[0], models, strict=False):
         rows = of_quantity(table[table["model"] == model], "ood_accuracy")
@@ -256,15 +238,13 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=r"penalty $\lambda$ (left: none)", title=MODELS[model], ylim=(0.55, 1.01))
     axes[0, 0].set_ylabel("accuracy out of domain")
     line_of_rules(axes[0, -1], table)
-    letter(axes.flat)
     entries = {f"{n} training samples": handle(look) for n, look in sizes.items()}
     entries |= {
         "printed, ERM": handle(Look(GREY, dash=STATED.dash)),
         "printed, nuclear norm": handle(Look(GREY)),
         "every rule": handle(STATED),
     }
-    key(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
 
 
 def line_of_rules(ax: Axes, table: pd.DataFrame) -> None:

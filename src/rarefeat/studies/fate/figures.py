@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import EPS, STEP, n_of
-from rarefeat.figures.panels import ESTIMATED, handle, letter, lines, panels
-from rarefeat.figures.style import DASHES, GREY, MARKERS, QUALITATIVE, Look
+from rarefeat.figures.panels import ESTIMATED, handle, key, letter, lines, panels
+from rarefeat.figures.style import GREY, MARKERS, QUALITATIVE, Look, looks
 from rarefeat.run.job import Job
 from rarefeat.studies.fate.times import exact_interval
 
@@ -23,11 +23,6 @@ LATE = 0.02
 """The decay of the panels that have one: at it features come late."""
 
 
-def looks(names: list[Any]) -> dict[str, Look]:
-    """A look for each of some series, in order."""
-    return {str(name): Look(QUALITATIVE[i], MARKERS[i], DASHES[i]) for i, name in enumerate(names)}
-
-
 def pairs(N: int) -> str:
     """A number of training pairs, for people."""
     return f"{N:,}" if N else FRESH
@@ -35,8 +30,7 @@ def pairs(N: int) -> str:
 
 def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str, columns: int = 3) -> None:
     """Shares over steps, a line for each series."""
-    there = [name for name in order if name in set(series)]
-    of = looks(there)
+    of = looks((str(name) for name in order if name in set(series)), {})
     table = table.assign(series=series.astype(str), mean=table["learned_share"])[
         ["series", "step", "mean", "ci_low", "ci_high"]
     ]
@@ -48,11 +42,7 @@ def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], 
 
 def legend(ax: Axes, of: Mapping[str, Look], title: str, columns: int) -> None:
     """A key below a panel."""
-    if of:
-        handles = [handle(look) for look in of.values()]
-        ax.figure.legend(
-            handles, list(of), title=title, loc="outside lower center", ncols=columns, columnspacing=1, handlelength=1.8
-        )
+    key(ax.figure, {name: handle(look) for name, look in of.items()}, title, columns, columnspacing=1, handlelength=1.8)
 
 
 def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -95,7 +85,7 @@ def at_end(ax: Axes, points: pd.DataFrame) -> None:
     learned = points["at_once"] + points["late"]
     ends = [exact_interval(*row) for row in zip(learned, points["n"], strict=True)]
     table = points.assign(mean=learned / points["n"], ci_low=[low for low, _ in ends], ci_high=[high for _, high in ends])
-    of = looks(sorted(set(table["lambda"])))
+    of = looks(map(str, sorted(set(table["lambda"]))), {})
     table = table.assign(series=table["lambda"].astype(str))
     lines(ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", of, inside=(0, 1))
     ax.set(ylim=(-0.03, 1.03), xlabel=EPS)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import handle, key, letter, lines, panels, points, zero
+from rarefeat.figures.panels import finished, handle, lines, panels, points, zero
 from rarefeat.figures.style import GREY, LOOKS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
@@ -68,15 +68,13 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         lines(axes[0, 1], rows, "R", "predicted_hard_error", plain, by="k", of="plain")
     axes[0, 1].set(xscale="log", xlabel="$R$, by which the theory orders coarse labels")
     axes[0, 1].axvline(1, color=GREY, lw=0.7, zorder=0.5)
-    letter(axes.flat)
     entries |= {
         "closed form, given the detectors": handle(CLOSED, line=False),
         "ratio $1/k$, equal detectors": handle(Look(GREY, dash=DASHED)),
     }
     entries |= {f"b: $k$ = {value}": handle(look, line=False) for value, look in of_k.items()}
     note = f"{INTERVALS}, {seeds_of(final)}; b: hard samples, open for fine labels, lines for the closed form"
-    key(figure, entries, note, columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, note, columns=3)
 
 
 def growth(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -109,14 +107,12 @@ def growth(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     axes[0, 2].set(ylabel="bias decrement over displacement\nof common detectors", ylim=(0, None))
     for ax in axes.flat:
         ax.set(xscale="log", xlabel=STEP)
-    letter(axes.flat)
     entries = {f"$k$ = {value}": handle(look) for value, look in of_k.items()}
     entries |= {f"{name} labels": handle(Look("0.3", dash=dash)) for name, dash in dashes.items()}
     entries |= {"first step, by theory": handle(Look("black", "_"), line=False)}
     entries |= {f"b: {name}": handle(look) for name, look in displaced.items()}
     entries |= {"b: closed form, $s^*$ patches a sample": handle(closed)}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(course)}", columns=5)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(course)}", columns=5)
 
 
 def name_of(labels: Labels, k: int) -> str:
@@ -147,11 +143,9 @@ def probes(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_xticks(range(len(penalties)), [f"{penalty:g}" for penalty in penalties], rotation=45)
         ax.set_xlabel("penalty of the head")
     shares(axes[0, 0], f"error of a linear head, $k$ = {k}")
-    letter(axes.flat)
     entries = {f"{share:.0%} hard samples in its training": handle(look) for share, look in of_share.items()}
     entries |= {"error on easy samples": handle(Look("0.3", "o", DOTTED, filled=False))}
-    key(figure, entries, f"{INTERVALS} of the error on hard samples, {seeds_of(rows)}")
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS} of the error on hard samples, {seeds_of(rows)}")
 
 
 def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -190,11 +184,9 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_title(title, fontsize=7)
         ax.set_xlabel("classes of a superclass")
     shares(axes[0, 0], f"error on hard samples, $k$ = {k}")
-    letter(axes.flat)
     entries = {kinds[kind]: handle(look) for kind, look in of_kind.items()}
     entries |= {"subclasses of the data": handle(Look(GREY)), "floor of fine labels": handle(Look(GREY, dash=DOTTED))}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(of_rule)}", columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(of_rule)}", columns=3)
 
 
 OF_PAIR = {"views": "views of a sample", "subclass": "of a subclass", "superclass": "of a superclass"}
@@ -248,9 +240,7 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     points(axes[1, 1], cosines, "quantity", "value", of_pair, inside=(-1, 1), order=list(COSINES.values()))
     axes[1, 1].set(ylabel=f"mean cosine of two\nsamples, $k$ = {k}", title=f"embeddings, with a bias of {strongest:g}")
     zero(axes[1, 1])
-    letter(axes.flat)
     entries = {f"{name} labels": handle(look) for name, look in ends.items()}
     entries |= {OF_PAIR[pair]: handle(look) for pair, look in of_pair.items() if pair in set(rows["pair"])}
     entries |= {f"c: {name_of_arm(arm)}": handle(look) for arm, look in of_mask.items()}
-    key(figure, entries, note=f"{INTERVALS}, {seeds_of(rows[rows['pair'] != 'labels'])}", columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, note=f"{INTERVALS}, {seeds_of(rows[rows['pair'] != 'labels'])}", columns=3)

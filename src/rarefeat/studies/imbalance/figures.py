@@ -1,5 +1,6 @@
 """The figures of the study of imbalance, from their tables alone."""
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,8 +11,8 @@ from matplotlib.figure import Figure
 
 from rarefeat.core.arms import ARMS
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, name_of, nsr_of, quantity, seeds_of, test_set, with_series
-from rarefeat.figures.panels import handle, key, letter, lines, paired, panels, points, room, within, zero
-from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, looks, ordered
+from rarefeat.figures.panels import finished, handle, lines, paired, panels, points, room, within, zero
+from rarefeat.figures.style import COLUMN, GREY, LOOKS, Look, looks, ordered
 from rarefeat.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
@@ -33,7 +34,7 @@ def fate(tables: Tables, job: Job) -> Figure:
     table["learned"] = (table["max_alignment"] >= LEARNED).astype(float)
     shown = looks(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
     shown[BIASLESS] = Look(LOOKS[4].colour, "v", (0, (6, 1.5)), filled=False)
-    figure, axes = panels(1, 2, 3.1, PAGE, sharey=True)
+    figure, axes = panels(1, 2, 3.1, sharey=True)
     (left, right), metric = axes[0], quantity("max_alignment")
     for side, series in ((-1, "dense"), (1, BIASLESS)):
         part = table[table["series"] == series]
@@ -53,15 +54,13 @@ def fate(tables: Tables, job: Job) -> Figure:
     left.set(ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol, title="every replica, dense")
     right.set(ylabel=f"share of replicas with\nan alignment of at least {LEARNED:g}", title="replicas that learn it")
     right.tick_params(labelleft=True)
-    letter(axes[0])
     counts = {series: part["seed"].nunique() for series, part in table.groupby("series")}
     common = len(set(counts.values())) == 1
     entries = {
         name_of(series) + ("" if common else f", {n_of(counts[series])}"): handle(look) for series, look in shown.items()
     }
     note = ["share and exact 95 % interval", *([n_of(*counts.values())] if common else []), nsr_of(table)]
-    key(figure, entries, ", ".join(note))
-    return figure
+    return finished(figure, axes[0], entries, ", ".join(note))
 
 
 def levels_of(grid: pd.DataFrame) -> dict[float, Look]:
@@ -88,9 +87,9 @@ def gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: dict[f
     ax.set_ylabel(f"{name_of(series)} \N{MINUS SIGN} dense,\nsame seed")
 
 
-def alignment(grid: pd.DataFrame, metric: str) -> Figure:
+def alignment(tables: Tables, job: Job, metric: str) -> Figure:
     """Figures 1 and 2: dense above, and below what each other arm adds to it at the same seed."""
-    grid, others = compared(grid)
+    grid, others = compared(*tables.values())
     levels, what = levels_of(grid), quantity(metric)
     heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights)
@@ -102,19 +101,17 @@ def alignment(grid: pd.DataFrame, metric: str) -> Figure:
     room(upper, grid["eps_min"])
     upper.set_ylabel((what.short or what.symbol) + ",\ndense")
     axes[-1, 0].set_xlabel(EPS)
-    letter(axes[:, 0])
     figure.align_ylabels()
-    key(figure, level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
-    return figure
+    return finished(figure, axes[:, 0], level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
 
 
-def quality(grid: pd.DataFrame, metric: str) -> Figure:
+def quality(tables: Tables, job: Job, metric: str) -> Figure:
     """Figures 3 and 4: above, dense between the encoder at initialisation and the ideal one; below, what other arms add."""
-    grid, others = compared(grid)
+    grid, others = compared(*tables.values())
     levels, what = levels_of(grid), quantity(metric)
     untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
     heights = [1.4, *(1 for _ in others)]
-    figure, axes = panels(len(heights), 2, 4.2 * sum(heights) / 2.4, PAGE, sharex=True, sharey="row", height_ratios=heights)
+    figure, axes = panels(len(heights), 2, 4.2 * sum(heights) / 2.4, sharex=True, sharey="row", height_ratios=heights)
     for (upper, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"
         for arm in untrained:
@@ -130,12 +127,10 @@ def quality(grid: pd.DataFrame, metric: str) -> Figure:
         ax.set_xlabel(EPS)
     room(axes[0, 0], grid["eps_min"])
     axes[0, 0].set_ylabel(what.symbol)
-    letter(axes.flat)
     figure.align_ylabels()
     shown = {name_of(arm): handle(Look("black", dash=looks([arm])[arm].dash)) for arm in untrained}
     dense = {"dense": handle(Look("black"))}
-    key(figure, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}")
-    return figure
+    return finished(figure, axes.flat, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}")
 
 
 def four(table: pd.DataFrame, shown: dict[str, Look], axes: np.ndarray, label: str) -> None:
@@ -162,14 +157,12 @@ def arms(tables: Tables, job: Job) -> Figure:
     columns = {"paired_difference": "mean", "paired_ci_low": "ci_low", "paired_ci_high": "ci_high"}
     table = table.drop(columns=[*columns.values()], errors="ignore").rename(columns=columns)
     shown = looks(dict.fromkeys(table["series"]))
-    figure, axes = panels(2, 2, 4.0, PAGE)
+    figure, axes = panels(2, 2, 4.0)
     four(table, shown, axes, "change of ")
-    letter(axes.flat)
     figure.align_ylabels()
     counts = {name: n_of(*part["n"]) for name, part in table.groupby("series")}
     entries = {f"{name_of(name)}, {counts[name]}": handle(look, line=False) for name, look in shown.items()}
-    key(figure, entries, f"difference to dense at the same seed, {INTERVALS}")
-    return figure
+    return finished(figure, axes.flat, entries, f"difference to dense at the same seed, {INTERVALS}")
 
 
 def cross_check(tables: Tables, job: Job) -> Figure:
@@ -179,7 +172,7 @@ def cross_check(tables: Tables, job: Job) -> Figure:
     sigma = tests.groupby("sigma")["eps_min"].nunique().idxmax()
     part = with_series(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
     shown = looks(sorted(set(part["series"])))
-    figure, axes = panels(2, 3, 4.0, PAGE)
+    figure, axes = panels(2, 3, 4.0)
     four(part.rename(columns={"difference": "mean"}), shown, axes[:, :2], "reduced \N{MINUS SIGN} direct:\n")
     axes[0, 2].remove()
     ax = axes[1, 2]
@@ -190,12 +183,10 @@ def cross_check(tables: Tables, job: Job) -> Figure:
     ax.step([0, *p_values, 1], [*np.arange(len(p_values) + 1) / len(p_values), 1], where="post", color="black")
     ax.set(ylabel="share of tests below", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     ax.set_xlabel(f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after Holm")
-    letter((*axes[:, :2].flat, ax))
     counts = rf"{n_of(*tests['n_reduced'].unique())} reduced, {n_of(*tests['n_direct'].unique())} direct"
     entries = {name_of(name): handle(look, line=False) for name, look in shown.items()}
     entries |= {"distribution of the p-values": handle(Look("black")), "uniform": handle(Look("0.5", dash="--"))}
-    key(figure, entries, f"difference of the means and its 95 % interval, {counts}")
-    return figure
+    return finished(figure, (*axes[:, :2].flat, ax), entries, f"difference of the means and its 95 % interval, {counts}")
 
 
 def neighbour_regime(tables: Tables, job: Job) -> Figure:
@@ -209,7 +200,7 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
         look = dict(zip(names, (LOOKS[0], LOOKS[1], LOOKS[4]), strict=True))[name]
         dense = arm == "dense"
         shown[series] = look.but(filled=dense, dash="-" if dense else (0, (2, 1.5))), n_of(part["seed"].nunique())
-    figure, axes = panels(2, 2, 4.2, PAGE, sharex=True)
+    figure, axes = panels(2, 2, 4.2, sharex=True)
     for ax, metric in zip(axes.flat, FOUR, strict=True):
         what = quantity(metric)
         lines(ax, table, "eps_min", metric, {series: look for series, (look, _) in shown.items()}, inside=what.range)
@@ -218,11 +209,9 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
     room(axes[0, 0], table["eps_min"])
     for ax in axes[-1]:
         ax.set_xlabel(EPS)
-    letter(axes.flat)
     figure.align_ylabels()
     entries = {f"{series}, {n}": handle(look) for series, (look, n) in shown.items()}
-    key(figure, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
@@ -240,7 +229,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
     wide["excess_loss"] = wide["loss"] - wide["loss_floor"]
     shown = {"max_alignment": "the rare feature", "majority_alignment": "the others, mean", "excess_loss": "training"}
     colours = ordered(chosen)
-    figure, axes = panels(1, 3, 2.6, PAGE)
+    figure, axes = panels(1, 3, 2.6)
     beyond = 0.0
     for ax, (metric, title) in zip(axes[0], shown.items(), strict=True):
         what = quantity(metric)
@@ -261,15 +250,13 @@ def trajectories(tables: Tables, job: Job) -> Figure:
         ax.set_ylim(bottom, top)
         within(ax, what)
         ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
-    letter(axes[0])
     entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": handle(look) for eps_min, look in colours.items()}
     entries |= {name_of(arm): handle(Look("black", dash=look.dash)) for arm, look in looks(["dense", "oracle_all"]).items()}
     if beyond:
         digit, exponent = f"{beyond:.0e}".split("e")
         above = rf"beyond the axis, up to ${digit} \times 10^{{{int(exponent)}}}$"
         entries |= {above: handle(Look("black", BEYOND, filled=False), line=False)}
-    key(figure, entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=min(4, len(entries)))
-    return figure
+    return finished(figure, axes[0], entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=4)
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
@@ -281,7 +268,7 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     best = matrix.idxmax(axis=1)
     matrix = matrix.loc[pd.DataFrame({"best": best, "value": -matrix.max(axis=1)}).sort_values(["best", "value"]).index]
     majority = int((~one.drop_duplicates("feature")["minority"]).sum())
-    figure, axes = panels(1, 2, 2.9, PAGE, width_ratios=[1, 1.5])
+    figure, axes = panels(1, 2, 2.9, width_ratios=[1, 1.5])
     ax = axes[0, 0]
     features = matrix.shape[1]
     mesh = ax.pcolormesh(np.arange(features + 1) + 0.5, np.arange(len(matrix) + 1) + 0.5, matrix, vmin=0, vmax=1)
@@ -294,45 +281,19 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     largest["feature"] += 1
     ax, what = axes[0, 1], quantity("squared_cosine")
     names = looks(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
-    palette = {arm: look.colour for arm, look in names.items()}
-    own = {"data": largest, "x": "feature", "y": "squared_cosine", "hue": "arm", "hue_order": list(names)}
-    sns.stripplot(
-        **own,
-        ax=ax,
-        palette=palette,
-        jitter=False,
-        dodge=True,
-        native_scale=True,
-        size=2,
-        alpha=0.3,
-        legend=False,
-        rasterized=True,
-    )
+    hues = {"hue": "arm", "hue_order": list(names), "palette": {arm: look.colour for arm, look in names.items()}}
+    small = {"jitter": False, "dodge": True, "native_scale": True, "size": 2, "alpha": 0.3, "rasterized": True}
+    sns.stripplot(largest, x="feature", y="squared_cosine", ax=ax, legend=False, **hues, **small)
     points(ax, largest, "feature", "squared_cosine", names, by="arm", inside=what.range, dodge=0.4)
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
     within(ax, what)
     ax.set(xlabel="feature $j$, rare right of the line", ylabel=what.symbol, xticks=range(1, features + 1))
-    letter(axes[0])
     entries = {name_of(arm): handle(look, line=False) for arm, look in names.items()}
-    key(figure, entries, f"every seed small; {INTERVALS}, {seeds_of(table)}")
-    return figure
+    return finished(figure, axes[0], entries, f"every seed small; {INTERVALS}, {seeds_of(table)}")
 
 
-def figure1_aligned_neurons(tables: Tables, job: Job) -> Figure:
-    """Figure 1 of imbalance_and_pruning."""
-    return alignment(*tables.values(), "aligned_neurons")
-
-
-def figure2_max_alignment(tables: Tables, job: Job) -> Figure:
-    """Figure 2 of imbalance_and_pruning."""
-    return alignment(*tables.values(), "max_alignment")
-
-
-def figure3_cosine_similarity(tables: Tables, job: Job) -> Figure:
-    """Figure 3 of imbalance_and_pruning."""
-    return quality(*tables.values(), "cosine_similarity")
-
-
-def figure4_regression_mse(tables: Tables, job: Job) -> Figure:
-    """Figure 4 of imbalance_and_pruning."""
-    return quality(*tables.values(), "regression_mse")
+# Figures of imbalance_and_pruning.
+figure1_aligned_neurons = functools.partial(alignment, metric="aligned_neurons")
+figure2_max_alignment = functools.partial(alignment, metric="max_alignment")
+figure3_cosine_similarity = functools.partial(quality, metric="cosine_similarity")
+figure4_regression_mse = functools.partial(quality, metric="regression_mse")

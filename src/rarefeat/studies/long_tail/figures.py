@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEYS, Quantity, n_of, name_of, quantity, with_series
-from rarefeat.figures.panels import ESTIMATED, handle, key, letter, lines, panels, points, zero
-from rarefeat.figures.style import LOOKS, PAGE, Look, looks
+from rarefeat.figures.panels import ESTIMATED, finished, handle, lines, panels, points, zero
+from rarefeat.figures.style import LOOKS, Look, looks
 from rarefeat.run.job import Job
 
 DENSE = "dense"
@@ -28,7 +28,7 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     summary, trajectories = named(summary[summary["probe"] == "balanced"]), named(trajectories)
     drawn = series_looks(sorted({*summary["series"], *trajectories["series"]}))
     ratios = sorted(summary["rho"].unique())
-    figure, axes = panels(2, 2, 4.6, PAGE)
+    figure, axes = panels(2, 2, 4.6)
     for ax, metric, gain in ((axes[0, 0], "accuracy", True), (axes[0, 1], "delta_20", True), (axes[1, 0], "accuracy", False)):
         what: Quantity = quantity(metric)
         column, low, high = ("paired_difference", "paired_ci_low", "paired_ci_high") if gain else ("mean", "ci_low", "ci_high")
@@ -48,15 +48,8 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     every = max(part["epoch"].nunique() // 5, 1)
     lines(ax, part, "epoch", "value", drawn, inside=quantity("knn_accuracy").range, band=True, every=every)
     ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
-    letter(axes.flat)
-    counts = n_of(*summary["n"].unique())
-    key(
-        figure,
-        {name_of(name): handle(look) for name, look in drawn.items()},
-        f"{INTERVALS}, {counts}",
-        columns=min(3, len(drawn)),
-    )
-    return figure
+    entries = {name_of(name): handle(look) for name, look in drawn.items()}
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {n_of(*summary['n'].unique())}", columns=3)
 
 
 def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -89,7 +82,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ),
     )
     orders = course["seed"].nunique()
-    figure, axes = panels(len(rows), len(updates), 1.6 * len(rows) + 0.8, PAGE, sharey="row")
+    figure, axes = panels(len(rows), len(updates), 1.6 * len(rows) + 0.8, sharey="row")
     for line, (table, by, ends, x, y) in zip(axes, rows, strict=True):
         gain = table is not course
         table = table[table["label"] != DENSE] if gain else table
@@ -104,13 +97,11 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 ax.set_xscale("log")
             ax.set_xlabel(x)
         line[0].set_ylabel(y)
-    letter(axes.flat)
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(name_of(update))
     shown = {name_of(name): handle(look) for name, look in drawn.items()}
     spread = INTERVALS if orders >= ENOUGH else "mean, and from the least to the largest class order"
-    key(figure, shown, f"{spread}, {n_of(orders)}", columns=4)
-    return figure
+    return finished(figure, axes.flat, shown, f"{spread}, {n_of(orders)}", columns=4)
 
 
 def labelled(table: pd.DataFrame) -> pd.DataFrame:

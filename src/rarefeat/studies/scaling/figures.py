@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, NullLocator
 
 from rarefeat.figures.labels import n_of, quantity
-from rarefeat.figures.panels import handle, key, letter, lines, panels, points
-from rarefeat.figures.style import MARKERS, PAGE, Look, ordered
+from rarefeat.figures.panels import finished, handle, lines, panels, points
+from rarefeat.figures.style import MARKERS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.scaling.bounds import bounds
 
@@ -36,7 +36,7 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     lucky_sets, trained = tables.values()
     colours = ordered(sorted(lucky_sets["ratio"].unique()))
     powers = dict(zip(sorted(trained["d1_power"].unique()), MARKERS, strict=False))
-    figure, axes = panels(2, 2, 5.0, PAGE, sharex="row")
+    figure, axes = panels(2, 2, 5.0, sharex="row")
     for ax, value, name in ((axes[0, 0], "lucky_probability", "lucky"), (axes[0, 1], "ordinary_features", "ordinary")):
         columns = {value: "mean", f"{name}_ci_low": "ci_low", f"{name}_ci_high": "ci_high"}
         rows = lucky_sets[lucky_sets[value] > 0].rename(columns=columns).sort_values("d")
@@ -80,7 +80,6 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax in axes[:, 1]:
         ax.yaxis.set_major_formatter(Plain())
         ax.yaxis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
-    letter(axes.flat)
     figure.align_ylabels()
     entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {ratio:g}": handle(look) for ratio, look in colours.items()}
     entries |= {f"$d_1 = d^{{{power:g}}}$": handle(Look("0.3", marker), line=False) for power, marker in powers.items()}
@@ -88,5 +87,4 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     neurons = f"{lucky_sets['neurons'].max():,}".replace(",", "\N{THIN SPACE}")
     counts = n_of(*trained.groupby(["d", "ratio"])["seed"].nunique())
     note = f"mean and 95 % interval: {neurons} initial neurons above, {counts} below"
-    key(figure, entries, note, columns=min(5, len(entries)))
-    return figure
+    return finished(figure, axes.flat, entries, note, columns=5)

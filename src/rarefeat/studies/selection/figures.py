@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, arm_name, n_of, seeds_of, words
-from rarefeat.figures.panels import handle, key, letter, lines, panels, points, zero
+from rarefeat.figures.panels import finished, handle, lines, panels, points, zero
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.selection.changes import begins_first, changed, share_of
@@ -48,16 +48,14 @@ def chosen(names: list[str], preferred: str) -> str:
 def selection(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """The story: who finds the neurons, what their masks do, what moves the step, and where the law places it."""
     section = job.part("selection", Selection)
-    figure, axes = panels(2, 2, 5.6, PAGE)
-    letter(axes.flat)
+    figure, axes = panels(2, 2, 5.6)
     name = chosen(list(section.of_role("scores")), NEW)
     entries = at_end(axes[0, 0], tables[f"{name}_selection_scores"])
     name = chosen(list(section.of_role("interventions")), MASKS)
     entries |= gains(axes[0, 1], tables[f"{name}_selection"])
     entries |= sigmoids(axes[1, 0], tables[f"{next(iter(section.of_role('help')))}_selection"])
     entries |= against(axes[1, 1], tables["selection_law"])
-    key(figure, entries, f"{INTERVALS}, {seeds_of(*tables_of(tables, section))}", columns=5)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*tables_of(tables, section))}", columns=5)
 
 
 def tables_of(tables: Mapping[str, pd.DataFrame], section: Selection) -> list[pd.DataFrame]:
@@ -168,7 +166,7 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     kept = kept.assign(share=kept["point"].map(share_of))
     # A row for each study and share of the bias at which replicas have neurons to find.
     places = list(kept.groupby(["study", "share"], sort=False).groups)
-    figure, axes = panels(len(places), 2, 0.9 + 1.4 * len(places), PAGE, sharey=True, sharex="row")
+    figure, axes = panels(len(places), 2, 0.9 + 1.4 * len(places), sharey=True, sharex="row")
     for row, (name, share) in zip(axes, places, strict=True):
         part = kept[(kept["study"] == name) & (kept["share"] == share)]
         for ax, scores in zip(row, FAMILIES.values(), strict=True):
@@ -180,20 +178,16 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_title(family)
     for ax in axes[-1]:
         ax.set_xlabel(STEP)
-    letter(axes.flat)
     names = [score for scores in FAMILIES.values() for score in scores]
     entries = {words(score): handle(OF_SCORE[score]) for score in names}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(*found.values())}", columns=5)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*found.values())}", columns=5)
 
 
 def at_middle(table: pd.DataFrame) -> pd.DataFrame:
     """Running scores at the middle lambda where it is varied, and at eps_min = 0.7 or the largest below 1."""
     part = table[table["source"] == "running"]
-    values = sorted(
-        {text for point in part["point"] for text in point.split(", ") if text.startswith("lambda=")},
-        key=lambda text: float(text[7:]),
-    )
+    found = {text for point in part["point"] for text in point.split(", ") if text.startswith("lambda=")}
+    values = sorted(found, key=lambda text: float(text[7:]))
     if values:
         part = part[part["point"].str.contains(values[len(values) // 2], regex=False)]
     eps = sorted(part["eps_min"].unique())
@@ -212,7 +206,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     """Every mask less dense, at one point: a row for each rule, a panel for each quantity; replicas, or the published means."""
     rows = of_masks(next(iter(tables.values())))
     order = by_size(rows[rows["quantity"] == "gain"])
-    figure, axes = panels(1, len(PANELS), 1.2 + 0.24 * len(order), PAGE, sharey=True)
+    figure, axes = panels(1, len(PANELS), 1.2 + 0.24 * len(order), sharey=True)
     for ax, (quantity, label) in zip(axes[0], PANELS.items(), strict=True):
         part = rows[rows["quantity"] == quantity]
         points(ax, part, "value", "rule", MASKED, by="kind", order=order, across=True, dodge=0.6)
@@ -225,10 +219,8 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         ax.set_xlim(*(2 * end for end in ax.get_xlim()))
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.xaxis.set_minor_locator(NullLocator())
-    letter(axes.flat)
     entries = {kind: handle(look, line=False) for kind, look in MASKED.items() if kind in set(rows["kind"])}
-    key(figure, entries, f"minus dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
-    return figure
+    return finished(figure, axes.flat, entries, f"minus dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
 
 
 def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -246,20 +238,15 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         place, marker = (0.0, "<") if beyond == "below" else (1.02, ">")
         ax.plot([place] * len(part), part["arm"], ls="none", marker=marker, color=shown[point].colour)
     ax.set(xlim=(-0.03, 1.05), xlabel=r"$\varepsilon_{\min}$ at which half of the replicas learn")
-    key(
-        figure,
-        {f"share of the bias {share_of(point)}": handle(look, line=False) for point, look in shown.items()},
-        f"{INTERVALS.replace('mean', 'step')}, {n_of(*table['n'])}",
-    )
-    return figure
+    entries = {f"share of the bias {share_of(point)}": handle(look, line=False) for point, look in shown.items()}
+    return finished(figure, (), entries, f"{INTERVALS.replace('mean', 'step')}, {n_of(*table['n'])}")
 
 
 def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """The law against what replicas did."""
     law, fate = tables["selection_law"], tables["selection_fate"]
     test = law[law["study"].map(lambda name: "test" in name)] if law["study"].nunique() > 1 else law
-    figure, axes = panels(2, 2, 5.2, PAGE)
-    letter(axes.flat)
+    figure, axes = panels(2, 2, 5.2)
     entries = against(axes[0, 0], law)
     among = test[test["place"] == AMONG].rename(columns={"step": "mean"})
     off = among.assign(**{name: among["predicted"] - among[name] for name in ("mean", "ci_low", "ci_high")})
@@ -277,12 +264,8 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     low = test[["auc", "auc_of_ratio"]].min().min()
     ends = (low - 0.1 * (1 - low), 1 + 0.1 * (1 - low)) if low < 1 else (0, 1.02)
     axes[1, 1].set(xlabel="AUC of the ratio at $T_1$", ylabel="AUC from the initial weights", xlim=ends, ylim=ends)
-    key(
-        figure,
-        {name.replace("d: ", "a: "): handle for name, handle in entries.items()},
-        f"{INTERVALS}, {n_of(*law['n'])} a regime",
-    )
-    return figure
+    entries = {name.replace("d: ", "a: "): handle for name, handle in entries.items()}
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {n_of(*law['n'])} a regime")
 
 
 def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -307,9 +290,5 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             at = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
             ax.text(0.02, list(names).index(rule), said.format(**change), **at)
         ax.set(title=rf"$\rho$ = {rho:g}", xlabel="change of the accuracy")
-    key(
-        figure,
-        {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)},
-        f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}",
-    )
-    return figure
+    entries = {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)}
+    return finished(figure, (), entries, f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}")

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
 from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import handle, key, lines, panels, within
-from rarefeat.figures.style import PAGE, Look, ordered
+from rarefeat.figures.panels import finished, handle, lines, panels, within
+from rarefeat.figures.style import Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
 
@@ -53,7 +53,7 @@ def phase(tables: Tables, job: Job) -> Figure:
     """
     studies = of_studies(tables, job)
     what = quantity("max_alignment")
-    figure, axes = panels(2, len(studies), 3.6, PAGE, sharex="col", sharey="row", height_ratios=[1.3, 1])
+    figure, axes = panels(2, len(studies), 3.6, sharex="col", sharey="row", height_ratios=[1.3, 1])
     chosen = [table[(table["metric"] == "max_alignment") & (table["step"] > 0)] for _, table in studies]
     every = pd.concat(chosen)
     levels = sorted(every["eps_min"].unique())
@@ -79,8 +79,7 @@ def phase(tables: Tables, job: Job) -> Figure:
         figure.colorbar(mesh, ax=list(axes[0]), label="mean " + what.symbol, aspect=14)
     entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": handle(look) for level, look in shown.items()}
     entries |= {"predicted onset of stage 1": handle(Look("black", dash=(0, (3, 1.5))))}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(*chosen)}")
-    return figure
+    return finished(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
 
 
 def overlap(tables: Tables, job: Job) -> Figure:
@@ -92,7 +91,7 @@ def overlap(tables: Tables, job: Job) -> Figure:
     studies = of_studies(tables, job)
     every = pd.concat([table[table["step"] > 0] for _, table in studies])
     highest = max(every["overlap"].max(), 1e-9)
-    figure, axes = panels(len(tables), len(levels), 1.0 + 1.3 * len(tables), PAGE, sharex=True, sharey=True)
+    figure, axes = panels(len(tables), len(levels), 1.0 + 1.3 * len(tables), sharex=True, sharey=True)
     for line, (study, table) in zip(axes, studies, strict=True):
         for ax, eps_min in zip(line, levels, strict=True):
             part = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import handle, key, letter, lines, panels, points
+from rarefeat.figures.panels import finished, handle, lines, panels, points
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
@@ -68,10 +68,9 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         axes[1, column].set_xlabel(STEP)
     for ax in axes[:, 0]:
         ax.set(ylabel="test accuracy", ylim=(0, 1.03))
-    letter(axes.flat)
-    shown = {arm: NAMES[arm] for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any()}
-    key(figure, {name: handle(OF_ARM[arm]) for arm, name in shown.items()}, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
-    return figure
+    there = (arm for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any())
+    shown = {NAMES[arm]: handle(OF_ARM[arm]) for arm in there}
+    return finished(figure, axes.flat, shown, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
 
 
 def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
@@ -98,11 +97,9 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         column[-1].set_xlabel(STEP)
     for ax, arm in zip(axes[:, 0], arms, strict=True):
         ax.set_ylabel(NAMES[arm].replace(", ", ",\n"))
-    letter(axes.flat)
     figure.supylabel("test accuracy", size="medium")
     best = Look(GREY)
-    key(figure, {"best with one sign change, and with three": handle(best)}, f"each of {seeds_of(rows)}")
-    return figure
+    return finished(figure, axes.flat, {"best with one sign change, and with three": handle(best)}, f"each of {seeds_of(rows)}")
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -115,7 +112,7 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     measured, printed = LOOKS[2].but(marker="o"), LOOKS[1].but(marker="D", filled=False)
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
-    figure, axes = panels(2 * lines, columns, 3.1 * lines + 0.6, PAGE, sharey=True)
+    figure, axes = panels(2 * lines, columns, 3.1 * lines + 0.6, sharey=True)
     places = {column: -i for i, column in enumerate(COLUMNS)}
     for ax in axes.flat:
         ax.set_axis_off()
@@ -133,8 +130,7 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             ax.set_title(f"Table {table}{': ' + which if which else ''}" if not row else "")
     n = int(both["n"].max()) if len(both) else 0
     entries = {"printed": handle(printed, line=False), "measured": handle(measured, line=False)}
-    key(figure, entries, f"{INTERVALS} of {n} seeds")
-    return figure
+    return finished(figure, (), entries, f"{INTERVALS} of {n} seeds")
 
 
 MARKS = {
@@ -159,7 +155,7 @@ def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     pictures = pictures[pictures["setting"] == setting]
     arms = [arm for arm in ("network", "network-plain", "network-no_structure") if arm in set(pictures["arm"])]
     steps = sorted(pictures["step"].unique())
-    figure, axes = panels(len(arms), len(steps), 2.4 * len(arms) + 0.3, PAGE)
+    figure, axes = panels(len(arms), len(steps), 2.4 * len(arms) + 0.3)
     entries = {}
     for line, arm in zip(axes, arms, strict=True):
         for ax, step in zip(line, steps, strict=True):
@@ -172,9 +168,7 @@ def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
             ax.set_title(f"step {step}, {int((at['kind'] == 'neuron').sum())} neurons")
         line[0].set_ylabel("no structure" if "no_structure" in arm else "structured")
-    letter(axes.flat)
-    key(figure, entries, "one seed")
-    return figure
+    return finished(figure, axes.flat, entries, "one seed")
 
 
 def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -194,11 +188,8 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         lines(ax, part[part["setting"] == setting], "size", "value", looks, by="score", inside=SHARE)
         ax.set(xlabel="neurons kept", title=words(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
-    if len(settings) > 1:
-        letter(axes.flat)
     entries = {name: handle(looks[score]) for score, name in names.items()}
-    key(figure, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -210,7 +201,7 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     wide = part.pivot_table(index=["arm", "seed"], columns="quantity", values="value")[["hinge_loss", "head_norm"]].dropna()
     count = wide.index.get_level_values("arm").str.extract(r"(\d+)$")[0].astype(float).fillna(setting.m).to_numpy()
     x, loss = np.sqrt(count) * wide["head_norm"].to_numpy(), wide["hinge_loss"].to_numpy()
-    figure, axes = panels(1, 2, 3.0, PAGE)
+    figure, axes = panels(1, 2, 3.0)
     left, right = axes[0]
     looks = ordered(sorted(set(count)))
     for N, look in looks.items():
@@ -231,12 +222,10 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     # Where k = 3 there is no such bound, and nothing that would give the axis its limits.
     right.set(xlim=(scale[0], scale[-1]), xscale="log", ylim=(0, None))
     right.set(xlabel="$P$, the value of the polynomial in $d$ and $L$", ylabel="hinge loss")
-    letter(axes.flat)
     entries = {f"$N$ = {N:g} random features": handle(look, line=False) for N, look in looks.items()}
     entries |= {"lower bound, mean over $A$": handle(of_mean), "Theorem 2.2, some $A$": handle(of_theorem)}
     entries |= {"Corollary 2.3, some $A$": handle(of_corollary), "NTK": handle(OF_ARM["ntk"].but(marker=""))}
-    key(figure, entries, f"each of {seeds_of(part)}", columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, f"each of {seeds_of(part)}", columns=3)
 
 
 def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -245,13 +234,11 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
     part = rows[rows["setting"].isin(settings)].assign(frequency=lambda table: table["setting"].map(frequency))
     last = part[part["step"] == part["setting"].map({name: setting.T for name, setting in settings.items()})]
-    figure, axes = panels(1, 3, 2.9, PAGE)
+    figure, axes = panels(1, 3, 2.9)
     arms = ("network", "network-weighted", "two_step", "two_step-weighted", "ntk", "random_features")
-    for ax, quantity, label in (
-        (axes[0, 0], "decisive_accuracy", "accuracy where the\nrare pattern decides"),
-        (axes[0, 1], "test_accuracy", "test accuracy"),
-    ):
-        of_arm = {arm: OF_ARM[arm] for arm in arms}
+    of_arm = {arm: OF_ARM[arm] for arm in arms}
+    labels = {"decisive_accuracy": "accuracy where the\nrare pattern decides", "test_accuracy": "test accuracy"}
+    for ax, (quantity, label) in zip(axes[0], labels.items(), strict=False):
         lines(ax, last[last["quantity"] == quantity], "frequency", "value", of_arm, by="arm", inside=SHARE)
         ax.set(ylabel=label, xscale="log")
     right = axes[0, 2]
@@ -267,9 +254,7 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_xlabel("frequency of the rare pattern\nover that of the others")
         ax.set_xticks(sorted({*frequency.values(), 1.0}), labels=[f"{share:g}" for share in sorted({*frequency.values(), 1.0})])
         ax.minorticks_off()
-    letter(axes.flat)
     entries = {NAMES[arm]: handle(OF_ARM[arm]) for arm in arms if (last["arm"] == arm).any()}
     entries |= {"c: network, step 2": handle(early, line=False), "c: at the end": handle(late, line=False)}
     entries["c: closed form, step 2"] = handle(Look("0", dash=(0, (4, 1.5))))
-    key(figure, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)
-    return figure
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from rarefeat.chain.tables import PAIRED
 from rarefeat.figures.labels import INTERVALS, Quantity, seeds_of
-from rarefeat.figures.panels import ESTIMATED, handle, key, letter, lines, panels, zero
-from rarefeat.figures.style import LOOKS, PAGE, Look, ordered
+from rarefeat.figures.panels import ESTIMATED, finished, handle, lines, panels, zero
+from rarefeat.figures.style import LOOKS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE, less_baseline
 from rarefeat.studies.fine_labels.granularity.published import BASELINE as PRINTED
@@ -62,9 +62,8 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax in (*axes[-1, :2], axes[0, 2]):
         ax.set_xlabel(CLASSES)
         ax.tick_params(labelbottom=True)
-    letter([*axes[0], *axes[1:, :2].flat])
-    key(figure, {KINDS[kind]: handle(look) for kind, look in OF_KIND.items()}, note=f"{INTERVALS}, {seeds_of(errors)}")
-    return figure
+    entries = {KINDS[kind]: handle(look) for kind, look in OF_KIND.items()}
+    return finished(figure, [*axes[0], *axes[1:, :2].flat], entries, f"{INTERVALS}, {seeds_of(errors)}")
 
 
 def note(ax: Axes, title: str, baseline: float) -> None:
@@ -91,37 +90,23 @@ def checkpoints(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     (errors,) = tables.values()
     values = ["error"] if "seed" in errors else ESTIMATED
     rows = errors[errors["readout"] == "finetuned"].assign(**{name: 100 * errors[name] for name in values})
-    kinds = [BASELINE, *(kind for kind in KINDS if kind in set(rows["labels"].str.partition("-")[0]))]
-    # Of each kind the labels with the most classes that are not one an image: the end of its curve.
-    looks = {BASELINE: Look("0.55", "v", (0, (1, 1)))} | OF_KIND
+    rows = rows.assign(kind=rows["labels"].str.partition("-")[0])
+    looks = {BASELINE: Look("0.55", "v", (0, (1, 1)))}
+    looks |= {kind: look for kind, look in OF_KIND.items() if kind in set(rows["kind"])}
     tasks = sorted(rows["superclass"].unique())
-    figure, axes = panels(1, len(tasks) + 1, height=2.6, width=PAGE)
+    figure, axes = panels(1, len(tasks) + 1, height=2.6)
     for task, ax in zip(tasks, axes[0], strict=False):
         part = rows[rows["superclass"] == task]
-        part = part.assign(kind=part["labels"].str.partition("-")[0])
+        # Of each kind the labels with the most classes that are not one an image: the end of its curve.
         largest = {part.loc[own["classes"].idxmax(), "labels"] for _, own in part.groupby("kind")}
-        lines(
-            ax,
-            part[part["labels"].isin(largest)],
-            "epoch",
-            "error",
-            {kind: looks[kind] for kind in kinds},
-            by="kind",
-            inside=(0, 100),
-        )
+        lines(ax, part[part["labels"].isin(largest)], "epoch", "error", looks, by="kind", inside=(0, 100))
         ax.set(xlabel="epochs of pretraining", ylabel="error after fine-tuning (%)", title=task)
     last = axes[0, -1]
     levels = ordered([classes for classes, _, _ in TABLE_2[90]])
     every = pd.concat(printed(table, 0).assign(epoch=epoch) for epoch, table in TABLE_2.items())
     lines(last, every, "epoch", "error", levels, by="classes")
     last.set(xlabel="epochs of pretraining", title=f"{PAPER}, by $G$", xticks=list(TABLE_2))
-    letter(axes[0])
     names = {BASELINE: "superclasses twice"} | KINDS
-    letters = "abcdefgh"[len(tasks)]
-    key(
-        figure,
-        {names[kind]: handle(looks[kind]) for kind in kinds}
-        | {f"{letters}: $G$ = {classes}": handle(look) for classes, look in levels.items()},
-        note=f"the most classes of each kind; {INTERVALS}, {seeds_of(errors)}",
-    )
-    return figure
+    entries = {names[kind]: handle(look) for kind, look in looks.items()}
+    entries |= {f"{'abcdefgh'[len(tasks)]}: $G$ = {classes}": handle(look) for classes, look in levels.items()}
+    return finished(figure, axes[0], entries, f"the most classes of each kind; {INTERVALS}, {seeds_of(errors)}")
