@@ -196,11 +196,6 @@ class Claimed:
     """By study what there is on its axes, so that a primary regime which is misspelt is seen; an axis that is not here has anything."""
 
 
-def nothing_claimed(section: Any) -> None:
-    """Of a kind without claims."""
-    return
-
-
 STUDIES = Path(__file__).parent / "studies"
 IN_ONE_FILE = ("kind", "config", "tables", "figures", "claims", "page")
 """What a kind of study that is one file has in it."""
@@ -228,7 +223,7 @@ class Kind:
     """What its section, or each of its `studies` where it has some, takes from the top level of the config unless it says so."""
     inherit: Callable[[Any, dict], Any] | None = None
     """Its raw section with what is shared at the top level, where it is not `studies` that share."""
-    claimed: Callable[[Any], Claimed | None] = nothing_claimed
+    claimed: Callable[[Any], Claimed | None] = lambda section: None
     by_default: bool = True
     """Whether a plain `snakemake` makes it."""
     question: str = ""
@@ -249,6 +244,13 @@ class Kind:
         if studies := self.section.model_fields.get("studies"):
             return sharing(raw, shared, get_args(studies.annotation)[1], self.inherits)
         return merged({key: shared[key] for key in self.inherits if key in shared}, raw) if isinstance(raw, dict) else raw
+
+
+def made_by(stage: str, parts: Parts | None = None, **more: Any) -> Table:
+    """A table whose schema has the name of the function that makes it, in the module `tables` of the kind's folder."""
+    module, _, function = stage.partition(":")
+    folder = ".".join(module.split(".")[:2])
+    return Table(f"{folder}.tables:{function.upper()}", stage, parts or {}, **more)
 
 
 def joined(schema: str, tables: Iterable[str]) -> Table:

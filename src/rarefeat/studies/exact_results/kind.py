@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected, made_by
 from rarefeat.studies.exact_results.config import RESULTS, ExactResults, inherit
 
 PACKAGE = "studies.exact_results"
@@ -66,11 +66,8 @@ def made(section: ExactResults) -> Made:
     tables["exact_results"] = Table(
         f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary:exact_results_summary", tables=tuple(studies)
     )
-    tables["out_of_reach"] = Table(
-        f"{PACKAGE}.tables:OUT_OF_REACH",
-        f"{PACKAGE}.out_of_reach:out_of_reach",
-        {"machine": section.machine, "experiments": experiments()},
-    )
+    costs = {"machine": section.machine, "experiments": experiments()}
+    tables["out_of_reach"] = made_by(f"{PACKAGE}.out_of_reach:out_of_reach", costs)
     together = ("exact_results", "out_of_reach")
     figures = {name: Figure((name,), see, parts={name: studies[name]}) for name, see in SEE.items()}
     page = Page("exact results", f"{PACKAGE}.found:answer", ("exact_results",), {"exact_results": section})
@@ -81,11 +78,8 @@ def made(section: ExactResults) -> Made:
 def claimed(section: ExactResults) -> Claimed:
     """What chapters 2 and 4 to 8 state of them."""
     studies = section.studies()
-    return Claimed(
-        tuple(studies),
-        dict(studies),
-        {name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()},
-    )
+    regimes = {name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()}
+    return Claimed(tuple(studies), studies, regimes)
 
 
 # By default once its full run has been made.

@@ -1,7 +1,9 @@
 """What the study of the fate over time makes."""
 
+from collections.abc import Iterable
+
 from rarefeat.config.study import OF_TRAINING
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Stage, Table, collected
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Stage, collected, made_by
 from rarefeat.studies.fate.config import AXES, Course, Fate
 
 PACKAGE = "studies.fate"
@@ -22,35 +24,26 @@ def made(section: Fate) -> Made:
         f"{name}_fate": collected(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, course)
         for name, course in section.studies.items()
     }
-    shares = tuple(f"{name}_fate" for name in section.of_role("point"))
-    tables["fate_shares"] = Table(f"{PACKAGE}.tables:FATE_SHARES", f"{PACKAGE}.times:fate_shares", tables=shares)
-    tables["fate_points"] = Table(
-        f"{PACKAGE}.tables:FATE_POINTS",
-        f"{PACKAGE}.times:fate_points",
-        {"courses": section.of_role("point")},
-        tables=shares,
-    )
-    if law := section.of_role("fit", "test"):
-        for name, courses in (("fate_late", law), ("fate_step", law | section.of_role("point"))):
-            schema, of = f"{PACKAGE}.tables:{name.upper()}", tuple(f"{course}_fate" for course in courses)
-            tables[name] = Table(schema, f"{PACKAGE}.step:{name}", {"courses": courses}, tables=of)
-        tables["fate_times"] = Table(
-            f"{PACKAGE}.tables:FATE_TIMES",
-            f"{PACKAGE}.times:fate_times",
-            {"courses": law},
-            tables=tuple(f"{name}_fate" for name in law),
-        )
-    figures = {"fate_over_time": Figure(("fate_shares", "fate_points"), SEE)}
-    return Made(
-        tables,
-        figures,
-        browsed={"fate_tables": Browsed("The fate over time: shares and points", ("fate_shares", "fate_points"))},
-    )
+    points, law = section.of_role("point"), section.of_role("fit", "test")
+    tables["fate_shares"] = made_by(f"{PACKAGE}.times:fate_shares", tables=tables_of(points))
+    read = {"fate_points": ("times", points)}
+    if law:
+        read |= {"fate_late": ("step", law), "fate_step": ("step", law | points), "fate_times": ("times", law)}
+    for name, (module, courses) in read.items():
+        tables[name] = made_by(f"{PACKAGE}.{module}:{name}", {"courses": courses}, tables=tables_of(courses))
+    shown = ("fate_shares", "fate_points")
+    browsed = {"fate_tables": Browsed("The fate over time: shares and points", shown)}
+    return Made(tables, {"fate_over_time": Figure(shown, SEE)}, browsed=browsed)
+
+
+def tables_of(courses: Iterable[str]) -> tuple[str, ...]:
+    """Of each of some courses."""
+    return tuple(f"{name}_fate" for name in courses)
 
 
 def claimed(section: Fate) -> Claimed:
     """What is stated of late learning."""
-    tables = tuple(f"{name}_fate" for name in section.of_role("point"))
+    tables = tables_of(section.of_role("point"))
     tables += ("fate_times", "fate_late") if section.of_role("fit", "test") else ()
     regimes = {
         name: {} if course.drawn else {axis: {point[axis] for point in course.points()} for axis in AXES}

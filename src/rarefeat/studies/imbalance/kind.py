@@ -4,7 +4,7 @@ import dataclasses
 
 from rarefeat.config.names import differing
 from rarefeat.config.study import SHARED
-from rarefeat.kind import PRETRAIN, Browsed, Claimed, Figure, Kind, Made, Page, Table, axes_of_cells, chain_tables
+from rarefeat.kind import PRETRAIN, Browsed, Claimed, Figure, Kind, Made, Page, Table, axes_of_cells, chain_tables, made_by
 from rarefeat.studies.imbalance.config import Imbalance
 
 FIGURES = {
@@ -75,52 +75,36 @@ def made(section: Imbalance) -> Made:
     """Tables of every study, and the figures of the paper's."""
     tables = differing("tables", *(chain_tables(name, study) for name, study in section.studies.items()))
     if "heatmap" in section.studies:
-        tables["alignment_heatmap"] = Table(
-            "studies.imbalance.tables:HEATMAP",
-            "studies.imbalance.alignment_map:alignment_map",
-            {"heatmap": section.studies["heatmap"]},
-            {"encoders": PRETRAIN},
-            study="heatmap",
-        )
-    tables["cross_check"] = Table(
-        "studies.imbalance.tables:CROSS_CHECK",
-        "studies.imbalance.cross_check:cross_check",
-        tables=("paper_grid", "direct_grid"),
-    )
+        stage, parts = "studies.imbalance.alignment_map:alignment_map", {"heatmap": section.studies["heatmap"]}
+        read = {"encoders": PRETRAIN}
+        tables["alignment_heatmap"] = Table("studies.imbalance.tables:HEATMAP", stage, parts, read, study="heatmap")
+    tables["cross_check"] = made_by("studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid"))
     own = {
         f"{name}.{figure}": dataclasses.replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
         for name in section.studies
         if name not in SHIPPED
         for figure in OF_A_STUDY
     }
-    return Made(
-        tables,
-        FIGURES | own,
-        {
-            "imbalance": Page(
-                "imbalance and pruning",
-                "studies.imbalance.found:answer",
-                ("confirmation_grid", "paper_trends", "paper_grid", "without_bias_trajectories"),
-                {"imbalance": section},
-            )
-        },
-        {
-            "imbalance_tables": Browsed(
-                "Means and trends of Figures 1-4, by metric and arm",
-                ("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
-            ),
-            "play": Browsed(
-                "The law for a rare feature beside what was measured, to play with",
-                ("confirmation_grid",),
-                "report.play:page",
-                {"confirmation": section.studies["confirmation"]},
-                "Play",
-            ),
-            "cross_check_tables": Browsed(
-                "The two simulators against each other, and pruning by single weights", ("cross_check", "direct_summary")
-            ),
-        },
-    )
+    read = ("confirmation_grid", "paper_trends", "paper_grid", "without_bias_trajectories")
+    page = Page("imbalance and pruning", "studies.imbalance.found:answer", read, {"imbalance": section})
+    confirmation = {"confirmation": section.studies["confirmation"]}
+    browsed = {
+        "imbalance_tables": Browsed(
+            "Means and trends of Figures 1-4, by metric and arm",
+            ("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
+        ),
+        "play": Browsed(
+            "The law for a rare feature beside what was measured, to play with",
+            ("confirmation_grid",),
+            "report.play:page",
+            confirmation,
+            "Play",
+        ),
+        "cross_check_tables": Browsed(
+            "The two simulators against each other, and pruning by single weights", ("cross_check", "direct_summary")
+        ),
+    }
+    return Made(tables, FIGURES | own, {"imbalance": page}, browsed)
 
 
 def claimed(section: Imbalance) -> Claimed:

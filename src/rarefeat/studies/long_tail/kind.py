@@ -1,7 +1,7 @@
 """What the study of long-tailed images makes."""
 
 from rarefeat.config.names import differing
-from rarefeat.kind import IMAGE_PRETRAIN, IMAGE_PROBE, Browsed, Claimed, Figure, Kind, Made, Page, Table, joined
+from rarefeat.kind import IMAGE_PRETRAIN, IMAGE_PROBE, Browsed, Claimed, Figure, Kind, Made, Page, joined, made_by
 from rarefeat.studies.long_tail.config import LongTail, inherit
 
 STAGE = "studies.long_tail.aggregate"
@@ -23,22 +23,22 @@ def made(section: LongTail) -> Made:
     """The tables and figures of each study; then all studies in one, and Table 2."""
     tables, figures, gains = {}, {}, {}
     for name, study in section.studies.items():
+        courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
         read = {
-            "longtail_classes": ({name: study}, {"probes": IMAGE_PROBE}),
-            "longtail_trajectories": ({name: study}, {"trajectories": IMAGE_PRETRAIN}),
-            "longtail": ({name: study}, {}, (f"{name}.longtail_classes", f"{name}.longtail_trajectories")),
-            "longtail_summary": ({}, {}, (f"{name}.longtail",)),
+            "longtail_classes": {"parts": {name: study}, "files": {"probes": IMAGE_PROBE}},
+            "longtail_trajectories": {"parts": {name: study}, "files": {"trajectories": IMAGE_PRETRAIN}},
+            "longtail": {"parts": {name: study}, "tables": courses[::-1]},
+            "longtail_summary": {"tables": (f"{name}.longtail",)},
         }
-        for table, of in read.items():
-            tables[f"{name}.{table}"] = Table(schema(table), f"{STAGE}:{table}", *of, study=name)
+        tables |= {f"{name}.{table}": made_by(f"{STAGE}:{table}", **of, study=name) for table, of in read.items()}
         figures[f"longtail_{name}"] = Figure(
             (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
         )
         if any(arm.arm != "dense" for arm in study.arms):
-            courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
             gains[f"longtail_{name}_gains"] = Figure(courses, SEE_GAINS, function="gains")
     for table in TABLES:
-        tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
+        schema = f"studies.long_tail.tables:{table.upper()}"
+        tables[table] = joined(schema, (f"{name}.{table}" for name in section.studies))
     pages = {"long_tail": page("long-tailed images", section)}
     pages |= {f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.") for name in section.studies}
     about = "Probes of networks pretrained on long-tailed images"
@@ -51,11 +51,6 @@ def page(title: str, section: LongTail, prefix: str = "") -> Page:
     """What was found of all studies, or of one."""
     tables = f"{prefix}longtail_summary", f"{prefix}longtail"
     return Page(title, "studies.long_tail.found:answer", tables, {"long_tail": section})
-
-
-def schema(table: str) -> str:
-    """Where its schema stands."""
-    return f"studies.long_tail.tables:{table.upper()}"
 
 
 def claimed(section: LongTail) -> Claimed:

@@ -1,24 +1,22 @@
 """What the scaling study makes."""
 
 from rarefeat.config.cells import paths_of
-from rarefeat.kind import PRETRAIN, Browsed, Figure, Kind, Made, Page, Table
+from rarefeat.kind import PRETRAIN, Browsed, Figure, Kind, Made, Page, Table, made_by
 from rarefeat.studies.scaling.config import Scaling, inherit
-
-TABLES = "studies.scaling.tables"
 
 
 def made(section: Scaling) -> Made:
     """Lucky sets at initialisation, what training makes of them, and exponents in d."""
-    parts, stage, encoders = {"scaling": section}, "studies.scaling.aggregate", {"encoders": PRETRAIN}
+    parts, encoders, sizes = {"scaling": section}, {"encoders": PRETRAIN}, ("lucky_sets", "scaling")
     tables = {
-        "lucky_sets": Table(f"{TABLES}:LUCKY_SETS", "studies.scaling.lucky_sets:lucky_sets", parts),
-        "scaling": Table(f"{TABLES}:SCALING", f"{stage}:trained_sizes", parts, encoders, ("lucky_sets",)),
-        "scaling_exponents": Table(
-            f"{TABLES}:SCALING_EXPONENTS", "studies.scaling.exponents:scaling_exponents", tables=("lucky_sets", "scaling")
+        "lucky_sets": made_by("studies.scaling.lucky_sets:lucky_sets", parts),
+        "scaling": Table(
+            "studies.scaling.tables:SCALING", "studies.scaling.aggregate:trained_sizes", parts, encoders, ("lucky_sets",)
         ),
+        "scaling_exponents": made_by("studies.scaling.exponents:scaling_exponents", tables=sizes),
     }
     figure = Figure(
-        ("lucky_sets", "scaling"),
+        sizes,
         "How the sets of the theory grow with the number of features d, at initialisation and after training, with lines of the exponent"
         " that each bound allows. See whether the points run on the side that the bound allows.",
     )

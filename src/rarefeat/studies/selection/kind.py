@@ -1,6 +1,6 @@
 """What the study of selection makes."""
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, axes_of_cells, collected
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, axes_of_cells, collected, made_by
 from rarefeat.studies.selection.config import DIGITS, Digits, Selection, Sweep, inherit
 
 PACKAGE = "studies.selection"
@@ -56,30 +56,23 @@ def made(section: Selection) -> Made:
     for name, sweep in section.sweeps.items():
         tables[f"{name}_selection"] = collected(f"{SCHEMAS}:SELECTION", MEASURE, "probes", name, sweep)
         tables[f"{name}_selection_scores"] = collected(f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep)
-    of_steps = numbers_of(section, "help", *LAW)
-    if of_steps:
-        tables["selection_steps"] = Table(f"{SCHEMAS}:SELECTION_STEPS", f"{PACKAGE}.steps:selection_steps", tables=of_steps)
-    law = {"sweeps": section.of_role(*LAW)}
-    if law["sweeps"]:
-        for name in ("selection_fate", "selection_law"):
-            read = numbers_of(section, *LAW)
-            tables[name] = Table(f"{SCHEMAS}:{name.upper()}", f"{PACKAGE}.tested:{name}", law, tables=read)
+    if of_steps := numbers_of(section, "help", *LAW):
+        tables["selection_steps"] = made_by(f"{PACKAGE}.steps:selection_steps", tables=of_steps)
+    if of_law := numbers_of(section, *LAW):
+        law = {"sweeps": section.of_role(*LAW)}
+        tables |= {
+            name: made_by(f"{PACKAGE}.tested:{name}", law, tables=of_law) for name in ("selection_fate", "selection_law")
+        }
     tables[DIGITS] = collected(f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits)
     page = Page("which neurons to prune", f"{PACKAGE}.found:answer", FOUND, {"selection": section})
     pages = {"selection": page} if set(FOUND) <= set(tables) else {}
-    return Made(
-        tables, figures(section), pages, {"selection_tables": Browsed("Selection: steps and the law", browsable(tables))}
-    )
+    small = tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
+    return Made(tables, figures(section), pages, {"selection_tables": Browsed("Selection: steps and the law", small)})
 
 
 def numbers_of(section: Selection, *roles: str) -> tuple[str, ...]:
     """Tables of numbers of the sweeps with a role."""
     return tuple(f"{name}_selection" for name in section.of_role(*roles))
-
-
-def browsable(tables: dict[str, Table]) -> tuple[str, ...]:
-    """Those of the tables that are small enough to be browsed."""
-    return tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
 
 
 def figures(section: Selection) -> dict[str, Figure]:

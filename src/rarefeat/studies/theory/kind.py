@@ -30,10 +30,7 @@ def made(section: Theory) -> Made:
         tables[f"{name}_one_step"] = read_from_encoders("ONE_STEP_ROWS", "one_step", name, study)
     for name, study in section.of_role("pruning", "phase").items():
         tables[f"{name}_trajectories"] = trajectories(name, study)
-    mapped = {
-        "phase": list(section.of_role("phase")),
-        "overlap": section.maps.overlap,
-    }
+    mapped = {"phase": list(section.of_role("phase")), "overlap": section.maps.overlap}
     for name in mapped["overlap"]:
         tables[f"{name}_overlap"] = read_from_encoders("OVERLAP", "overlap", name, section.studies[name])
     figures = {

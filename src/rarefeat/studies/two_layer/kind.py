@@ -1,7 +1,7 @@
 """What the study of two-layer networks makes."""
 
 from rarefeat.config.names import differing
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
+from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, collected, made_by
 from rarefeat.studies.two_layer.config import Emergence, Search, Setting, TwoLayer, inherit
 
 PACKAGE = "studies.two_layer"
@@ -63,29 +63,22 @@ def made(section: TwoLayer) -> Made:
         "two_layer": collected(schema("two_layer"), MEASURE, "probes", "emergence", study),
         "two_layer_pictures": collected(schema("two_layer_pictures"), MEASURE, "pictures", "emergence", study),
         "two_layer_search": collected(schema("two_layer_search"), SEARCH, "probes", "rate_search", section.search),
-        "two_layer_summary": of("compare", "two_layer_summary", "emergence", {}, "two_layer"),
-        "two_layer_closed_forms": of("compare", "two_layer_closed_forms", "emergence", {"emergence": study}),
-        "two_layer_rates": of("rates", "two_layer_rates", "rate_search", {"rates": rates}, "two_layer_search"),
+        "two_layer_summary": made_by(f"{PACKAGE}.compare:two_layer_summary", tables=("two_layer",), study="emergence"),
+        "two_layer_closed_forms": made_by(f"{PACKAGE}.compare:two_layer_closed_forms", {"emergence": study}, study="emergence"),
+        "two_layer_rates": made_by(
+            f"{PACKAGE}.rates:two_layer_rates", {"rates": rates}, tables=("two_layer_search",), study="rate_search"
+        ),
     }
-    pages = {
-        "two_layer": Page(
-            "two-layer networks", "studies.two_layer.found:answer", ("two_layer_summary",), {"two_layer": section}
-        )
-    }
+    page = Page("two-layer networks", f"{PACKAGE}.found:answer", ("two_layer_summary",), {"two_layer": section})
     browsed = Browsed(
         "Two-layer networks: every setting and arm over seeds, and the search for the rates", ("two_layer_summary", *SEARCHED)
     )
-    return Made(tables, drawn(study), pages, {"two_layer_tables": browsed})
+    return Made(tables, drawn(study), {"two_layer": page}, {"two_layer_tables": browsed})
 
 
 def schema(table: str) -> str:
     """Where its schema stands."""
     return f"{PACKAGE}.tables:{table.upper()}"
-
-
-def of(module: str, table: str, study: str, parts: dict, *tables: str) -> Table:
-    """A table that a function of its name makes from others."""
-    return Table(schema(table), f"{PACKAGE}.{module}:{table}", parts, tables=tables, study=study)
 
 
 def drawn(study: Emergence) -> dict[str, Figure]:
@@ -136,13 +129,6 @@ def claimed(section: TwoLayer) -> Claimed:
 
 # By default once its full run has been made.
 KIND = Kind(
-    "two_layer",
-    "Two-layer networks",
-    TwoLayer,
-    made,
-    TwoLayer.studies,
-    (MEASURE, SEARCH),
-    inherit=inherit,
-    claimed=claimed,
+    "two_layer", "Two-layer networks", TwoLayer, made, TwoLayer.studies, (MEASURE, SEARCH), inherit=inherit, claimed=claimed,
     by_default=False,
-)
+)  # fmt: skip
