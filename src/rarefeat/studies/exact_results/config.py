@@ -1,10 +1,11 @@
 """The keys of the results: each is a study of its own, with cells and seeds, and a problem that its stage is told."""
 
-from typing import Annotated, Any, Literal
+import itertools
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, cell
+from rarefeat.config.cells import Cell
 from rarefeat.config.names import Name
 from rarefeat.config.section import Distinct, Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
@@ -14,19 +15,18 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Result(Section):
-    """A result: seeds, cells on one axis, and the problem that is the same at all of them."""
+    """A result: seeds, cells on some axes, and the problem that is the same at all of them."""
 
+    axes: ClassVar[dict[str, str]]
+    """The key that has the values of each axis."""
     seeds: int = Field(ge=1, description="replicas of every cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job")
 
-    def points(self) -> list[dict[str, Any]]:
-        """The axis and its value at each cell."""
-        raise NotImplementedError
-
     def cells(self) -> list[Cell]:
-        """One for each point."""
-        return [cell(**point) for point in self.points()]
+        """Every value of each axis with those of all others."""
+        values = itertools.product(*(getattr(self, key) for key in self.axes.values()))
+        return [Cell(tuple(zip(self.axes, at, strict=True))) for at in values]
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
@@ -48,12 +48,9 @@ class LoopedProblem(Section):
 class LoopedTransformer(Result):
     """8-1: a looped linear transformer beside gradient descent."""
 
+    axes: ClassVar[dict[str, str]] = {"n": "n"}
     n: Distinct[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="examples n")
     problem: LoopedProblem
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over n."""
-        return [{"n": n} for n in self.n]
 
     @model_validator(mode="after")
     def _solvable(self) -> "LoopedTransformer":
@@ -76,14 +73,11 @@ class AttentionProblem(Section):
 class LowRankAttention(Result):
     """5-T: the loss of linear attention by its rank."""
 
+    axes: ClassVar[dict[str, str]] = {"signal": "signal"}
     signal: Distinct[Size] = Field(
         min_length=1, description="so many leading directions hold the task's weights w; the others have none"
     )
     problem: AttentionProblem
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over the directions of the signal."""
-        return [{"signal": signal} for signal in self.signal]
 
     @model_validator(mode="after")
     def _inside(self) -> "LowRankAttention":
@@ -104,14 +98,11 @@ class SpuriousProblem(Section):
 class SpuriousFeatures(Result):
     """6-T: a ridge keeps spurious features, a bound on the rank drops them."""
 
+    axes: ClassVar[dict[str, str]] = {"factor": "factor"}
     factor: Distinct[Positive] = Field(
         min_length=1, description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open"
     )
     problem: SpuriousProblem
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over the strength of the ridge."""
-        return [{"factor": factor} for factor in self.factor]
 
     @model_validator(mode="after")
     def _ordered(self) -> "SpuriousFeatures":
@@ -143,11 +134,8 @@ class Mixture(Section):
 class TaskMixture(Result):
     """7-T: the features that contrastive learning keeps of a mixture of tasks, even or not."""
 
+    axes: ClassVar[dict[str, str]] = {"mixture": "mixtures"}
     mixtures: dict[Name, Mixture] = Field(min_length=1, description="mixtures by name")
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over the mixtures."""
-        return [{"mixture": name} for name in self.mixtures]
 
     def parameters(self, at: Cell) -> Mixture:
         """The mixture of a cell."""
@@ -174,11 +162,8 @@ class Table(Section):
 class ModularAddition(Result):
     """4-1, reduced: the frequencies of neurons that add modulo p, and their margin."""
 
+    axes: ClassVar[dict[str, str]] = {"table": "tables"}
     tables: dict[Name, Table] = Field(min_length=1, description="tables by name")
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over the tables."""
-        return [{"table": name} for name in self.tables]
 
     def parameters(self, at: Cell) -> Table:
         """The table of a cell."""
@@ -198,14 +183,11 @@ class DigitProblem(Section):
 class DigitNeurons(Result):
     """2-8 on digits: clusters of the neurons of a two-layer network."""
 
+    axes: ClassVar[dict[str, str]] = {"sigma": "sigma"}
     sigma: Distinct[Positive] = Field(
         min_length=1, description="deviation of the initial weights in units of 1 / sqrt(64), which the text does not print"
     )
     problem: DigitProblem
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over the size of the initial weights."""
-        return [{"sigma": sigma} for sigma in self.sigma]
 
 
 class NuclearProblem(Section):
@@ -220,6 +202,7 @@ class NuclearProblem(Section):
 class NuclearNorm(Result):
     """6-1: the two-dimensional example of nuclear-norm regularisation."""
 
+    axes: ClassVar[dict[str, str]] = {"model": "model", "n": "n"}
     model: Distinct[Literal["logits", "head", "fixed_head"]] = Field(
         min_length=1,
         description="what reads the features A x: they are the two logits, or a head does, trained or fixed at ones",
@@ -228,10 +211,6 @@ class NuclearNorm(Result):
         min_length=1, description="training samples, which the text does not print"
     )
     problem: NuclearProblem
-
-    def points(self) -> list[dict[str, Any]]:
-        """Over the readings of the text, and the size of the sample."""
-        return [{"model": model, "n": n} for model in self.model for n in self.n]
 
 
 class Machine(Section):
