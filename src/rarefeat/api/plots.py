@@ -14,8 +14,9 @@ from rarefeat.chain.aggregate import range_of
 from rarefeat.chain.tables import METRICS
 from rarefeat.config.names import near
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.core.statistics import ANYWHERE
 from rarefeat.figures.labels import EPS, STEP, name_of, quantity, with_series
+from rarefeat.figures.panels import mean_interval
 from rarefeat.figures.style import COLUMN, LOOKS, RC, looks, ordered
 
 if TYPE_CHECKING:
@@ -100,11 +101,8 @@ def sweep_axes(sweep: "Sweep", metric: str, x: str, hue: str | None, ax: Axes | 
         styles |= {"style": hue, "style_order": [*known_looks], "dashes": False}
         styles |= {"markers": {name: look.marker for name, look in known_looks.items()}}
 
-    def interval(values: Sequence[float]) -> tuple[float, float]:
-        _, _, low, high, _ = student_interval(np.asarray(values), inside=bounds)
-        return low, high
-
     ax = ax or new_axes()
+    interval = functools.partial(mean_interval, inside=bounds)
     how = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"} | styles | options
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **how)
     ax.set(xlabel=AXES.get(x, x), ylabel=quantity(metric).short or quantity(metric).symbol)

@@ -5,7 +5,6 @@ seeds.
 """
 
 import argparse
-import importlib
 import io
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
-from rarefeat.run.command import run
+from rarefeat.run.command import function_of, run
 from rarefeat.run.metadata import read_named
 from rarefeat.storage.files import replacing
 
@@ -78,8 +77,7 @@ def main() -> None:
     for path in references:
         if path.stem not in project.tables:
             raise RarefeatError(f"{path}: no study of this config makes the table {path.stem}")
-        module, _, name = project.tables[path.stem].schema.partition(":")
-        schema = getattr(importlib.import_module(f"rarefeat.{module}"), name)
+        schema = function_of(project.tables[path.stem].schema)
         made = Path(project.results) / "tables" / f"{path.stem}.parquet"
         fresh = summed_up(read_named(made)[0], list(schema.unique))
         if args.update:

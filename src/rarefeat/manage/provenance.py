@@ -220,16 +220,17 @@ def products_of(results: Path) -> list[str]:
     return sorted(path for path in paths if path not in NOT_CHECKED)
 
 
+def git(*arguments: str) -> str | None:
+    """What git says of the clone that the package stands in; None where it says nothing."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, encoding="utf-8", cwd=PACKAGE, check=False)
+    except OSError:  # there is no git
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 def record(results: Path) -> dict[str, Any]:
     """Commit, date, machine and packages; every product with its hash and origin, and the config values behind them."""
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(["git", *arguments], capture_output=True, encoding="utf-8", cwd=PACKAGE, check=False)
-        except OSError:  # there is no git
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
     config, entries = {}, {}
     for path in products_of(results):
         entries[path] = {"sha256": file_hash(results / path)}

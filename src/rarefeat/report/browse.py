@@ -4,7 +4,6 @@ Each is one file of HTML that asks nothing of a network. The large tables, a row
 """
 
 import html
-import importlib
 import re
 from collections.abc import Mapping
 from importlib.resources import files
@@ -18,7 +17,7 @@ from markdown_it import MarkdownIt
 from rarefeat.claims.page import effect, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.command import run, stage
+from rarefeat.run.command import function_of, run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import page_text, read_origin, write_page
 
@@ -65,9 +64,8 @@ def interactive(name: str, table: pd.DataFrame) -> str:
 
 def meanings(reference: str) -> str:
     """What each column of a kind of table is; reference: MODULE:NAME of its schema."""
-    module, name = reference.split(":")
     entries = []
-    for column, item in getattr(importlib.import_module(f"rarefeat.{module}"), name).columns.items():
+    for column, item in function_of(reference).columns.items():
         unit = f" ({html.escape(item.metadata['unit'])})" if item.metadata["unit"] else ""
         entries.append(f"<dt>{column}</dt><dd>{html.escape(item.description)}{unit}</dd>")
     return f"<details><summary>What the columns are</summary><dl>{''.join(entries)}</dl></details>"

@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import json
 import re
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pandas as pd
 from rarefeat.claims.page import primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
+from rarefeat.manage.provenance import git
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.command import run
@@ -85,15 +85,6 @@ class Published:
             temporary.write_text(json.dumps(self.origins, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def head() -> str:
-    """The commit that is checked out."""
-    try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, encoding="utf-8", check=False)
-    except OSError:  # there is no git
-        return "unknown"
-    return done.stdout.strip() or "unknown"
-
-
 def publish(results: Path, published: Published) -> list[str]:
     """Reduce the tables of a run.
 
@@ -106,7 +97,7 @@ def publish(results: Path, published: Published) -> list[str]:
     record = results / "provenance.json"
     recorded = json.loads(record.read_text(encoding="utf-8")).get("commit") if record.exists() else None
     # An unfinished run has no record yet; what it was made by stands in `code`.
-    commit = (recorded or head())[:7]
+    commit = (recorded or git("rev-parse", "HEAD") or "unknown")[:7]
     written = []
     for name, (sources, reduce) in reductions().items():
         paths = {source: results / "tables" / f"{source}.parquet" for source in sources}

@@ -37,7 +37,7 @@ def a_job(text: str) -> Job:
 
 
 def function_of(stage: str) -> Callable:
-    """The function that a job names as MODULE:FUNCTION; RarefeatError where the package has none."""
+    """The function, or the schema, that a job names as MODULE:NAME; RarefeatError where the package has none."""
     module, _, name = stage.partition(":")
     try:
         return getattr(importlib.import_module(f"rarefeat.{module}"), name)
