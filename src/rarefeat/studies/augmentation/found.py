@@ -30,18 +30,15 @@ def found(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[str
     covered = rows(table, metric="covered_features", study=list(TOLD)).sort_values("mean", ascending=False)
     shares = joined(f"{interval(row, 'mean', 2)} for {NAMES[row['study']]}" for row in each(covered))
     sentences = [
-        "What gives features a neuron of their own at this size is the bias, at least as much as the augmentation. The share"
-        " of"
+        "What gives features a neuron of their own at this size is the bias, at least as much as the augmentation. The share of"
         f" features that have one: {shares} (n = {covered['n'].max()} seeds)."
     ]
     errors = rows(table, metric="regression_error")
     if {"identical", "identical_without_bias"} <= set(errors["study"]):
         with_bias, without = (one(errors, study=name) for name in ("identical", "identical_without_bias"))
         sentences.append(
-            "Without augmentation and without a bias a linear head leaves"
-            f" {interval(without, 'mean', 2)} of the label's variance, as the paper says it must; with a bias"
-            f" {interval(with_bias, 'mean', 2)},"
-            " which the paper leaves open."
+            f"Without augmentation and without a bias a linear head leaves {interval(without, 'mean', 2)} of the label's"
+            f" variance, as the paper says it must; with a bias {interval(with_bias, 'mean', 2)}, which the paper leaves open."
         )
     return sentences
 

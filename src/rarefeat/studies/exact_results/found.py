@@ -23,8 +23,7 @@ def found(section: ExactResults, tables: Mapping[str, pd.DataFrame]) -> list[str
     if len(rare):
         told = joined(
             f"{interval(row, 'mean', 2)} where it comes {row['setting'].removeprefix('mixture=rare_')} times as often as the"
-            " others"
-            f" (stated: {number(row['stated'], 2)})"
+            f" others (stated: {number(row['stated'], 2)})"
             for row in each(rare)
             if row["setting"].removeprefix("mixture=rare_") in ("0.3", "0.65", "0.8")
         )

@@ -28,21 +28,16 @@ def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     fine, coarse = (error(many, labels=labels, metric="hard_error") for labels in ("fine", "coarse"))
     sentences = [
         f"Fine labels keep what coarse labels lose: on hard samples, with {k} subclasses and {distractors:g} distracting"
-        " patches, networks with coarse labels are wrong"
-        f" on {coarse}"
-        f" and networks with fine labels on {fine} (n = {many['n'].max()} seeds). On easy samples neither makes an error that"
-        " can be seen."
+        f" patches, networks with coarse labels are wrong on {coarse} and networks with fine labels on {fine} (n ="
+        f" {many['n'].max()} seeds). On easy samples neither makes an error that can be seen."
     ]
     hard = rows(crossed, k=8 if 8 in set(crossed["k"]) else crossed["k"].max(), quantity="hard")
     if {"dense", "dense-bias=1"} <= set(rows(hard, pair="views")["arm"]):
         sentences.append(
             "Contrastive encoders that see two views of a sample keep subclasses with a bias, and lose them without: read by a"
-            " linear head at"
-            f" {hard['k'].max()} subclasses they are wrong on {error(hard, pair='views', arm='dense-bias=1')} of the hard"
-            " samples with a bias and on"
-            f" {error(hard, pair='views', arm='dense')} without one; fine labels give {error(hard, pair='labels', arm='fine')},"
-            " coarse ones"
-            f" {error(hard, pair='labels', arm='coarse')}."
+            f" linear head at {hard['k'].max()} subclasses they are wrong on {error(hard, pair='views', arm='dense-bias=1')} of"
+            f" the hard samples with a bias and on {error(hard, pair='views', arm='dense')} without one; fine labels give"
+            f" {error(hard, pair='labels', arm='fine')}, coarse ones {error(hard, pair='labels', arm='coarse')}."
         )
     images = rows(images, readout="finetuned", epoch=images["epoch"].max(), superclass="loops")
     if {"manual", "sample"} <= set(images["labels"]):
@@ -51,8 +46,7 @@ def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         }
         sentences.append(
             "On images of digits, pretraining on the ten digits instead of on the question that is asked, how many loops,"
-            " changes the error"
-            f" by {change['manual']} points; one class for each image changes it by {change['sample']}."
+            f" changes the error by {change['manual']} points; one class for each image changes it by {change['sample']}."
         )
     return sentences
 

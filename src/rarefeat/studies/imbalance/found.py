@@ -28,9 +28,8 @@ def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     learned = joined(f"{interval(one(fates, eps_min=eps), 'share', 0, times=100)} % at {eps:g} times" for eps in shown)
     sentences = [
         f"Within {training.T} steps at a weight decay of {training.lambda_:g}, a feature that is rare enough is locked out, and"
-        " one"
-        " that is frequent enough is learned. The share of the seeds in which some neuron ends with a cosine above 0.9 to it is"
-        f" {learned} the frequency of the others (n = {fates['n'].max()}, noise σ = {sigma:g})."
+        " one that is frequent enough is learned. The share of the seeds in which some neuron ends with a cosine above 0.9 to"
+        f" it is {learned} the frequency of the others (n = {fates['n'].max()}, noise σ = {sigma:g})."
     ]
     arms = rows(trends, grid="arms")
     arms = rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
@@ -42,18 +41,15 @@ def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     if masks:
         sentences.append(
             "Pruning does not open a door for it. Averaged over all frequencies, what each mask changes of the largest cosine"
-            " to the"
-            f" rare feature: {joined(masks)}."
+            f" to the rare feature: {joined(masks)}."
             if (rows(arms, arm="pruned_neuron", metric="max_alignment")["paired_ci_low"] <= 0).all()
             else f"Pruning raises the largest cosine to it, averaged over all frequencies: {joined(masks)}."
         )
     half = free.iloc[(free["eps_min"] - 0.5).abs().argmin()]
     sentences.append(
         f"The bias shuts it out. Without one, at {half['eps_min']:g} times the others' frequency, its best neuron ends with a"
-        " cosine of"
-        f" {number(half['max_alignment'], 2)} to it, where those of the frequent features have"
-        f" {number(half['majority_alignment'], 2)} to"
-        " theirs; but then neurons mix features."
+        f" cosine of {number(half['max_alignment'], 2)} to it, where those of the frequent features have"
+        f" {number(half['majority_alignment'], 2)} to theirs; but then neurons mix features."
         if half["max_alignment"] > 0.5
         else f"Without a bias, at {half['eps_min']:g} times the others' frequency, its best neuron ends with a cosine of"
         f" {number(half['max_alignment'], 2)} to it."

@@ -26,8 +26,7 @@ def found(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         said = (
             f"On {name} ({counted(int(part['n'].max()), 'seed')}) a linear probe on dense features is right on"
             f" {100 * dense['mean'].min():.1f} to {100 * dense['mean'].max():.1f} % of the test images. Of {len(pruned)}"
-            " comparisons of a"
-            f" pruned arm with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a gain and"
+            f" comparisons of a pruned arm with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a gain and"
             f" {losses or 'none'} {'shows' if losses < 2 else 'show'} a loss."
         )
         if len(pruned):

@@ -27,8 +27,7 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     plain = rows(fits, log_power=0.0)
     sentences = [
         f"Of {len(plain)} exponents in the number of features d, {int(plain['consistent'].sum())} agree with the bounds of"
-        " Theorem 3.1"
-        " and Lemma B.2; a bound is contradicted where the whole interval lies on the forbidden side."
+        " Theorem 3.1 and Lemma B.2; a bound is contradicted where the whole interval lies on the forbidden side."
     ]
     against = plain[~plain["consistent"]]
     if len(against):
@@ -46,8 +45,7 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         row = one(trained.head(1))
         sentences.append(
             f"After training at equal frequencies {NAMES['pure_minority_share']} falls with an exponent of"
-            f" {interval(row, 'exponent', 2)},"
-            f" where the bound is {row['bound_side']} {row['bound']:g}."
+            f" {interval(row, 'exponent', 2)}, where the bound is {row['bound_side']} {row['bound']:g}."
         )
     return sentences
 

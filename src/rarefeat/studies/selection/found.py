@@ -32,27 +32,22 @@ def found(section: Selection, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         free, stopped = late.to_dict("records")
         sentences.append(
             f"Masking them does not save the feature: it changes the rare feature's lead by {interval(free, 'mean', 4, '+')},"
-            " and"
-            f" {free['diverged'] or 'none'} of {free['n']} trainings run away; with a stop"
-            f" {stopped['diverged'] or 'none'} does, and the change is"
-            f" {interval(stopped, 'mean', 4, '+')}."
+            f" and {free['diverged'] or 'none'} of {free['n']} trainings run away; with a stop {stopped['diverged'] or 'none'}"
+            f" does, and the change is {interval(stopped, 'mean', 4, '+')}."
         )
     shut = rows(steps, study="help", point="share=0.7")
     if {"dense", "dense-delay=200"} <= set(shut["arm"]):
         dense, delayed = (interval(one(shut, arm=arm), "step", 2) for arm in ("dense", "dense-delay=200"))
         sentences.append(
             f"What moves its fate is the bias. With a strong one (a share of 0.7) half of the trainings learn it at {dense}"
-            " times the others'"
-            f" frequency; if the bias comes 200 steps later, at {delayed}."
+            f" times the others' frequency; if the bias comes 200 steps later, at {delayed}."
         )
     if "all" in set(errors["parameter"]):
         law = one(errors, parameter="all")
         sentences.append(
             "Where that frequency lies can be computed beforehand: a law with two fitted constants is off by"
-            f" {number(law['error'], 3)}"
-            f" [{number(law['error_low'], 3)}, {number(law['error_high'], 3)}] on average, in {law['regimes']} drawn regimes"
-            " that it was not"
-            " fitted on."
+            f" {number(law['error'], 3)} [{number(law['error_low'], 3)}, {number(law['error_high'], 3)}] on average, in"
+            f" {law['regimes']} drawn regimes that it was not fitted on."
         )
     return sentences
 

@@ -26,10 +26,9 @@ SEE = {
         " that a rate tells the neurons only once they are pure, and only where a bias has made them so."
     ),
     "selection_interventions": (
-        "Every mask that begins at T3, with and without a stop and with masked keys, against the dense training at the same seed:"
-        " minority gain less majority gain, error of a linear head on"
-        " balanced data, neurons pure in the rare feature, and the largest norm; means with 95 % intervals. See which intervals"
-        " leave zero, and beside which the norm runs away."
+        "Every mask that begins at T3, with and without a stop and with masked keys, against the dense training at the same"
+        " seed: minority gain less majority gain, error of a linear head on balanced data, neurons pure in the rare feature,"
+        " and the largest norm; means with 95 % intervals. See which intervals leave zero, and beside which the norm runs away."
     ),
     "selection_steps": (
         "The eps_min at which half of the replicas have learned the rare feature, by intervention and share of the bias, with 95 %"

@@ -28,11 +28,9 @@ def found(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     if {"network", "ntk", "random_features", "network-printed"} <= set(parity.index):
         sentences.append(
             "A trained network learns the parity of the patterns and fixed features do not, as the dissertation proves. Right"
-            " on the test set:"
-            f" {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
-            f" {said('random_features', 'random features')}"
-            f" (n = {parity['n'].max()} seeds). With the printed schedule of the theorem it stays at"
-            f" {interval(parity.loc['network-printed'].to_dict(), 'mean', 1, '', 100)} %."
+            f" on the test set: {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
+            f" {said('random_features', 'random features')} (n = {parity['n'].max()} seeds). With the printed schedule of the"
+            f" theorem it stays at {interval(parity.loc['network-printed'].to_dict(), 'mean', 1, '', 100)} %."
         )
     printed = tests[tests["printed"].notna()]
     if len(printed):
@@ -40,8 +38,7 @@ def found(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         unbalanced = off["setting"].str.startswith("class_ratio").sum()
         sentences.append(
             f"Of {len(printed)} test accuracies that Tables A.1 to A.5 print, {len(printed) - len(off)} are within five points"
-            " of ours;"
-            f" of the other {len(off)}, {unbalanced} are of unbalanced classes."
+            f" of ours; of the other {len(off)}, {unbalanced} are of unbalanced classes."
         )
     if {"one_step", "two_step"} <= set(parity.index):
         sentences.append(

@@ -23,9 +23,8 @@ SEE_OVER_STEPS = (
 )
 SEE = {
     "two_layer_staircase": (
-        "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are the best accuracies"
-        " of scores that change sign once or three times over the number of relevant patterns. See where runs"
-        " pause."
+        "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are the best accuracies of scores that"
+        " change sign once or three times over the number of relevant patterns. See where runs pause."
     ),
     "two_layer_printed": (
         "Tables A.1 to A.5: each number as printed, an open diamond, and as measured, a dot with its 95 %"
@@ -37,16 +36,14 @@ SEE = {
         " magnitude pruning chooses, is a good score."
     ),
     "two_layer_rare_patterns": (
-        "One relevant pattern is rarer than the others: accuracy on the samples that it decides, on all"
-        " samples, and its weight in the network, over its frequency. See at which frequency it is no longer"
-        " learned, and whether class weights help."
+        "One relevant pattern is rarer than the others: accuracy on the samples that it decides, on all samples, and its weight"
+        " in the network, over its frequency. See at which frequency it is no longer learned, and whether class weights help."
     ),
 }
 SEE_BOUNDS = (
-    "Left: hinge loss of heads on random features, a point for each seed, over what Theorem 2.2 bounds it by."
-    " Right: Corollary 2.3 over the value of its unnamed polynomial, beside the linearised network, whose kernel"
-    " is not shift-invariant: the corollary does not speak of it. See that no point on the left lies below the"
-    " line of the mean."
+    "Left: hinge loss of heads on random features, a point for each seed, over what Theorem 2.2 bounds it by. Right: Corollary"
+    " 2.3 over the value of its unnamed polynomial, beside the linearised network, whose kernel is not shift-invariant: the"
+    " corollary does not speak of it. See that no point on the left lies below the line of the mean."
 )
 SEE_NEURONS = (
     "The neurons of one seed, {setting}, before training and after the steps above the panels: a plane picture"
