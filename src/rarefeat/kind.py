@@ -1,8 +1,11 @@
 """What a kind of study declares of itself, for the workflow, the provenance and the report, which know no study by name."""
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 from rarefeat.config.cells import Cell, path_of
@@ -236,6 +239,11 @@ class Kind:
         if not (STUDIES / f"{self.name}.py").is_file():
             return f"studies.{self.name}.{name}"
         return f"studies.{self.name}" if name in IN_ONE_FILE else f"studies.{self.name}_{name}"
+
+    def load(self, name: str) -> ModuleType | None:
+        """A module of its folder; None where it has none of this name."""
+        found = f"rarefeat.{self.module(name)}"
+        return importlib.import_module(found) if importlib.util.find_spec(found) else None
 
     def inherited(self, raw: Any, shared: dict) -> Any:
         """Its raw section with what is shared."""

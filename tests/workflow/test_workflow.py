@@ -18,7 +18,7 @@ from rarefeat.figures.labels import quantity
 from rarefeat.manage import check
 from rarefeat.project import load
 from rarefeat.registry import kinds
-from rarefeat.report.found import module_of, of_run
+from rarefeat.report.found import of_run
 from rarefeat.report.published import reductions
 from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table
@@ -89,7 +89,7 @@ def test_figures_and_pages_of_a_small_run_say_so(finished):
 
 def read_by(kind: str) -> list[str]:
     """The tables of a run that the published ones are made from, of which a kind says what was found."""
-    names = [source for name in module_of(kind).TABLES for source in reductions()[name][0]]
+    names = [source for name in kinds()[kind].load("found").TABLES for source in reductions()[name][0]]
     return list(dict.fromkeys(names))
 
 

@@ -8,7 +8,7 @@ from rarefeat.claims.declared import page_of
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.claims.verdict import LEVEL, condition, line
 from rarefeat.run.job import Job
-from rarefeat.storage.markdown import plain, row
+from rarefeat.storage.markdown import pipe, plain
 
 ABOUT = f"""Rendered from the table of claims; nothing here is written by hand. Each claim declares its quantity, the range that
 this must lie in with the reason, one primary regime on seeds of its own, and a control, all before the run. That the quantity
@@ -61,15 +61,14 @@ def index(table: pd.DataFrame, paper: str) -> str:
     lines += ["Primary regimes: " + ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + ".", ""]
     lines += ["supported / contradicted / undecided of n counts the other regimes that were tested.", ""]
     for group, members in table.groupby("group", sort=False):
-        lines += [f"## [{group[0].upper()}{group[1:]}]({place(group)})", ""]
-        lines += [row("claim", "statement", "source", "verdict", "effect", "other regimes"), row(*["---"] * 6)]
+        table = [("claim", "statement", "source", "verdict", "effect", "other regimes")]
         for primary, others in by_claim(members):
             found = others["verdict"].value_counts()
             tested = [found.get(verdict, 0) for verdict in VERDICTS[:3]]
             other = f"{' / '.join(map(str, tested))} of {sum(tested)}" if len(others) else ""
             link = f"[{primary['claim_id']}]({place(group)}#{anchor(primary['claim_id'])})"
-            lines.append(row(link, primary["statement"], primary["source"], primary["verdict"], effect(primary), other))
-        lines.append("")
+            table.append((link, primary["statement"], primary["source"], primary["verdict"], effect(primary), other))
+        lines += [f"## [{group[0].upper()}{group[1:]}]({place(group)})", "", pipe(*table), ""]
     return "\n".join(lines)
 
 

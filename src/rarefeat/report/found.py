@@ -1,10 +1,7 @@
 """What was found, with seeds and grid: of the tables that pages are filled in from, and of a run for its report."""
 
-import importlib
-import importlib.util
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 from rarefeat.claims.page import by_claim
 from rarefeat.core.errors import RarefeatError
@@ -15,18 +12,12 @@ from rarefeat.run.command import function_of
 from rarefeat.run.metadata import page_text, read_origin, read_product
 
 
-def module_of(kind: str) -> ModuleType | None:
-    """The module `found` of a kind's folder, where it has one."""
-    name = f"rarefeat.{kinds()[kind].module('found')}"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
-
-
 def published(kind: str, tables: Published, project: Project) -> list[str]:
     """What a kind of study has found, a sentence or two each, from the published tables; empty where one of them is not there.
 
     A kind without a module `found` says what its own pages of a run say, where all the tables of these are published whole.
     """
-    says = module_of(kind)
+    says = kinds()[kind].load("found")
     if says is None:
         pages = [name for name, page in project.made[kind].pages.items() if all(table in tables for table in page.tables)]
         return [line for name in pages for line in answers(project, name, tables)]

@@ -7,8 +7,6 @@ function that makes a small one of them. Beside these there are the verdicts on 
 
 import argparse
 import hashlib
-import importlib
-import importlib.util
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -37,8 +35,7 @@ Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
 
 def reductions_of(kind: str) -> dict[str, Reduction]:
     """What a kind of study publishes, by the name of the small table."""
-    name = f"rarefeat.{kinds()[kind].module('page')}"
-    return getattr(importlib.import_module(name), "TABLES", {}) if importlib.util.find_spec(name) else {}
+    return getattr(kinds()[kind].load("page"), "TABLES", {})
 
 
 def reductions() -> dict[str, Reduction]:

@@ -1,25 +1,27 @@
 """The pages of docs/reference that are rendered from the code, so that they cannot drift from it."""
 
 import argparse
-import importlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 from pandera.pandas import DataFrameSchema
 
+from rarefeat.chain import files as chain_files
+from rarefeat.chain import tables as chain_tables
+from rarefeat.claims import tables as claims_tables
 from rarefeat.claims.claim import Claim
 from rarefeat.config.images import Augmentation as ImageAugmentation
 from rarefeat.config.images import ImageArm, ImageData, ImageProbe, ImageStudy, ImageTraining, IndexFiles, Network
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import Section
 from rarefeat.config.study import Grid, Study
+from rarefeat.images import files as image_files
 from rarefeat.project import Top, load
 from rarefeat.registry import NAMES, kinds
 from rarefeat.run.command import run
 from rarefeat.storage.files import replacing
-from rarefeat.storage.markdown import plain, row
+from rarefeat.storage.markdown import pipe, plain
 
 SECTIONS = {
     "A study of the encoder": Study,
@@ -45,7 +47,7 @@ def sections_of_kinds() -> dict[str, type[Section]]:
     found: dict[str, type[Section]] = {}
     for name, kind in kinds().items():
         found[f"`{name}`: {kind.title}"] = kind.section
-        module = importlib.import_module(f"rarefeat.{kind.module('config')}")
+        module = kind.load("config")
         for item in vars(module).values():
             own = isinstance(item, type) and issubclass(item, Section) and item.__module__ == module.__name__
             if own and item is not kind.section:
@@ -55,14 +57,10 @@ def sections_of_kinds() -> dict[str, type[Section]]:
 
 def schemas_of_parts() -> dict[str, dict[str, DataFrameSchema]]:
     """Every schema by the part that makes its table, the chain, the claims or a kind of study, and by its file."""
-    modules = {"chain": "chain.tables", "claims": "claims.tables"} | {
-        name: kind.module("tables") for name, kind in kinds().items()
-    }
+    modules = {"chain": chain_tables, "claims": claims_tables} | {name: kind.load("tables") for name, kind in kinds().items()}
     found: dict[str, dict[str, DataFrameSchema]] = {}
     for part, module in modules.items():
-        own = (
-            item for item in vars(importlib.import_module(f"rarefeat.{module}")).values() if isinstance(item, DataFrameSchema)
-        )
+        own = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
         known = {name for others in found.values() for name in others}
         found[part] = {item.name: item for item in own if item.name not in known}
     return found
@@ -90,8 +88,8 @@ def tables_index() -> str:
         "marks what is dimensionless.",
     ]
     for part, of_part in schemas_of_parts().items():
-        lines += ["", f"## [{about(part)}]({part}.md)", "", row("table", "rows"), row("---", "---")]
-        lines += [row(f"`{name}.parquet`", schema.description) for name, schema in of_part.items()]
+        described = ((f"`{name}.parquet`", schema.description) for name, schema in of_part.items())
+        lines += ["", f"## [{about(part)}]({part}.md)", "", pipe(("table", "rows"), *described)]
     return "\n".join(lines) + "\n"
 
 
@@ -100,20 +98,18 @@ def tables_page(part: str) -> str:
     lines = [f"# Tables: {about(part)}", "", "Rendered from the schemas in the code by `make docs`. [All tables](index.md)."]
     for name, schema in schemas_of_parts()[part].items():
         rows = schema.description
-        lines += ["", f"## `{name}.parquet`", "", f"{rows[0].upper()}{rows[1:]}.", ""]
-        lines += [row("column", "type", "unit", "definition", "source"), row(*["---"] * 5)]
+        table = [("column", "type", "unit", "definition", "source")]
         for key, item in schema.columns.items():
             kind = "string" if "str" in str(item.dtype) else str(item.dtype)
             null = ", nullable" if item.nullable else ""
-            lines.append(row(f"`{key}`", kind + null, item.metadata["unit"], item.description, item.metadata["source"]))
+            table.append((f"`{key}`", kind + null, item.metadata["unit"], item.description, item.metadata["source"]))
+        lines += ["", f"## `{name}.parquet`", "", f"{rows[0].upper()}{rows[1:]}.", "", pipe(*table)]
     return "\n".join(lines) + "\n"
 
 
 def parts() -> list[ModuleType]:
     """The modules that declare files: of the chain, of the images, and of each kind of study with stages of its own."""
-    modules = ("chain.files", "images.files", *(kind.module("files") for kind in kinds().values()))
-    names = [f"rarefeat.{module}" for module in modules]
-    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]
+    return [chain_files, image_files, *filter(None, (kind.load("files") for kind in kinds().values()))]
 
 
 def files_page() -> str:
@@ -129,16 +125,16 @@ def files_page() -> str:
         "the [tables](tables/index.md).",
     ]
     for module in parts():
-        lines += ["", f"## {module.TITLE}", "", row("axis", "meaning"), row("---", "---")]
-        lines += [row(f"`{axis}`", meaning) for axis, meaning in module.AXES.items()]
+        axes = ((f"`{axis}`", meaning) for axis, meaning in module.AXES.items())
+        lines += ["", f"## {module.TITLE}", "", pipe(("axis", "meaning"), *axes)]
         for contents in module.FILES:
             tensors = contents.path.endswith(".safetensors")
-            lines += ["", f"### `{contents.path}`", "", f"{contents.about} Written by `rarefeat.{contents.stage}`.", ""]
-            heads = ("tensor", "type", "shape", "meaning") if tensors else ("column", "type", "meaning")
-            lines += [row(*heads), row(*["---"] * len(heads))]
+            table = [("tensor", "type", "shape", "meaning") if tensors else ("column", "type", "meaning")]
             for entry in contents.entries:
                 shape = [shown(entry.shape)] if tensors else []
-                lines.append(row(f"`{entry.name}`", entry.type, *shape, entry.meaning))
+                table.append((f"`{entry.name}`", entry.type, *shape, entry.meaning))
+            written = f"{contents.about} Written by `rarefeat.{contents.stage}`."
+            lines += ["", f"### `{contents.path}`", "", written, "", pipe(*table)]
     return "\n".join(lines) + "\n"
 
 
@@ -175,10 +171,11 @@ def keys(sections: Mapping[str, type[Section]]) -> list[str]:
     """A table of keys for each section."""
     lines: list[str] = []
     for title, model in sections.items():
-        lines += ["", f"## {title}", "", row("key", "allowed", "meaning"), row(*["---"] * 3)]
+        table = [("key", "allowed", "meaning")]
         for name, item in model.model_json_schema(by_alias=True)["properties"].items():
             default = f"; default {item['default']}" if "default" in item else ""
-            lines.append(row(f"`{name}`", allowed(item) + default, item.get("description", "")))
+            table.append((f"`{name}`", allowed(item) + default, item.get("description", "")))
+        lines += ["", f"## {title}", "", pipe(*table)]
     return lines
 
 
@@ -218,13 +215,12 @@ def claims_index() -> str:
         "[the glossary](../../glossary.md#verdicts), what was changed and why in [changes](../../claims/changes.md). `make claims` measures",
         "those of the theory, with an index and a page for each part in `results/`.",
         "",
-        row("part", "of", "claims"),
-        row("---", "---", "---:"),
     ]
+    table = [("part", "of", "claims")]
     for group, claims in every_claim().items():
         papers = ", ".join(dict.fromkeys(claim.paper for claim, _ in claims))
-        lines.append(row(f"[{group}]({slug(group)}.md)", papers, str(len(claims))))
-    return "\n".join(lines) + "\n"
+        table.append((f"[{group}]({slug(group)}.md)", papers, len(claims)))
+    return "\n".join([*lines, pipe(*table, right=[2])]) + "\n"
 
 
 def slug(group: str) -> str:
