@@ -9,7 +9,6 @@ from rarefeat.config.section import Section, distinct
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
 
 
 class IndexFiles(Section):

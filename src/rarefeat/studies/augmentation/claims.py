@@ -16,7 +16,6 @@ FIRST = ("independent_noise",)
 MASKED = ("random_mask", "mask=0.25", "mask=0.1")
 WITH = (*MASKED, "independent_noise")
 WITHOUT = ("identical", "identical_without_bias")
-FEW = "fewer than five replicas come to this stage"
 STAGED = ("WL-P4", "WL-P5-lucky", "WL-P5-others", "WL-P5-few", "WL-P5-outside", "WL-P6-focus", "WL-P6-leads")
 BY_STUDY = (
     ("WL-P1-lucky", "lucky_neurons", FIRST),

@@ -57,11 +57,6 @@ def increment(eigenvalues: Tensor, w: Tensor, N: int, M: int, sigma: float, r: i
     return ((w.square() * eigenvalues).sum() + sigma**2) * more / M
 
 
-def attend(prompt: Tensor, W_PV: Tensor, W_KQ: Tensor, rho: float) -> Tensor:
-    """Linear self-attention with its residual (eq. 5.1): prompts (P, d + 1, n) -> (P, d + 1, n)."""
-    return prompt + W_PV @ prompt @ (prompt.mT @ W_KQ @ prompt / rho)
-
-
 def simulated_losses(
     covariance_root: Tensor, U: Tensor, w: Tensor, M: int, sigma: float, prompts: int, stream: torch.Generator
 ) -> Tensor:

@@ -1,6 +1,5 @@
 """Result 4-1, reduced (section 4.5): networks that learn (a_1 + ... + a_k) mod p, their neurons and margin."""
 
-import itertools
 import math
 
 import pandas as pd
@@ -57,27 +56,6 @@ def margin(u: Tensor, w: Tensor) -> float:
     right = scores.gather(1, table(k, p)[1][:, None])
     others = scores.scatter(1, table(k, p)[1][:, None], -torch.inf).max(1).values
     return float((right[:, 0] - others).min() / norm(u, w) ** (k + 1))
-
-
-def construction(k: int, p: int) -> tuple[Tensor, Tensor]:
-    """The network of Lemma C.18: 2^(2k - 1) neurons for each frequency, u (k, m, p) and w (m, p).
-
-    cos(a_1 + ... + a_k - c) is a sum of products of cosines and sines (C.21), and a product of k factors is a sum of k-th
-    powers (Lemma C.16), whose signs c and -c give the same.
-    """
-    angles = 2 * math.pi / p * torch.arange(p, dtype=torch.double)
-    wave = (torch.cos, torch.sin)
-    u, w = [], []
-    for zeta in range(1, (p - 1) // 2 + 1):
-        for kinds in itertools.product((0, 1), repeat=k):
-            # cos(A - c) = cos A cos c + sin A sin c; the sign of a term is that of the real or imaginary part of i^sines.
-            sines = sum(kinds)
-            sign = -1.0 if sines % 4 in (2, 3) else 1.0
-            for signs in itertools.product((1, -1), repeat=k - 1):
-                factors = (1, *signs)
-                u.append(torch.stack([s * wave[kind](zeta * angles) for s, kind in zip(factors, kinds, strict=True)]))
-                w.append(sign * math.prod(factors) * wave[sines % 2](zeta * angles))
-    return torch.stack(u, 1), torch.stack(w)
 
 
 def trained(setting: Table, stream: torch.Generator) -> list[tuple[int, Tensor, Tensor]]:

@@ -20,21 +20,6 @@ def first_step_ratio(k: int, classes: str) -> float:
     return {"coarse": 1 / k, "fine": 2 - 1 / k}[classes]
 
 
-def mean_amplitude(iota: float) -> float:
-    """E alpha for alpha^2 uniform in [1 - iota, 1 + iota]."""
-    return ((1 + iota) ** 1.5 - (1 - iota) ** 1.5) / (3 * iota) if iota else 1.0
-
-
-def first_step(data: Easy, learner: Learner, classes: str) -> tuple[float, float]:
-    """E of the first displacement of common and of subclass detectors (Theorem D.1, Lemma G.2 at t = 0).
-
-    Logits are 1/2 or 1/2k; an expected s* patches of a sample hold either feature.
-    """
-    patch = learner.eta * data.s_star / data.P * mean_amplitude(data.iota)
-    common = patch / 4 if classes == "coarse" else patch / (4 * data.k)
-    return common, common * first_step_ratio(data.k, classes)
-
-
 def coarse_growth(t: np.ndarray, data: Easy, learner: Learner, detectors: float) -> np.ndarray:
     """A_+(t) of coarse training where every sample has exactly s* patches of either kind and every feature as many detectors.
 
