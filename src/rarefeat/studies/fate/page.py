@@ -27,15 +27,15 @@ def late(table: pd.DataFrame) -> pd.DataFrame:
     """Of fit and test: the constants of the step's law with T, its log-loss, and those of what it is held against."""
     rows = []
     for role, part in table.groupby("role"):
-        losses = {
-            f"log_loss_{name}": log_loss(part[name], part["learned"]).mean() for name in ("by_law", "without_T", "by_regime")
+        counts = {
+            "regimes": len(part[list(AXES)].drop_duplicates()),
+            "replicas": len(part),
+            "learned": int(part["learned"].sum()),
         }
-        regimes = len(part[list(AXES)].drop_duplicates())
-        first = part.iloc[0]
-        kept = {name: first[name] for name in ("centre", "steepness", "drop", "by_decay", "by_pairs", "rate")}
-        rows.append(
-            {"role": role, "regimes": regimes, "replicas": len(part), "learned": int(part["learned"].sum())} | losses | kept
-        )
+        told = ("by_law", "without_T", "by_regime")
+        losses = {f"log_loss_{name}": log_loss(part[name], part["learned"]).mean() for name in told}
+        kept = part.iloc[0][["centre", "steepness", "drop", "by_decay", "by_pairs", "rate"]]
+        rows.append({"role": role, **counts, **losses, **kept})
     return pd.DataFrame(rows)
 
 
@@ -49,8 +49,8 @@ def stairs(shares: pd.DataFrame) -> pd.DataFrame:
 
 TABLES = {
     "fate_shares": (("fate_shares",), stairs),
-    "fate_points": (("fate_points",), lambda table: table),
+    "fate_points": (("fate_points",), pd.DataFrame.copy),
     "fate_late": (("fate_late",), late),
-    "fate_step": (("fate_step",), lambda table: table),
+    "fate_step": (("fate_step",), pd.DataFrame.copy),
     "fate_law": (("fate_times",), law),
 }

@@ -3,11 +3,6 @@
 import pandas as pd
 
 
-def exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """Every exponent with its interval and its bound."""
-    return table
-
-
 def lucky(table: pd.DataFrame) -> pd.DataFrame:
     """The share of lucky neurons at each size."""
     return table[["d", "ratio", "lucky_probability", "lucky_ci_low", "lucky_ci_high", "ordinary_features"]]
@@ -23,7 +18,7 @@ def trained(table: pd.DataFrame) -> pd.DataFrame:
 
 
 TABLES = {
-    "scaling_exponents": (("scaling_exponents",), exponents),
+    "scaling_exponents": (("scaling_exponents",), pd.DataFrame.copy),
     "lucky_sets": (("lucky_sets",), lucky),
     "scaling_sizes": (("scaling",), trained),
 }
