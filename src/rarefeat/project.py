@@ -48,9 +48,7 @@ class Top(Section):
         default=False, description="show in a report what is of another config or code, and say so; else there is none"
     )
     store_gb: float = Field(
-        default=10,
-        ge=0,
-        description="room for what earlier configs have made, so that to change back costs nothing; 0 for none",
+        default=10, ge=0, description="room for what earlier configs made, so that to change back costs nothing; 0 for none"
     )
 
 

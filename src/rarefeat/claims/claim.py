@@ -95,9 +95,7 @@ class Claim(Section):
         description="distance from the edge of the region, in standard deviations between seeds, that `seeds` finds with a"
         " power of 0.9",
     )
-    tolerance: Number = Field(
-        ge=0, description="a change of the quantity that is none, when a hyper-parameter is halved or doubled"
-    )
+    tolerance: Number = Field(ge=0, description="a change that is none, when a hyper-parameter is halved or doubled")
 
     @model_validator(mode="after")
     def _consistent(self) -> "Claim":

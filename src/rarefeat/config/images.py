@@ -36,9 +36,7 @@ class ImageData(Section):
     )
     classes: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="labels to keep; empty for all")
     n_max: int = Field(
-        default=0,
-        ge=0,
-        description="images of the largest class; 0 for as many as the smallest class has, as every one can be it",
+        default=0, ge=0, description="images of the largest class; 0 for as many as the smallest has, as every one can be it"
     )
     copies: bool = Field(
         default=False,
@@ -75,9 +73,7 @@ class ImageData(Section):
 class Network(Section):
     """A residual network (He et al. 2016) and the projection head of SimCLR."""
 
-    block: Literal["basic", "bottleneck"] = Field(
-        description="two 3x3 convolutions, or 1x1, 3x3, 1x1 with four times the width"
-    )
+    block: Literal["basic", "bottleneck"] = Field(description="two 3x3 convolutions, or 1x1, 3x3, 1x1 of four times the width")
     depths: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="blocks of each stage; each halves the side")
     width: int = Field(ge=1, description="channels of the first stage; each doubles them")
     stem: Literal["cifar", "strided", "imagenet"] = Field(
@@ -125,8 +121,7 @@ class ImageTraining(Section):
     log_epochs: int = Field(ge=1, description="epochs between two records of loss, alignment, uniformity and kNN accuracy")
     checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
     bfloat16: bool = Field(
-        default=False,
-        description="convolutions and matrix products in bfloat16, channels-last; faster on a processor that has it",
+        default=False, description="convolutions and products in bfloat16, channels-last; faster on a processor that has it"
     )
     device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
     threads: int = Field(ge=1, description="CPU threads of a job")
@@ -195,9 +190,7 @@ class ImageStudy(Section):
     rho: list[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="images of the largest class over the smallest")
     seeds: int = Field(ge=1, description="replicas per cell; each has its own order of the classes, images and weights")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(
-        description="replicas of one job, one after the other; or a list, as of the other studies"
-    )
+    seeds_per_block: PerBlock = Field(description="replicas of one job, one after the other; or a list, as of other studies")
     draws: str = Field(min_length=1, description="name that keys the random draws: the study's own if not given")
     arms: list[ImageArm] = Field(min_length=1, description="what is compared; a list of values stands for an arm with each")
     balanced_arms: list[str] = Field(description="arms, by label, also pretrained on a balanced subset of the same size")

@@ -37,10 +37,7 @@ class Views(Section):
     """In what the two views of a pair differ beside the tokens that keep a feature; for the simulator direct."""
 
     rho: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="correlation of the two views' noise: 0 for the core's pairs, 1 for identical views",
+        default=0.0, ge=0, le=1, description="correlation of both views' noise: 0 for the core's pairs, 1 for identical views"
     )
     mask: float = Field(
         default=0.0, ge=0, lt=1, description="probability that a coordinate goes to the first view, RandomMask; 0 for no mask"
@@ -127,9 +124,7 @@ class Training(Section):
         json_schema_extra={"absent": "cpu"},
         description="of the encoder's training and probes; cuda asks the scheduler for a GPU",
     )
-    history: bool = Field(
-        description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at the recorded steps, beside the encoder"
-    )
+    history: bool = Field(description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at recorded steps, beside the encoder")
 
     @model_validator(mode="after")
     def _possible(self) -> "Training":

@@ -121,9 +121,7 @@ class Noise(Section):
 
     P: int = Field(ge=2, description="patches P of a sample")
     sigma_zeta: float = Field(ge=0, description="standard deviation sigma_zeta of the noise on every coordinate of a patch")
-    samples: int = Field(
-        ge=2, description="samples that a linear head on summed patches is fitted on, and as many for its tests"
-    )
+    samples: int = Field(ge=2, description="samples that a linear head on summed patches is fitted on, and as many to test it")
     tests: int = Field(ge=2, description="test samples of the network, patch by patch")
 
 
@@ -318,9 +316,7 @@ class Granularity(Section):
         " levels, with a line for each label"
     )
     superclass: Distinct[Name] = Field(min_length=1, description="levels that are the coarse task, each a sweep of its own")
-    labels: list[Scheme] = Field(
-        min_length=1, description="what the images are called in pretraining; `coarse` must be among them"
-    )
+    labels: list[Scheme] = Field(min_length=1, description="what images are called in pretraining; `coarse` must be among them")
     candidates: Distinct[Positive] = Field(
         default=[2], min_length=1, description="numbers of clusters of a superclass that `rebalanced` chooses from"
     )
@@ -406,7 +402,7 @@ class FineLabels(Section):
     seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
     k: Distinct[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
     s_dag: Distinct[Annotated[float, Field(ge=0)]] = Field(
-        min_length=1, description="sweep of s_dag; training does not depend on it"
+        min_length=1, description="sweep of s_dag, which training does not see"
     )
     hierarchy: Hierarchy = Field(description="the data; its k and s_dag are the primary ones")
     learner: Learner = Field(description="the network and its training")

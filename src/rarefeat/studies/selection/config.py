@@ -54,7 +54,7 @@ class Intervention(Section):
     delay: int = Field(default=0, ge=0, description="steps from T1 to the bias")
     reopened: bool = Field(default=False, description="a silent neuron gets the gradient of a neuron without a bias")
     revived: bool = Field(
-        default=False, description="a silent neuron is drawn anew, and has no bias until eq. (34) holds for it"
+        default=False, description="a silent neuron is drawn anew, without a bias until eq. (34) holds for it"
     )
 
     @model_validator(mode="after")
@@ -194,9 +194,7 @@ class Perceptron(Section):
     momentum: float = Field(ge=0, lt=1)
     weight_decay: float = Field(ge=0)
     tau: float = Field(gt=0, description="temperature of the cosines")
-    noise: float = Field(
-        ge=0, description="standard deviation of the pixels' noise in each view, which is moved by up to a pixel"
-    )
+    noise: float = Field(ge=0, description="standard deviation of pixels' noise in each view, which is moved by up to a pixel")
     memory: int = Field(ge=1, description="steps of the running mean")
     alpha: float = Field(gt=0, lt=1, description="share of neurons that each rule prunes")
     rules: Distinct[Literal["norm", "random", "effective_rate", "paired_rate", "contribution", "largest"]] = Field(min_length=1)
