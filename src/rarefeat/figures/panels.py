@@ -230,11 +230,6 @@ def within(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
         ax.set_ylim(bottom=-pad * ax.get_ylim()[1])
 
 
-def handle(look: Look, line: bool = True) -> Line2D:
-    """Of a series, for a key."""
-    return Line2D([], [], **(look.line | {"ls": look.dash if line else "none"}))
-
-
 def key(
     figure: FigureBase,
     entries: dict[str, Any],
@@ -243,10 +238,11 @@ def key(
     place: str = "lower center",
     **options: Any,
 ) -> None:
-    """A key outside of all axes, as wide as there is place: handles by their labels, below what the marks stand for."""
+    """A key outside of all axes, as wide as there is place: looks, or artists, by their labels, below what marks stand for."""
+    handles = [Line2D([], [], **entry.line) if isinstance(entry, Look) else entry for entry in entries.values()]
     said = {"title": note or None, "loc": f"outside {place}", **options}
     for count in range(min(columns or len(entries), len(entries)), 0, -1):
-        legend = figure.legend(list(entries.values()), list(entries), ncols=count, **said)
+        legend = figure.legend(handles, list(entries), ncols=count, **said)
         if count == 1 or legend.get_window_extent(figure.canvas.get_renderer()).width <= 0.98 * figure.bbox.width:
             return
         legend.remove()

@@ -86,6 +86,11 @@ class Look:
         face = self.colour if self.filled else "white"
         return {"color": self.colour, "marker": self.marker, "ls": self.dash, "mfc": face, "mec": self.colour}
 
+    @property
+    def marks(self) -> "Look":
+        """The same look without the line."""
+        return replace(self, dash="none")
+
     def but(self, **changes: Any) -> "Look":
         """The same look but for some of it."""
         return replace(self, **changes)

@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import arm_name
-from rarefeat.figures.panels import finished, handle, panels, points, zero
+from rarefeat.figures.panels import finished, panels, points, zero
 from rarefeat.figures.style import LOOKS, styled
 from rarefeat.project import load
 from rarefeat.registry import kinds
@@ -79,11 +79,11 @@ def table_2(tables: Published) -> Figure:
         entries.append((f"the paper   ρ = {rho:g}", gain, gain - spread, gain + spread, "printed, ± standard deviations"))
     table = pd.DataFrame(entries, columns=["place", "mean", "ci_low", "ci_high", "from"])
     figure, ((panel,),) = panels(height=0.21 * len(table) + 0.9)
-    shown = {"here, 95 % interval": LOOKS[2], "printed, ± standard deviations": LOOKS[1]}
+    shown = {"here, 95 % interval": LOOKS[2].marks, "printed, ± standard deviations": LOOKS[1].marks}
     points(panel, table, "gain", "place", shown, by="from", order=table["place"], across=True, dodge=0)
     zero(panel, across=True)
     panel.set(xlabel="gain in accuracy over dense, points")
-    return finished(figure, (), {who: handle(look, line=False) for who, look in shown.items()})
+    return finished(figure, (), shown)
 
 
 def spread_of(dataset: str, rho: float) -> float:

@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from rarefeat.figures.labels import INTERVALS, STEP, name_of, quantity, seeds_of, with_series
-from rarefeat.figures.panels import finished, handle, lines, mean_interval, paired, panels, points, within, zero
+from rarefeat.figures.panels import finished, lines, mean_interval, paired, panels, points, within, zero
 from rarefeat.figures.style import GREY, LOOKS, Look, looks
 from rarefeat.run.job import Job
 
@@ -98,7 +98,7 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
     ax.minorticks_off()
     if len(labels) == 1:
         ax.set_xlim(labels[0] / 2, labels[0] * 2)
-    entries = {pair_name(name): handle(look) for name, look in OF_PAIR.items() if name in seen}
+    entries = {pair_name(name): look for name, look in OF_PAIR.items() if name in seen}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(final)}", columns=4)
 
 
@@ -120,9 +120,9 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
         ax.set_xlabel(what.symbol)
         ax.margins(x=0.08)
         ax.locator_params(axis="x", nbins=5)
-    entries = {"trained encoder": handle(LOOKS[0], line=False)}
+    entries = {"trained encoder": LOOKS[0].marks}
     if "oracle" in set(final["encoder"]):
-        entries["oracle"] = handle(Look(GREY, dash=(0, (6, 2))))
+        entries["oracle"] = Look(GREY, dash=(0, (6, 2)))
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(final[final['study'].isin(names)])}")
 
 
@@ -155,7 +155,7 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
     left.set(xlabel=what.symbol + ", dense", xlim=(-0.03, 1.03))
     right.set_xlabel("change by a mask, same seed")
     right.locator_params(axis="x", nbins=5)
-    entries = {name_of(series): handle(look, line=False) for series, look in (looks(["dense"]) | masks).items()}
+    entries = {name_of(series): look.marks for series, look in (looks(["dense"]) | masks).items()}
     return finished(figure, axes[0], entries, f"{INTERVALS}, {seeds_of(chosen)}")
 
 
@@ -178,5 +178,5 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
-    entries = {"mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"), "95 % interval": handle(Look("0.15"))}
+    entries = {"mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"), "95 % interval": Look("0.15")}
     return finished(figure, (), entries, seeds_of(neurons))

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, quantity, seeds_of, words
-from rarefeat.figures.panels import handle, key, letter, lines, panels, points
+from rarefeat.figures.panels import key, letter, lines, panels, points
 from rarefeat.figures.style import LOOKS, MANY, MARKERS, Look, ordered
 from rarefeat.run.job import Job
 
@@ -36,7 +36,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         lines(ax, pd.concat(rates), "rate", "share", shades, by="layer", inside=(0, 1), band=True, every=3)
         ax.set(xlabel="firing rate of a unit", title=names[kind])
     firing[0].set(ylim=(0, None), ylabel="share of units")
-    key(above, {str(layer): handle(look) for layer, look in shades.items()}, "layer", **beside)
+    key(above, {str(layer): look for layer, look in shades.items()}, "layer", **beside)
 
     maps = middle.subplots(1, len(kinds), squeeze=False)[0]
     labels = sorted(embedding["label"].unique())
@@ -48,7 +48,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             ax.plot(part["x"], part["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True)
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
     maps[0].set_ylabel("t-SNE 2, first seed")
-    key(middle, {str(label): handle(look, line=False) for label, look in classes.items()}, "class", **beside)
+    key(middle, {str(label): look.marks for label, look in classes.items()}, "class", **beside)
 
     ax = below.subplots()
     trained, initial = (metrics[metrics["network"] == network] for network in ("trained", "initial"))
@@ -64,6 +64,6 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         part = every[every["metric"] == metric].assign(metric=symbols[metric])
         points(ax, part, "metric", "value", drawn, inside=quantity(metric).range, order=list(symbols.values()))
     ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))
-    key(below, {name: handle(look, line=False) for name, look in drawn.items()}, f"{INTERVALS},\n{seeds_of(metrics)}", **beside)
+    key(below, {name: look.marks for name, look in drawn.items()}, f"{INTERVALS},\n{seeds_of(metrics)}", **beside)
     letter((*firing, *maps, ax))
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
-from rarefeat.figures.panels import ANYWHERE, finished, handle, lines, panels, points
+from rarefeat.figures.panels import ANYWHERE, finished, lines, panels, points
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.config import TaskMixture
@@ -51,7 +51,7 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     lines(left, exact, "at", "value", settings, by="setting", band=True)
     for setting, look in settings.items():
         stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
-    dots = {setting: look.but(dash="none") for setting, look in settings.items()}
+    dots = {setting: look.marks for setting, look in settings.items()}
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
     lines(left, rounded[rounded["at"] % every == 0], "at", "value", dots, by="setting")
     lines(right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4)
@@ -59,8 +59,8 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     right.set(ylabel=r"$-t/\kappa$ minus that (nat)", ylim=(0, None))
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
-    entries = {f"{n:g} examples": handle(look) for n, look in looks.items()}
-    entries |= {r"bound $-t/\kappa$": handle(STATED), "double precision": handle(Look("0", "o"), line=False)}
+    entries = {f"{n:g} examples": look for n, look in looks.items()}
+    entries |= {r"bound $-t/\kappa$": STATED, "double precision": Look("0", "o").marks}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
 
 
@@ -76,7 +76,7 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
         stated(ax, rows)
         ax.set(xlabel="rank $r$", ylim=(0, None), title=f"task in {signal:g} of {int(rows['at'].max())} directions")
     axes[0, 0].set_ylabel("mean squared error")
-    entries = {"simulated": handle(look, line=False), "Theorem 5.4.2": handle(STATED)}
+    entries = {"simulated": look.marks, "Theorem 5.4.2": STATED}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
@@ -84,15 +84,14 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     """Instances of Proposition 6.3: accuracy out of domain and ratio of weights, with their bounds."""
     table = tables["spurious_features"]
     factors = named(table, "factor")
-    looks = dict(zip(factors, LOOKS[1:], strict=False))
+    looks = {factor: look.but(filled=False).marks for factor, look in zip(factors, LOOKS[1:], strict=False)}
     figure, axes = panels(1, 2, 2.9)
     left, right = axes[0]
     for factor, setting in factors.items():
-        options = looks[factor].but(filled=False).line | {"ls": "none"}
         ood = of_quantity(table, "ood_accuracy", setting)
-        left.plot(ood["at"], -np.log10(ood["value"]), **options)
+        left.plot(ood["at"], -np.log10(ood["value"]), **looks[factor].line)
         ratio = of_quantity(table, "alpha_over_beta", setting)
-        right.plot(0.75 / ratio["stated"], ratio["value"], **options)
+        right.plot(0.75 / ratio["stated"], ratio["value"], **looks[factor].line)
     r = np.linspace(ood["at"].min(), ood["at"].max(), 50)
     left.plot(r, r / 10 / np.log(10), **STATED.line)
     gamma = np.linspace((0.75 / ratio["stated"]).min(), 0.5, 50)
@@ -102,11 +101,8 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     left.set(yscale="log", xlabel="invariant features $r$", ylabel="$-\\log_{10}$ of the accuracy\nout of domain")
     left.set_title("at least what is stated", loc="right")
     right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
-    entries = {
-        rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": handle(look.but(filled=False), line=False)
-        for factor, look in looks.items()
-    }
-    entries |= {"bound": handle(STATED), r"b: $1 / (2\gamma)$": handle(limit)}
+    entries = {rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": look for factor, look in looks.items()}
+    entries |= {"bound": STATED, r"b: $1 / (2\gamma)$": limit}
     return finished(figure, axes.flat, entries, f"{seeds_of(table)}, each an instance of its own", columns=3)
 
 
@@ -128,11 +124,8 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     points(left, by_seed, "share", "value", {True: rare, False: frequent}, by="last", inside=SHARE, dodge=0)
     for last, look in ((True, rare), (False, frequent)):
         stated(left, by_seed[by_seed["last"] == last], "share", color=look.colour)
-    left.set(
-        xlabel="frequency of the rare task\nover that of the others",
-        ylabel=r"weight of private features $\alpha_t$",
-        ylim=(-0.01, None),
-    )
+    left.set(xlabel="frequency of the rare task\nover that of the others", ylim=(-0.01, None))
+    left.set_ylabel(r"weight of private features $\alpha_t$")
 
     tuned = of_quantity(table, "tuned_root_weight")
     several = ordered(tuned["setting"].unique())
@@ -141,9 +134,8 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
         stated(middle, tuned[tuned["setting"] == setting], color=look.colour)
     middle.set(xlabel=r"radius of fine-tuning $\gamma$", ylabel=r"$\sqrt{\beta}$ of the target's features")
 
-    errors = pd.concat(
-        [of_quantity(table, "risk_first"), of_quantity(table, "risk_last")[lambda part: part["setting"].isin(share)]]
-    )
+    of_last = of_quantity(table, "risk_last")
+    errors = pd.concat([of_quantity(table, "risk_first"), of_last[of_last["setting"].isin(share)]])
     labels = sorted(errors["at"].unique())
     settings = [name for name in dict.fromkeys(errors["setting"]) if name.startswith("mixture=even_")]
     series = {f"one of {name.removeprefix('mixture=even_')}": (name, "risk_first") for name in settings}
@@ -153,15 +145,13 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     drawn = [names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)]
     lines(right, errors.assign(series=drawn), "at", "value", of_task, inside=(0, np.inf))
     right.set(xlabel="labels $m$", ylabel="error of the probe,\nover that of answering 0", xticks=labels, ylim=(-0.02, None))
-    entries = {"a: rare task": handle(rare, line=False), "a: others": handle(frequent, line=False)}
+    entries = {"a: rare task": rare.marks, "a: others": frequent.marks}
+    entries |= {f"b: $T$ = {setting.removeprefix('mixture=even_')}": look.marks for setting, look in several.items()}
     entries |= {
-        f"b: $T$ = {setting.removeprefix('mixture=even_')}": handle(look, line=False) for setting, look in several.items()
-    }
-    entries |= {
-        f"c: {name} task{'s' if 'one of' in name and not name.endswith(' 1') else ''}": handle(look)
+        f"c: {name} task{'s' if 'one of' in name and not name.endswith(' 1') else ''}": look
         for look, name in zip(LOOKS, series, strict=False)
     }
-    entries["closed form"] = handle(STATED)
+    entries["closed form"] = STATED
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
 
 
@@ -183,7 +173,7 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylim(-0.3, 1.05)
-    entries = {name_of(setting, job): handle(look) for setting, look in looks.items()} | {"Theorem 4.9": handle(STATED)}
+    entries = {name_of(setting, job): look for setting, look in looks.items()} | {"Theorem 4.9": STATED}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
@@ -213,7 +203,7 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
     axes[0, 1].axhline(0.25, color=GREY, lw=0.7, zorder=0)
     for ax in axes[0, 1:]:
         ax.set_ylim(0, 1)
-    entries = {rf"$\sigma$ = {sigma:g} / 8": handle(look) for sigma, look in looks.items()}
+    entries = {rf"$\sigma$ = {sigma:g} / 8": look for sigma, look in looks.items()}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
@@ -238,12 +228,8 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=r"penalty $\lambda$ (left: none)", title=MODELS[model], ylim=(0.55, 1.01))
     axes[0, 0].set_ylabel("accuracy out of domain")
     line_of_rules(axes[0, -1], table)
-    entries = {f"{n} training samples": handle(look) for n, look in sizes.items()}
-    entries |= {
-        "printed, ERM": handle(Look(GREY, dash=STATED.dash)),
-        "printed, nuclear norm": handle(Look(GREY)),
-        "every rule": handle(STATED),
-    }
+    entries = {f"{n} training samples": look for n, look in sizes.items()}
+    entries |= {"printed, ERM": Look(GREY, dash=STATED.dash), "printed, nuclear norm": Look(GREY), "every rule": STATED}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import EPS, STEP, n_of
-from rarefeat.figures.panels import ESTIMATED, handle, key, letter, lines, panels
+from rarefeat.figures.panels import ESTIMATED, key, letter, lines, panels
 from rarefeat.figures.style import GREY, MARKERS, QUALITATIVE, Look, looks
 from rarefeat.run.job import Job
 from rarefeat.studies.fate.times import exact_interval
@@ -42,7 +42,7 @@ def courses(ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], 
 
 def legend(ax: Axes, of: Mapping[str, Look], title: str, columns: int) -> None:
     """A key below a panel."""
-    key(ax.figure, {name: handle(look) for name, look in of.items()}, title, columns, columnspacing=1, handlelength=1.8)
+    key(ax.figure, of, title, columns, columnspacing=1, handlelength=1.8)
 
 
 def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import finished, handle, lines, panels, points, zero
+from rarefeat.figures.panels import finished, lines, panels, points, zero
 from rarefeat.figures.style import GREY, LOOKS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
@@ -51,8 +51,8 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         rows = of_labels(primary, name)
         of_metric = {"hard_error": look, "easy_error": look.but(marker="^", dash=DOTTED, filled=False)}
         lines(axes[0, 0], rows, "k", "value", of_metric, by="metric", inside=ERROR)
-        lines(axes[0, 0], rows, "k", "value", {"predicted_hard_error": CLOSED.but(dash="none")}, by="metric", inside=ERROR)
-        entries |= {f"{name} labels, hard samples": handle(look), f"{name}, easy": handle(of_metric["easy_error"])}
+        lines(axes[0, 0], rows, "k", "value", {"predicted_hard_error": CLOSED.marks}, by="metric", inside=ERROR)
+        entries |= {f"{name} labels, hard samples": look, f"{name}, easy": of_metric["easy_error"]}
     equal = [theory.coarse_hard_error(study.at(value), study.learner.kappa_b) for value in k]
     axes[0, 0].plot(k, equal, color=GREY, ls=DASHED)
     over_subclasses(axes[0, 0], k)
@@ -68,11 +68,8 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         lines(axes[0, 1], rows, "R", "predicted_hard_error", plain, by="k", of="plain")
     axes[0, 1].set(xscale="log", xlabel="$R$, by which the theory orders coarse labels")
     axes[0, 1].axvline(1, color=GREY, lw=0.7, zorder=0.5)
-    entries |= {
-        "closed form, given the detectors": handle(CLOSED, line=False),
-        "ratio $1/k$, equal detectors": handle(Look(GREY, dash=DASHED)),
-    }
-    entries |= {f"b: $k$ = {value}": handle(look, line=False) for value, look in of_k.items()}
+    entries |= {"closed form, given the detectors": CLOSED.marks, "ratio $1/k$, equal detectors": Look(GREY, dash=DASHED)}
+    entries |= {f"b: $k$ = {value}": look.marks for value, look in of_k.items()}
     note = f"{INTERVALS}, {seeds_of(final)}; b: hard samples, open for fine labels, lines for the closed form"
     return finished(figure, axes.flat, entries, note, columns=3)
 
@@ -107,11 +104,11 @@ def growth(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     axes[0, 2].set(ylabel="bias decrement over displacement\nof common detectors", ylim=(0, None))
     for ax in axes.flat:
         ax.set(xscale="log", xlabel=STEP)
-    entries = {f"$k$ = {value}": handle(look) for value, look in of_k.items()}
-    entries |= {f"{name} labels": handle(Look("0.3", dash=dash)) for name, dash in dashes.items()}
-    entries |= {"first step, by theory": handle(Look("black", "_"), line=False)}
-    entries |= {f"b: {name}": handle(look) for name, look in displaced.items()}
-    entries |= {"b: closed form, $s^*$ patches a sample": handle(closed)}
+    entries = {f"$k$ = {value}": look for value, look in of_k.items()}
+    entries |= {f"{name} labels": Look("0.3", dash=dash) for name, dash in dashes.items()}
+    entries |= {"first step, by theory": Look("black", "_").marks}
+    entries |= {f"b: {name}": look for name, look in displaced.items()}
+    entries |= {"b: closed form, $s^*$ patches a sample": closed}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(course)}", columns=5)
 
 
@@ -143,8 +140,8 @@ def probes(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_xticks(range(len(penalties)), [f"{penalty:g}" for penalty in penalties], rotation=45)
         ax.set_xlabel("penalty of the head")
     shares(axes[0, 0], f"error of a linear head, $k$ = {k}")
-    entries = {f"{share:.0%} hard samples in its training": handle(look) for share, look in of_share.items()}
-    entries |= {"error on easy samples": handle(Look("0.3", "o", DOTTED, filled=False))}
+    entries = {f"{share:.0%} hard samples in its training": look for share, look in of_share.items()}
+    entries |= {"error on easy samples": Look("0.3", "o", DOTTED, filled=False)}
     return finished(figure, axes.flat, entries, f"{INTERVALS} of the error on hard samples, {seeds_of(rows)}")
 
 
@@ -153,6 +150,10 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     (final, heads), study = tables.values(), job.part("fine_labels", FineLabels)
     k = study.hierarchy.k
     by_label = {labels.label: labels for labels in (COARSE, fine(k), *study.labels)}
+    kind_of = {name: labels.kind for name, labels in by_label.items()}
+    # Classes of a superclass; misaligned ones are of both.
+    parts = {name: 1 if kind == "misaligned" else 2 for name, kind in kind_of.items()}
+    count = {name: labels.classes(k, study.learner.N) / parts[name] for name, labels in by_label.items()}
     of_head = heads[(heads["k"] == k) & (heads["features"] == "detectors") & (heads["hard_share"] == 0)]
     of_rule = final[(final["k"] == k) & (final["metric"] == "hard_error") & (final["s_dag"] == study.hierarchy.s_dag)]
     penalties = sorted(penalty for penalty in study.heads.ridge if penalty)
@@ -163,19 +164,11 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(1, len(shown), height=2.6, sharey=True)
     kinds = {"subclass": "unions and parts of subclasses", "random": "random within a superclass",
              "misaligned": "across superclasses", "sample": "one class a sample"}  # fmt: skip
-    of_kind = dict(zip(kinds, (LOOKS[0], *(look.but(dash="none") for look in LOOKS[1:])), strict=False))
+    of_kind = dict(zip(kinds, (LOOKS[0], *(look.marks for look in LOOKS[1:])), strict=False))
     floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
     for ax, (title, table) in zip(axes[0], shown.items(), strict=True):
-        known = {name: labels for name, labels in by_label.items() if name in set(table["labels"])}
-        # Classes of a superclass; misaligned ones are of both.
-        count = {
-            name: labels.classes(k, study.learner.N) / (1 if labels.kind == "misaligned" else 2)
-            for name, labels in known.items()
-        }
-        part = table[table["labels"].isin(list(known))]
-        part = part.assign(
-            classes=part["labels"].map(count), kind=part["labels"].map({name: labels.kind for name, labels in known.items()})
-        )
+        part = table[table["labels"].isin(list(by_label))]
+        part = part.assign(classes=part["labels"].map(count), kind=part["labels"].map(kind_of))
         lines(ax, part, "classes", "hard", of_kind, by="kind", inside=ERROR)
         ax.axvline(k, color=GREY, lw=0.7, zorder=0.5)
         ax.axhline(floor, color=GREY, lw=0.8, ls=DOTTED)
@@ -184,8 +177,8 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_title(title, fontsize=7)
         ax.set_xlabel("classes of a superclass")
     shares(axes[0, 0], f"error on hard samples, $k$ = {k}")
-    entries = {kinds[kind]: handle(look) for kind, look in of_kind.items()}
-    entries |= {"subclasses of the data": handle(Look(GREY)), "floor of fine labels": handle(Look(GREY, dash=DOTTED))}
+    entries = {kinds[kind]: look for kind, look in of_kind.items()}
+    entries |= {"subclasses of the data": Look(GREY), "floor of fine labels": Look(GREY, dash=DOTTED)}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(of_rule)}", columns=3)
 
 
@@ -222,13 +215,10 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
     figure, axes = panels(2, 2, height=4.8)
     hard = rows[rows["quantity"] == "hard"]
-    for ax, arm, title in (
-        (axes[0, 0], biased, f"pairs, with a bias of {strongest:g}"),
-        (axes[0, 1], "dense", "pairs, without a bias"),
-    ):
-        shown = hard[hard["arm"].isin([arm, *ends])]
-        lines(ax, shown, "k", "value", ends | of_pair, inside=ERROR)
-        ax.set_title(title)
+    titles = {biased: f"pairs, with a bias of {strongest:g}", "dense": "pairs, without a bias"}
+    for ax, arm in zip(axes[0], (biased, "dense"), strict=True):
+        lines(ax, hard[hard["arm"].isin([arm, *ends])], "k", "value", ends | of_pair, inside=ERROR)
+        ax.set_title(titles[arm])
     masked = hard[hard["pair"].isin(["views", "labels"])]
     lines(axes[1, 0], masked.assign(series=masked["arm"]), "k", "value", ends | of_mask, inside=ERROR)
     axes[1, 0].set_title("masks, pairs of views of a sample")
@@ -240,7 +230,7 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     points(axes[1, 1], cosines, "quantity", "value", of_pair, inside=(-1, 1), order=list(COSINES.values()))
     axes[1, 1].set(ylabel=f"mean cosine of two\nsamples, $k$ = {k}", title=f"embeddings, with a bias of {strongest:g}")
     zero(axes[1, 1])
-    entries = {f"{name} labels": handle(look) for name, look in ends.items()}
-    entries |= {OF_PAIR[pair]: handle(look) for pair, look in of_pair.items() if pair in set(rows["pair"])}
-    entries |= {f"c: {name_of_arm(arm)}": handle(look) for arm, look in of_mask.items()}
+    entries = {f"{name} labels": look for name, look in ends.items()}
+    entries |= {OF_PAIR[pair]: look for pair, look in of_pair.items() if pair in set(rows["pair"])}
+    entries |= {f"c: {name_of_arm(arm)}": look for arm, look in of_mask.items()}
     return finished(figure, axes.flat, entries, note=f"{INTERVALS}, {seeds_of(rows[rows['pair'] != 'labels'])}", columns=3)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import setp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.core.arms import ARMS
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, name_of, nsr_of, quantity, seeds_of, test_set, with_series
-from rarefeat.figures.panels import finished, handle, lines, paired, panels, points, room, within, zero
+from rarefeat.figures.panels import finished, lines, paired, panels, points, room, within, zero
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, Look, looks, ordered
 from rarefeat.run.job import Job
 
@@ -56,9 +57,7 @@ def fate(tables: Tables, job: Job) -> Figure:
     right.tick_params(labelleft=True)
     counts = {series: part["seed"].nunique() for series, part in table.groupby("series")}
     common = len(set(counts.values())) == 1
-    entries = {
-        name_of(series) + ("" if common else f", {n_of(counts[series])}"): handle(look) for series, look in shown.items()
-    }
+    entries = {name_of(series) + ("" if common else f", {n_of(counts[series])}"): look for series, look in shown.items()}
     note = ["share and exact 95 % interval", *([n_of(*counts.values())] if common else []), nsr_of(table)]
     return finished(figure, axes[0], entries, ", ".join(note))
 
@@ -70,7 +69,7 @@ def levels_of(grid: pd.DataFrame) -> dict[float, Look]:
 
 def level_names(levels: dict[float, Look]) -> dict[str, object]:
     """Entries of a key for them."""
-    return {rf"$\sigma^2 d_1$ = {level:.3g}": handle(look) for level, look in levels.items()}
+    return {rf"$\sigma^2 d_1$ = {level:.3g}": look for level, look in levels.items()}
 
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -121,15 +120,13 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
         for ax, series in zip(lower, others, strict=True):
             gains(ax, grid, series, column, levels)
         upper.set_title(test_set(column))
-    for ax in axes[1:, 1]:
-        ax.set_ylabel("")
-    for ax in axes[-1]:
-        ax.set_xlabel(EPS)
+    setp(axes[1:, 1], ylabel="")
+    setp(axes[-1], xlabel=EPS)
     room(axes[0, 0], grid["eps_min"])
     axes[0, 0].set_ylabel(what.symbol)
     figure.align_ylabels()
-    shown = {name_of(arm): handle(Look("black", dash=looks([arm])[arm].dash)) for arm in untrained}
-    dense = {"dense": handle(Look("black"))}
+    shown = {name_of(arm): Look("black", dash=looks([arm])[arm].dash) for arm in untrained}
+    dense = {"dense": Look("black")}
     return finished(figure, axes.flat, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}")
 
 
@@ -141,8 +138,7 @@ def four(table: pd.DataFrame, shown: dict[str, Look], axes: np.ndarray, label: s
         points(ax, table[table["metric"] == metric], "eps_min", "value", shown, inside=what.difference)
         room(ax, table["eps_min"])
         ax.set_ylabel(label + (what.short or what.symbol))
-    for ax in axes[-1]:
-        ax.set_xlabel(EPS)
+    setp(axes[-1], xlabel=EPS)
     for ax in axes[0]:
         ax.tick_params(labelbottom=False)
 
@@ -161,7 +157,7 @@ def arms(tables: Tables, job: Job) -> Figure:
     four(table, shown, axes, "change of ")
     figure.align_ylabels()
     counts = {name: n_of(*part["n"]) for name, part in table.groupby("series")}
-    entries = {f"{name_of(name)}, {counts[name]}": handle(look, line=False) for name, look in shown.items()}
+    entries = {f"{name_of(name)}, {counts[name]}": look.marks for name, look in shown.items()}
     return finished(figure, axes.flat, entries, f"difference to dense at the same seed, {INTERVALS}")
 
 
@@ -184,8 +180,8 @@ def cross_check(tables: Tables, job: Job) -> Figure:
     ax.set(ylabel="share of tests below", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     ax.set_xlabel(f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after Holm")
     counts = rf"{n_of(*tests['n_reduced'].unique())} reduced, {n_of(*tests['n_direct'].unique())} direct"
-    entries = {name_of(name): handle(look, line=False) for name, look in shown.items()}
-    entries |= {"distribution of the p-values": handle(Look("black")), "uniform": handle(Look("0.5", dash="--"))}
+    entries = {name_of(name): look.marks for name, look in shown.items()}
+    entries |= {"distribution of the p-values": Look("black"), "uniform": Look("0.5", dash="--")}
     return finished(figure, (*axes[:, :2].flat, ax), entries, f"difference of the means and its 95 % interval, {counts}")
 
 
@@ -207,10 +203,9 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
         ax.set_ylabel(what.short or what.symbol)
         within(ax, what)
     room(axes[0, 0], table["eps_min"])
-    for ax in axes[-1]:
-        ax.set_xlabel(EPS)
+    setp(axes[-1], xlabel=EPS)
     figure.align_ylabels()
-    entries = {f"{series}, {n}": handle(look) for series, (look, n) in shown.items()}
+    entries = {f"{series}, {n}": look for series, (look, n) in shown.items()}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
 
 
@@ -250,12 +245,12 @@ def trajectories(tables: Tables, job: Job) -> Figure:
         ax.set_ylim(bottom, top)
         within(ax, what)
         ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
-    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": handle(look) for eps_min, look in colours.items()}
-    entries |= {name_of(arm): handle(Look("black", dash=look.dash)) for arm, look in looks(["dense", "oracle_all"]).items()}
+    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": look for eps_min, look in colours.items()}
+    entries |= {name_of(arm): Look("black", dash=look.dash) for arm, look in looks(["dense", "oracle_all"]).items()}
     if beyond:
         digit, exponent = f"{beyond:.0e}".split("e")
         above = rf"beyond the axis, up to ${digit} \times 10^{{{int(exponent)}}}$"
-        entries |= {above: handle(Look("black", BEYOND, filled=False), line=False)}
+        entries |= {above: Look("black", BEYOND, filled=False).marks}
     return finished(figure, axes[0], entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=4)
 
 
@@ -288,7 +283,7 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
     within(ax, what)
     ax.set(xlabel="feature $j$, rare right of the line", ylabel=what.symbol, xticks=range(1, features + 1))
-    entries = {name_of(arm): handle(look, line=False) for arm, look in names.items()}
+    entries = {name_of(arm): look.marks for arm, look in names.items()}
     return finished(figure, axes[0], entries, f"every seed small; {INTERVALS}, {seeds_of(table)}")
 
 

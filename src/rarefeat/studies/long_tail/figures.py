@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEYS, Quantity, n_of, name_of, quantity, with_series
-from rarefeat.figures.panels import ESTIMATED, finished, handle, lines, panels, points, zero
+from rarefeat.figures.panels import ESTIMATED, finished, lines, panels, points, zero
 from rarefeat.figures.style import LOOKS, Look, looks
 from rarefeat.run.job import Job
 
@@ -48,7 +48,7 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     every = max(part["epoch"].nunique() // 5, 1)
     lines(ax, part, "epoch", "value", drawn, inside=quantity("knn_accuracy").range, band=True, every=every)
     ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
-    entries = {name_of(name): handle(look) for name, look in drawn.items()}
+    entries = {name_of(name): look for name, look in drawn.items()}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {n_of(*summary['n'].unique())}", columns=3)
 
 
@@ -65,25 +65,19 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     )
     sizes = course[course["split"] == "long_tailed"]
     updates = sorted(set(sizes[sizes["arm"] != DENSE]["update"]))
-    drawn = looks(
-        [DENSE, *sorted(set(course["label"]) - {DENSE})], {DENSE: LOOKS[0], DENSE + BALANCED: Look("0.5", "", (0, (2, 1)))}
-    )
+    known = {DENSE: LOOKS[0], DENSE + BALANCED: Look("0.5", "", (0, (2, 1)))}
+    drawn = looks([DENSE, *sorted(set(course["label"]) - {DENSE})], known)
     images = of_class[of_class["split"] == "long_tailed"].groupby("rank")["count"].mean()
     of_class = of_class.assign(images=of_class["rank"].map(images))
     rows = (
-        (course, "epoch", quantity("accuracy").range, "epoch", "few-shot probe,\naccuracy"),
-        (over_dense(course, "epoch"), "epoch", (-1, 1), "epoch", "few-shot probe,\ngain over dense"),
-        (
-            over_dense(of_class, "images"),
-            "images",
-            (-1, 1),
-            "pretraining images of the class",
-            "linear probe, gain\nover dense",
-        ),
+        (course, "epoch", quantity("accuracy").range, "few-shot probe,\naccuracy"),
+        (over_dense(course, "epoch"), "epoch", (-1, 1), "few-shot probe,\ngain over dense"),
+        (over_dense(of_class, "images"), "images", (-1, 1), "linear probe, gain\nover dense"),
     )
+    names = {"epoch": "epoch", "images": "pretraining images of the class"}
     orders = course["seed"].nunique()
     figure, axes = panels(len(rows), len(updates), 1.6 * len(rows) + 0.8, sharey="row")
-    for line, (table, by, ends, x, y) in zip(axes, rows, strict=True):
+    for line, (table, by, ends, label) in zip(axes, rows, strict=True):
         gain = table is not course
         table = table[table["label"] != DENSE] if gain else table
         for ax, update in zip(line, updates, strict=True):
@@ -95,11 +89,11 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 zero(ax)
             if by == "images":
                 ax.set_xscale("log")
-            ax.set_xlabel(x)
-        line[0].set_ylabel(y)
+            ax.set_xlabel(names[by])
+        line[0].set_ylabel(label)
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(name_of(update))
-    shown = {name_of(name): handle(look) for name, look in drawn.items()}
+    shown = {name_of(name): look for name, look in drawn.items()}
     spread = INTERVALS if orders >= ENOUGH else "mean, and from the least to the largest class order"
     return finished(figure, axes.flat, shown, f"{spread}, {n_of(orders)}", columns=4)
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, NullLocator
 
 from rarefeat.figures.labels import n_of, quantity
-from rarefeat.figures.panels import finished, handle, lines, panels, points
+from rarefeat.figures.panels import finished, lines, panels, points
 from rarefeat.figures.style import MARKERS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.scaling.bounds import bounds
@@ -81,9 +81,9 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.yaxis.set_major_formatter(Plain())
         ax.yaxis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
     figure.align_ylabels()
-    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {ratio:g}": handle(look) for ratio, look in colours.items()}
-    entries |= {f"$d_1 = d^{{{power:g}}}$": handle(Look("0.3", marker), line=False) for power, marker in powers.items()}
-    entries |= {"lucky at $t = 0$": handle(Look("0.3")), "exponent of the bound": handle(Look("0.3", dash=BOUND))}
+    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {ratio:g}": look for ratio, look in colours.items()}
+    entries |= {f"$d_1 = d^{{{power:g}}}$": Look("0.3", marker).marks for power, marker in powers.items()}
+    entries |= {"lucky at $t = 0$": Look("0.3"), "exponent of the bound": Look("0.3", dash=BOUND)}
     neurons = f"{lucky_sets['neurons'].max():,}".replace(",", "\N{THIN SPACE}")
     counts = n_of(*trained.groupby(["d", "ratio"])["seed"].nunique())
     note = f"mean and 95 % interval: {neurons} initial neurons above, {counts} below"

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, arm_name, n_of, seeds_of, words
-from rarefeat.figures.panels import finished, handle, lines, panels, points, zero
+from rarefeat.figures.panels import finished, lines, panels, points, zero
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.selection.changes import begins_first, changed, share_of
@@ -55,15 +55,11 @@ def selection(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     entries |= gains(axes[0, 1], tables[f"{name}_selection"])
     entries |= sigmoids(axes[1, 0], tables[f"{next(iter(section.of_role('help')))}_selection"])
     entries |= against(axes[1, 1], tables["selection_law"])
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*tables_of(tables, section))}", columns=5)
+    of_sweeps = (table for name, table in tables.items() if name.partition("_selection")[0] in section.sweeps)
+    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*of_sweeps)}", columns=5)
 
 
-def tables_of(tables: Mapping[str, pd.DataFrame], section: Selection) -> list[pd.DataFrame]:
-    """Tables of the sweeps that a figure shows."""
-    return [table for name, table in tables.items() if name.partition("_selection")[0] in section.sweeps]
-
-
-def at_end(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
+def at_end(ax: Axes, table: pd.DataFrame) -> dict[str, Look]:
     """AUC of every rule at the last step, at an eps_min below 1, without and with a bias; the key's entries."""
     below = [eps for eps in sorted(table["eps_min"].unique()) if eps < 1]
     part = table[(table["step"] == table["step"].max()) & (table["source"] == "running")]
@@ -76,7 +72,7 @@ def at_end(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
     ax.axvline(CHANCE, color=GREY, lw=0.7)
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("AUC for the neurons pure in the rare feature")
-    return {f"a: share of the bias {share}": handle(look, line=False) for share, look in shares.items()}
+    return {f"a: share of the bias {share}": look.marks for share, look in shares.items()}
 
 
 def enough(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -85,7 +81,7 @@ def enough(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return scores[found >= min(LEAST, found.max())]
 
 
-def gains(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
+def gains(ax: Axes, table: pd.DataFrame) -> dict[str, Look]:
     """Minority gain less majority gain of the masks from T3 on, at the point with the smaller bias that is not 0."""
     rows = of_masks(table)
     rows = rows[rows["quantity"] == "gain"]
@@ -94,7 +90,7 @@ def gains(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
     zero(ax, across=True)
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(LEAD)
-    return {f"b: {kind}": handle(look, line=False) for kind, look in shown.items()}
+    return {f"b: {kind}": look.marks for kind, look in shown.items()}
 
 
 def of_masks(table: pd.DataFrame) -> pd.DataFrame:
@@ -123,7 +119,7 @@ def one_point(table: pd.DataFrame) -> pd.DataFrame:
     return part[part["eps_min"] == part["eps_min"].max()]
 
 
-def sigmoids(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
+def sigmoids(ax: Axes, table: pd.DataFrame) -> dict[str, Look]:
     """Share of replicas that have learned over eps_min, at the largest bias; the key's entries."""
     point = max(table["point"].unique(), key=lambda text: float(share_of(text) or 0))
     part = table[(table["point"] == point) & (table["quantity"] == "learned")]
@@ -136,18 +132,18 @@ def sigmoids(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
     ax.set_xlabel(EPS)
     ax.set_ylabel("share of replicas that\nlearn the rare feature")
     ax.set_title(f"share of the bias {share_of(point)}")
-    entries = {f"c: {name_of(arm)}": handle(look) for arm, look in moved.items()}
-    return entries | ({f"c: {len(others)} other ways to help": handle(grey)} if others else {})
+    entries = {f"c: {name_of(arm)}": look for arm, look in moved.items()}
+    return entries | ({f"c: {len(others)} other ways to help": grey} if others else {})
 
 
-def against(ax: Axes, table: pd.DataFrame) -> dict[str, object]:
+def against(ax: Axes, table: pd.DataFrame) -> dict[str, Look]:
     """Predicted against measured steps, of the regimes that have one among the eps_min; the key's entries."""
     among = table[table["place"] == AMONG].rename(columns={"step": "mean"})
     shown = dict(zip(sorted(set(table["study"])), (Look(GREY, "<", filled=False), LOOKS[2]), strict=False))
     points(ax, among, "value", "predicted", shown, by="study", across=True, dodge=0)
     ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
     ax.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED, ylabel=PREDICTED)
-    return {f"d: {words(study)}": handle(look, line=False) for study, look in shown.items()}
+    return {f"d: {words(study)}": look.marks for study, look in shown.items()}
 
 
 FAMILIES = {
@@ -179,7 +175,7 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel(STEP)
     names = [score for scores in FAMILIES.values() for score in scores]
-    entries = {words(score): handle(OF_SCORE[score]) for score in names}
+    entries = {words(score): OF_SCORE[score] for score in names}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*found.values())}", columns=5)
 
 
@@ -219,7 +215,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         ax.set_xlim(*(2 * end for end in ax.get_xlim()))
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.xaxis.set_minor_locator(NullLocator())
-    entries = {kind: handle(look, line=False) for kind, look in MASKED.items() if kind in set(rows["kind"])}
+    entries = {kind: look.marks for kind, look in MASKED.items() if kind in set(rows["kind"])}
     return finished(figure, axes.flat, entries, f"minus dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
 
 
@@ -238,7 +234,7 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         place, marker = (0.0, "<") if beyond == "below" else (1.02, ">")
         ax.plot([place] * len(part), part["arm"], ls="none", marker=marker, color=shown[point].colour)
     ax.set(xlim=(-0.03, 1.05), xlabel=r"$\varepsilon_{\min}$ at which half of the replicas learn")
-    entries = {f"share of the bias {share_of(point)}": handle(look, line=False) for point, look in shown.items()}
+    entries = {f"share of the bias {share_of(point)}": look.marks for point, look in shown.items()}
     return finished(figure, (), entries, f"{INTERVALS.replace('mean', 'step')}, {n_of(*table['n'])}")
 
 
@@ -264,7 +260,7 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     low = test[["auc", "auc_of_ratio"]].min().min()
     ends = (low - 0.1 * (1 - low), 1 + 0.1 * (1 - low)) if low < 1 else (0, 1.02)
     axes[1, 1].set(xlabel="AUC of the ratio at $T_1$", ylabel="AUC from the initial weights", xlim=ends, ylim=ends)
-    entries = {name.replace("d: ", "a: "): handle for name, handle in entries.items()}
+    entries = {name.replace("d: ", "a: "): look for name, look in entries.items()}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {n_of(*law['n'])} a regime")
 
 
@@ -278,7 +274,7 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(less["rho"].unique())
     figure, axes = panels(1, len(rhos), 2.4, PAGE if len(rhos) > 1 else COLUMN, sharey=True, sharex=True)
-    looks = {"tail": LOOKS[1], "head": LOOKS[2].but(filled=False)}
+    looks = {"tail": LOOKS[1].marks, "head": LOOKS[2].but(filled=False).marks}
     said = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
     for ax, rho in zip(axes[0], rhos, strict=True):
         far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
@@ -290,5 +286,5 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             at = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
             ax.text(0.02, list(names).index(rule), said.format(**change), **at)
         ax.set(title=rf"$\rho$ = {rho:g}", xlabel="change of the accuracy")
-    entries = {"rare digits": handle(looks["tail"], line=False), "frequent digits": handle(looks["head"], line=False)}
+    entries = {"rare digits": looks["tail"], "frequent digits": looks["head"]}
     return finished(figure, (), entries, f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}")

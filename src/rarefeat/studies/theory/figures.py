@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
 from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import finished, handle, lines, panels, within
+from rarefeat.figures.panels import finished, lines, panels, within
 from rarefeat.figures.style import Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
@@ -77,8 +77,8 @@ def phase(tables: Tables, job: Job) -> Figure:
     axes[1, 0].set_ylabel(what.symbol)
     if len(levels) > 1:
         figure.colorbar(mesh, ax=list(axes[0]), label="mean " + what.symbol, aspect=14)
-    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": handle(look) for level, look in shown.items()}
-    entries |= {"predicted onset of stage 1": handle(Look("black", dash=(0, (3, 1.5))))}
+    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look for level, look in shown.items()}
+    entries |= {"predicted onset of stage 1": Look("black", dash=(0, (3, 1.5)))}
     return finished(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
 
 

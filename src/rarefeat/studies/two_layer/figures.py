@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import finished, handle, lines, panels, points
+from rarefeat.figures.panels import finished, lines, panels, points
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
@@ -69,7 +69,7 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax in axes[:, 0]:
         ax.set(ylabel="test accuracy", ylim=(0, 1.03))
     there = (arm for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any())
-    shown = {NAMES[arm]: handle(OF_ARM[arm]) for arm in there}
+    shown = {NAMES[arm]: OF_ARM[arm] for arm in there}
     return finished(figure, axes.flat, shown, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
 
 
@@ -99,7 +99,7 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_ylabel(NAMES[arm].replace(", ", ",\n"))
     figure.supylabel("test accuracy", size="medium")
     best = Look(GREY)
-    return finished(figure, axes.flat, {"best with one sign change, and with three": handle(best)}, f"each of {seeds_of(rows)}")
+    return finished(figure, axes.flat, {"best with one sign change, and with three": best}, f"each of {seeds_of(rows)}")
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -123,13 +123,13 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             part = both[(both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)]
             part = part.assign(y=part["column"].map(places))
             points(ax, part.assign(y=part["y"] - 0.12), "value", "y", measured, across=True)
-            ax.plot(part["printed"], part["y"] + 0.12, **(printed.line | {"ls": "none"}))
+            ax.plot(part["printed"], part["y"] + 0.12, **printed.marks.line)
             ax.set(xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04), xlabel=label, ylim=(-len(places) + 0.5, 0.5))
             ax.set_yticks(list(places.values()), list(places))
             ax.grid(axis="y", lw=0.3)
             ax.set_title(f"Table {table}{': ' + which if which else ''}" if not row else "")
     n = int(both["n"].max()) if len(both) else 0
-    entries = {"printed": handle(printed, line=False), "measured": handle(measured, line=False)}
+    entries = {"printed": printed.marks, "measured": measured.marks}
     return finished(figure, (), entries, f"{INTERVALS} of {n} seeds")
 
 
@@ -188,7 +188,7 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         lines(ax, part[part["setting"] == setting], "size", "value", looks, by="score", inside=SHARE)
         ax.set(xlabel="neurons kept", title=words(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
-    entries = {name: handle(looks[score]) for score, name in names.items()}
+    entries = {name: looks[score] for score, name in names.items()}
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
 
 
@@ -205,7 +205,7 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     left, right = axes[0]
     looks = ordered(sorted(set(count)))
     for N, look in looks.items():
-        left.plot(x[count == N], loss[count == N], **(look.line | {"ls": "none"}))
+        left.plot(x[count == N], loss[count == N], **look.marks.line)
     line = np.geomspace(1, 10 * x.max(initial=1), 200)
     mean = theory.fixed_feature_bound_mean(1, line, problem.D, problem.k, problem.p_o)
     stated = theory.fixed_feature_bound(1, line, problem.k, problem.p_o)
@@ -222,9 +222,9 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     # Where k = 3 there is no such bound, and nothing that would give the axis its limits.
     right.set(xlim=(scale[0], scale[-1]), xscale="log", ylim=(0, None))
     right.set(xlabel="$P$, the value of the polynomial in $d$ and $L$", ylabel="hinge loss")
-    entries = {f"$N$ = {N:g} random features": handle(look, line=False) for N, look in looks.items()}
-    entries |= {"lower bound, mean over $A$": handle(of_mean), "Theorem 2.2, some $A$": handle(of_theorem)}
-    entries |= {"Corollary 2.3, some $A$": handle(of_corollary), "NTK": handle(OF_ARM["ntk"].but(marker=""))}
+    entries = {f"$N$ = {N:g} random features": look.marks for N, look in looks.items()}
+    entries |= {"lower bound, mean over $A$": of_mean, "Theorem 2.2, some $A$": of_theorem}
+    entries |= {"Corollary 2.3, some $A$": of_corollary, "NTK": OF_ARM["ntk"].but(marker="")}
     return finished(figure, axes.flat, entries, f"each of {seeds_of(part)}", columns=3)
 
 
@@ -244,7 +244,7 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     right = axes[0, 2]
     weights = part[(part["quantity"] == "rare_ratio") & (part["arm"] == "network")]
     early, late = LOOKS[3].but(marker="s"), LOOKS[0].but(marker="o", filled=False)
-    marks = {"early": early.but(dash="none"), "late": late.but(dash="none")}
+    marks = {"early": early.marks, "late": late.marks}
     lines(right, weights.assign(series=np.where(weights["step"] == 2, "early", "late")), "frequency", "value", marks)
     law = next(iter(settings.values())).problem
     grid = np.geomspace(min(frequency.values()), 1, 40)
@@ -254,7 +254,7 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set_xlabel("frequency of the rare pattern\nover that of the others")
         ax.set_xticks(sorted({*frequency.values(), 1.0}), labels=[f"{share:g}" for share in sorted({*frequency.values(), 1.0})])
         ax.minorticks_off()
-    entries = {NAMES[arm]: handle(OF_ARM[arm]) for arm in arms if (last["arm"] == arm).any()}
-    entries |= {"c: network, step 2": handle(early, line=False), "c: at the end": handle(late, line=False)}
-    entries["c: closed form, step 2"] = handle(Look("0", dash=(0, (4, 1.5))))
+    entries = {NAMES[arm]: OF_ARM[arm] for arm in arms if (last["arm"] == arm).any()}
+    entries |= {"c: network, step 2": early.marks, "c: at the end": late.marks}
+    entries["c: closed form, step 2"] = Look("0", dash=(0, (4, 1.5)))
     return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from rarefeat.chain.tables import PAIRED
 from rarefeat.figures.labels import INTERVALS, Quantity, seeds_of
-from rarefeat.figures.panels import ESTIMATED, finished, handle, lines, panels, zero
+from rarefeat.figures.panels import ESTIMATED, finished, lines, panels, zero
 from rarefeat.figures.style import LOOKS, Look, ordered
 from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE, less_baseline
@@ -62,7 +62,7 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax in (*axes[-1, :2], axes[0, 2]):
         ax.set_xlabel(CLASSES)
         ax.tick_params(labelbottom=True)
-    entries = {KINDS[kind]: handle(look) for kind, look in OF_KIND.items()}
+    entries = {KINDS[kind]: look for kind, look in OF_KIND.items()}
     return finished(figure, [*axes[0], *axes[1:, :2].flat], entries, f"{INTERVALS}, {seeds_of(errors)}")
 
 
@@ -107,6 +107,6 @@ def checkpoints(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     lines(last, every, "epoch", "error", levels, by="classes")
     last.set(xlabel="epochs of pretraining", title=f"{PAPER}, by $G$", xticks=list(TABLE_2))
     names = {BASELINE: "superclasses twice"} | KINDS
-    entries = {names[kind]: handle(look) for kind, look in looks.items()}
-    entries |= {f"{'abcdefgh'[len(tasks)]}: $G$ = {classes}": handle(look) for classes, look in levels.items()}
+    entries = {names[kind]: look for kind, look in looks.items()}
+    entries |= {f"{'abcdefgh'[len(tasks)]}: $G$ = {classes}": look for classes, look in levels.items()}
     return finished(figure, axes[0], entries, f"the most classes of each kind; {INTERVALS}, {seeds_of(errors)}")
