@@ -48,14 +48,7 @@ def test_linear_probe_is_least_squares_with_intercept(kind, dtype):
     x, y, test_x, test_y = regression(40, 5, 0, dtype)
     mse, r2 = linear_probe(damage(x, kind), y, damage(test_x, kind), test_y)
     expected = by_sklearn(damage(x, kind), y, damage(test_x, kind), test_y)
-    assert (mse, r2) == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["dead", "constant", "duplicated", "opposite"])
-def test_features_that_add_nothing_change_nothing(kind):
-    x, y, test_x, test_y = regression(40, 5, 1)
-    plain = linear_probe(x, y, test_x, test_y)
-    assert linear_probe(damage(x, kind), y, damage(test_x, kind), test_y) == pytest.approx(plain, rel=1e-8)
+    assert (mse, r2) == pytest.approx(expected, rel=1e-6 if dtype == torch.float32 else 1e-8)
 
 
 def test_more_features_than_samples_give_the_minimum_norm_solution():

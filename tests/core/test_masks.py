@@ -57,27 +57,12 @@ def test_the_nearest_oracle_takes_as_many_neurons_whatever_their_cosines_and_nor
         assert oracle_nearest(Seen(weights, M, 1, alpha))[0].tolist() == chosen
 
 
-def test_each_replica_has_a_mask_of_its_own():
-    both = torch.cat([planted([1.0, 0.5, 9.0]), planted([5.0, 4.0, 0.5])])
-    dictionary = M.repeat(2, 1, 1)
-    for mask in (oracle_all, oracle_gated, oracle_partial):
-        together = mask(Seen(both, dictionary, 1))
-        assert together.shape == (2, 5)
-        for index in range(2):
-            assert torch.equal(together[index : index + 1], mask(Seen(both[index : index + 1], M, 1)))
-
-
 def test_the_controls_prune_as_many_neurons_as_magnitude_pruning_and_others():
     weights = planted([1.0, 4.0, 2.0, 3.0], ())
     assert smallest_norms(Seen(weights, M, 1, 0.5))[0].tolist() == [True, False, True, False]
     assert largest_norms(Seen(weights, M, 1, 0.5))[0].tolist() == [False, True, False, True]
     draw = torch.tensor([[0.1, 0.2, 0.9, 0.3]])
-    assert random_neurons(Seen(weights, M, 1, 0.5, draw))[0].tolist() == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert random_neurons(Seen(weights, M, 1, 0.5, draw))[0].tolist() == [True, True, False, False]
 
 
 def test_the_glossary_has_every_arm_with_its_description():

@@ -96,15 +96,7 @@ def test_oracle_mask_is_the_neurons_aligned_most_with_a_minority_feature():
     assert oracle_all(Seen(weights, M, 2))[0].tolist() == [True, True, False, False, True, False, False]
     assert oracle_all(Seen(weights, M, 1))[0].tolist() == [True, False, False, False, True, False, False]
     cosines = absolute_cosines(weights, M)
-    assert of_minority(cosines, 2, threshold=0.9)[0].tolist() == [
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-        False,
-    ]
+    assert of_minority(cosines, 2, threshold=0.9)[0].tolist() == [True, True, False, False, False, False, False]
 
 
 # The pruned step of pretrain, against eq. (5) and against autograd

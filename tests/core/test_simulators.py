@@ -125,6 +125,7 @@ def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
         tokens = space.tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
         moved = space.step(weights, torch.zeros(1, 3, L, m), attend(tokens), 0.9, space.beyond([seeded(2)]))
         sizes.add((space.p, weights.shape, tokens.shape, moved.shape))
+        assert tokens.shape[-1] == space.p + L
         assert space.nu == d1 - 9 - space.q
     assert len(sizes) == 1
 
@@ -473,14 +474,6 @@ def test_few_dimensions_beyond_the_span_or_none_are_trained_through(d, m, d1, L)
         assert encoder.weights.shape == (2, m, Reduced(d, d1, m, 1).p)
         assert encoder.weights.isfinite().all()
         assert encoder.weights.norm() > 0
-
-
-def test_a_token_alone_in_its_sample_attends_to_itself():
-    case = CASES["one token"]
-    space = Reduced(case.d, case.d1, case.m, 1)
-    tokens = space.tokens(state(case).latents, case.sigma, [seeded(1)])
-    assert tokens.shape[-1] == space.p + 1
-    torch.testing.assert_close(attend(tokens), tokens)
 
 
 # Whole trainings

@@ -242,14 +242,6 @@ def test_tokens_are_m_z_plus_sigma_xi():
     torch.testing.assert_close(x.double(), expected, atol=1e-6, rtol=0)
 
 
-def test_tokens_without_noise_are_m_z():
-    latents = token_latents((1, 10, 1), 9)
-    M = dictionary(7, 3, seeded(10))[None]
-    x = Direct(M, 1).tokens(latents, 0.0, [seeded(11)])
-    torch.testing.assert_close(x, latents @ M.mT, atol=1e-6, rtol=0)
-    torch.testing.assert_close(x @ M, latents, atol=1e-6, rtol=0)
-
-
 def test_noise_of_a_token_has_mean_square_norm_equal_to_the_nsr():
     n, d1, sigma = 4000, 50, 0.1
     latents = latent_pairs(n, 1, PROBABILITY, seeded(12))[None, :, 0].float()

@@ -37,9 +37,13 @@ def test_arms_that_mask_nothing_yet_share_their_steps_and_are_what_each_is_alone
 @pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.rule])
 def test_every_rule_gives_a_mask_of_each_replica_s_own(name):
     weights, draw = torch.randn(3, 8, 12, generator=seeded(0)), torch.rand(3, 8, generator=seeded(1))
+    # Four along the minority feature, so that the oracles have some to take, and one along another; of norms by replica.
+    weights[:, :4] = torch.tensor([1.0, 2.0, 3.0])[:, None, None] * torch.linspace(0.5, 6.5, 4)[:, None] * torch.eye(12)[3]
+    weights[:, 4] = torch.tensor([[2.0], [3.0], [9.0]]) * torch.eye(12)[0]
     seen = Seen(weights, torch.eye(12, 4).expand(3, -1, -1), 1, 0.25, draw)
     mask = ARMS[name].rule(seen)
     assert mask.dtype == torch.bool
+    assert mask.any(-1).all() or ARMS[name].single_weights
     assert mask.shape == (weights.shape if ARMS[name].single_weights else draw.shape)
     for s in range(3):
         own = seen._replace(weights=weights[s : s + 1], dictionary=seen.dictionary[:1], draw=draw[s : s + 1])

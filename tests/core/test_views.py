@@ -7,7 +7,7 @@ from conftest import pretrain_arm, seeded, tiny_data, tiny_training
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm, Data, Views
 from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, probabilities
-from rarefeat.core.encoder import brelu, pre_activations, respond
+from rarefeat.core.encoder import pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.views import Pairs
@@ -100,12 +100,6 @@ def test_the_reduced_simulator_and_impossible_views_are_refused():
 
 
 # A bias of either sign
-
-
-@pytest.mark.parametrize("b", [-0.7, 0.0, 0.7])
-def test_brelu_is_its_definition_for_a_bias_of_either_sign(b):
-    s = torch.linspace(-3, 3, 61)
-    torch.testing.assert_close(brelu(s, b), torch.relu(s - b) - torch.relu(-s - b))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
