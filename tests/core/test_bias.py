@@ -102,23 +102,6 @@ def test_grow_takes_one_step_of_its_rule(T, cap):
     torch.testing.assert_close(later, grow(bias, before.norm(dim=-1), after.norm(dim=-1), 0.2, 4, cap))
 
 
-def test_grow_reaches_its_cap_and_stays_there():
-    for T in (60, 61):
-        _, bias, *_ = run(T, rule="grow", share=0.3, T1=4, cap=0.2)
-        torch.testing.assert_close(bias, torch.full_like(bias, 0.2 / 2))
-
-
-def test_share_zero_is_no_bias_at_all():
-    for rule in ("follow", "grow"):
-        assert not run(9, rule=rule, share=0.0, T1=4)[1].any()
-
-
-def test_bias_acts_on_the_step_after_t1_and_not_before():
-    without, with_bias = ({"rule": "follow", "share": share, "T1": 4} for share in (0.0, 0.5))
-    assert torch.equal(run(4, **without)[0], run(4, **with_bias)[0])
-    assert not torch.equal(run(5, **without)[0], run(5, **with_bias)[0])
-
-
 def test_t1_of_eq_34_is_the_first_step_at_which_it_holds_for_every_neuron():
     seeds = (3, 4, 5, 6)
     eq34 = {"rule": "follow", "share": 0.3, "T1": "eq34"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import seeded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
@@ -76,7 +76,6 @@ def test_a_linear_truth_is_found_exactly():
     assert r2 == pytest.approx(1.0)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**31), st.floats(0.01, 100), st.floats(-10, 10))
 def test_probe_does_not_depend_on_scale_and_offset_of_the_features(seed, scale, offset):
     x, y, test_x, test_y = regression(20, 3, seed)

@@ -18,11 +18,6 @@ magnitudes = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0]), min_size=
 # Masks
 
 
-@pytest.mark.parametrize(("n", "alpha", "count"), [(10, 0.3, 3), (10, 0.39, 3), (100, 0.29, 29), (3, 0.3, 0), (30, 0.7, 21)])
-def test_count_is_the_floor_of_alpha_n(n, alpha, count):
-    assert smallest(torch.rand(2, n, generator=seeded(0)), alpha).sum(-1).tolist() == [count, count]
-
-
 @pytest.mark.parametrize("percent", range(100))
 def test_count_is_exact_for_every_whole_percentage(percent):
     """0.29 * 100 is 28.999999999999996 in floating point."""
@@ -32,12 +27,6 @@ def test_count_is_exact_for_every_whole_percentage(percent):
 def test_ties_go_to_the_lower_index():
     assert smallest(torch.tensor([[1.0, 0.5, 1.0, 1.0, 2.0]]), 0.6).tolist() == [[True, True, True, False, False]]
     assert smallest(torch.ones(1, 100), 0.5)[0].tolist() == [True] * 50 + [False] * 50
-
-
-def test_alpha_zero_prunes_nothing():
-    weights = torch.randn(2, 5, 3, generator=seeded(1))
-    for rule in (smallest_norms, smallest_weights):
-        assert not rule(Seen(weights, weights, 1)).any()
 
 
 @given(magnitudes, ratios)

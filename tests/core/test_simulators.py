@@ -35,7 +35,7 @@ from agreement import (
     state,
 )
 from conftest import ARMS, dictionaries, initial_weights, pretrain_arm, probe_arm, seeded, tiny_data, tiny_training
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi, kstest, norm, ttest_ind
 
@@ -44,7 +44,7 @@ from rarefeat.chain.pretrain import batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.chain.tables import ARM
-from rarefeat.config.model import Arm, Data, Training
+from rarefeat.config.model import Arm
 from rarefeat.core.bias import follow
 from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend
@@ -130,7 +130,6 @@ def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
     assert len(sizes) == 1
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 12),
     st.integers(0, 12),
@@ -483,14 +482,12 @@ METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "feature_sh
 
 
 def training_of(m, K, T, **changes):
-    bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"} | changes.pop("bias", {})
-    base = {"m": m, "K": K, "tau": 1.0, "eta": 0.2, "lambda": 0.05, "sigma_0": 0.02, "T": T, "history": False}
-    return Training(**base | changes, bias=bias)
+    bias = {"T1": "eq34"} | changes.pop("bias", {})
+    return tiny_training(**{"m": m, "K": K, "T": T, "tau": 1.0, "eta": 0.2, "sigma_0": 0.02, "bias": bias} | changes)
 
 
 def data_of(d, d1, L, **changes):
-    base = {"d": d, "d1": d1, "L": L, "C": 1.5, "minority": [1.0], "N": 512, "probe_pairs": 2, "test_pairs": 2, "test_seed": 7}
-    return Data(**base | changes)
+    return tiny_data(**{"d": d, "d1": d1, "L": L, "C": 1.5, "N": 512, "probe_pairs": 2, "test_pairs": 2} | changes)
 
 
 PRUNED = Arm(arm="pruned_neuron", alpha=0.25)

@@ -29,13 +29,6 @@ SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 
 
 @given(SHARES)
-def test_an_interval_of_a_share_stays_a_share_and_holds_its_mean(values):
-    low, high = mean_interval(np.array(values), (0, 1))
-    assert 0 <= low <= np.mean(values) + 1e-12
-    assert np.mean(values) <= high + 1e-12 <= 1 + 2e-12
-
-
-@given(SHARES)
 def test_what_lies_inside_the_range_is_the_student_interval(values):
     _, _, low, high, _ = student_interval(np.array(values))
     assert mean_interval(np.array(values), (0, 1)) == (max(low, 0), min(high, 1))
