@@ -4,11 +4,10 @@ import importlib
 import itertools
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -19,20 +18,19 @@ from torch import Tensor
 from rarefeat.chain.pretrain import TrainedEncoder, batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.claims.claim import Claim
 from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import NOT_RUN, Measured, measured_table
 from rarefeat.claims.verdict import verdicts
 from rarefeat.config.cells import Cell, path_of
 from rarefeat.config.model import Arm, Data, Training
-from rarefeat.config.study import Study
+from rarefeat.config.study import Study, merged
 from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.kind import PRETRAIN, Stage, Table
+from rarefeat.kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.project import Project, parse
 from rarefeat.run.command import function_of
-from rarefeat.run.job import Job
 from rarefeat.run.make import write
 from rarefeat.run.read import Read
 from rarefeat.storage.tensors import write_tensors
@@ -49,6 +47,12 @@ settings.load_profile("rarefeat")
 def of_size(size: str) -> Project:
     """The config as it ships, at one of its sizes."""
     return parse(yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": size})
+
+
+def quick(**sections: dict) -> Project:
+    """The config of the quick grid, with sections over it."""
+    files = (yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8")) for name in ("config", "quick"))
+    return parse(merged(*files) | sections)
 
 
 ARMS = {
@@ -68,6 +72,14 @@ def run_stage(told, *arguments) -> None:
         importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
     finally:
         sys.argv = before
+
+
+def refusal(function: Callable, *arguments, **keys) -> str:
+    """The message of the RarefeatError that a call ends in, one line."""
+    with pytest.raises(RarefeatError) as caught:
+        function(*arguments, **keys)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -94,6 +106,15 @@ def tiny_training(**changes) -> Training:
     bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 1} | changes.pop("bias", {})
     base = {"m": 8, "K": 6, "tau": 0.7, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.5, "T": 1, "history": False}
     return Training(**base | changes, bias=bias)
+
+
+SMALL_DATA = tiny_data(d=9, d1=60, L=4, C=2.0, N=100, probe_pairs=50, test_pairs=100)
+
+
+def small_training(**changes) -> Training:
+    """Of twelve neurons and eight steps, with a bias from the third on."""
+    base = {"m": 12, "K": 32, "tau": 1.0, "sigma_0": 0.1, "T": 8, "bias": {"T1": min(3, changes.get("T", 8))}}
+    return tiny_training(**base | changes)
 
 
 def dictionaries(study: str, data: Data, seeds: list[int]) -> Tensor:
@@ -138,18 +159,6 @@ def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, enco
 SEEDS = 12
 
 
-def around(value: float, seed: int = 0) -> np.ndarray:
-    """A value for each of some seeds, with little spread."""
-    return value + 1e-3 * np.random.default_rng(seed).normal(size=SEEDS)
-
-
-def right(claim: Claim) -> tuple[float, float]:
-    """A number that satisfies a claim, and one that contradicts it."""
-    low, high = claim.region
-    inside = {"above": low + 0.5, "below": high - 0.5, "around": (low + high) / 2}[claim.side]
-    return inside, low - 0.5 if claim.side == "above" else high + 0.5
-
-
 def table_of(kind: str, measured: Iterable[Measured]) -> pd.DataFrame:
     """The table of some measured rows of a kind, without those of claims whose primary regime is not among them."""
     table = measured_table(measured, declared(kind))
@@ -179,16 +188,26 @@ def made_table(results: Path, table: Table) -> Any:
     return function_of(table.stage)(Read(told, results), told)
 
 
-def pretrain_job(name: str, study: Study, cell: Cell, block: str) -> Job:
-    """What the workflow tells the job that trains one cell and block of a study."""
-    return PRETRAIN.job(name, study, cell, block)
-
-
 def write_encoders(results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]) -> Path:
     """Encoders where the chain has them, which say of themselves what `pretrain` says."""
     path = results / path_of("encoders", name, cell, block, "safetensors")
-    write_tensors(path, {part: x.contiguous() for part, x in tensors.items()}, pretrain_job(name, study, cell, block).text)
+    write_tensors(path, {part: x.contiguous() for part, x in tensors.items()}, PRETRAIN.job(name, study, cell, block).text)
     return path
+
+
+def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) -> dict[str, Path]:
+    """The command lines of the chain for a cell and block of a study: -> its files, by their folder."""
+    suffixes = {"latents": "safetensors", "encoders": "safetensors", "trajectories": "parquet", "probes": "parquet"}
+    drawn = cell.to("eps_min")
+    paths = {
+        kind: results / path_of(kind, name, drawn if kind == "latents" else cell, block, suffix)
+        for kind, suffix in suffixes.items()
+    }
+    read = "--latents", paths["latents"], "--encoders", paths["encoders"]
+    run_stage(SYNTHESISE.job(name, study, drawn, block), "--output", paths["latents"])
+    run_stage(PRETRAIN.job(name, study, cell, block), *read, "--trajectories", paths["trajectories"])
+    run_stage(PROBE.job(name, study, cell, block), *read, "--output", paths["probes"])
+    return paths
 
 
 def train_study(results: Path, name: str, study: Study) -> list[dict]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import run_stage
+from conftest import refusal, run_chain, run_stage
 
 import rarefeat
 from rarefeat.api import encoder as api
@@ -21,10 +21,7 @@ from rarefeat.api.tables import schema_of
 from rarefeat.chain.pretrain import TrainedEncoder as Trained
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.cells import path_of
-from rarefeat.core.arms import ARMS
 from rarefeat.run.digests import PACKAGE, Reach, Source
-from rarefeat.run.job import job
 from rarefeat.run.metadata import made_from, write_product
 from rarefeat.storage.files import write_table
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -43,20 +40,9 @@ def quick():
 def results(quick, tmp_path_factory) -> Path:
     """The study `paper` of the quick grid, by the stages that the workflow runs."""
     folder, study = tmp_path_factory.mktemp("project") / "results" / "quick", quick.studies["paper"]
+    (block,) = study.blocks()
     for cell in study.cells():
-        (block,) = study.blocks()
-        latents, encoders, trajectories, probes = (
-            folder / path_of(kind, "paper", cell if kind != "latents" else cell.to("eps_min"), block, suffix)
-            for kind, suffix in (
-                ("latents", "safetensors"), ("encoders", "safetensors"), ("trajectories", "parquet"), ("probes", "parquet")
-            )
-        )  # fmt: skip
-        drawn = {"draws": study.draws, "data": study.data}
-        run_stage(job("chain.synthesise", (), drawn, "paper", cell.to("eps_min"), block), "--output", latents)
-        told = job("chain.pretrain", TRAINED[:1], study.pretrained(cell), "paper", cell, block)
-        run_stage(told, "--latents", latents, "--encoders", encoders, "--trajectories", trajectories)
-        told = job("chain.probe", TRAINED, study.probed(cell), "paper", cell, block)
-        run_stage(told, "--latents", latents, "--encoders", encoders, "--output", probes)
+        run_chain(folder, "paper", study, cell, block)
     tables = [folder / f"tables/paper_{name}.parquet" for name in ("grid", "summary", "trends")]
     run_stage(quick.table_job("paper_grid"), "--results", folder, "--output", *tables)
     return folder
@@ -190,144 +176,102 @@ def nested(depth: int) -> dict:
     return found
 
 
-ONE_LINE = {
-    "unknown key": (lambda: rarefeat.train(taus=1), "train: taus: no such key; near it: tau; known are simulator"),
-    "key with a stroke": (lambda: rarefeat.train(T_=5), "train: T_: no such key; near it: T; known are"),
-    "key twice": (lambda: rarefeat.train(lambda_=0.1, **{"lambda": 0.2}), "train: lambda: given twice, as lambda_ as well"),
-    "key of a section": (
-        lambda: rarefeat.train(bias={"shar": 0}),
-        "train: training.bias.shar: no such key; near it: share, got 0",
-    ),
-    "bound": (lambda: rarefeat.train(sigma=-1), "train: sigma: Input should be greater than or equal to 0"),
-    "number as text": (lambda: rarefeat.train(eps_min="1e-1"), "train: eps_min: must be a number, got '1e-1'"),
-    "truth as number": (lambda: rarefeat.train(True), "train: eps_min: must be a number, got True"),
-    "truth as key": (lambda: rarefeat.train(T=True), "train: training.T: Input should be a valid integer, got True"),
-    "no number": (lambda: rarefeat.train(eta=float("nan")), "train: training.eta: Input should be a finite number, got nan"),
-    "beyond float32": (
-        lambda: rarefeat.train(eta=1e300),
-        "training.eta: 1e+300 is beyond float32; between 1e-37 and 1e+37 is allowed",
-    ),
-    "digits": (lambda: rarefeat.train(T=10**5000), "training.T: must be at most 2^53, got an integer of some"),
-    "nested": (lambda: rarefeat.train(bias=nested(3000)), "nested too deeply"),
-    "several arms": (
-        lambda: rarefeat.train(arm="pruned_neuron", alpha=[0.1, 0.2]),
-        "train: alpha: must be one value, got [0.1, 0.2]",
-    ),
-    "seed as text": (lambda: rarefeat.train(seed="100"), "train: seed: must be a whole number, got '100'"),
-    "seed below 0": (lambda: rarefeat.train(seed=-1), "train: first_seed: Input should be greater than or equal to 0, got -1"),
-    "draws": (lambda: rarefeat.train(draws="a/b"), "train: draws: 'a/b' is no name: a name has letters"),
-    "no study": (lambda: rarefeat.train(study=None), "train: study: must be a text, got None"),
-    "config as file": (lambda: rarefeat.train(config="file"), "train: config: must be what load_config returns, got 'file'"),
-    "empty config": (lambda: rarefeat.train(config={}), "train: config: must be what load_config returns, got {}"),
-    "config as number": (lambda: rarefeat.load_config(5), "load_config: path: must be a text or a path, got 5"),
-    "type": (lambda: rarefeat.train(T="long"), "train: training.T: Input should be a valid integer"),
-    "keys at odds": (lambda: rarefeat.train(K=128, N=100), "training.K must not exceed data.N = 100"),
-    "arm": (
-        lambda: rarefeat.train(arm="dens"),
+def course(neuron, history=True):
+    return rarefeat.train(T=1, N=128, history=history).course(neuron)
+
+
+def load_config(path):
+    return rarefeat.load_config(path)
+
+
+GIVEN = {rarefeat.predict_step: {"kappa": 0.8, "gamma": 3}, rarefeat.read_table: {"results": "results"},
+         rarefeat.load_encoder: {"results": "results", "study": "paper", "cell": POINT}}  # fmt: skip
+"""What else a case gives to a function."""
+ONE_LINE = [
+    (rarefeat.train, {"taus": 1}, "train: taus: no such key; near it: tau; known are simulator"),
+    (rarefeat.train, {"T_": 5}, "train: T_: no such key; near it: T; known are"),
+    (rarefeat.train, {"lambda_": 0.1, "lambda": 0.2}, "train: lambda: given twice, as lambda_ as well"),
+    (rarefeat.train, {"bias": {"shar": 0}}, "train: training.bias.shar: no such key; near it: share, got 0"),
+    (rarefeat.train, {"sigma": -1}, "train: sigma: Input should be greater than or equal to 0"),
+    (rarefeat.train, {"eps_min": "1e-1"}, "train: eps_min: must be a number, got '1e-1'"),
+    (rarefeat.train, {"eps_min": True}, "train: eps_min: must be a number, got True"),
+    (rarefeat.train, {"T": True}, "train: training.T: Input should be a valid integer, got True"),
+    (rarefeat.train, {"eta": float("nan")}, "train: training.eta: Input should be a finite number, got nan"),
+    (rarefeat.train, {"eta": 1e300}, "training.eta: 1e+300 is beyond float32; between 1e-37 and 1e+37 is allowed"),
+    (rarefeat.train, {"T": 10**5000}, "training.T: must be at most 2^53, got an integer of some"),
+    (rarefeat.train, {"bias": nested(3000)}, "nested too deeply"),
+    (rarefeat.train, {"arm": "pruned_neuron", "alpha": [0.1, 0.2]}, "train: alpha: must be one value, got [0.1, 0.2]"),
+    (rarefeat.train, {"seed": "100"}, "train: seed: must be a whole number, got '100'"),
+    (rarefeat.train, {"seed": -1}, "train: first_seed: Input should be greater than or equal to 0, got -1"),
+    (rarefeat.train, {"draws": "a/b"}, "train: draws: 'a/b' is no name: a name has letters"),
+    (rarefeat.train, {"study": None}, "train: study: must be a text, got None"),
+    (rarefeat.train, {"config": "file"}, "train: config: must be what load_config returns, got 'file'"),
+    (rarefeat.train, {"config": {}}, "train: config: must be what load_config returns, got {}"),
+    (load_config, {"path": 5}, "load_config: path: must be a text or a path, got 5"),
+    (rarefeat.train, {"T": "long"}, "train: training.T: Input should be a valid integer"),
+    (rarefeat.train, {"K": 128, "N": 100}, "training.K must not exceed data.N = 100"),
+    (
+        rarefeat.train,
+        {"arm": "dens"},
         "arm 'dens' names none of the trained arms of the study paper; near it: dense; there are dense,",
     ),
-    "arm of several": (
-        lambda: rarefeat.train(arm="pruned_neuron", study="pruning"),
+    (
+        rarefeat.train,
+        {"arm": "pruned_neuron", "study": "pruning"},
         "arm 'pruned_neuron' names several of the trained arms of the study pruning",
     ),
-    "memory": (lambda: rarefeat.train(N=10**13), "study paper: data.N = 10000000000000 needs 720,000.0 GB of memory"),
-    "study": (
-        lambda: rarefeat.train(study="papre"),
-        "study 'papre' is none of the contrastive encoder in this config; near it",
-    ),
-    "image study": (lambda: rarefeat.train(study="digits"), "study 'digits' is none of the contrastive encoder"),
-    "config": (lambda: rarefeat.load_config("none.yaml"), "cannot read config none.yaml"),
-    "no history": (lambda: rarefeat.train(T=1, N=128).course(0), "this training kept no history; train with history=True"),
-    "neuron": (lambda: rarefeat.train(T=1, N=128, history=True).course(30), "neuron must be from 0 to 29, got 30"),
-    "neuron as truth": (
-        lambda: rarefeat.train(T=1, N=128, history=True).course(True),
-        "course: neuron: must be a whole number, got True",
-    ),
-    "cell": (
-        lambda: rarefeat.load_encoder("results", "paper", {"rho": 5}),
-        "cell must have the keys eps_min and sigma, got rho",
-    ),
-    "cell as text": (
-        lambda: rarefeat.load_encoder("results", "paper", {"eps_min": "0.5", "sigma": 0.05}),
-        "load_encoder: cell: eps_min: must be a number, got '0.5'",
-    ),
-    "no cell": (lambda: rarefeat.load_encoder("results", "paper", None), "load_encoder: cell: must be a mapping, got None"),
-    "path as study": (
-        lambda: rarefeat.load_encoder("results", "../x", POINT),
-        "load_encoder: study: '../x' is no name: a name has letters",
-    ),
-    "loaded seed as text": (
-        lambda: rarefeat.load_encoder("results", "paper", POINT, seed="100"),
-        "load_encoder: seed: must be a whole number, got '100'",
-    ),
-    "no results": (lambda: rarefeat.read_table(None, "paper_grid"), "read_table: results: must be a text or a path, got None"),
-    "no name": (lambda: rarefeat.read_table("results", None), "read_table: name: must be a text, got None"),
-    "long name": (lambda: rarefeat.read_table("results", "x" * 300 + "_grid"), "is the name of no table"),
-    "path as name": (lambda: rarefeat.read_table("results", "../tables/paper_grid"), "is the name of no table"),
-    "near table": (
-        lambda: rarefeat.read_table("results", "longtail_sumary"),
-        "is the name of no table; near it: longtail_summary",
-    ),
-    "step's key": (lambda: rarefeat.predict_step(0.8, 3, taus=1), "predict_step: taus: the law does not know it; near it: tau"),
-    "step's steps": (
-        lambda: rarefeat.predict_step(0.8, 3, T=900),
-        "predict_step: T goes with late, its four constants drop",
-    ),
-    "step's late": (lambda: rarefeat.predict_step(0.8, 3, late=[0] * 4), "predict_step: T goes with late"),
-    "step's short late": (lambda: rarefeat.predict_step(0.8, 3, T=900, late=[1]), "predict_step: T goes with late"),
-    "step's soon": (lambda: rarefeat.predict_step(0.8, 3, T=400, late=[0] * 4), "predict_step: T: must be at least 500"),
-    "step's pairs": (lambda: rarefeat.predict_step(0.8, 3, N=4096), "predict_step: N: the law does not know it"),
-    "step's views": (
-        lambda: rarefeat.predict_step(0.8, 3, views={"mask": 0.5}),
-        "predict_step: views: the law does not know it",
-    ),
-    "step's minority": (lambda: rarefeat.predict_step(0.8, 3, minority=[0.5]), "minority: the law does not know it"),
-    "step's rule": (
-        lambda: rarefeat.predict_step(0.8, 3, bias={"rule": "grow"}),
-        "predict_step: bias.rule: the law does not know it",
-    ),
-    "step's study": (
-        lambda: rarefeat.predict_step(0.8, 3, study="random_mask"),
-        "study random_mask: the law is for data.views as they are",
-    ),
-    "step's truth": (lambda: rarefeat.predict_step(True, 3), "predict_step: kappa: must be a number, got True"),
-    "step at 0": (lambda: rarefeat.predict_step(0, 3), "predict_step: kappa: must be a number above 0, got 0"),
-    "step's constant": (lambda: rarefeat.predict_step("0.8", 3), "predict_step: kappa: must be a number, got '0.8'"),
-    "step's replicas": (
-        lambda: rarefeat.predict_step(0.8, 3, replicas=2.5),
-        "predict_step: replicas: must be a whole number, got 2.5",
-    ),
-    "no table": (lambda: rarefeat.read_table("results", "paper"), "'paper' is the name of no table"),
-}
+    (rarefeat.train, {"N": 10**13}, "study paper: data.N = 10000000000000 needs 720,000.0 GB of memory"),
+    (rarefeat.train, {"study": "papre"}, "study 'papre' is none of the contrastive encoder in this config; near it"),
+    (rarefeat.train, {"study": "digits"}, "study 'digits' is none of the contrastive encoder"),
+    (load_config, {"path": "none.yaml"}, "cannot read config none.yaml"),
+    (course, {"neuron": 0, "history": False}, "this training kept no history; train with history=True"),
+    (course, {"neuron": 30}, "neuron must be from 0 to 29, got 30"),
+    (course, {"neuron": True}, "course: neuron: must be a whole number, got True"),
+    (rarefeat.load_encoder, {"cell": {"rho": 5}}, "cell must have the keys eps_min and sigma, got rho"),
+    (rarefeat.load_encoder, {"cell": POINT | {"eps_min": "0.5"}}, "load_encoder: cell: eps_min: must be a number, got '0.5'"),
+    (rarefeat.load_encoder, {"cell": None}, "load_encoder: cell: must be a mapping, got None"),
+    (rarefeat.load_encoder, {"study": "../x"}, "load_encoder: study: '../x' is no name: a name has letters"),
+    (rarefeat.load_encoder, {"seed": "100"}, "load_encoder: seed: must be a whole number, got '100'"),
+    (rarefeat.read_table, {"results": None, "name": "paper_grid"}, "read_table: results: must be a text or a path, got None"),
+    (rarefeat.read_table, {"name": None}, "read_table: name: must be a text, got None"),
+    (rarefeat.read_table, {"name": "x" * 300 + "_grid"}, "is the name of no table"),
+    (rarefeat.read_table, {"name": "../tables/paper_grid"}, "is the name of no table"),
+    (rarefeat.read_table, {"name": "longtail_sumary"}, "is the name of no table; near it: longtail_summary"),
+    (rarefeat.predict_step, {"taus": 1}, "predict_step: taus: the law does not know it; near it: tau"),
+    (rarefeat.predict_step, {"T": 900}, "predict_step: T goes with late, its four constants drop"),
+    (rarefeat.predict_step, {"late": [0] * 4}, "predict_step: T goes with late"),
+    (rarefeat.predict_step, {"T": 900, "late": [1]}, "predict_step: T goes with late"),
+    (rarefeat.predict_step, {"T": 400, "late": [0] * 4}, "predict_step: T: must be at least 500"),
+    (rarefeat.predict_step, {"N": 4096}, "predict_step: N: the law does not know it"),
+    (rarefeat.predict_step, {"views": {"mask": 0.5}}, "predict_step: views: the law does not know it"),
+    (rarefeat.predict_step, {"minority": [0.5]}, "minority: the law does not know it"),
+    (rarefeat.predict_step, {"bias": {"rule": "grow"}}, "predict_step: bias.rule: the law does not know it"),
+    (rarefeat.predict_step, {"study": "random_mask"}, "study random_mask: the law is for data.views as they are"),
+    (rarefeat.predict_step, {"kappa": True}, "predict_step: kappa: must be a number, got True"),
+    (rarefeat.predict_step, {"kappa": 0}, "predict_step: kappa: must be a number above 0, got 0"),
+    (rarefeat.predict_step, {"kappa": "0.8"}, "predict_step: kappa: must be a number, got '0.8'"),
+    (rarefeat.predict_step, {"replicas": 2.5}, "predict_step: replicas: must be a whole number, got 2.5"),
+    (rarefeat.read_table, {"name": "paper"}, "'paper' is the name of no table"),
+]
 
 
-@pytest.mark.parametrize("case", ONE_LINE)
-def test_what_cannot_be_is_one_line(case):
-    call, line = ONE_LINE[case]
-    with pytest.raises(rarefeat.RarefeatError) as error:
-        call()
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def loaded_error(results, *arguments) -> str:
-    with pytest.raises(rarefeat.RarefeatError) as error:
-        rarefeat.load_encoder(results, *arguments)
-    return str(error.value)
+@pytest.mark.parametrize(("function", "keys", "line"), ONE_LINE)
+def test_what_cannot_be_is_one_line(function, keys, line):
+    assert line in refusal(function, **GIVEN.get(function, {}) | keys)
 
 
 def test_an_encoder_that_is_not_there(results):
-    assert "has snakemake trained it?" in loaded_error(results, "paper", POINT | {"eps_min": 0.3})
-    assert "its blocks of seeds are 100-103" in loaded_error(results, "paper", POINT, "dense", 104)
-    assert "names none of the trained arms" in loaded_error(results, "paper", POINT, "ideal")
+    assert "has snakemake trained it?" in refusal(rarefeat.load_encoder, results, "paper", POINT | {"eps_min": 0.3})
+    assert "its blocks of seeds are 100-103" in refusal(rarefeat.load_encoder, results, "paper", POINT, "dense", 104)
+    assert "names none of the trained arms" in refusal(rarefeat.load_encoder, results, "paper", POINT, "ideal")
 
 
 def test_the_encoder_of_another_cell_is_refused(results, encoder_file, tmp_path):
     other = tmp_path / "encoders/paper/eps_min=1.0/sigma=0.05" / encoder_file.name
     other.parent.mkdir(parents=True)
     other.write_bytes(encoder_file.read_bytes())
-    assert "is not the file that its name says: it has another cell" in loaded_error(
-        tmp_path, "paper", POINT | {"eps_min": 1.0}
+    assert "is not the file that its name says: it has another cell" in refusal(
+        rarefeat.load_encoder, tmp_path, "paper", POINT | {"eps_min": 1.0}
     )
 
 
@@ -335,7 +279,7 @@ def test_a_damaged_encoder_is_refused(results, encoder_file, tmp_path):
     damaged = tmp_path / encoder_file.relative_to(results)
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(encoder_file.read_bytes()[:-1] + b"\1")
-    assert "it is damaged" in loaded_error(tmp_path, "paper", POINT)
+    assert "it is damaged" in refusal(rarefeat.load_encoder, tmp_path, "paper", POINT)
 
 
 def rewritten(results, encoder_file, folder, block="100-103", **changes) -> None:
@@ -362,7 +306,7 @@ def test_a_seed_of_two_blocks_is_read_where_they_are_the_same(results, encoder_f
     rewritten(results, encoder_file, tmp_path, block="100-104")
     assert same(rarefeat.load_encoder(tmp_path, "paper", POINT), rarefeat.load_encoder(results, "paper", POINT))
     rewritten(results, encoder_file, tmp_path, block="100-104", code={})
-    assert "seeds=100-103 and seeds=100-104 both hold seed 100" in loaded_error(tmp_path, "paper", POINT)
+    assert "seeds=100-103 and seeds=100-104 both hold seed 100" in refusal(rarefeat.load_encoder, tmp_path, "paper", POINT)
 
 
 def test_numbers_of_numpy_are_numbers():
@@ -430,9 +374,3 @@ def test_a_table_that_is_not_there(results):
 )
 def test_the_schema_of_a_table_by_its_name(name, schema):
     assert schema_of(name).name == schema
-
-
-@pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.trained and not arm.single_weights])
-def test_every_arm_that_is_built_in_is_trained_by_its_name(name):
-    encoder = rarefeat.train(arm=name, T=2, N=256, d1=60)
-    assert (encoder.arm.arm, encoder.arm.alpha) == (name, 0.1 * ARMS[name].ratio)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import run_stage
+from conftest import run_chain, run_stage
 from safetensors import safe_open
 
 from rarefeat.chain import files as chain
@@ -17,6 +17,7 @@ from rarefeat.config.cells import path_of
 from rarefeat.core.recording import log_spaced
 from rarefeat.images import files as images
 from rarefeat.images import pretrain as image_training
+from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 from rarefeat.project import load
 from rarefeat.report.reference import files_page, parts
 from rarefeat.run.job import job
@@ -70,19 +71,7 @@ def encoded(request, project, tmp_path_factory):
     """A study and the files of its first cell: latents, encoders, trajectories and probes."""
     results, study = tmp_path_factory.mktemp("results"), project.studies[request.param]
     cell, block = study.cells()[0], next(iter(study.blocks()))
-    at = {"latents": cell.to("eps_min")}
-    suffixes = {"latents": "safetensors", "encoders": "safetensors", "trajectories": "parquet", "probes": "parquet"}
-    paths = {
-        kind: results / path_of(kind, request.param, at.get(kind, cell), block, suffix) for kind, suffix in suffixes.items()
-    }
-    drawn = {"draws": study.draws, "data": study.data}
-    run_stage(job("chain.synthesise", (), drawn, request.param, at["latents"], block), "--output", paths["latents"])
-    told = job("chain.pretrain", ("chain.synthesise",), study.pretrained(cell), request.param, cell, block)
-    outputs = "--encoders", paths["encoders"], "--trajectories", paths["trajectories"]
-    run_stage(told, "--latents", paths["latents"], *outputs)
-    told = job("chain.probe", ("chain.synthesise", "chain.pretrain"), study.probed(cell), request.param, cell, block)
-    run_stage(told, "--latents", paths["latents"], "--encoders", paths["encoders"], "--output", paths["probes"])
-    return results, study, paths, len(study.blocks()[block])
+    return results, study, run_chain(results, request.param, study, cell, block), len(study.blocks()[block])
 
 
 @pytest.mark.parametrize(
@@ -108,29 +97,21 @@ def pictured(project, tmp_path_factory):
     training = study.training.model_copy(update={"epochs": 1, "log_epochs": 1})
     study = study.model_copy(update={"training": training})
     cell = next(item for item in study.cells() if item["arm"] != "dense")
-    block, through = next(iter(study.blocks())), ("images.datasets", "images.splits", "images.pretrain")
-    split, paths = cell.to("rho", "split"), {"images": results / "images/digits.safetensors"}
-    run_stage(job("images.datasets", (), {"data": study.data}, "digits"), "--output", paths["images"])
-    paths["splits"] = results / path_of("splits", "digits", split, block, "safetensors")
-    drawn = {"draws": study.draws, "data": study.data, "few_shot": study.probe.few_shot}
-    run_stage(
-        job("images.splits", through[:1], drawn, "digits", split, block),
-        "--images",
-        paths["images"],
-        "--output",
-        paths["splits"],
-    )
-    read = "--images", paths["images"], "--splits", paths["splits"]
-    for kind, suffix in (("encoders", "safetensors"), ("trajectories", "parquet"), ("probes", "parquet")):
-        paths[kind] = results / path_of(kind, "digits", cell, block, suffix)
-    checkpoints = results / "checkpoints/digits" / cell.path
+    block, split = next(iter(study.blocks())), cell.to("rho", "split")
+    paths = {
+        kind: results / path_of(kind, "digits", split if kind == "splits" else cell, block, suffix)
+        for stage in (IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
+        for kind, suffix in stage.folders.items()
+    }
+    paths["images"], checkpoints = results / "images/digits.safetensors", results / "checkpoints/digits" / cell.path
+    read = "--images", paths["images"], "--splits", paths["splits"], "--encoders", paths["encoders"]
+    run_stage(IMAGE_DATA.job("digits", study), "--output", paths["images"])
+    run_stage(IMAGE_SPLITS.job("digits", study, split, block), *read[:2], "--output", paths["splits"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # keep them, as an interruption does
-        told = job(through[2], through[:2], study.pretrained(cell), "digits", cell, block)
-        outputs = "--encoders", paths["encoders"], "--trajectories", paths["trajectories"]
-        run_stage(told, *read, "--checkpoints", checkpoints, *outputs)
-    told = job("images.probe", through, study.probed(cell), "digits", cell, block)
-    run_stage(told, *read, "--encoders", paths["encoders"], "--output", paths["probes"])
+        told, outputs = IMAGE_PRETRAIN.job("digits", study, cell, block), ("--trajectories", paths["trajectories"])
+        run_stage(told, *read, *outputs, "--checkpoints", checkpoints)
+    run_stage(IMAGE_PROBE.job("digits", study, cell, block), *read, "--output", paths["probes"])
     paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
     paths["records"] = paths["checkpoints"].with_suffix(".parquet")
     return results, paths

@@ -2,26 +2,20 @@
 
 import pytest
 import torch
+from conftest import SMALL_DATA, small_training
 from scipy import stats
 
 from rarefeat.chain import pretrain, probe
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.model import Arm, Data, Training, Views
+from rarefeat.config.model import Arm, Training, Views
 from rarefeat.config.section import told
 from rarefeat.core import device, products, randomness, simulators
 from rarefeat.core.errors import RarefeatError
 
 ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.5, onset=2), Arm(arm="oracle_all"), Arm(arm="oracle_gated")]
 SEEDS = [3, 4, 5]
-DATA = Data(d=9, d1=60, L=4, C=2.0, minority=[1.0], N=100, probe_pairs=50, test_pairs=100, test_seed=7)
 FAR = 5.0
 CPU = torch.device("cpu")
-
-
-def training(**changes):
-    bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 3}
-    base = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.1, "T": 8, "history": False}
-    return Training(**base | changes, bias=bias)
 
 
 @pytest.fixture
@@ -43,21 +37,21 @@ def at_once(study, seeds, purpose, device="cpu"):
 def without_data(monkeypatch, **changes) -> Training:
     """A training on torch's device for shapes, where to ask for a value is an error."""
     monkeypatch.setattr(randomness, "on_device", lambda device, key: None)
-    return training(**changes).model_copy(update={"device": "meta"})
+    return small_training(**changes).model_copy(update={"device": "meta"})
 
 
-@pytest.mark.parametrize("d1", [DATA.d1, 15])
+@pytest.mark.parametrize("d1", [SMALL_DATA.d1, 15])
 @pytest.mark.parametrize("views", [Views(), Views(rho=0.5, colour=2, colour_sigma=0.1), Views(mask=0.3, clean_negatives=True)])
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_a_training_stays_on_its_device_and_never_waits_for_it(simulator, views, d1, monkeypatch):
     if views != Views() and simulator == "reduced":
         pytest.skip("other views need every coordinate")
-    data = DATA.model_copy(update={"views": views, "d1": d1, "L": 1 if views.mask else DATA.L})
+    data = SMALL_DATA.model_copy(update={"views": views, "d1": d1, "L": 1 if views.mask else SMALL_DATA.L})
     arms = [*ARMS, *([Arm(arm="pruned_weight", alpha=0.5)] if simulator == "direct" else [])]
     at = without_data(monkeypatch, history=True)
     train = synthesise("device", data, 0.5, SEEDS)["train"]
     encoders, courses = pretrain.trained("device", simulator, data, at, arms, 0.1, SEEDS, train, "")
-    of_processor, rows = pretrain.pretrain("device", simulator, data, training(history=True), arms, 0.1, SEEDS, train)
+    of_processor, rows = pretrain.pretrain("device", simulator, data, small_training(history=True), arms, 0.1, SEEDS, train)
     for label, found in encoders.items():
         assert [(part.shape, part.dtype) for part in found] == [(part.shape, part.dtype) for part in of_processor[label]]
     tensors = [part for found in encoders.values() for part in found]
@@ -70,8 +64,8 @@ def test_a_training_stays_on_its_device_and_never_waits_for_it(simulator, views,
 def test_a_bias_stays_on_its_device_too(rule, monkeypatch):
     at = without_data(monkeypatch)
     at = at.model_copy(update={"bias": at.bias.model_copy(update={"rule": rule})})
-    train = synthesise("device", DATA, 0.5, SEEDS)["train"]
-    encoders, _ = pretrain.trained("device", "reduced", DATA, at, ARMS, 0.1, SEEDS, train, "")
+    train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
+    encoders, _ = pretrain.trained("device", "reduced", SMALL_DATA, at, ARMS, 0.1, SEEDS, train, "")
     assert encoders["dense"].bias.is_meta
 
 
@@ -79,34 +73,34 @@ def test_a_wait_for_the_device_is_seen(monkeypatch):
     """What the test of a training rests on."""
     monkeypatch.setattr(pretrain, "anywhere", lambda condition: bool(condition.any()))
     with pytest.raises(RuntimeError, match="meta"):
-        test_a_training_stays_on_its_device_and_never_waits_for_it("reduced", Views(), DATA.d1, monkeypatch)
+        test_a_training_stays_on_its_device_and_never_waits_for_it("reduced", Views(), SMALL_DATA.d1, monkeypatch)
 
 
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_embeddings_of_a_probe_are_made_on_the_device(simulator, monkeypatch):
     at = without_data(monkeypatch)
     monkeypatch.setattr(torch.Tensor, "cpu", lambda x: x)
-    space = simulators.placed(simulators.make_simulator(simulator, "device", DATA.d, DATA.d1, at.m, [3]), "meta")
-    latents = synthesise("device", DATA, 0.5, [3])
+    space = simulators.placed(simulators.make_simulator(simulator, "device", SMALL_DATA.d, SMALL_DATA.d1, at.m, [3]), "meta")
+    latents = synthesise("device", SMALL_DATA, 0.5, [3])
     network = torch.randn(1, at.m, space.dictionary.shape[1]), torch.zeros(1, at.m)
     noise = randomness.streams("device", [3], "probe noise", "meta")
     (found,) = probe.embed_pairs(latents["test_balanced"], latents["test_matched"], space, [network], 0.1, noise)
     assert {name: (part.device.type, part.shape) for name, part in found.items()} == {
-        name: ("meta", (DATA.test_pairs, 2, at.m)) for name in ("balanced", "matched")
+        name: ("meta", (SMALL_DATA.test_pairs, 2, at.m)) for name in ("balanced", "matched")
     }
 
 
 def test_a_gpu_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    train = synthesise("device", DATA, 0.5, SEEDS)["train"]
+    train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
     with pytest.raises(RarefeatError, match=r"training\.device is cuda, and there is no GPU here"):
-        pretrain.pretrain("device", "reduced", DATA, training(device="cuda"), ARMS, 0.1, SEEDS, train)
+        pretrain.pretrain("device", "reduced", SMALL_DATA, small_training(device="cuda"), ARMS, 0.1, SEEDS, train)
 
 
 def test_a_job_is_told_of_a_device_that_is_not_the_processor_alone():
     """No result of before is made anew."""
-    assert told(training(device="cpu")) == {
-        key: value for key, value in told(training(device="cuda")).items() if key != "device"
+    assert told(small_training(device="cpu")) == {
+        key: value for key, value in told(small_training(device="cuda")).items() if key != "device"
     }
 
 
@@ -179,13 +173,13 @@ def test_a_factor_that_asks_nothing_is_the_one_that_asks():
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_a_training_by_draws_of_a_block_has_the_same_law(simulator, everywhere, monkeypatch):
     """Metrics of the last step over many replicas, by the device's whole path and by the processor's."""
-    seeds, at = list(range(40)), training(T=30)
-    latents = synthesise("device", DATA, 0.5, seeds)
+    seeds, at = list(range(40)), small_training(T=30)
+    latents = synthesise("device", SMALL_DATA, 0.5, seeds)
 
     def measured():
-        encoders, _ = pretrain.pretrain("device", simulator, DATA, at, ARMS[:2], 0.3, seeds, latents["train"])
+        encoders, _ = pretrain.pretrain("device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents["train"])
         answers = {label: (found.weights, found.bias, found.loss) for label, found in encoders.items()}
-        return probe.probe("device", simulator, DATA, at, ARMS[:2], 0.3, seeds, latents, answers)
+        return probe.probe("device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents, answers)
 
     found = measured()
     monkeypatch.undo()
@@ -199,10 +193,10 @@ def test_a_training_by_draws_of_a_block_has_the_same_law(simulator, everywhere, 
 
 def test_where_nothing_is_drawn_both_paths_agree(everywhere, monkeypatch):
     """Without noise the branches of a device differ from the processor's in rounding alone."""
-    train = synthesise("device", DATA, 0.5, SEEDS)["train"]
+    train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
 
     def weights():
-        found, _ = pretrain.pretrain("device", "direct", DATA, training(), ARMS, 0.0, SEEDS, train)
+        found, _ = pretrain.pretrain("device", "direct", SMALL_DATA, small_training(), ARMS, 0.0, SEEDS, train)
         return torch.stack([found[arm.label].weights for arm in ARMS])
 
     found = weights()

@@ -2,19 +2,19 @@
 
 import pytest
 import torch
-from conftest import dictionaries, embed, probe_arm, seeded
+from conftest import embed, probe_arm, seeded, small_training, tiny_data
 
 from rarefeat.chain.probe import embed_pairs
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.model import Arm, Data, Training
-from rarefeat.core.simulators import Direct, make_simulator
+from rarefeat.config.model import Arm, Data
+from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign
 
-SIZES = {"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700, "test_seed": 7}
-TRAINING = Training(
-    **{"m": 9, "K": 32, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.01, "T": 1, "history": False},
-    bias={"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"},
-)
+TRAINING = small_training(m=9, eta=0.1, sigma_0=0.01, T=1, bias={"T1": "eq34"})
+
+
+def sized(**changes) -> Data:
+    return tiny_data(**{"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700} | changes)
 
 
 @pytest.fixture(params=["direct", "reduced"])
@@ -33,7 +33,7 @@ def ideal(simulator: str, data: Data, sigma: float, bias: float | None = None) -
 
 
 def test_one_noiseless_token_is_read_perfectly_by_the_dictionary(simulator):
-    row, latents = ideal(simulator, Data(**SIZES, L=1, minority=[1.0]), 0.0)
+    row, latents = ideal(simulator, sized(L=1), 0.0)
     for name in ("balanced", "matched"):
         full = (aggregated_sign(latents[f"test_{name}"][:, 0]) != 0).any(-1).double().mean().item()
         assert row[f"cosine_similarity_{name}"] == pytest.approx(full, abs=1e-6)
@@ -47,7 +47,7 @@ def test_one_noiseless_token_is_read_perfectly_by_the_dictionary(simulator):
 
 def test_an_encoder_that_is_silent_is_worth_nothing(simulator):
     """A bias above every activation: all embeddings are zero, and the head can do no better than the mean."""
-    row, _ = ideal(simulator, Data(**SIZES, L=1, minority=[1.0]), 0.0, bias=2.0)
+    row, _ = ideal(simulator, sized(L=1), 0.0, bias=2.0)
     assert row["empty_share"] == 1.0
     assert row["cosine_similarity_balanced"] == 0.0
     assert abs(row["regression_r2_balanced"]) < 0.05
@@ -56,7 +56,7 @@ def test_an_encoder_that_is_silent_is_worth_nothing(simulator):
 
 def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
     """Without the minority neuron the balanced MSE is the variance of that feature's part of the label, its activation rate."""
-    data = Data(**SIZES | {"test_pairs": 5000}, L=1, minority=[1.0])
+    data = sized(L=1, test_pairs=5000)
     latents = synthesise("probe", data, 0.3, [1])
     weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT[:, :-1].contiguous()
     encoder = weights, torch.zeros(1, 8)
@@ -68,7 +68,7 @@ def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
 
 
 def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
-    data = Data(**SIZES, L=4, minority=[1.0, 0.5])
+    data = sized(L=4, minority=[1.0, 0.5])
     rows = [ideal(simulator, data, sigma)[0] for sigma in (0.0, 0.2, 0.5)]
     assert all(row["final_loss"] > row["loss_floor"] > 0 for row in rows)
     for name in ("balanced", "matched"):
@@ -77,12 +77,12 @@ def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
 
 
 def test_the_ideal_arm_is_the_dictionary_without_a_bias(simulator):
-    data = Data(**SIZES, L=3, minority=[1.0])
+    data = sized()
     assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {"arm": "ideal"}
 
 
 def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulator):
-    data = Data(**SIZES, L=3, minority=[1.0, 0.5])
+    data = sized(minority=[1.0, 0.5])
     latents = synthesise("probe", data, 0.2, [1])
     balanced, matched = latents["test_balanced"], latents["test_matched"]
     changed = (balanced != matched).flatten(1).any(1)
@@ -102,16 +102,3 @@ def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulat
         torch.testing.assert_close(both[name], everything)
     assert torch.equal(both["balanced"][~changed], both["matched"][~changed])
     assert not torch.equal(both["balanced"][changed], both["matched"][changed])
-
-
-def test_embedding_pairs_of_the_direct_simulator_is_eq_4_on_tokens_written_out():
-    data = Data(**SIZES, L=3, minority=[1.0, 0.5])
-    latents = synthesise("probe", data, 0.2, [1])
-    M = dictionaries("probe", data, [1])
-    weights, bias = torch.randn(1, 5, 40, generator=seeded(3)), torch.full((1, 5), 0.1)
-    z = latents["test_balanced"]
-    value = embed_pairs(z, z, Direct(M, 5), [(weights, bias)], 0.3, [seeded(4)])[0]["balanced"]
-    generator = seeded(4)
-    noise = torch.cat([torch.randn(len(part), 2, 3, 40, generator=generator) for part in z.split(500)])
-    x = (z.float() @ M[0].T + 0.3 * noise).flatten(0, 1)[None]
-    torch.testing.assert_close(value, embed(x, weights, bias)[0].unflatten(0, (-1, 2)))

@@ -1,7 +1,6 @@
 """Files are whole or absent, and damage is one line."""
 
 import errno
-import resource
 import subprocess
 import sys
 
@@ -9,11 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import tiny_data
 
-from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.job import Job
 from rarefeat.storage.files import DamagedError, read_table, replacing, write_table
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
@@ -56,36 +52,6 @@ def test_a_full_disk_is_one_line_that_names_the_file(tmp_path):
     with pytest.raises(RarefeatError, match=r"cannot write .*file.txt: No space left on device"):
         fill()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_stage_that_cannot_write_its_output_leaves_nothing(tmp_path):
-    # A limit on the size of files stands in for a full disk.
-    config = {"draws": "s", "data": told(tiny_data(d=9, d1=60, N=4096))}
-    job = Job(stage="chain.synthesise", study="s", cell={"eps_min": 1.0}, seeds="1-2", config=config)
-    output = tmp_path / "latents.safetensors"
-    done = subprocess.run(
-        [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", job.text, "--output", str(output)],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: cannot write {output}")
-    assert len(done.stderr.splitlines()) == 1
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("keep", [0, 3, 0.5, 0.99])
-def test_a_truncated_file_is_one_line_that_names_it(tmp_path, keep):
-    table, tensors = tmp_path / "t.parquet", tmp_path / "t.safetensors"
-    write_table(table, pa.table({"a": list(range(1000))}))
-    write_tensors(tensors, {"w": torch.ones(50, 50)})
-    for path, read in ((table, read_table), (tensors, lambda path: read_tensors(path, "w"))):
-        content = path.read_bytes()
-        path.write_bytes(content[: int(keep * len(content)) if keep < 1 else keep])
-        with pytest.raises(RarefeatError, match=rf"cannot read .*{path.name}.*delete it") as caught:
-            read(path)
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["table", "tensors"])

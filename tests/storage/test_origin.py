@@ -1,19 +1,16 @@
 """A file says what it is, and whoever reads it takes no other: not one of another cell, block, study, config or code."""
 
 import json
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from conftest import pretrain_job, tiny_data, tiny_training
+from conftest import refusal, run_chain, run_stage, tiny_data, tiny_training
 from safetensors.torch import load as tensors_of
 
 from rarefeat.config.cells import path_of
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Grid, Study
-from rarefeat.core.errors import RarefeatError
-from rarefeat.kind import PRETRAIN, PROBE, SYNTHESISE, Table
+from rarefeat.kind import PRETRAIN, PROBE, Table
 from rarefeat.storage.files import read_table, write_table
 from rarefeat.storage.origin import KEY, refuse_another
 from rarefeat.storage.tensors import write_tensors
@@ -22,14 +19,6 @@ FOUND = {
     "study": "paper", "cell": {"eps_min": 0.5, "sigma": 0.1}, "seeds": "1-2",
     "config": {"data": {"d": 9}, "training": {"T": 5}}, "code": {"chain.pretrain": "0a", "chain.synthesise": "1b"},
 }  # fmt: skip
-
-
-def one_line(function, *arguments) -> str:
-    """The message of the RarefeatError that a call ends in."""
-    with pytest.raises(RarefeatError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_a_file_that_is_what_is_expected_is_read():
@@ -52,7 +41,7 @@ def test_a_file_that_is_what_is_expected_is_read():
     ],
 )
 def test_another_file_is_one_line_that_names_it_and_what_differs(changes, words):
-    message = one_line(refuse_another, "results/f.parquet", json.dumps(FOUND), FOUND | changes)
+    message = refusal(refuse_another, "results/f.parquet", json.dumps(FOUND), FOUND | changes)
     assert message.startswith("results/f.parquet is not the file that its name says: it has")
     assert words in message
     assert message.endswith("; delete it and run snakemake again")
@@ -60,7 +49,7 @@ def test_another_file_is_one_line_that_names_it_and_what_differs(changes, words)
 
 @pytest.mark.parametrize("text", [None, "", "no JSON", "[1]", "3"])
 def test_a_file_that_says_nothing_is_refused(text):
-    assert "f does not say what it is" in one_line(refuse_another, "f", text, {"study": "paper"})
+    assert "f does not say what it is" in refusal(refuse_another, "f", text, {"study": "paper"})
 
 
 # The chain, stage by stage
@@ -83,43 +72,29 @@ READERS = {
 }  # fmt: skip
 
 
-def stage(monkeypatch, told, *files):
-    """Run the command line of a stage in this process."""
-    monkeypatch.setattr(sys, "argv", ["stage", "--job", told.text, *map(str, files)])
-    import_module(f"rarefeat.{told.runs or told.stage}").main()
-
-
 class Chain:
     """The folder of results of a tiny study, and the command lines of the stages that make and read it."""
 
-    def __init__(self, results: Path, monkeypatch):
-        self.results, self.monkeypatch = results, monkeypatch
-        self.cell, self.block = STUDY.cells()[0], next(iter(STUDY.blocks()))
+    def __init__(self, results: Path):
+        self.results, self.cell, self.block = results, STUDY.cells()[0], next(iter(STUDY.blocks()))
+        for cell in STUDY.cells():
+            for block in STUDY.blocks():
+                run_chain(results, "tiny", STUDY, cell, block)
 
     def path(self, kind, cell=None, block=None):
         at = (cell or self.cell).to("eps_min") if kind == "latents" else cell or self.cell
         suffix = "safetensors" if kind in ("latents", "encoders") else "parquet"
         return self.results / path_of(kind, "tiny", at, block or self.block, suffix)
 
-    def make(self):
-        for cell in STUDY.cells():
-            for block in STUDY.blocks():
-                told = SYNTHESISE.job("tiny", STUDY, cell.to("eps_min"), block)
-                stage(self.monkeypatch, told, "--output", self.path("latents", cell, block))
-                self.run("chain.pretrain", cell, block)
-                self.run("chain.probe", cell, block)
-        return self
-
-    def run(self, name, cell=None, block=None):
+    def run(self, name):
         """Run one stage on what is there."""
-        cell, block = cell or self.cell, block or self.block
-        paths = {kind: self.path(kind, cell, block) for kind in ("latents", "encoders", "trajectories", "probes")}
+        paths = {kind: self.path(kind) for kind in ("latents", "encoders", "trajectories", "probes")}
         match name:
             case "chain.pretrain":
-                told = pretrain_job("tiny", STUDY, cell, block)
+                told = PRETRAIN.job("tiny", STUDY, self.cell, self.block)
                 files = [word for kind in ("latents", "encoders", "trajectories") for word in (f"--{kind}", paths[kind])]
             case "chain.probe":
-                told = PROBE.job("tiny", STUDY, cell, block)
+                told = PROBE.job("tiny", STUDY, self.cell, self.block)
                 files = ["--latents", paths["latents"], "--encoders", paths["encoders"], "--output", paths["probes"]]
             case _:
                 read = {"probes": PROBE} if name.endswith("grid") else {"trajectories": PRETRAIN}
@@ -127,12 +102,12 @@ class Chain:
                 told = Table("", name, {"tiny": STUDY}, read, study="tiny").job({})
                 written = [self.results / f"{n}.parquet" for n in range(3 if name.endswith("grid") else 1)]
                 files = ["--results", self.results, "--output", *written]
-        stage(self.monkeypatch, told, *files)
+        run_stage(told, *files)
 
 
 @pytest.fixture
-def chain(tmp_path, monkeypatch):
-    return Chain(tmp_path, monkeypatch).make()
+def chain(tmp_path):
+    return Chain(tmp_path)
 
 
 def reworded(path: Path, **changes) -> None:
@@ -150,7 +125,7 @@ def reworded(path: Path, **changes) -> None:
 def test_every_reader_takes_the_file_that_is_meant_and_no_other(chain):
     """Every stage on the right files; then with one that is sound, and of another cell, seeds, study, config or code."""
     other_cell, other_block = STUDY.cells()[1], list(STUDY.blocks())[1]
-    told = pretrain_job("tiny", STUDY, chain.cell, chain.block)
+    told = PRETRAIN.job("tiny", STUDY, chain.cell, chain.block)
     training = told.config["training"] | {"eta": 0.31}
     for kind, readers in READERS.items():
         for reader in readers:
@@ -170,7 +145,7 @@ def test_every_reader_takes_the_file_that_is_meant_and_no_other(chain):
         for key, put in wrong.items():
             put(path)
             for reader in readers:
-                message = one_line(chain.run, reader)
+                message = refusal(chain.run, reader)
                 assert message.startswith(f"{path} is not the file that its name says: it has another {key}"), (kind, reader)
             path.write_bytes(right)
 
@@ -184,5 +159,5 @@ def test_a_file_without_an_origin_is_refused_by_every_reader(chain):
         else:
             write_tensors(path, tensors_of(right))
         for reader in readers:
-            assert one_line(chain.run, reader) == f"{path} does not say what it is; delete it and run snakemake again"
+            assert refusal(chain.run, reader) == f"{path} does not say what it is; delete it and run snakemake again"
         path.write_bytes(right)

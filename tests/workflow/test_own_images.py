@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import refusal
 from PIL import Image
 from whole_project import ROOT, copy_of_the_project, planned, python, run, run_blocks
 
@@ -159,8 +160,5 @@ def test_a_folder_train_without_test_is_no_class_unless_its_images_lie_in_it(tmp
     ],
 )
 def test_folders_without_lists_to_make_are_refused(tmp_path, numbers, said):
-    with pytest.raises(RarefeatError) as error:
-        split(images(tmp_path, numbers), 5)
-    assert str(error.value) == f"{tmp_path}: {said}"
-    with pytest.raises(RarefeatError, match="is no folder"):
-        split(tmp_path / "absent", 5)
+    assert refusal(split, images(tmp_path, numbers), 5) == f"{tmp_path}: {said}"
+    assert "is no folder" in refusal(split, tmp_path / "absent", 5)
