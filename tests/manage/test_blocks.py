@@ -3,7 +3,6 @@
 import pytest
 
 from rarefeat.config.cells import path_of
-from rarefeat.core.errors import RarefeatError
 from rarefeat.manage.blocks import stops
 from rarefeat.project import Project, load
 
@@ -39,8 +38,3 @@ def test_one_missing_cell_is_enough_to_stop_again(project, tmp_path):
     probed(tmp_path, paper, "paper", ["100-119", "120-149"])
     (tmp_path / path_of("probes", "paper", paper.cells()[7], "100-119", "parquet")).unlink()
     assert stops(project, ["paper"]) == [20]
-
-
-def test_a_study_that_is_not_there_is_one_line(project):
-    with pytest.raises(RarefeatError, match="'papper' is no study of the config"):
-        stops(project, ["papper"])

@@ -23,12 +23,13 @@ def package(tmp_path) -> Path:
     return Path(shutil.copytree(PACKAGE, tmp_path / "src/rarefeat", ignore=shutil.ignore_patterns("__pycache__")))
 
 
-def synthesise(package: Path, output: Path, **options) -> subprocess.Popen:
+def synthesise(package: Path, output: Path, **code: str) -> subprocess.Popen:
+    """The stage as the copy has it, told that it was planned with this code, or with that of now."""
     told = job("chain.synthesise", (), {"draws": "a", "data": STUDY.data}, "a", cell(eps_min=0.5), "0-0")
+    told = told.model_copy(update={"code": code or told.code})
     command = [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", told.text, "--output", str(output)]
     free = {name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")}
-    environment = free | {"PYTHONPATH": str(package.parent)} | options
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=free | {"PYTHONPATH": str(package.parent)}, stderr=subprocess.PIPE, text=True)
 
 
 def change(package: Path) -> None:
@@ -63,13 +64,7 @@ def test_what_a_stage_made_while_its_code_was_edited_is_not_kept(package, tmp_pa
         [sys.executable, "-c", "from rarefeat.run.digests import code; print(code('chain.synthesise'))"],
         env=os.environ | {"PYTHONPATH": str(package.parent)}, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    whole = job("chain.synthesise", (), {"draws": "a", "data": STUDY.data}, "a", cell(eps_min=0.5), "0-0")
-    whole = whole.model_copy(update={"code": {"chain.synthesise": told}})
-    output = tmp_path / "a.safetensors"
-    stage = subprocess.Popen(
-        [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", whole.text, "--output", str(output)],
-        env=os.environ | {"PYTHONPATH": str(package.parent)}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    stage = synthesise(package, tmp_path / "a.safetensors", **{"chain.synthesise": told})
     with open(fifo, "w") as go:
         change(package)
         go.write("now")
