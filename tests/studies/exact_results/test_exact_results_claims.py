@@ -5,14 +5,10 @@ import pandas as pd
 import pytest
 from conftest import verdicts_of
 
-from rarefeat.claims.declared import declared
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED, UNDECIDED
-from rarefeat.project import load
 from rarefeat.studies.exact_results.claims import PARTS
 
 SEEDS = 15
-PROJECT = load()
-CLAIMS = list(declared("exact_results").claims.values())
 
 
 def planted(rows: list[tuple], spread: float = 1e-3) -> pd.DataFrame:
@@ -29,11 +25,6 @@ def planted(rows: list[tuple], spread: float = 1e-3) -> pd.DataFrame:
 def judged(name: str, table: pd.DataFrame) -> pd.Series:
     found = verdicts_of("exact_results", PARTS[name](table))
     return found.set_index(["claim_id", "point"])["verdict"]
-
-
-def test_every_primary_regime_has_its_seeds():
-    for claim in CLAIMS:
-        assert PROJECT.studies[claim.primary.study].seeds >= claim.seeds
 
 
 LOOPED = [

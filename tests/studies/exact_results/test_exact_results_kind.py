@@ -1,17 +1,15 @@
 """What the kind declares, how its files come together, what its page and figures show."""
 
-from pathlib import Path
+import importlib
 
-import matplotlib as mpl
 import pandas as pd
 import pytest
-import yaml
-from conftest import made_table, make_cells
+from conftest import made_table, make_cells, quick
 
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.kind import collected
-from rarefeat.project import Project, load, merged, parse
+from rarefeat.project import Project, load
 from rarefeat.registry import kinds
 from rarefeat.report.reference import config_studies_page, tables_page
 from rarefeat.studies.exact_results import figures, found, out_of_reach, page, summary, tables
@@ -20,17 +18,13 @@ from rarefeat.studies.exact_results.kind import STAGES, experiments
 from rarefeat.studies.exact_results.measured import Row, tabled
 from rarefeat.studies.exact_results.printed import KAPPA
 
-mpl.use("agg")
-CONFIG = Path(__file__).parents[3] / "config"
-
 
 def project(**exact_results) -> Project:
-    raw = merged(yaml.safe_load((CONFIG / "config.yaml").read_text()), yaml.safe_load((CONFIG / "quick.yaml").read_text()))
-    return parse(raw | ({"exact_results": exact_results} if exact_results else {}), CONFIG / "studies")
+    return quick(exact_results=exact_results)
 
 
 def test_every_result_is_a_study_with_a_stage_a_table_and_a_figure():
-    of = load(CONFIG / "config.yaml")
+    of = load("config/config.yaml")
     made, studies = of.made["exact_results"], of.sections["exact_results"].studies()
     assert list(studies) == list(tables.QUANTITIES) == list(made.figures)
     assert set(studies) < set(made.tables)
@@ -62,6 +56,14 @@ def test_what_a_job_is_told_knows_no_other_cell_and_no_seeds():
     other = project(task_mixture={"mixtures": {"even_2": {"samples": 700}}}).studies["task_mixture"]
     changed = [at["mixture"] for at in study.cells() if told(study.parameters(at)) != told(other.parameters(at))]
     assert changed == ["even_2"]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_seed_does_not_depend_on_its_block(name):
+    study, module = project().studies[name], importlib.import_module(f"rarefeat.studies.exact_results.{name}")
+    at = study.cells()[0]
+    both, alone = (tabled(module.rows(study.parameters(at), at, "here", seeds), at) for seeds in ([0, 1], [1]))
+    pd.testing.assert_frame_equal(both[both["seed"] == 1].reset_index(drop=True), alone, check_exact=True)
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ import itertools
 import pytest
 import torch
 
-from rarefeat.config.cells import cell
 from rarefeat.studies.exact_results import low_rank_attention as exact
-from rarefeat.studies.exact_results.config import AttentionProblem
 
 N, M, SIGMA = 6, 4, 0.7
 EIGENVALUES = torch.tensor([1.5, 0.8, 0.5, 0.2], dtype=torch.double)
@@ -105,12 +103,3 @@ def test_increments_are_differences_of_losses():
     loss = [exact.evaluation_loss(EIGENVALUES, exact.optimum(EIGENVALUES, N, r), w, M, SIGMA) for r in range(D + 1)]
     for r in (2, 3):
         assert float(loss[r + 1] - loss[r]) == pytest.approx(float(exact.increment(EIGENVALUES, w, N, M, SIGMA, r)))
-
-
-def test_a_seed_does_not_depend_on_its_block():
-    problem = AttentionProblem(d=3, decay=0.5, N=5, M=3, sigma=1.0, prompts=50)
-    both = exact.rows(problem, cell(signal=2), "here", [0, 1])
-    alone = exact.rows(problem, cell(signal=2), "here", [1])
-    assert [(row.quantity, row.at, float(row.value)) for row in both if row.seed == 1] == [
-        (row.quantity, row.at, float(row.value)) for row in alone
-    ]

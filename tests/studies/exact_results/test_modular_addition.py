@@ -98,15 +98,12 @@ def test_wrong_phases_are_seen():
     assert found["phase"] < 0.9
 
 
-def test_training_learns_a_small_table_and_a_seed_is_itself():
+def test_training_learns_a_small_table():
     setting = Table(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
-    rows = exact.rows(setting, cell(table="k2"), "here", [0, 1])
-    last = {row.quantity: row.value for row in rows if row.seed == 1 and row.at == 400}
+    rows = exact.rows(setting, cell(table="k2"), "here", [1])
+    last = {row.quantity: row.value for row in rows if row.at == 400}
     assert last["accuracy"] == 1
     assert last["margin_ratio"] > 0.5
-    assert [row for row in rows if row.seed == 1 and row.quantity == "power"] == [
-        row for row in exact.rows(setting, cell(table="k2"), "here", [1]) if row.quantity == "power"
-    ]
 
 
 def test_a_training_that_diverges_says_so():

@@ -67,7 +67,7 @@ def test_the_rare_task_is_dropped_where_its_slope_says_so():
     assert 0.4 < rho < 0.45
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6))
 def test_the_projection_is_in_the_class_and_nearest(seed):
     stream = torch.Generator().manual_seed(seed)

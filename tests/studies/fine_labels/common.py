@@ -7,8 +7,6 @@ from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import direct, scalar
 from rarefeat.studies.fine_labels.config import COARSE, Detectors, FineLabels, Hierarchy, Labels, Learner, fine
 
-torch.set_num_threads(1)
-
 DETECTORS = Detectors(m=8000, threshold=2.75, T=40)
 DESCENT = {"epochs": 2, "warmup": 0.1, "batch": 50, "lr": 0.1, "momentum": 0.9, "weight_decay": 0}
 

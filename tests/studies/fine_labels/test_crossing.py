@@ -12,7 +12,6 @@ from rarefeat.studies.fine_labels import crossing
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels.config import Contrast, Crossing, CrossingArm, Heads
 
-torch.set_num_threads(1)
 STUDY = "fine labels tests"
 ARMS = [
     CrossingArm(arm=arm, alpha=alpha, bias=bias)

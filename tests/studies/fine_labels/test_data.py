@@ -19,7 +19,7 @@ def counts(patches, k, n):
     return [(held & (patches.feature == f)).sum(-1) for f in (y // k, 2 + y, 1 - y // k)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(k=st.integers(1, 5), per=st.integers(1, 4), P=st.integers(4, 20), seed=st.integers(0, 10**6))
 def test_samples_hold_what_their_class_allows(k, per, P, seed):
     data = hierarchy(k=k, P=P, s_star=P / 3, s_dag=P / 4, iota=0.1)
@@ -121,7 +121,7 @@ def test_classes_of_every_kind():
     assert D.classes(misaligned, k, n, seeds).max() == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     kind=st.sampled_from(["subclass", "random", "misaligned", "sample"]), k=st.sampled_from([1, 2, 4]), ids=st.integers(1, 8)
 )

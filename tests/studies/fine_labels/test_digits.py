@@ -13,7 +13,6 @@ from rarefeat.studies.fine_labels.config import Descent, Digits, Perceptrons, Sc
 from rarefeat.studies.fine_labels.granularity import aggregate, digits, labelling
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
 
-torch.set_num_threads(1)
 STUDY = "fine labels tests"
 LEVELS = {"parity": [y % 2 for y in range(10)], "loops": [1, 0, 0, 0, 0, 0, 1, 0, 1, 1], "thirds": [y // 4 for y in range(10)]}
 SCHEMES = {
@@ -155,16 +154,9 @@ def test_divergence_is_one_clear_line():
 
 
 def test_the_summary_is_of_paired_differences():
+    same = {"superclass": "parity", "readout": "probe", "classes": 2}
     rows = [
-        {
-            "superclass": "parity",
-            "labels": labels,
-            "epoch": epoch,
-            "readout": "probe",
-            "seed": seed,
-            "classes": 2,
-            "error": error,
-        }
+        same | {"labels": labels, "epoch": epoch, "seed": seed, "error": error}
         for labels, epoch, errors in (("coarse", 1, [0.2, 0.4]), ("coarse", 2, [0.1, 0.1]), ("sample", 2, [0.2, 0.4]))
         for seed, error in enumerate(errors)
     ]

@@ -75,7 +75,7 @@ def test_the_floor_is_the_share_of_samples_without_a_subclass_patch():
     assert floor == pytest.approx((pmf * np.maximum(1 - data.s_star / np.maximum(left, 1), 0) ** left).sum())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     subclass=st.floats(0.01, 1), more=st.floats(0, 1), tau=st.floats(0, 0.5), s_dag=st.floats(0, 4), scale=st.floats(0.1, 10)
 )
@@ -195,7 +195,7 @@ def test_errors_count_ties():
     assert metrics.fine_error(other, 2) == 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(scale=st.floats(0.01, 100), penalty=st.sampled_from([1e-3, 0.1, 1.0]), seed=st.integers(0, 1000))
 def test_ridge_does_not_depend_on_the_scale_of_the_features(scale, penalty, seed):
     x = torch.randn(40, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
