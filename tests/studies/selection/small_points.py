@@ -1,35 +1,20 @@
 """Small points for the tests of this study."""
 
-import torch
+from conftest import tiny_data, tiny_training
 
 from rarefeat.chain.law import Point
 from rarefeat.config.cells import Cell
-from rarefeat.config.model import Data, Training
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.training import Replicas, train
 
-torch.set_num_threads(1)
-
 
 def a_point(eps_min: float = 0.7, data: dict | None = None, sigma: float = 0.1, **training) -> Point:
     """A point of the core's model, small enough for seconds."""
-    sizes = {
-        "d": 6,
-        "d1": 80,
-        "L": 2,
-        "C": 1.0,
-        "minority": [1.0],
-        "N": 256,
-        "probe_pairs": 60,
-        "test_pairs": 80,
-        "test_seed": 7,
-    }
-    bias = {"rule": "follow", "share": 0.4, "cap": 2.2, "T1": "eq34"} | training.pop("bias", {})
-    values = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.01, "T": 40, "history": False}
-    return point(
-        Data(**sizes | (data or {})), Training(**values | training, bias=bias), sigma, None, Cell((("eps_min", eps_min),))
-    )
+    sizes = {"d": 6, "d1": 80, "L": 2, "C": 1.0, "N": 256, "probe_pairs": 60, "test_pairs": 80} | (data or {})
+    bias = {"share": 0.4, "T1": "eq34"} | training.pop("bias", {})
+    values = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.1, "sigma_0": 0.01, "T": 40, "bias": bias} | training
+    return point(tiny_data(**sizes), tiny_training(**values), sigma, None, Cell((("eps_min", eps_min),)))
 
 
 def trained(at: Point, *arms: Intervention, seeds=(0, 1), scored=(), memory=10, patience=3) -> dict[str, Replicas]:

@@ -22,7 +22,6 @@ from rarefeat.studies.selection.config import Intervention, Sweep
 from rarefeat.studies.selection.kind import MEASURE
 from rarefeat.studies.selection.steps import step_of
 
-torch.set_num_threads(1)
 FULL = of_size("full")
 QUICK = load("config/config.yaml", "config/quick.yaml")
 SECTION = FULL.sections["selection"]
@@ -401,16 +400,8 @@ def test_the_page_says_how_well_rules_do_over_regimes_that_have_neurons_to_find(
             rows += [keys | {"seed": seed, "auc": auc + off if seed < found else np.nan} for seed in range(8)]
     table = pd.DataFrame(rows)
     said = page.scores_over_regimes(table, table.assign(auc=table["auc"] - 0.4))
-    assert said.to_dict("records") == [
-        {
-            "score": "norm",
-            "share": 0.2,
-            "median": pytest.approx(0.6),
-            "min": pytest.approx(0.3),
-            "max": pytest.approx(0.9),
-            "regimes": 4,
-        }
-    ]
+    assert said[["score", "share", "regimes"]].to_numpy().tolist() == [["norm", 0.2, 4]]
+    assert said[["median", "min", "max"]].to_numpy() == pytest.approx(np.array([[0.6, 0.3, 0.9]]))
 
 
 def test_the_page_pairs_every_arm_with_dense_by_seed():
