@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from seeds_needed import POWER, power, seeds_needed
+from seeds_needed import POWER, seeds_needed
 
 from rarefeat.claims.claim import Claim
 from rarefeat.claims.declared import Declared
@@ -100,16 +100,7 @@ def test_a_precise_number_is_supported_inside_and_contradicted_outside(kind, ins
     assert alone(kind, around(outside, spread=100.0)) == UNDECIDED
 
 
-def test_equivalence_is_contradicted_on_either_side():
-    assert [alone(AROUND, around(value)) for value in (-1.7, -1.0, -0.3)] == [CONTRADICTED, SUPPORTED, CONTRADICTED]
-
-
-def test_a_noisy_bound_is_undecided_and_not_supported():
-    """A bound that its own interval does not contradict: it held by default."""
-    assert alone(NOT_BELOW, around(1.2, spread=3.0)) == UNDECIDED
-
-
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(value=st.floats(-3, 3), error=st.floats(1e-3, 3), n=st.integers(5, 100))
 def test_no_interval_inside_is_false_and_none_outside_is_true(value, error, n):
     """60-eta had an estimate of -0.945 in [-1.29, -0.60], wholly inside (-1.5, -0.5), and was called false."""
@@ -130,7 +121,7 @@ def test_the_row_that_a_review_found():
     assert alone(AROUND, of_fit(-0.945, -1.29, -0.60, 20)) == SUPPORTED
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(value=st.floats(-3, 3), error=st.floats(1e-3, 3), n=st.integers(5, 100))
 def test_no_number_is_both_supported_and_contradicted(value, error, n):
     for kind in KINDS:
@@ -313,12 +304,6 @@ def test_the_number_of_seeds_has_the_power_that_it_promises(kind, mean):
     assert hit > POWER - 3 * math.sqrt(0.09 / 2000)
     fewer, _ = p_values(np.full(1, mean), kind, 1, n - 4, 2000, 6)
     assert (fewer < LEVEL / 20).mean() < POWER + 0.01
-
-
-def test_power_rises_with_the_effect_and_is_the_level_without_one():
-    assert power(20, 0.0, 0.05) == pytest.approx(0.05)
-    assert power(20, 0.3, 0.05) < power(20, 0.6, 0.05) < power(40, 0.6, 0.05)
-    assert seeds_needed("superiority", 2.0, 1) < seeds_needed("superiority", 1.0, 1) < seeds_needed("superiority", 1.0, 50)
 
 
 # Half and double
@@ -510,7 +495,7 @@ def test_an_effect_of_nothing_contradicts_a_claim_of_one():
     assert verdicts([row(claim(ABOVE, least=0.05), "main", np.full(30, 0.1))])["verdict"].item() == SUPPORTED
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), spread=st.floats(0.1, 1.5))
 def test_the_deciding_interval_lies_inside_what_is_required_only_of_supported_claims(seed, spread):
     rng = np.random.default_rng(seed)
