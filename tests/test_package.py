@@ -23,30 +23,14 @@ FIGURES = ("figure1_aligned_neurons", "figure2_max_alignment", "figure3_cosine_s
 def wheel(tmp_path_factory) -> Path:
     """Built from a copy of what git has, so that nothing of a checkout gets in."""
     folder = tmp_path_factory.mktemp("wheel")
-    files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "src", "config", "workflow"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in ["pyproject.toml", "README.md", "LICENSE", *files.stdout.split()]:
+    tracked = ["git", "ls-files", "-co", "--exclude-standard", "src", "config", "workflow"]
+    files = subprocess.check_output(tracked, cwd=ROOT, text=True).split()
+    for name in ["pyproject.toml", "README.md", "LICENSE", *files]:
         source, target = ROOT / name, folder / "source" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target, follow_symlinks=False)
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        folder,
-        folder / "source",
-    ]
-    subprocess.run(build, check=True)
+    build = [sys.executable, *["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]]
+    subprocess.run([*build, folder, folder / "source"], check=True)
     return next(folder.glob("*.whl"))
 
 

@@ -1,30 +1,25 @@
 """Claims are declared once, consistently, and their quantities are read off tables made by hand."""
 
 import math
-from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 
 from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.config.section import told
+from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import claims, theory
-from rarefeat.studies.two_layer.config import Procedure, TwoLayer
+from rarefeat.studies.two_layer.config import TwoLayer
 from rarefeat.studies.two_layer.published import MIXTURES, PRINTED
-
-CONFIG = Path(__file__).parents[3] / "config" / "studies" / "two_layer.yaml"
-
 
 KNOWN = declared("two_layer")
 
 
 @pytest.fixture(scope="module")
 def section() -> TwoLayer:
-    raw = yaml.safe_load(CONFIG.read_text())
-    return TwoLayer(**{key: raw[key] for key in TwoLayer.model_fields})
+    return load().sections["two_layer"]
 
 
 def evidence(section: TwoLayer, **arms: dict) -> claims.Evidence:
@@ -59,7 +54,6 @@ def test_claims_are_consistent(section: TwoLayer):
         claim = KNOWN.claims[name]
         assert claim.primary.axes["setting"] in settings
         assert set(settings) <= set(section.settings)
-        assert claim.seeds <= section.seeds
 
 
 def test_every_claim_reads_arms_that_the_config_has(section: TwoLayer):
@@ -154,7 +148,3 @@ def test_the_regions_are_those_that_are_declared():
     assert regions["2.4"] == pytest.approx((0.475, 0.525))
     assert regions["B.1"] == (-0.02, math.inf)
     assert regions["B.1-norm"] == (-math.inf, 0.0)
-
-
-def test_defaults_are_not_in_the_name_of_an_arm():
-    assert Procedure(method="network").label == "network"

@@ -55,7 +55,7 @@ def test_outside_A_only_a_fair_coin_is_independent_of_A():
     assert float(law.draw(60000, "train").patterns[:, outside].mean()) == pytest.approx(0.2, abs=0.01)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0.05, 0.95), st.integers(20, 300), st.booleans(), st.integers(0, 99))
 def test_class_ratios_are_exact(share: float, n: int, structure: bool, seed: int):
     sample = Law(Problem(**PARITY, negatives=share), "test", seed, structure).draw(n, "train")
@@ -67,7 +67,7 @@ def test_class_ratios_are_exact(share: float, n: int, structure: bool, seed: int
         assert float(weights.mean()) == pytest.approx(1, rel=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(["parity", "majority", "interval", "codes"]), st.booleans())
 def test_labels_are_a_function_of_the_relevant_patterns(seed: int, labels: str, structure: bool):
     extra = {"interval": {"interval": [3, 5], "p_A": 0.6}, "codes": {"codes": 3}}.get(labels, {})
@@ -120,7 +120,7 @@ def test_codes_are_distinct_and_equally_likely():
     assert float((sample.labels > 0).float().mean()) == pytest.approx(0.5, abs=0.02)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 60), st.data())
 def test_a_pass_has_every_sample_at_most_once(n: int, data):
     batch = data.draw(st.integers(1, n))

@@ -1,23 +1,19 @@
 """Figures hold what the tables hold; comparisons are right on tables made by hand."""
 
 import math
-from pathlib import Path
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from rarefeat.config.section import told
+from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import compare, figures, measure
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
 from rarefeat.studies.two_layer.published import PRINTED
 
-mpl.use("agg")
-CONFIG = Path(__file__).parents[3] / "config" / "studies" / "two_layer.yaml"
 RATES = {"network_head": 0.3, "network_first": 0.003, "head": 3.0, "momentum": 0.95, "ntk": 2.0}
 ARMS = [
     {"method": "network"},
@@ -143,8 +139,7 @@ def test_printed_numbers_stand_beside_their_means():
 
 
 def test_closed_forms_stand_beside_the_printed_cosines():
-    raw = yaml.safe_load(CONFIG.read_text())
-    section = TwoLayer(**{key: raw[key] for key in TwoLayer.model_fields})
+    section = load().sections["two_layer"]
     initial = compare.initial_cosines(section).set_index(["table", "row"])
     # Table A.4's are those of d = 100, although its text has d = 500.
     imbalanced = initial.loc["A.4"]

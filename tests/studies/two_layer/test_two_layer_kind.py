@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
-from conftest import made_table, make_cells
+from conftest import made_table, make_cells, quick
 
 from rarefeat.chain.join import collect
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
-from rarefeat.project import Project, load, merged, parse
+from rarefeat.project import Project, load
 from rarefeat.report.reference import config_studies_page, tables_page
 from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
@@ -20,48 +19,41 @@ from rarefeat.studies.two_layer.kind import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
 from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
 
-CONFIG = Path(__file__).parents[3] / "config"
-
-
-def project(two_layer: dict | None = None) -> Project:
-    raw = merged(yaml.safe_load((CONFIG / "config.yaml").read_text()), yaml.safe_load((CONFIG / "quick.yaml").read_text()))
-    return parse(raw | ({"two_layer": two_layer} if two_layer else {}), CONFIG / "studies")
-
 
 def drawn(of: Project) -> set[str]:
     return {name.removeprefix("two_layer_") for name in of.made["two_layer"].figures}
 
 
 def test_every_setting_of_the_config_is_shown_somewhere():
-    of = load(CONFIG / "config.yaml")
+    of = load("config/config.yaml")
     shown = {setting for figure in of.made["two_layer"].figures.values() for setting in figure.parts.get("settings", {})}
     assert shown == set(of.sections["two_layer"].settings)
 
 
 def test_what_needs_a_setting_goes_with_it():
-    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= drawn(project())
-    without = project({"settings": {"rare_0.2": None}})
-    assert drawn(project()) - drawn(without) == {"rare_patterns"}
+    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= drawn(quick())
+    without = quick(two_layer={"settings": {"rare_0.2": None}})
+    assert drawn(quick()) - drawn(without) == {"rare_patterns"}
     assert "two_layer" in without.targets["two_layer"][0]
 
 
 def test_a_setting_that_is_searched_cannot_be_left_out():
     with pytest.raises(RarefeatError, match=r"two_layer.*rate_search\.settings: parity not among the settings"):
-        project({"settings": {"parity": None}})
+        quick(two_layer={"settings": {"parity": None}})
 
 
 def test_a_job_is_told_its_own_setting_and_a_search_no_rates():
     """What a parameter changes is rerun, and nothing else."""
-    section = project().sections["two_layer"]
-    changed = project({"settings": {"parity": {"rates": {"ntk": 5.0}}}}).sections["two_layer"]
+    section = quick().sections["two_layer"]
+    changed = quick(two_layer={"settings": {"parity": {"rates": {"ntk": 5.0}}}}).sections["two_layer"]
     differing = [name for name in section.settings if told(section.settings[name]) != told(changed.settings[name])]
     assert differing == ["parity"]
     assert told(section.searched("parity")) == told(changed.searched("parity"))
-    assert told(section.emergence) == told(project({"rate_search": {"ntk": [1.0]}}).sections["two_layer"].emergence)
+    assert told(section.emergence) == told(quick(two_layer={"rate_search": {"ntk": [1.0]}}).sections["two_layer"].emergence)
 
 
 def test_a_search_trains_what_it_is_about_alone():
-    section: TwoLayer = project().sections["two_layer"]
+    section: TwoLayer = quick().sections["two_layer"]
     assert section.settings["parity"].fixed_features
     for setting in search.candidates(section.settings["parity"], "ntk", section.rate_search.grid):
         assert not setting.fixed_features
@@ -82,7 +74,7 @@ def table_of(section: TwoLayer, name: str, results: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> tuple[TwoLayer, Path]:
     """Two blocks of one setting, as the stage writes them."""
-    folder, section = tmp_path_factory.mktemp("results"), small(project().sections["two_layer"])
+    folder, section = tmp_path_factory.mktemp("results"), small(quick().sections["two_layer"])
     make_cells(folder, MEASURE, "emergence", section.emergence)
     return section, folder
 
@@ -109,7 +101,7 @@ def test_a_file_of_another_config_or_code_is_refused(results):
 
 
 def test_rates_are_gathered_from_the_searches_that_the_config_has(tmp_path):
-    section = small(project().sections["two_layer"])
+    section = small(quick().sections["two_layer"])
     search = section.rate_search.model_copy(update={"settings": ["parity"], "seeds": 1})
     section = section.model_copy(update={"rate_search": search})
     make_cells(tmp_path, SEARCH, "rate_search", section.search)
@@ -142,5 +134,5 @@ def test_what_was_found_follows_the_table():
 
 def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`two_layer`, `Problem`" in config_studies_page()
-    assert all(f"## `{name}.parquet`" in tables_page("two_layer") for name in KIND.made(project().sections["two_layer"]).tables)
+    assert all(f"## `{name}.parquet`" in tables_page("two_layer") for name in KIND.made(quick().sections["two_layer"]).tables)
     assert list(TWO_LAYER.columns) == NUMBERS

@@ -36,7 +36,7 @@ def test_what_lies_outside_counts_in_the_norm():
     assert metrics.largest_cosine(neurons([[1.0, 1.0, 0.0]], outside=[[1.0, 1.0]]), A) == pytest.approx(0.5**0.5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.floats(1e-6, 1e6))
 def test_cosines_do_not_know_scales(seed: int, scale: float):
     random = torch.Generator().manual_seed(seed)
@@ -90,7 +90,7 @@ def test_kinks_lie_where_the_line_crosses():
     assert found[2].isnan()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(metrics.SCORES), st.integers(1, 12))
 def test_a_ticket_is_that_many_different_neurons(seed: int, score: str, size: int):
     random = torch.Generator().manual_seed(seed)

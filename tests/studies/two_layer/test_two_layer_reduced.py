@@ -3,6 +3,7 @@
 import pytest
 import torch
 import whole_networks as direct
+from conftest import seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -12,10 +13,6 @@ from rarefeat.studies.two_layer.data import batches, class_weights
 from rarefeat.studies.two_layer.reduced import Neurons, Step
 
 n, d, D, k, m = 120, 17, 9, 3, 5
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +171,7 @@ def test_planted_mistakes_are_caught(mistake: str):
         assert_same(stepped, after, rotation)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(0.001, 0.1), st.sampled_from(["clipped", "relu"]))
 def test_rotations_of_the_patterns_change_nothing(seed: int, rate: float, activation: str):
     """Law: training commutes with rotations of the D coordinates, with any schedule."""
@@ -189,7 +186,7 @@ def test_rotations_of_the_patterns_change_nothing(seed: int, rate: float, activa
         torch.testing.assert_close(one.a, other.a, rtol=0, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from([1, 7, 50, 1000]))
 def test_passes_in_chunks_are_passes(seed: int, chunk: int):
     phi, y, _, neurons = problem(seed)

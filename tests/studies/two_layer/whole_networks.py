@@ -31,28 +31,20 @@ def hinge(y: Tensor, g: Tensor, weights: Tensor | None = None) -> Tensor:
     return (loss if weights is None else weights * loss).mean()
 
 
-def update(
-    parameters: Parameters,
-    x: Tensor,
-    y: Tensor,
-    eta: float,
-    lambda_w: float = 0.0,
-    lambda_a: float = 0.0,
-    weights: Tensor | None = None,
+def gradient(
+    parameters: Parameters, x: Tensor, y: Tensor, lambda_w: float = 0.0, lambda_a: float = 0.0, weights: Tensor | None = None
 ) -> Parameters:
-    """Eq. (2.4): one step on the hinge loss with lambda_a |a|^2 + lambda_w ||w||^2."""
+    """Of the mean hinge loss with lambda_a |a|^2 + lambda_w ||w||^2."""
     leaves = {name: value.clone().requires_grad_() for name, value in parameters.items()}
     loss = hinge(y, network(leaves, x), weights)
     loss = loss + lambda_w * leaves["w"].square().sum() + lambda_a * leaves["a"].square().sum()
-    found = torch.autograd.grad(loss, list(leaves.values()))
-    return {name: parameters[name] - eta * part for name, part in zip(parameters, found, strict=True)}
+    return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 
 
-def gradient(parameters: Parameters, x: Tensor, y: Tensor) -> Parameters:
-    """Of the mean hinge loss."""
-    leaves = {name: value.clone().requires_grad_() for name, value in parameters.items()}
-    found = torch.autograd.grad(hinge(y, network(leaves, x)), list(leaves.values()))
-    return dict(zip(parameters, found, strict=True))
+def update(parameters: Parameters, x: Tensor, y: Tensor, eta: float, *regulariser) -> Parameters:
+    """Eq. (2.4): one step on what `gradient` has the gradient of."""
+    by = gradient(parameters, x, y, *regulariser)
+    return {name: value - eta * by[name] for name, value in parameters.items()}
 
 
 def adam(parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rates: dict[str, float]) -> Parameters:
