@@ -4,6 +4,7 @@ import importlib
 import itertools
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,15 @@ def refusal(function: Callable, *arguments, **keys) -> str:
         function(*arguments, **keys)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def until(condition: Callable[[], Any], seconds: float = 300) -> Any:
+    """What the condition gives as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.02)
+    return result
 
 
 def seeded(seed: int) -> torch.Generator:

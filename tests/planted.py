@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from rarefeat.chain.aggregate import DENSE, summarised
+from rarefeat.chain.tables import METRICS as COLUMNS
 from rarefeat.core.statistics import student_interval
 
 TENTHS = [round(0.1 * k, 1) for k in range(1, 11)]
@@ -55,25 +57,7 @@ def grid(eps_mins=TENTHS, sigmas=(0.05,), arms=("dense", "pruned_neuron"), seeds
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """The summary of a grid table."""
-    rows, dense = [], table[table["arm"] == "dense"].set_index(["eps_min", "seed"])
-    keys = ["eps_min", "sigma", "arm", *ARM]
-    for values, part in table.groupby(keys):
-        for metric in METRICS:
-            mean, sd, low, high, n = student_interval(part[metric].to_numpy())
-            row = dict(zip(keys, values, strict=True)) | {
-                "metric": metric,
-                "mean": mean,
-                "sd": sd,
-                "ci_low": low,
-                "ci_high": high,
-                "n": n,
-            }
-            paired = part.set_index(["eps_min", "seed"])[metric] - dense[metric].reindex(
-                part.set_index(["eps_min", "seed"]).index
-            )
-            mean, _, low, high, _ = student_interval(paired.to_numpy())
-            rows.append(row | {"paired_difference": mean, "paired_ci_low": low, "paired_ci_high": high})
-    return pd.DataFrame(rows)
+    return summarised(table, ["eps_min", "sigma"], ["arm", *ARM], DENSE, {metric: COLUMNS[metric] for metric in METRICS})
 
 
 def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
@@ -237,13 +221,8 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
     for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [("balanced", max(ratios), arms[0])]:
         keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
         for metric, centre, low in (("accuracy", accuracy, 0), ("delta_20", 0.2, -1)):
-            found = dict(
-                zip(
-                    ("mean", "sd", "ci_low", "ci_high", "n"),
-                    student_interval((centre + 0.01 * rng.normal(size=seeds)).clip(max=1), inside=(low, 1)),
-                    strict=True,
-                )
-            )
+            names, values = ("mean", "sd", "ci_low", "ci_high", "n"), (centre + 0.01 * rng.normal(size=seeds)).clip(max=1)
+            found = dict(zip(names, student_interval(values, inside=(low, 1)), strict=True))
             gain = {"paired_difference": np.nan, "paired_ci_low": np.nan, "paired_ci_high": np.nan}
             if arm["arm"] != "dense":
                 mean, _, low, high, _ = student_interval(0.01 * rng.normal(size=seeds))

@@ -139,15 +139,6 @@ def test_recorded_steps_are_zero_and_t_and_log_spaced_between(T):
     assert all(1.1 < gap < 1.5 for gap in gaps)
 
 
-@pytest.mark.parametrize("T", [1, 9, 12])
-def test_trajectory_ends_at_t(T):
-    data = tiny_data()
-    _, rows = train(ARMS["dense"], [4], data, K=6, T=T)
-    steps = sorted({row["step"] for row in rows})
-    assert steps[0] == 0
-    assert steps[-1] == T
-
-
 def test_history_holds_every_neuron_at_the_recorded_steps():
     """Its metrics are those of the trajectory, and its last entry is the encoder's."""
     data = tiny_data(d1=40)

@@ -120,16 +120,6 @@ def test_definition_b_1_has_both_kinds_of_neurons_where_the_theory_allows_them()
         assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], 1.0, 0.01)
 
 
-def test_a_neuron_along_one_feature_is_lucky_and_one_along_two_is_not():
-    M = torch.eye(12)[None, :, :9]
-    weights = torch.zeros(1, 3, 12)
-    weights[0, 0, 2] = 1.0
-    weights[0, 1, [2, 3]] = 1.0
-    weights[0, 2, [2, 11]] = 1.0  # what lies outside the features does not count
-    assert as_set(lucky_neurons(weights, M, 0.9)[0]) == {(0, 2), (2, 2)}
-    assert as_set(ordinary_neurons(weights, M, 0.9)[0]) == {(0, 2), (1, 2), (1, 3), (2, 2)}
-
-
 @pytest.mark.parametrize("d", [9, 64])
 def test_that_ratio_is_sharp(d):
     """0.70 at d = 9 and 0.36 at d = 64: just above it, gamma included, a neuron along a feature is lucky."""

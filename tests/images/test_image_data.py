@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import some_damage
-from hypothesis import given, settings
+from conftest import refusal, some_damage
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
@@ -40,15 +40,6 @@ from rarefeat.storage.tensors import read_tensors, write_tensors
 
 CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
 needs_cifar10 = pytest.mark.skipif(not CIFAR10.is_dir(), reason=f"CIFAR-10 is not at {CIFAR10}")
-
-
-def refused(function, *args) -> str:
-    """The message of the RarefeatError that a call ends in, one line."""
-    with pytest.raises(RarefeatError) as caught:
-        function(*args)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 1
-    return message
 
 
 # Counts and lists.
@@ -77,7 +68,7 @@ def test_the_counts_of_the_sdclr_benchmark():
 @given(st.integers(1, 10000), st.integers(1, 300), st.integers(2, 300))
 def test_counts_fall_from_n_max_to_n_max_over_rho(n_max, rho, classes):
     if rho > n_max:
-        assert refused(long_tailed_counts, n_max, rho, classes).endswith(f"at most {n_max} is allowed")
+        assert refusal(long_tailed_counts, n_max, rho, classes).endswith(f"at most {n_max} is allowed")
         return
     counts = long_tailed_counts(n_max, rho, classes)
     assert len(counts) == classes
@@ -97,7 +88,6 @@ def distinct_and_sorted(indices: torch.Tensor) -> bool:
     return indices.dtype == torch.int64 and bool((indices.diff() > 0).all())
 
 
-@settings(deadline=None)
 @given(labelled(), st.floats(1, 8), st.floats(1, 8), st.integers(0, 1000))
 def test_long_tailed_lists(labels, rho, other_rho, seed):
     rho, larger = sorted((rho, other_rho))
@@ -134,7 +124,7 @@ def test_a_list_can_be_cut_from_fewer_images_than_there_are():
     assert sorted(labels[cut].bincount().tolist()) == [2, 4, 8]
     assert set(cut.tolist()) <= set(whole.tolist())
     assert torch.equal(long_tailed(labels, 4, "study", 1, n_max=20), whole)
-    message = refused(long_tailed, labels, 4, "study", 1, 21)
+    message = refusal(long_tailed, labels, 4, "study", 1, 21)
     assert message == "data.n_max: 21 images of the largest class, which any can be, but class 1 has 20; at most 20"
     split = split_indices(ImageData(format="digits", n_max=8), labels, 4.0, "long_tailed", "study", 1, 2)
     assert sorted(split["counts"].tolist()) == [2, 4, 8]
@@ -145,8 +135,6 @@ def test_few_shot_lists():
     indices = few_shot(labels, 3, "study", 1)
     assert distinct_and_sorted(indices)
     assert labels[indices].bincount().tolist() == [3, 3]
-    message = refused(few_shot, labels, 4, "study", 1)
-    assert message == "probe.few_shot: 4 images per class, but class 1 has 3; at most 3"
 
 
 @pytest.mark.parametrize(
@@ -163,18 +151,18 @@ def test_few_shot_lists():
 )
 def test_index_files_that_are_refused(tmp_path, array, said):
     np.save(tmp_path / "list.npy", array)
-    message = refused(read_indices, tmp_path / "list.npy", 5)
+    message = refusal(read_indices, tmp_path / "list.npy", 5)
     assert str(tmp_path / "list.npy") in message
     assert said in message
 
 
 def test_index_files_that_are_missing_or_damaged(tmp_path):
     path = tmp_path / "list.npy"
-    assert "No such file" in refused(read_indices, path, 5)
+    assert "No such file" in refusal(read_indices, path, 5)
     np.save(path, np.arange(5))
     assert read_indices(path, 5).tolist() == [0, 1, 2, 3, 4]
     path.write_bytes(path.read_bytes()[:-1])
-    assert "it is no whole .npy file" in refused(read_indices, path, 5)
+    assert "it is no whole .npy file" in refusal(read_indices, path, 5)
     np.save(path, np.array([4, 0, 2]))
     assert read_indices(path, 5).tolist() == [0, 2, 4]
 
@@ -216,16 +204,16 @@ def test_splits_from_index_files(tmp_path):
     assert LABELS[split["few_shot"]].bincount().tolist() == [2, 2, 2]
     for rho in (4.97, 5.0, 4.9):
         split_indices(data, LABELS, rho, "long_tailed", "study", 7, 2)
-    message = refused(split_indices, data, LABELS, 10.0, "long_tailed", "study", 7, 2)
+    message = refusal(split_indices, data, LABELS, 10.0, "long_tailed", "study", 7, 2)
     assert message == "rho: 10, but the classes of 7.npy have 15 / 3 = 5; set rho to that"
 
     data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy", "few_shot": "few{seed}.npy"})
     split = split_indices(data, LABELS, 5.0, "long_tailed", "study", 7, 2)
     assert LABELS[split["few_shot"]].bincount().tolist() == [1, 1, 1]
     np.save(tmp_path / "few7.npy", np.array([0, 1]))
-    assert "class 2 has no image" in refused(split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2)
+    assert "class 2 has no image" in refusal(split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2)
     np.save(tmp_path / "7.npy", np.array([0, 1, 2, 3]))
-    assert "7.npy: index 3 is not in data.index_files.pool, pool.npy" in refused(
+    assert "7.npy: index 3 is not in data.index_files.pool, pool.npy" in refusal(
         split_indices, data, LABELS, 1.0, "long_tailed", "study", 7, 2
     )
 
@@ -239,7 +227,7 @@ def test_a_list_with_rounded_counts_has_the_rho_it_was_made_with(tmp_path):
     data = with_index_files(tmp_path)
     for rho in (100, 112.5):
         assert sorted(split_indices(data, labels, rho, "long_tailed", "s", 1, 1)["counts"].tolist()) == [4, 450]
-    assert "450 / 4 = 112.5" in refused(split_indices, data, labels, 50, "long_tailed", "s", 1, 1)
+    assert "450 / 4 = 112.5" in refusal(split_indices, data, labels, 50, "long_tailed", "s", 1, 1)
 
 
 # Data sets.
@@ -278,6 +266,20 @@ def write_archive(path: Path, folder: str, batches: dict[str, bytes]) -> None:
             archive.addfile(member, io.BytesIO(content))
 
 
+def write_cifar10(folder: Path, batches: dict[str, bytes]) -> None:
+    write_archive(folder / "cifar-10-python.tar.gz", "cifar-10-batches-py", batches)
+
+
+def write_files(folder: Path, contents: dict[str, bytes]) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+
+
+def batches_in(folder: Path) -> ImageData:
+    return ImageData(format="cifar_batches", folder=str(folder))
+
+
 IMAGES, TWELVE = random_pixels(12), [0, 1] * 6
 
 
@@ -298,21 +300,16 @@ def test_classes_are_selected_and_renumbered():
     every, some = read_images(DIGITS), read_images(ImageData(format="digits", classes=[7, 2]))
     assert torch.equal(some["test"], every["test"][(every["test_labels"] == 7) | (every["test_labels"] == 2)])
     assert torch.equal(some["train"][some["train_labels"] == 0], every["train"][every["train_labels"] == 7])
-    message = refused(read_images, ImageData(format="digits", classes=[7, 12]))
-    assert message == "digits: no training image has label 12, which data.classes names"
 
 
 @pytest.mark.parametrize("form", ["archive", "unpacked", "itself"])
 def test_cifar10_batches(tmp_path, form):
     batches = cifar10_batches(IMAGES, TWELVE)
     if form == "archive":
-        write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", batches)
+        write_cifar10(tmp_path, batches)
     else:
-        place = tmp_path / "cifar-10-batches-py" if form == "unpacked" else tmp_path
-        place.mkdir(exist_ok=True)
-        for name, content in batches.items():
-            (place / name).write_bytes(content)
-    tensors = read_images(ImageData(format="cifar_batches", folder=str(tmp_path)))
+        write_files(tmp_path / "cifar-10-batches-py" if form == "unpacked" else tmp_path, batches)
+    tensors = read_images(batches_in(tmp_path))
     assert np.array_equal(tensors["train"], IMAGES[:10])
     assert np.array_equal(tensors["test"], IMAGES[10:])
     assert tensors["train_labels"].tolist() + tensors["test_labels"].tolist() == TWELVE
@@ -325,12 +322,12 @@ def test_cifar100_batches(tmp_path):
         for name, part in parts.items()
     }
     write_archive(tmp_path / "cifar-100-python.tar.gz", "cifar-100-python", batches)
-    data = ImageData(format="cifar_batches", folder=str(tmp_path))
+    data = batches_in(tmp_path)
     tensors = read_images(data)
     assert np.array_equal(tensors["train"], IMAGES[:8])
     assert tensors["test_labels"].tolist() == TWELVE[8:]
-    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE))
-    assert "holds both CIFAR-10 and CIFAR-100" in refused(read_images, data)
+    write_cifar10(tmp_path, cifar10_batches(IMAGES, TWELVE))
+    assert "holds both CIFAR-10 and CIFAR-100" in refusal(read_images, data)
 
 
 class Malicious:
@@ -344,19 +341,19 @@ class Malicious:
 def test_a_batch_that_would_run_code_is_refused(tmp_path):
     victim = tmp_path / "made_by_the_pickle"
     batches = cifar10_batches(IMAGES, TWELVE) | {"data_batch_3": pickle.dumps({b"data": Malicious(victim), b"labels": []})}
-    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", batches)
-    message = refused(read_images, ImageData(format="cifar_batches", folder=str(tmp_path)))
+    write_cifar10(tmp_path, batches)
+    message = refusal(read_images, batches_in(tmp_path))
     assert "data_batch_3: it asks for posix.mkdir, which is refused" in message
     assert not victim.exists()
 
 
 def test_damaged_batches(tmp_path):
     archive = tmp_path / "cifar-10-python.tar.gz"
-    data = ImageData(format="cifar_batches", folder=str(tmp_path))
+    data = batches_in(tmp_path)
 
     def message(**changes) -> str:
         write_archive(archive, "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE) | changes)
-        return refused(read_images, data)
+        return refusal(read_images, data)
 
     pixels = IMAGES[:2].reshape(2, -1)
     said = message(data_batch_2=python2_pickle({b"data": pixels[:, 1:], b"labels": [0, 1]}))
@@ -366,18 +363,18 @@ def test_damaged_batches(tmp_path):
     assert "cannot read" in message(data_batch_2=python2_pickle({b"data": pixels}))
     assert "test_batch: pickle data was truncated" in message(test_batch=cifar10_batches(IMAGES, TWELVE)["test_batch"][:-50])
     write_archive(archive, "cifar-10-batches-py", {"test_batch": b""})
-    assert f"{archive} lacks data_batch_1" in refused(read_images, data)
+    assert f"{archive} lacks data_batch_1" in refusal(read_images, data)
     archive.write_bytes(b"no archive")
-    assert f"cannot read {archive}" in refused(read_images, data)
+    assert f"cannot read {archive}" in refusal(read_images, data)
     archive.unlink()
-    said = refused(read_images, data)
+    said = refusal(read_images, data)
     assert "holds no CIFAR" in said
     assert "cifar-100-python.tar.gz" in said
     assert "make fetch" in said
-    absent = refused(read_images, ImageData(format="cifar_batches", folder=str(tmp_path / "absent")))
+    absent = refusal(read_images, ImageData(format="cifar_batches", folder=str(tmp_path / "absent")))
     assert "absent is no folder" in absent
     (tmp_path / "test_batch").write_bytes(b"")
-    assert f"{tmp_path} lacks data_batch_1" in refused(read_images, data)
+    assert f"{tmp_path} lacks data_batch_1" in refusal(read_images, data)
 
 
 def with_sha256(data: ImageData) -> ImageData:
@@ -385,11 +382,11 @@ def with_sha256(data: ImageData) -> ImageData:
 
 
 def test_other_images_than_those_of_the_hash_are_refused(tmp_path):
-    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE))
-    data = with_sha256(ImageData(format="cifar_batches", folder=str(tmp_path)))
+    write_cifar10(tmp_path, cifar10_batches(IMAGES, TWELVE))
+    data = with_sha256(batches_in(tmp_path))
     read_images(data)
-    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE[::-1]))
-    assert f"data.sha256: the images and labels in {tmp_path} have " in refused(read_images, data)
+    write_cifar10(tmp_path, cifar10_batches(IMAGES, TWELVE[::-1]))
+    assert f"data.sha256: the images and labels in {tmp_path} have " in refusal(read_images, data)
 
 
 @pytest.mark.parametrize("form", ["archive", "folder", "parquet"])
@@ -403,12 +400,10 @@ def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, form):
             write_archive(path, "cifar-10-batches-py", batches)
         case "folder":
             path = tmp_path / "data_batch_2"
-            for name, content in batches.items():
-                (tmp_path / name).write_bytes(content)
+            write_files(tmp_path, batches)
         case "parquet":
             path = tmp_path / "train-0.parquet"
-            for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
-                write_parquet(tmp_path / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
+            write_twelve(tmp_path)
     whole = read_images(data)
     if form != "archive":
         data = with_sha256(data)
@@ -426,17 +421,11 @@ def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, form):
     assert all(str(tmp_path) in said and "\n" not in said for said in refusals)
 
 
-@pytest.mark.parametrize(
-    ("labels", "said"),
-    [
-        ([0, 1, 3, 0, 1, 3, 0, 1, 3, 0, 1, 0], "no training image has label 2; labels must be 0 to K - 1 without a gap"),
-        ([0] * 12, "two classes at least are needed among the training images, got 1"),
-        ([0, 1] * 5 + [0, 2], "test label 2 is none of the training labels 0, 1"),
-    ],
-)
-def test_labels_that_are_refused(tmp_path, labels, said):
-    write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_batches(IMAGES, labels))
-    assert said in refused(read_images, ImageData(format="cifar_batches", folder=str(tmp_path)))
+def test_labels_with_a_gap_are_refused(tmp_path):
+    """What else is wrong with labels, and with lists: tests/faults."""
+    write_cifar10(tmp_path, cifar10_batches(IMAGES, [0, 1, 3] * 4))
+    said = "no training image has label 2; labels must be 0 to K - 1 without a gap"
+    assert said in refusal(read_images, batches_in(tmp_path))
 
 
 def encoded(pixels: np.ndarray) -> bytes:
@@ -451,6 +440,11 @@ def write_parquet(path: Path, contents: list[bytes], labels: list[int], image: s
     images = [{"bytes": content, "path": None} for content in contents]
     kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
     pq.write_table(pa.table({image: pa.array(images, kind), label: pa.array(labels, pa.int64())}), path)
+
+
+def write_twelve(folder: Path) -> None:
+    for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
+        write_parquet(folder / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
 
 
 @pytest.mark.parametrize(("place", "image", "label"), [(".", "img", "label"), ("data", "image", "fine_label")])
@@ -477,24 +471,24 @@ def test_damaged_parquet(tmp_path):
     contents = [encoded(pixels) for pixels in IMAGES[:4]]
     train, test = tmp_path / "train-0.parquet", tmp_path / "test-0.parquet"
     data = ImageData(format="cifar_parquet", folder=str(tmp_path))
-    assert "holds no train-*.parquet" in refused(read_images, data)
+    assert "holds no train-*.parquet" in refusal(read_images, data)
     write_parquet(train, contents, [0, 1, 0, 1])
-    assert "holds no test-*.parquet" in refused(read_images, data)
+    assert "holds no test-*.parquet" in refusal(read_images, data)
     write_parquet(test, contents[:2], [0, 1])
     write_parquet(train, [*contents[:2], contents[2][:60], contents[3]], [0, 1, 0, 1])
-    assert f"{train}, row 2: cannot be decoded as an image" in refused(read_images, data)
+    assert f"{train}, row 2: cannot be decoded as an image" in refusal(read_images, data)
     write_parquet(train, [*contents[:3], encoded(random_pixels(1, 30)[0])], [0, 1, 0, 1])
-    assert f"{train}, row 3: 30 x 30 pixels, but the first image has 32 x 32 pixels" in refused(read_images, data)
+    assert f"{train}, row 3: 30 x 30 pixels, but the first image has 32 x 32 pixels" in refusal(read_images, data)
     write_parquet(train, [encoded(pixels) for pixels in random_pixels(2, 16)], [0, 1])
-    assert "32 x 32 pixels, but the training images have 16 x 16 pixels" in refused(read_images, data)
+    assert "32 x 32 pixels, but the training images have 16 x 16 pixels" in refusal(read_images, data)
     write_parquet(train, contents, [0, 1, 0, None])
-    assert "column label must hold an integer in every row" in refused(read_images, data)
+    assert "column label must hold an integer in every row" in refusal(read_images, data)
     write_parquet(train, contents, [0, 1, 0, 1], image="picture")
-    assert "the columns are picture, label; img or image" in refused(read_images, data)
+    assert "the columns are picture, label; img or image" in refusal(read_images, data)
     pq.write_table(pa.table({"img": contents, "label": [0, 1, 0, 1]}), train)
-    assert "column img must be a struct of bytes and path, got binary" in refused(read_images, data)
+    assert "column img must be a struct of bytes and path, got binary" in refusal(read_images, data)
     train.write_bytes(train.read_bytes()[:-9])
-    assert f"cannot read {train}" in refused(read_images, data)
+    assert f"cannot read {train}" in refusal(read_images, data)
 
 
 def image_folder(folder: Path, **changes) -> ImageData:
@@ -545,9 +539,7 @@ def test_a_long_tailed_list_is_pretrained_on_whole_and_apart_from_the_probe_s_im
     assert split["pretrain"].tolist() == [4, 5, 6]
     assert split["class_order"].tolist() == [0, 1]
     assert set(split["few_shot"].tolist()) < {0, 1, 2, 3}
-    words = refused(split_indices, data, tensors["train_labels"], 9, "long_tailed", "study", 1, 1, 3)
-    assert words == "rho: 9, but the classes of long.txt have 2 / 1 = 2; set rho to that"
-    words = refused(split_indices, data, tensors["train_labels"][:-2], 2, "long_tailed", "study", 1, 1, 1)
+    words = refusal(split_indices, data, tensors["train_labels"][:-2], 2, "long_tailed", "study", 1, 1, 1)
     assert words == "long.txt: class 0 has no image; every class needs one at least"
 
 
@@ -555,59 +547,36 @@ def test_the_command_line_of_the_splits_writes_every_seed(tmp_path):
     labels, data = torch.arange(60) % 3, ImageData(format="digits")
     made = job("images.datasets", (), {"data": data}, "s")
     write_tensors(tmp_path / "data.safetensors", {"train_labels": labels, "listed": torch.tensor(0)}, made.text)
-
-    def splits(rho):
-        config = {"draws": "s", "data": data, "few_shot": 2}
-        told = job("images.splits", ("images.datasets",), config, "s", cell(rho=rho, split="long_tailed"), "4-5")
-        files = "--images", str(tmp_path / "data.safetensors"), "--output", str(tmp_path / "out.safetensors")
-        return stage("rarefeat.images.splits", "--job", told.text, *files)
-
-    assert splits(4.0).returncode == 0
+    config, output = {"draws": "s", "data": data, "few_shot": 2}, tmp_path / "out.safetensors"
+    told = job("images.splits", ("images.datasets",), config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
+    files = "--images", str(tmp_path / "data.safetensors"), "--output", str(output)
+    assert stage("rarefeat.images.splits", "--job", told.text, *files).returncode == 0
     expected = split_indices(data, labels, 4.0, "long_tailed", "s", 5, 2)
-    for name, indices in zip(
-        expected, read_tensors(tmp_path / "out.safetensors", *(f"5/{key}" for key in expected)), strict=True
-    ):
-        assert torch.equal(indices, expected[name])
-    done = splits(21.0)
-    assert done.returncode == 1
-    assert done.stderr.strip() == "error: rho: 21 leaves the smallest class without an image; at most 20 is allowed"
+    found = read_tensors(output, *(f"5/{key}" for key in expected))
+    assert all(map(torch.equal, found, expected.values()))
 
 
-def test_image_folders_that_are_refused(tmp_path):
+def test_missing_images_and_an_empty_list_are_refused(tmp_path):
     write_image_folder(tmp_path)
     data = image_folder(tmp_path)
+    # What is missing is said before anything is decoded, a damaged image among it, and for both lists.
     (tmp_path / "some images/1.png").write_bytes(b"no image")
-    assert "some images/1.png (train.txt, line 2): cannot be decoded as an image" in refused(read_images, data)
-
-    # What is missing is said before anything is decoded, the damaged image among it, and for both lists.
     (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\n")
-    message = refused(read_images, data)
+    message = refusal(read_images, data)
     assert message == f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
     # Images of classes that are not kept need not be there.
     (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "c.png 2\n")
     (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nd.png 2\n")
-    assert "2 of 6 files are missing" in refused(read_images, image_folder(tmp_path, classes=[1, 0]))
+    assert "2 of 6 files are missing" in refusal(read_images, image_folder(tmp_path, classes=[1, 0]))
     write_lists(tmp_path)
-
-    for line in ("0.png", "0.png one", "0.png -1", "0.png 1.5"):
-        (tmp_path / "test.txt").write_text(f"some images/4.png 0\n{line}\n")
-        assert f"test.txt, line 2: {line!r} is not `path label`" in refused(read_images, data)
     (tmp_path / "test.txt").write_text("\n")
-    assert "test.txt: no test image has label 0; every training label needs some" in refused(read_images, data)
-    (tmp_path / "test.txt").write_text("some images/4.png 0\n")
-    assert "test.txt: no test image has label 1; every training label needs some" in refused(read_images, data)
-    (tmp_path / "train.txt").write_text("")
-    assert "two classes at least are needed among the training images, got 0" in refused(read_images, data)
-    (tmp_path / "test.txt").unlink()
-    assert f"cannot read {tmp_path}/test.txt: No such file or directory" in refused(read_images, data)
+    assert "test.txt: no test image has label 0; every training label needs some" in refusal(read_images, data)
 
 
 def copied(folder: Path, case: str) -> dict[str, str]:
     """Change the lists or files of an image folder; keys of the config that go with it."""
     place, train, test = folder / "some images", folder / "train.txt", folder / "test.txt"
     match case:
-        case "the training list as test list":
-            return {"test_list": "train.txt"}
         case "by another path":
             test.write_text(test.read_text() + "some images/../some images/1.png 1\n")
         case "a symbolic link" | "a hard link":
@@ -616,10 +585,6 @@ def copied(folder: Path, case: str) -> dict[str, str]:
         case "saved in another format":
             Image.open(place / "0.png").save(place / "again.bmp")
             test.write_text(test.read_text() + "some images/again.bmp 0\n")
-        case "one of many":
-            (place / "5.png").write_bytes((place / "1.png").read_bytes())
-        case "twice in a list":
-            train.write_text(train.read_text() + "some images/0.png 0\n")
         case "a nested copy of a folder":
             (place / "copy").mkdir()
             for i in range(4):
@@ -639,13 +604,10 @@ def copied(folder: Path, case: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("the training list as test list", ", which is trained on; 4 of 8 images are copies"),
         ("by another path", "1.png (train.txt, line 2), which is trained on; 1 of 7"),
         ("a symbolic link", "link.png (test.txt, line 5): the same image as"),
         ("a hard link", "link.png (test.txt, line 5): the same image as"),
         ("saved in another format", "0.png (train.txt, line 1), which is trained on; 1 of 7"),
-        ("one of many", "1.png (train.txt, line 2), which is trained on; 1 of 6"),
-        ("twice in a list", "0.png (train.txt, line 5): the same image as"),
         ("a nested copy of a folder", "; 4 of 10 images are copies"),
         ("in two classes", "0.png (train.txt, line 1), in another class; 1 of 7"),
         ("a list of pretraining with a test image", "4.png (long.txt, line 2), which is trained on; 1 of 8"),
@@ -655,7 +617,7 @@ def copied(folder: Path, case: str) -> dict[str, str]:
 def test_an_image_that_is_there_twice_is_refused_or_taken_by_name(tmp_path, case, said):
     write_image_folder(tmp_path)
     data = image_folder(tmp_path, **copied(tmp_path, case))
-    message = refused(read_images, data)
+    message = refusal(read_images, data)
     assert said in message
     assert message.endswith("say data.copies: true to take them as they are")
     read_images(data.model_copy(update={"copies": True}))
@@ -716,7 +678,7 @@ def test_a_file_of_several_images_is_refused_but_for_a_camera_s(tmp_path, form, 
     if taken:
         assert _decode(files).shape == (1, 3, *COLOUR.size)
     else:
-        assert refused(_decode, files) == "some: it holds 2 images, of which one is wanted; save that by itself"
+        assert refusal(_decode, files) == "some: it holds 2 images, of which one is wanted; save that by itself"
 
 
 @pytest.mark.parametrize("turned", range(1, 9))
@@ -747,13 +709,13 @@ def test_whole_numbers_of_16_bits_are_rounded_to_the_nearest_of_8():
     ids=lambda item: item.mode if isinstance(item, Image.Image) else "",
 )
 def test_modes_that_are_refused_name_the_file(tmp_path, image, said):
-    assert said in refused(colours, image)
+    assert said in refusal(colours, image)
     write_image_folder(tmp_path)
     image.save(tmp_path / "some images/odd.tif") if image.mode not in ("P", "LA") else image.save(
         tmp_path / "some images/odd.tif", format="png"
     )
     (tmp_path / "test.txt").write_text("some images/odd.tif 0\nsome images/5.png 1\n")
-    assert refused(read_images, image_folder(tmp_path)).startswith(f"{tmp_path}/some images/odd.tif (test.txt, line 1): ")
+    assert refusal(read_images, image_folder(tmp_path)).startswith(f"{tmp_path}/some images/odd.tif (test.txt, line 1): ")
 
 
 # Inputs by content.
@@ -832,17 +794,15 @@ def test_a_file_that_has_just_changed_is_not_remembered(tmp_path):
 def test_the_other_formats_have_digests_too(tmp_path):
     assert inputs(DIGITS) == []
     archive = tmp_path / "cifar-10-python.tar.gz"
-    batches, data = cifar10_batches(IMAGES, TWELVE), ImageData(format="cifar_batches", folder=str(tmp_path))
+    batches, data = cifar10_batches(IMAGES, TWELVE), batches_in(tmp_path)
     write_archive(archive, "cifar-10-batches-py", batches)
     packed = digest(data)
     archive.unlink()
-    for name, content in batches.items():
-        (tmp_path / name).write_bytes(content)
+    write_files(tmp_path, batches)
     unpacked = digest(data)
     (tmp_path / "data_batch_3").write_bytes(batches["data_batch_4"])
     assert len({packed, unpacked, digest(data)}) == 3
-    for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
-        write_parquet(tmp_path / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
+    write_twelve(tmp_path)
     data = ImageData(format="cifar_parquet", folder=str(tmp_path))
     before = digest(data)
     write_parquet(tmp_path / "test-0.parquet", [encoded(pixels) for pixels in IMAGES[10:]], [1, 0])
@@ -865,8 +825,10 @@ def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tm
     write_image_folder(tmp_path)
     data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
     told = job("images.datasets", (), {"data": data, "contents": digest(data)}, "s")
-    assert stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output)).returncode == 0
+    done = stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output))
+    assert done.returncode == 0, done.stderr
     assert read_job(output)["config"]["contents"] == digest(data)
+    assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [[0, 1, 0, 1], [0, 1]]
     output.unlink()
     (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
     done = stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output))
@@ -880,11 +842,9 @@ def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tm
         (b"\xef\xbb\xbfsome images/4.png 0\r\nsome images/5.png 1\r\n", None),
         (b"some images/4.png 0\rsome images/5.png 1\r", None),
         ("\u00fcml\u2028aut.png 0\nsome images/5.png 1\n".encode(), None),
-        (b"some images/\xff.png 0\n", "'utf-8' codec can't decode byte 0xff"),
         ("some images/4.png 0\n".encode("utf-16"), "'utf-8' codec can't decode byte 0xff"),
         (b"some images/4.png 0\nsome images/\x00.png 1\n", "1 of 6 files are missing"),
         (b"some images 0\nsome images/5.png 1\n", "1 of 6 files are missing"),
-        (b"some images/4.png\n", "is not `path label`"),
     ],
 )
 def test_lists_of_other_systems_are_read_or_refused(tmp_path, list_, said):
@@ -892,7 +852,7 @@ def test_lists_of_other_systems_are_read_or_refused(tmp_path, list_, said):
     (tmp_path / "\u00fcml\u2028aut.png").write_bytes((tmp_path / "some images/4.png").read_bytes())
     (tmp_path / "test.txt").write_bytes(list_)
     if said:
-        assert said in refused(read_images, image_folder(tmp_path))
+        assert said in refusal(read_images, image_folder(tmp_path))
     else:
         assert read_images(image_folder(tmp_path))["test_labels"].tolist() == [0, 1]
 
@@ -902,36 +862,19 @@ def test_a_class_that_the_probes_would_not_see_is_refused(tmp_path):
     write_image_folder(tmp_path)
     (tmp_path / "long.txt").write_text("some images/0.png 0\nsome images/1.png 1\n")
     (tmp_path / "train.txt").write_text("some images/0.png 0\nsome images/2.png 0\n")
-    assert "two classes at least" in refused(read_images, image_folder(tmp_path, pretrain_list="long.txt"))
+    assert "two classes at least" in refusal(read_images, image_folder(tmp_path, pretrain_list="long.txt"))
 
 
 def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
     write_image_folder(tmp_path)
     said = "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
-    assert refused(inputs, image_folder(tmp_path, n_max=3)) == refused(read_images, image_folder(tmp_path, n_max=3)) == said
+    assert refusal(inputs, image_folder(tmp_path, n_max=3)) == refusal(read_images, image_folder(tmp_path, n_max=3)) == said
     said = "data.n_max: 1000 images of the largest class, which any can be, but class 8 has 116; at most 116"
-    assert refused(refuse_images, ImageData(format="digits", n_max=1000)) == said
+    assert refusal(refuse_images, ImageData(format="digits", n_max=1000)) == said
 
 
 def stage(*args: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", *args], capture_output=True, text=True, timeout=120)
-
-
-def test_the_command_line(tmp_path):
-    write_image_folder(tmp_path)
-    told = job("images.datasets", (), {"data": image_folder(tmp_path)}, "s").text
-    output = tmp_path / "images.safetensors"
-    done = stage("rarefeat.images.datasets", "--job", told, "--output", str(output))
-    assert done.returncode == 0, done.stderr
-    train, labels = read_tensors(output, "train", "train_labels")
-    assert train.shape == (4, 3, 8, 8)
-    assert labels.tolist() == [0, 1, 0, 1]
-    output.unlink()
-    (tmp_path / "some images/0.png").unlink()
-    done = stage("rarefeat.images.datasets", "--job", told, "--output", str(output))
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: data.folder: 1 of 6 files are missing")
-    assert not output.exists()
 
 
 # The download.
@@ -968,7 +911,7 @@ def test_a_download(tmp_path, server):
     (tmp_path / "served/archive.tar.gz").unlink()
     assert fetch(address, checksum, tmp_path / "data").read_bytes() == content  # with no need of the server
     path.write_bytes(content[:-1])
-    assert f"cannot download {address}" in refused(fetch, address, checksum, tmp_path / "data")
+    assert f"cannot download {address}" in refusal(fetch, address, checksum, tmp_path / "data")
 
 
 def test_a_download_replaces_a_damaged_file(tmp_path, server):
@@ -980,11 +923,11 @@ def test_a_download_replaces_a_damaged_file(tmp_path, server):
 
 def test_a_failed_download_leaves_nothing(tmp_path, server):
     address, checksum = server
-    assert f"has MD5 {checksum} instead of 0" in refused(fetch, address, "0", tmp_path / "data")
+    assert f"has MD5 {checksum} instead of 0" in refusal(fetch, address, "0", tmp_path / "data")
     closed = http.server.HTTPServer(("127.0.0.1", 0), Silent)
     closed.server_close()
     address = f"http://127.0.0.1:{closed.server_port}/archive.tar.gz"
-    message = refused(fetch, address, checksum, tmp_path / "data")
+    message = refusal(fetch, address, checksum, tmp_path / "data")
     assert f"cannot download {address}" in message
     assert "Connection refused" in message
     assert not list((tmp_path / "data").iterdir())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from conftest import until
 
 from rarefeat.run import workers
 
@@ -99,13 +100,6 @@ def begin(folder: Path, code: str, path: str, **options) -> subprocess.Popen:
     process.fork = int(fork)
     assert process.fork != process.pid
     return process
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)
 
 
 def gone(process: int) -> bool:

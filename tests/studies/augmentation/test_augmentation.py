@@ -373,7 +373,6 @@ def test_a_study_of_another_kind_is_refused():
         with pytest.raises(RarefeatError, match=words):
             parse(merged(RAW, {"augmentation": {"studies": {"random_mask": change}}}))
     for change, words in (
-        ({"supervised": {"study": "independent_nose"}}, "augmentation: supervised.study: 'independent_nose' is none of"),
         ({"images": {"study": "digit"}}, "augmentation.images.study"),
         ({"images": {"study": {"training": {"epochs": 9}}}}, "warmup_epochs must be at most epochs = 9"),
         ({"images": {"study": {"data": 3}}}, "augmentation.images.study.data"),

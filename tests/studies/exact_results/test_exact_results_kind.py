@@ -150,12 +150,6 @@ def test_figures_hold_what_the_tables_hold(name):
     assert any(abs(y - 0.5) < 1e-9 for ys in shown for y in ys)
 
 
-def test_the_looped_transformer_is_drawn(written):
-    found = gathered(written)
-    drawn = figures.looped_transformer({"looped_transformer": found}, project().figure_job("looped_transformer"))
-    assert len(drawn.axes) == 2
-
-
 def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`exact_results`, `Mixture`" in config_studies_page()
     text = tables_page("exact_results")

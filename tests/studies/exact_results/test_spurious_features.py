@@ -95,12 +95,10 @@ def test_spurious_features_cost_and_the_least_loss_is_that_of_all_angles():
 
 def test_instances_are_those_that_the_proposition_allows():
     problem = SpuriousProblem(r=[37, 60], more=2.0)
-    for seed in range(50):
+    for seed in range(5):
         given = exact.instance(problem, 1.0, torch.Generator().manual_seed(seed))
         assert 37 <= given.r <= 60
         assert 3 / math.sqrt(given.r) < given.gamma < 0.5
         assert given.d > given.r / given.gamma**2 + given.r
         weights = exact.ridge(given)
         assert 0 < weights.beta < weights.alpha < 1 / math.sqrt(given.r)
-        if seed > 3:
-            break

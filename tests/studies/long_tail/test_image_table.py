@@ -2,7 +2,6 @@
 
 import itertools
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +17,6 @@ from rarefeat.project import load
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
 from rarefeat.studies.long_tail.claims import measure
-from rarefeat.studies.long_tail.figures import longtail as draw
 from rarefeat.studies.long_tail.found import found
 from rarefeat.studies.long_tail.page import table2
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
@@ -101,18 +99,6 @@ def test_what_was_found_counts_gains_and_losses():
     )
     assert "none shows a gain" in lost
     assert "none shows a loss" in won
-
-
-def test_the_figure_draws_every_arm():
-    longtail = replicas(lambda arm, rho: 0.01)
-    keys = longtail[[*IMAGE_KEYS, "seed"]]
-    trajectories = pd.concat(
-        [keys.assign(epoch=epoch, metric="knn_accuracy", value=0.1 * epoch) for epoch in (1, 2)], ignore_index=True
-    )
-    tables = {"summary": summary_table(longtail), "trajectories": trajectories}
-    figure = draw(tables, PROJECT.figure_job("longtail_digits"))
-    assert len(figure.legends[0].get_texts()) == len(STUDY.arms) + 1
-    plt.close(figure)
 
 
 def test_a_study_over_widths_pairs_arms_at_their_own():

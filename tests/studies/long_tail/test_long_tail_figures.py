@@ -15,6 +15,7 @@ JOB = Job(stage="studies.long_tail.figures")
 def test_figure(ratios, seeds):
     figure = check(lambda: longtail(planted.long_tail(ratios, seeds), JOB), seeds, twice=seeds == 2)
     assert {"pruned, plain update", "pruned, straight-through update", "dense, balanced images"} <= set(texts(figure))
+    assert len(figure.legends[0].get_texts()) == 5
 
 
 def test_no_accuracy_is_above_one():

@@ -17,6 +17,7 @@ from rarefeat.studies.two_layer import found, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
 from rarefeat.studies.two_layer.kind import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
+from rarefeat.studies.two_layer.page import beside_printed
 from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
 
 
@@ -130,6 +131,24 @@ def test_what_was_found_follows_the_table():
     assert first.endswith("stays at 60.0 [50.0, 70.0] %.")
     assert second.startswith("Of 3 test accuracies that Tables A.1 to A.5 print, 2 are within five points of ours")
     assert found.found(None, {"two_layer_printed": table[:0].assign(quantity="test_accuracy", n=10)}) == []
+
+
+def test_each_setting_has_the_printed_table_that_it_belongs_to_and_its_last_step():
+    rows = [
+        (setting, arm, step, quantity, 0.5 + step / 100, 0.4, 0.6, 10, 1.0)
+        for setting in ("parity", "hypercube_1", "rare_0.1")
+        for arm in ("network", "ticket-random-4")
+        for step in (0, 10)
+        for quantity in ("train_accuracy", "test_accuracy", "cosine", "least_coverage", "alive")
+    ]
+    columns = ["setting", "arm", "step", "quantity", "mean", "ci_low", "ci_high", "n", "printed"]
+    found = beside_printed(pd.DataFrame(rows, columns=columns))
+    assert dict(zip(found["setting"], found["printed_in"], strict=True)) == {
+        "parity": "A.1", "hypercube_1": "A.6", "rare_0.1": "not printed"
+    }  # fmt: skip
+    assert set(found["arm"]) == {"network"}
+    assert set(found["quantity"]) == {"train_accuracy", "test_accuracy", "cosine", "least_coverage"}
+    assert set(found["mean"]) == {0.6}
 
 
 def test_the_reference_pages_have_the_section_and_the_tables():
