@@ -1,17 +1,17 @@
 """Contrastive pretraining of images: the loss and its pruned gradients, masks, the network, and checkpoints."""
 
+import contextlib
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 import torch
-from conftest import seeded
+from conftest import seeded, until
 from torch.func import functional_call
 
 from rarefeat.config.cells import cell
@@ -20,7 +20,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images import probe
 from rarefeat.images.augmentation import make_augment, two_views
-from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, pruned, similarities, softmax_weights
+from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, similarities, softmax_weights
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.pretrain import Bank, Lars, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import Course, epoch_batches, identity_of
@@ -136,15 +136,6 @@ def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, mon
         fixed = softmax_weights(double_similarities(embedded(at * keep, x), embedded(at * keep, y), tau))
         expected = numerical(lambda v: nt_xent(double_similarities(embedded(v, x), embedded(v, y), tau), fixed), at)
     torch.testing.assert_close(w.grad, expected, atol=1e-6, rtol=1e-5)
-
-
-def test_a_straight_through_mask_lets_pruned_weights_learn_and_a_plain_one_does_not():
-    weights = {"w": torch.randn(4, 3, 2, 2, generator=seeded(3), requires_grad=True)}
-    masks = masks_of(weights, ARMS["unmasked"])
-    for straight_through, learns in ((True, True), (False, False)):
-        weights["w"].grad = None
-        (2 * pruned(weights, masks, straight_through)["w"]).sum().backward()
-        assert bool((weights["w"].grad[masks["w"]] != 0).any()) == learns
 
 
 @pytest.mark.parametrize("threshold", ["global", "per_layer"])
@@ -310,28 +301,43 @@ def trained(tmp_path, arm, images=None, name="checkpoint", identity=0, **changes
     return pretrain_images(course(tmp_path / f"{name}.safetensors", identity, training(**changes)), images, bank, *sections)
 
 
+def same_weights(one, other) -> bool:
+    """Whether two networks have the same weights."""
+    return all(torch.equal(value, other.state_dict()[key]) for key, value in one.state_dict().items())
+
+
+@contextlib.contextmanager
+def at_the_fourth_step(monkeypatch, happens):
+    """Something happens as the fourth pair of views is drawn."""
+    taken = []
+
+    def views(*arguments):
+        taken.append(0)
+        if len(taken) == 4:
+            happens()
+        return two_views(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rarefeat.images.pretrain.two_views", views)
+        yield
+
+
+def killed():
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("name", ARMS)
 @pytest.mark.parametrize("how", [{}, {"optimiser": "lars"}, {"bfloat16": True}], ids=["sgd", "lars", "bfloat16"])
 def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name, how, monkeypatch):
     """Stopped by SIGTERM in the middle of an epoch, where the mask is no longer that of the weights."""
     whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
-    from rarefeat.images import pretrain
-
-    taken = []
-
-    def interrupted(*arguments):
-        taken.append(0)
-        if len(taken) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return two_views(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pretrain, "two_views", interrupted)
-        with pytest.raises(RarefeatError, match=r"SIGTERM at step 4 of 6; run again"):
-            trained(tmp_path, ARMS[name], **how)
+    with (
+        at_the_fourth_step(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGTERM)),
+        pytest.raises(RarefeatError, match=r"SIGTERM at step 4 of 6; run again"),
+    ):
+        trained(tmp_path, ARMS[name], **how)
     again, resumed = trained(tmp_path, ARMS[name], **how)
-    for key, value in whole.state_dict().items():
-        assert torch.equal(value, again.state_dict()[key]), key
+    assert same_weights(whole, again)
     assert resumed == records
     assert {row["epoch"] for row in records} == {1, 2, 3}
 
@@ -342,24 +348,12 @@ def test_a_training_that_was_cut_off_without_warning_goes_on_from_its_checkpoint
     """As by a kill in the second step of an epoch: what was done since the checkpoint is done again."""
     how = {"bfloat16": bfloat16, "checkpoint_minutes": 1e-9}
     whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
-    from rarefeat.images import pretrain
-
-    taken = []
-
-    def cut_off(*arguments):
-        taken.append(0)
-        if len(taken) == 4:
-            raise KeyboardInterrupt
-        return two_views(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pretrain, "two_views", cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            trained(tmp_path, ARMS[name], **how)
+    with at_the_fourth_step(monkeypatch, killed), pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, ARMS[name], **how)
     (step,) = read_tensors(tmp_path / "checkpoint.safetensors", "step")
     assert int(step) == 3
     again, resumed = trained(tmp_path, ARMS[name], **how)
-    assert all(torch.equal(value, again.state_dict()[key]) for key, value in whole.state_dict().items())
+    assert same_weights(whole, again)
     assert resumed == records
 
 
@@ -381,7 +375,7 @@ def test_a_finished_replica_is_not_trained_again(tmp_path, monkeypatch):
     first, _ = trained(tmp_path, ARMS["dense"])
     monkeypatch.setattr("rarefeat.images.pretrain.two_views", None)
     again, _ = trained(tmp_path, ARMS["dense"])
-    assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
+    assert same_weights(first, again)
 
 
 def test_a_checkpoint_of_another_config_is_refused(tmp_path):
@@ -398,7 +392,7 @@ def test_a_damaged_checkpoint_neither_stops_a_training_nor_changes_it(tmp_path, 
         path.write_bytes(damaged)
         again, same = trained(tmp_path, ARMS["unmasked"])
         assert same == records
-        assert all(torch.equal(value, again.state_dict()[key]) for key, value in first.state_dict().items())
+        assert same_weights(first, again)
         assert f"{path} is damaged; starting at the first step" in capsys.readouterr().err
 
 
@@ -450,9 +444,7 @@ def stage(tmp_path, **changes):
 def test_the_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
     command = stage(tmp_path, epochs=40, log_epochs=5)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 600
-    while not list((tmp_path / "kept").glob("*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: list((tmp_path / "kept").glob("*.parquet")), 600)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from whole_project import copy_of_the_project, run
+from whole_project import copy_of_the_project, run, succeeded
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +22,7 @@ def finished(tmp_path_factory) -> Path:
     with FileLock(shared / "finished.lock"):
         if not (shared / "finished.done").exists():
             folder.mkdir(parents=True, exist_ok=True)
-            done = run(copy_of_the_project(folder))
-            assert done.returncode == 0, done.stdout + done.stderr
+            succeeded(run(copy_of_the_project(folder)))
             (shared / "finished.done").touch()
     return folder
 

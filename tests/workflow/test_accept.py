@@ -4,7 +4,7 @@ import json
 
 import pytest
 from test_reruns import edit
-from whole_project import RESULTS, planned, python
+from whole_project import RESULTS, planned, python, succeeded, verified
 
 PROBE = "src/rarefeat/core/linear_probe.py"
 
@@ -16,8 +16,7 @@ def accept(project):
 def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
     edit(project, PROBE, r"^(def linear_probe\((?:.|\n)*?\) -> [^\n]*:\n)", r"\1    unused = 1\n")
     assert planned(project)["probe"] > 3
-    done = accept(project)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(accept(project))
     assert "accepted: chain.probe, " in done.stdout
     assert planned(project) == {}
     entry = next(
@@ -30,7 +29,7 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
     assert studies == {
         path.name for path in (project / RESULTS / "probes").iterdir() if (project / RESULTS / "latents" / path.name).exists()
     }
-    done = python(project, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = verified(project)
     assert "accepted tables/paper_grid.parquet: by a sample: code of chain.probe" in done.stdout
     assert done.returncode == 0, done.stdout
     # A second change stands for the same.
@@ -58,6 +57,6 @@ def test_a_record_that_was_changed_by_hand_is_refused(project, damage):
     assert accept(project).returncode == 0
     path = project / RESULTS / "accepted.json"
     path.write_text(damage(path.read_text()))
-    done = python(project, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = verified(project)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: cannot read {RESULTS}/accepted.json: it is damaged")

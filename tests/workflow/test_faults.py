@@ -18,8 +18,8 @@ import psutil
 import pyarrow as pa
 import pytest
 import yaml
-from conftest import tiny_data, tiny_training
-from whole_project import RESULTS, copy_of_the_project, environment, planned, run, snakemake
+from conftest import tiny_data, tiny_training, until
+from whole_project import RESULTS, copy_of_the_project, environment, planned, run, snakemake, succeeded
 
 from rarefeat.config.model import Arm
 from rarefeat.config.section import told
@@ -112,15 +112,6 @@ def standard_input(process: psutil.Process) -> str:
         return ""
 
 
-def until(condition, seconds: float = WAIT):
-    """What the condition gives as soon as it is true."""
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)
-    return result
-
-
 def running(process: subprocess.Popen, module: str) -> psutil.Process:
     """A process of a stage, once there is one."""
     return until(lambda: process.poll() is not None or stages(process, module))[0]
@@ -130,8 +121,7 @@ def running(process: subprocess.Popen, module: str) -> psutil.Process:
 def reference(tmp_path_factory) -> Path:
     """A folder with the tiny grid computed, undisturbed."""
     folder = tiny(tmp_path_factory.mktemp("reference"))
-    done = make(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(make(folder))
     return folder
 
 
@@ -211,8 +201,7 @@ def test_twenty_kills_at_random_moments_lose_nothing_and_change_nothing(referenc
             shutil.rmtree(folder / ".snakemake")
             kept = {}
     print(f"{whole} runs completed between the kills: {dict(kills)}")
-    done = make(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(make(folder))
     assert finished_tables(folder) == finished_tables(reference)
     assert all(identity == (path.stat().st_ino, path.stat().st_mtime_ns) for path, identity in kept.items())
     # What killed writers leave is gone with the next run.
@@ -236,8 +225,7 @@ def test_a_job_that_outlives_its_snakemake_writes_nothing(project, reference, fo
     if forked:
         until(lambda: not orphan.is_running(), 3 * GRACE)
     assert run(project, "--unlock", configs=CONFIGS).returncode == 0
-    done = make(project)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(make(project))
     trained = {path: path.read_bytes() for path in outputs(project)}
     if not forked:
         orphan.resume()
@@ -298,8 +286,7 @@ def test_a_full_disk_stops_the_run_and_space_mends_it(reference, tmp_path, left)
         ballast.write_bytes(bytes(600 * 1024 - left // 4096 * 4096))
         fails_for_want_of_space(project, start(project), "No space left on device")
         ballast.unlink()
-        done = make(project)
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(make(project))
         assert finished_tables(project) == finished_tables(reference)
 
 
@@ -332,8 +319,7 @@ def test_files_made_while_the_disk_of_snakemake_was_full_are_not_trusted(referen
     assert of_another(project, "N")["synthesise"] == 2
     assert outputs(project) == left
     # Under the config that they were made of they are, as each of them says.
-    done = make(project)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(make(project))
     assert finished_tables(project) == finished_tables(reference)
 
 
@@ -344,8 +330,7 @@ def test_a_run_goes_on_from_what_another_machine_has_kept(reference, tmp_path):
     unpack(archive, project / RESULTS, "neighbour")
     assert not {"synthesise", "pretrain", "probe"} & set(planned(project, *TABLES, configs=CONFIGS))
     assert of_another(project, "eta")["pretrain"] == 2
-    done = make(project)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(make(project))
     assert finished_tables(project) == finished_tables(reference)
     assert not list((project / RESULTS).rglob("*.safetensors"))
 
@@ -382,8 +367,7 @@ def test_two_clones_with_one_folder_of_results_see_each_other_s_configs(project,
     tables = [str(project / path) for path in TABLES]
     assert planned(other, *shared, *tables, configs=CONFIGS) == {}
     (other / "eta.yaml").write_text(OF_ANOTHER["eta"])
-    done = run(other, *shared, *tables, configs=(*CONFIGS, "eta.yaml"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(run(other, *shared, *tables, configs=(*CONFIGS, "eta.yaml")))
     assert finished_tables(project) != finished_tables(reference)
     assert planned(project, *TABLES, configs=CONFIGS)["pretrain"] == 2
     assert make(project).returncode == 0
@@ -495,8 +479,7 @@ def test_a_clock_that_jumps_loses_nothing_and_hides_nothing(project, reference, 
     for path in (project / RESULTS / "probes").rglob("*.parquet"):
         path.unlink()
     (project / TABLES[0]).unlink()
-    done = make(project)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(make(project))
     assert finished_tables(project) == finished_tables(reference)
     assert encoders == {path: path.stat().st_ino for path in encoders}
     assert all(path.stat().st_mtime <= time.time() for path in outputs(project))
@@ -537,8 +520,7 @@ def test_sigterm_ends_a_run_in_order(reference, tmp_path, whom):
     assert not any((folder / table).exists() for table in TABLES)
     before = {path: path.stat().st_ino for path in outputs(folder)}
     # In order: no lock is left, and nothing is incomplete.
-    done = run(folder, "--", *TABLES, configs=CONFIGS)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(run(folder, "--", *TABLES, configs=CONFIGS))
     assert before == {path: path.stat().st_ino for path in before}
     assert finished_tables(folder) == finished_tables(reference)
 

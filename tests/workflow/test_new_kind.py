@@ -1,14 +1,13 @@
 """A study of a new kind is a file, a YAML beside it, and its name in the registry: typed as CONTRIBUTING says."""
 
 import filecmp
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from whole_project import RESULTS, ROOT, blocks_of, copy_of_the_project, environment, python, run
+from whole_project import RESULTS, ROOT, blocks_of, copy_of_the_project, environment, run, run_block, succeeded, verified
 
 from rarefeat.claims.tables import CLAIMS, VERDICTS
 from rarefeat.run.metadata import page_text, read_origin
@@ -24,11 +23,7 @@ def with_mine(tmp_path_factory) -> Path:
     """A copy of the project after the recipe."""
     folder = copy_of_the_project(tmp_path_factory.mktemp("mine"))
     shutil.copytree(ROOT / "tests/workflow/toy", folder / "tests/workflow/toy")
-    surroundings = environment(folder)
-    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
-    command = ["bash", "-euo", "pipefail", "-c", RECIPE]
-    done = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_block("bash", RECIPE, folder)
     return folder
 
 
@@ -65,15 +60,13 @@ def test_it_makes_a_table_a_figure_verdicts_and_pages(with_mine):
     assert set(claims["verdict"]) <= set(VERDICTS[:3])
     assert "More samples help" in (results / "claims_learning.md").read_text()
     assert "- More samples change the accuracy by " in page_text(results / "mine.md")
-    done = python(with_mine, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
-    of_mine = [line.split() for line in done.stdout.splitlines() if "mine" in line or "learning" in line]
+    of_mine = [line.split() for line in verified(with_mine).stdout.splitlines() if "mine" in line or "learning" in line]
     assert {state for state, *_ in of_mine} == {"current"}
     assert {"tables/mine_accuracy.parquet", "figures/learning_curve.png"} <= {path for _, path, *_ in of_mine}
 
 
 def test_it_is_in_the_report(with_mine):
-    done = run(with_mine, "--report", "report.html", "--", "mine", "claims_mine")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(run(with_mine, "--report", "report.html", "--", "mine", "claims_mine"))
     page = (with_mine / "report.html").read_text()
     for entry in ("figures/learning_curve.png", "pages/mine_text.html", "pages/claims_mine.html"):
         assert str(RESULTS / entry) in page
@@ -92,16 +85,19 @@ def documented(with_mine) -> Path:
     shutil.rmtree(with_mine / shipped)
     shutil.copytree(ROOT / shipped, with_mine / shipped, symlinks=True)
     # As `make docs publish`, but that no picture of other studies is drawn again.
-    done = python(
-        with_mine,
-        "-c",
-        "from pathlib import Path; from rarefeat.report import drawn, pages, published, reference; "
-        "reference.main(); pages.write_pages(); of_run = published.Published(); "
-        f"run, docs = Path('{RESULTS}'), Path('docs'); published.publish(run, of_run); "
-        "published.publish_claims(run, docs / 'claims'); published.publish_figures(run, docs); "
-        "(docs / 'figures/verdicts.svg').write_text(drawn.mosaic(of_run)); pages.write_pages()",
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    script = f"""
+from pathlib import Path
+from rarefeat.report import drawn, pages, published, reference
+reference.main()
+pages.write_pages()
+of_run, run, docs = published.Published(), Path({str(RESULTS)!r}), Path("docs")
+published.publish(run, of_run)
+published.publish_claims(run, docs / "claims")
+published.publish_figures(run, docs)
+(docs / "figures/verdicts.svg").write_text(drawn.mosaic(of_run))
+pages.write_pages()
+"""
+    run_block("python", script, with_mine)
     return with_mine
 
 
@@ -141,6 +137,5 @@ def test_a_cell_in_the_place_of_another_is_made_again(with_mine, tmp_path):
     few, many = (folder / RESULTS / f"learned/mine_study/samples={n}/seeds=100-102.parquet" for n in (10, 100))
     before = few.read_bytes()
     few.write_bytes(many.read_bytes())
-    done = run(folder, "--", str(RESULTS / "tables/mine_accuracy.parquet"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(run(folder, "--", str(RESULTS / "tables/mine_accuracy.parquet")))
     assert few.read_bytes() == before

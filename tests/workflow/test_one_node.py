@@ -4,12 +4,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import one_node
 import psutil
 import pytest
+from conftest import until
 
 RUN = """
 import sys, time
@@ -42,11 +42,8 @@ def ended_by(number: int, folder: Path) -> list[psutil.Process]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder / "test_run.py")]
     process = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env={"PYTHONPATH": str(Path(__file__).parent), "PATH": "/usr/bin:/bin"})  # fmt: skip
-    deadline = time.monotonic() + 120
-    while not (folder / "ready").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: (folder / "ready").exists() or process.poll() is not None, 120)
+    assert process.poll() is None
     _, *daemons = json.loads((folder / "started").read_text())
     found = [psutil.Process(pid) for pid, _ in daemons]
     process.send_signal(number)

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import torch
 from conftest import some_damage
 from PIL import Image
-from whole_project import ROOT, python
+from whole_project import ROOT, python, succeeded
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.save import save
@@ -391,13 +392,12 @@ def test_machines_are_told_apart_by_the_instructions_that_round(planted, monkeyp
     assert lines["tables/paper_grid.parquet"].why == f"instructions {capability}, now none"
 
 
-def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_path):
+def test_the_command_line_says_what_is_current_in_one_line_each(results):
     def command(*arguments):
         return python(ROOT, "-m", "rarefeat.manage.provenance", *arguments)
 
     quick = "--configfile", "config/quick.yaml"
-    done = command("verify", results, *quick)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(command("verify", results, *quick))
     lines = done.stdout.splitlines()
     assert "current  tables/paper_grid.parquet" in lines
     assert lines[-2] == f"{len(lines) - 2} current"
@@ -414,15 +414,9 @@ def test_the_command_line_says_what_is_current_in_one_line_each(results, tmp_pat
     assert set(json.loads(shown.stdout)["tables"]) == set(CONFIG.figures["arms"].tables)
     (results / "provenance.json").write_text("[1]")
     assert "damaged  provenance.json: cannot read " in command("verify", results, *quick).stdout
-    for bad, words in (
-        (("verify", tmp_path / "nothing"), f"error: {tmp_path / 'nothing'} is no folder"),
-        (("verify", results, "--configfile", "no.yaml"), "error: cannot read config no.yaml"),
-        (("show", ROOT / "README.md"), "README.md has no metadata of this workflow"),
-    ):
-        done = command(*bad)
-        assert done.returncode == 1
-        assert words in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+    done = command("show", ROOT / "README.md")
+    assert done.returncode == 1
+    assert re.fullmatch(r"error: .*README\.md has no metadata of this workflow.*\n", done.stderr)
 
 
 def test_the_record_holds_commit_machine_packages_values_and_products(planted):
@@ -474,6 +468,5 @@ def test_every_stage_has_a_command_line():
         "    except SystemExit as ending:\n"
         "        assert not ending.code, name\n"
     )
-    done = python(ROOT, "-W", "ignore", "-c", script)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(python(ROOT, "-W", "ignore", "-c", script))
     assert done.stdout.count("usage: ") == len(STAGES) > 15

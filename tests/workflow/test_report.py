@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_browse import some_claims
-from whole_project import RESULTS, ROOT, run
+from whole_project import RESULTS, ROOT, run, succeeded
 
 import rarefeat
 from rarefeat.claims.tables import VERDICTS
@@ -45,8 +45,7 @@ def report(finished, tmp_path_factory) -> Path:
     job = QUICK.claims_page_job("imbalance_and_pruning")
     write_page(folder / page, claims_page({CLAIMS: some_claims()}, job), job)
     # The planted claims are of no run, which a report refuses unless it is told otherwise.
-    done = run(folder, "--config", "stale_in_report=true", "--report", "report.html", "--", "all", str(page))
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(run(folder, "--config", "stale_in_report=true", "--report", "report.html", "--", "all", str(page)))
     return folder / "report.html"
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from whole_project import copy_of_the_project, planned, run
+from whole_project import ROOT, copy_of_the_project, planned, run, succeeded
 
 from rarefeat.project import load
 from rarefeat.run.digests import is_entry
 
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate_grid", "plot"]
+NEIGHBOUR = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies["neighbour"]
+SECTION = NEIGHBOUR.model_dump(by_alias=True, mode="json", exclude={"draws"})
 LAST = {"run_times": 1, "provenance": 1}
 """Follow whatever is made again."""
 
@@ -57,20 +59,17 @@ def test_what_is_for_people_and_what_is_new_rerun_nothing(project):
 
 def test_a_new_study_runs_its_own_jobs_alone(project):
     """And has figures of its own."""
-    quick = load(project / "config/config.yaml", project / "config/quick.yaml")
-    neighbour = quick.studies["neighbour"].model_dump(by_alias=True, mode="json", exclude={"draws"})
-    jobs = planned(project, configs=laid_over(project, imbalance={"studies": {"fresh": neighbour}}))
-    cells, blocks = len(quick.studies["neighbour"].cells()), len(quick.studies["neighbour"].grid)
+    jobs = planned(project, configs=laid_over(project, imbalance={"studies": {"fresh": SECTION}}))
+    cells, blocks = len(NEIGHBOUR.cells()), len(NEIGHBOUR.grid)
     assert jobs == {
-        "synthesise": len({cell["eps_min"] for cell in quick.studies["neighbour"].cells()}), "pretrain": cells, "probe": cells,
+        "synthesise": len({cell["eps_min"] for cell in NEIGHBOUR.cells()}), "pretrain": cells, "probe": cells,
         "aggregate_grid": 1 + blocks, "aggregate_trajectories": 1 + blocks,
         "plot": 4, "page": 1, "text_page": 1, **LAST,  # Figures 1 to 4 of its own; the kind's page knows all of its studies
     }  # fmt: skip
 
 
 def test_one_more_eps_min_runs_its_own_cell_and_what_aggregates_it(project):
-    quick = load(project / "config/config.yaml", project / "config/quick.yaml")
-    more = [*quick.studies["neighbour"].grid["arms"].eps_min, 0.6]
+    more = [*NEIGHBOUR.grid["arms"].eps_min, 0.6]
     jobs = planned(
         project, configs=laid_over(project, imbalance={"studies": {"neighbour": {"grid": {"arms": {"eps_min": more}}}}})
     )
@@ -97,11 +96,9 @@ def mine(seen):
 def test_an_edit_of_a_rule_of_one_s_own_reruns_what_it_prunes(project):
     """And a comment does not."""
     (project / "rules.py").write_text(OWN_RULE)
-    quick = load(project / "config/config.yaml", project / "config/quick.yaml").studies["neighbour"]
-    section = quick.model_dump(by_alias=True, mode="json", exclude={"draws"})
     arms = [{"arm": "dense"}, {"arm": "rules:mine"}]
     grid = {"all": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense", "rules:mine"]}}
-    configs = laid_over(project, imbalance={"studies": {"own": section | {"arms": arms, "grid": grid}}})
+    configs = laid_over(project, imbalance={"studies": {"own": SECTION | {"arms": arms, "grid": grid}}})
     table = "results/quick/tables/own_grid.parquet"
     assert run(project, table, configs=configs).returncode == 0
     (project / "rules.py").write_text(OWN_RULE.replace("A rule.", "Another text.") + "# A comment.\n")
@@ -143,8 +140,7 @@ def test_a_changed_line_reruns_its_stage_and_what_follows(project, everything, m
 
 def test_what_jobs_come_through_is_what_their_inputs_came_through(tmp_path):
     """Of rules that are written by hand as well: the files that they read, and the stages that the kind says are before."""
-    done = run(copy_of_the_project(tmp_path), "--dry-run", "--forceall", "--printshellcmds")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(run(copy_of_the_project(tmp_path), "--dry-run", "--forceall", "--printshellcmds"))
     jobs, through = [], {}
     for block in done.stdout.split("\n\n"):
         rule, printed = (
@@ -196,8 +192,7 @@ def test_a_value_that_is_changed_back_trains_nothing_unless_it_is_forced(tmp_pat
 
     def make(*arguments: str, over: float = 0.05) -> list[bool]:
         """Whether each stage came from the store."""
-        done = run(folder, *arguments, "--", *MADE, configs=laid_over(folder, training={"lambda": over}))
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(run(folder, *arguments, "--", *MADE, configs=laid_over(folder, training={"lambda": over})))
         logs = [folder / f"results/quick/logs/{rule}/{CELL}.log" for rule in ("pretrain", "probe")]
         return [log.read_text().startswith("kept: ") for log in logs]
 

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import until
 from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
+from whole_project import ROOT, succeeded
 
 from snakemake_logger_plugin_rarefeat import LogHandler, words
 from snakemake_logger_plugin_rarefeat.run import Run, StartedJob, earlier_runs
 from snakemake_logger_plugin_rarefeat.words import clock, complaint, grouped_reasons, label, left
 
-ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "snakemake", "--logger", "rarefeat"]
 GO_ON = "run the same command again: what is finished is kept"
 WORKFLOW = """
@@ -98,8 +99,7 @@ def full_log(folder: Path) -> str:
 
 
 def test_a_line_for_each_finished_job(folder):
-    done = run(folder)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(run(folder))
     assert done.stdout == ""
     first, *jobs, last, products = done.stderr.splitlines()
     assert first == "3 jobs to run, and more after count"
@@ -176,9 +176,7 @@ def test_stopped_by_a_signal(folder, number):
     process = subprocess.Popen(
         [*COMMAND, "--cores", "2"], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 60
-    while not (folder / "started").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until((folder / "started").exists, 60)
     time.sleep(0.3)
     os.killpg(process.pid, number)
     lines = process.communicate(timeout=60)[1].splitlines()
@@ -278,8 +276,7 @@ def test_other_commands_and_modules(folder):
     assert "part" in run(folder, "--list-rules").stdout
     (folder / "toy.smk").write_text(WORKFLOW)
     (folder / "Snakefile").write_text('module toy:\n    snakefile: "toy.smk"\n\nuse rule * from toy as toy_*\n')
-    done = run(folder, "--forceall", "toy_all")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(run(folder, "--forceall", "toy_all"))
     assert "toy_part some number=" in done.stderr
 
 
@@ -472,10 +469,3 @@ def test_a_file_that_is_no_config_is_named_with_the_reason(tmp_path):
         said = words.refused_config(["--configfile", f"{tmp_path}/good.yaml", f"{tmp_path}/{name}"])
         assert said.startswith(f"--configfile {tmp_path}/{name}: {reason}")
         assert "\n" not in said
-
-
-def test_what_no_rule_makes_and_what_an_input_function_says_are_one_line():
-    missing = "MissingRuleException:\nNo rule to produce results/x.png (if you use input functions make sure that they ...)."
-    assert words.one_line(missing).startswith("no rule makes results/x.png; ")
-    place = "InputFunctionException in rule probe in file chain.smk, line 45:\nError:\n"
-    assert words.one_line(f"{place}  WorkflowError:\n    x is no cell\nWildcards:") == "x is no cell"

@@ -8,11 +8,11 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import pandas as pd
 import pytest
-from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake
+from conftest import until
+from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake, succeeded, verified
 
 from rarefeat.figures.labels import quantity
 from rarefeat.manage import check
@@ -112,8 +112,9 @@ def test_the_report_s_first_page_has_what_was_found_with_seeds_and_grid(finished
 
 def test_the_tables_agree_with_the_committed_references(finished):
     """What `make check` compares, so that continuous integration computes one quick grid; and the comparison sees a change."""
-    done = python(finished, "-m", "rarefeat.manage.check", ROOT / "tests/reference", "--configfile", "config/quick.yaml")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(
+        python(finished, "-m", "rarefeat.manage.check", ROOT / "tests/reference", "--configfile", "config/quick.yaml")
+    )
     references = sorted((ROOT / "tests/reference").glob("*.csv"))
     assert len(done.stdout.splitlines()) == len(references) >= 5
     for path in references:
@@ -130,8 +131,7 @@ def test_the_tables_agree_with_the_committed_references(finished):
 
 
 def test_what_the_workflow_wrote_is_what_verification_expects(finished):
-    done = python(finished, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(verified(finished))
 
 
 def test_progress_with_time_left_and_times_are_beside_the_logs(finished):
@@ -145,13 +145,11 @@ def test_progress_with_time_left_and_times_are_beside_the_logs(finished):
 
 def test_the_table_agrees_with_the_stages_called_by_hand(finished):
     """What the workflow stored is what the functions return: no stage sees other arguments than the table's keys say."""
-    import torch
 
     from rarefeat.chain.pretrain import pretrain
     from rarefeat.chain.probe import probe
     from rarefeat.chain.synthesise import synthesise
 
-    torch.set_num_threads(1)
     study = QUICK.studies["paper"]
     cell = next(cell for cell in study.cells() if cell["eps_min"] == 0.2)
     (arm,) = (arm for arm in cell.arms if arm.arm == "pruned_neuron")
@@ -174,8 +172,7 @@ def test_a_second_run_does_nothing(finished):
 
 
 def test_claims_are_planned_with_their_pages_without_studies_that_are_asked_for(finished):
-    done = run(finished, "--dry-run", "--printshellcmds", "all_claims")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(run(finished, "--dry-run", "--printshellcmds", "all_claims"))
     for page in ("claims_imbalance_and_pruning.md", "claims_stage_1.md", "claims_feature_decoupling.md", "sensitivity.md"):
         assert page in done.stdout
     assert not any(kind in done.stdout for kind in ("two_layer_measured", "selection_measured", "exact_results_measured"))
@@ -191,10 +188,8 @@ def test_a_run_killed_half_way_resumes_to_the_same_tables(finished, tmp_path):
         snakemake(folder, target, configs=configs), cwd=folder, env=environment(folder), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 300
     encoders = folder / RESULTS / "encoders"
-    while len(list(encoders.rglob("seeds=*.safetensors"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: len(list(encoders.rglob("seeds=*.safetensors"))) >= 2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in encoders.rglob("seeds=*.safetensors")}
@@ -202,8 +197,7 @@ def test_a_run_killed_half_way_resumes_to_the_same_tables(finished, tmp_path):
     assert not (folder / target).exists()
 
     assert run(folder, "--unlock", configs=configs).returncode == 0
-    resumed = run(folder, "--rerun-incomplete", target, configs=configs)
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    succeeded(run(folder, "--rerun-incomplete", target, configs=configs))
     # What was finished is kept; the two jobs in flight may have written their files and not been recorded.
     kept = [path for path, mtime in before.items() if path.stat().st_mtime_ns == mtime]
     assert len(kept) >= len(before) - 2
@@ -218,8 +212,7 @@ def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
         tables = [RESULTS / f"tables/{table}.parquet" for table in figure.tables]
         outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
         told = "--job", QUICK.figure_job(name).text
-        done = python(finished, "-m", "rarefeat.figures.draw", *told, "--tables", *tables, "--output", *outputs)
-        assert done.returncode == 0, done.stderr
+        succeeded(python(finished, "-m", "rarefeat.figures.draw", *told, "--tables", *tables, "--output", *outputs))
         for output in outputs:
             assert output.read_bytes() == (finished / RESULTS / "figures" / output.name).read_bytes(), output.name
 
@@ -243,12 +236,11 @@ def test_the_encoder_of_another_cell_in_its_place_is_found_and_made_again(projec
     place.write_bytes(other.read_bytes())
     name = place.relative_to(project / RESULTS)
     probed = str(RESULTS / "probes" / name.relative_to("encoders").with_suffix(".parquet"))
-    done = python(project, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", "config/quick.yaml")
+    done = verified(project)
     assert done.returncode == 1
     is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
     assert f"damaged  {name}: it is {is_}" in done.stdout.splitlines()
-    done = run(project, "--", probed)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(run(project, "--", probed))
     assert place.read_bytes() == before
 
 
@@ -260,7 +252,6 @@ def with_config(**changes) -> str:
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        ("{", "--job: Invalid JSON"),
         (with_config(seed="1-2"), "--job: seed: no such key"),
         (with_config(config={}), "error: --job: config.draws is missing, which chain.pretrain reads"),
         (with_config(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}), "error: --job: config.data"),
@@ -281,6 +272,5 @@ def test_a_report_of_another_config_is_refused_unless_it_is_asked_for(project):
     assert "is stale (config: " in done.stdout + done.stderr
     assert "seeds=3 reaches direct, heatmap, paper; the others say their own seeds, and most_seeds=3 limits all" in done.stderr
     assert not (project / "report.html").exists()
-    done = run(project, "--report", "report.html", "--config", "seeds=3", "stale_in_report=true")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(run(project, "--report", "report.html", "--config", "seeds=3", "stale_in_report=true"))
     assert "<strong>Stale</strong>: config: heatmap.seeds 4, now 3" in (project / "report.html").read_text(encoding="utf-8")

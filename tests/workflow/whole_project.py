@@ -49,32 +49,41 @@ def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
 
 
+def verified(folder: Path) -> subprocess.CompletedProcess:
+    """What verification says of the quick grid in a copy of the project."""
+    return python(folder, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", *QUICK)
+
+
+def succeeded(done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
+    """What ended well, or what it said."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 def blocks_of(page: Path) -> list[tuple[str, str]]:
     """Language and text of every block of code of a page."""
     return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def run_blocks(page: Path, folder: Path, done: frozenset[str] = frozenset()) -> list[str]:
-    """What each block of a page prints, in a copy of the project; `done` are lines that a session has run already."""
+def run_block(language: str, text: str, folder: Path) -> str:
+    """What a block of code prints, in a copy of the project."""
     surroundings = environment(folder)
     surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
-    outputs = []
-    for language, text in blocks_of(page):
-        if language == "bash":
-            text = "\n".join(line for line in text.splitlines() if line not in done)
-            command = ["bash", "-euo", "pipefail", "-c", text]
-        else:
-            command = [sys.executable, "-c", text]
-        ran = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=3000)
-        assert ran.returncode == 0, f"{text}\n{ran.stdout}{ran.stderr}"
-        outputs.append(ran.stdout + ran.stderr)
-    return outputs
+    command = ["bash", "-euo", "pipefail", "-c", text] if language == "bash" else [sys.executable, "-c", text]
+    ran = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=3000)
+    assert ran.returncode == 0, f"{text}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout + ran.stderr
+
+
+def run_blocks(page: Path, folder: Path, done: frozenset[str] = frozenset()) -> list[str]:
+    """What each block of a page prints; `done` are lines that a session has run already."""
+    blocks = [(language, [line for line in text.splitlines() if line not in done]) for language, text in blocks_of(page)]
+    return [run_block(language, "\n".join(lines), folder) for language, lines in blocks]
 
 
 def planned(folder: Path, *arguments: str, **options) -> dict[str, int]:
     """Jobs of a dry run by rule, without `all`."""
-    done = run(folder, "--dry-run", *arguments, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(run(folder, "--dry-run", *arguments, **options))
     return jobs_of(done.stdout)
 
 
