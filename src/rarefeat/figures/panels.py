@@ -211,7 +211,7 @@ def paired(
 def room(ax: Axes, x: Iterable[float]) -> None:
     """Limits of x that leave every mark its place; an axis of one point or two does not look like a grid."""
     places = np.array(sorted(set(x)), dtype=float)
-    margin = 0.35 * float(np.diff(places).min()) if len(places) > 1 else 0.1
+    margin = 0.5 * float(np.diff(places).min()) if len(places) > 1 else 0.1
     ax.set_xlim(places[0] - margin, places[-1] + margin)
     if len(places) <= 4:
         ax.set_xticks(places, [f"{place:g}" for place in places])
