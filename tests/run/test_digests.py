@@ -324,7 +324,7 @@ EDITS = {
     ),
     "an arm's label": ("core/arms.py", '"random neurons"', '"neurons at random"', ""),
     "a helper's name": ("images/splits.py", "_draw(", "_drawn(", ""),
-    "a key's description": ("config/model.py", '"correlation of the two', '"the correlation of the two', ""),
+    "a key's description": ("config/model.py", '"correlation of both', '"the correlation of both', ""),
     "its default, which jobs are told": ("config/images.py", 'default="global"', 'default="per_layer"', ""),
     "a validator": ("config/model.py", "if self.mask and self.rho:", "if self.mask and self.rho > 0:", ""),
     "a column's description": ("studies/selection/tables.py", 'description="', 'description="in other words: ', ""),
