@@ -119,12 +119,57 @@ def mosaic(tables: Published) -> str:
                     f' stroke="#888"><title>{html.escape(told)}</title></rect>'
                 )
             y += side + gap + 1
+    return svg(640, y + 8, parts, "Every claim of the papers with its verdict")
+
+
+STEPS = (
+    ("data", "tokens hold a few of d features,", "one of them rarely"),
+    ("encoder", "pairs of views pull, others push;", "features grow as they are frequent"),
+    ("lock", "the bias rises with the norm;", "what is too weak stays shut out"),
+    ("mask", "pruned neurons leave the loss;", "only who is inside can gain"),
+)
+RULES = ("synthesise", "pretrain", "probe", "aggregate", "plot, claims, report")
+
+
+def pipeline(tables: Published) -> str:
+    """What happens to a rare feature in four boxes, and below it the stages of the workflow that measures it, as SVG."""
+    width, height, gap = 190, 74, 26
+    parts = []
+    for i, (title, *lines) in enumerate(STEPS):
+        x = i * (width + gap)
+        parts.append(f'<rect x="{x + 1}" y="1" width="{width}" height="{height}" rx="6" fill="none" stroke="currentColor"/>')
+        parts.append(f'<text x="{x + 12}" y="22" font-weight="600">{i + 1}. {title}</text>')
+        parts += [f'<text x="{x + 12}" y="{42 + 17 * j}" font-size="11">{line}</text>' for j, line in enumerate(lines)]
+        if i:
+            parts.append(arrow(x - gap + 3, x - 2, 1 + height / 2))
+    full = 4 * width + 3 * gap
+    each_wide = (full - 4 * gap) / 5
+    parts.append(
+        f'<text x="0" y="{height + 34}" font-size="11">measured by a workflow, for every seed and point of the grid:</text>'
+    )
+    top = height + 44
+    for i, rule in enumerate(RULES):
+        x = i * (each_wide + gap)
+        parts.append(
+            f'<rect x="{x + 1}" y="{top}" width="{each_wide:g}" height="30" rx="15" fill="#0072B2" fill-opacity="0.15" stroke="#0072B2"/>'
+        )
+        parts.append(f'<text x="{x + 1 + each_wide / 2:g}" y="{top + 19}" text-anchor="middle">{rule}</text>')
+        if i:
+            parts.append(arrow(x - gap + 3, x - 2, top + 15))
+    return svg(full + 2, top + 34, parts, "Data, encoder, lock and mask, and the stages of the workflow")
+
+
+def arrow(start: float, end: float, y: float) -> str:
+    """From left to right."""
+    return f'<path d="M{start:g} {y:g} H{end:g} m-6 -4 l6 4 l-6 4" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+
+
+def svg(width: float, height: float, parts: list[str], title: str) -> str:
+    """A picture of these parts; text in the colour of what is around it."""
     body = "\n".join(parts)
-    # Text in the colour of what is around it.
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {y + 8}" width="640" color="#1f2933" fill="currentColor"'
-        ' font-family="system-ui, sans-serif" font-size="12.5" role="img"'
-        f' aria-label="Every claim of the papers with its verdict">\n{body}\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" color="#1f2933" fill="currentColor"'
+        f' font-family="system-ui, sans-serif" font-size="12.5" role="img" aria-label="{html.escape(title)}">\n{body}\n</svg>\n'
     )
 
 
@@ -132,6 +177,7 @@ DRAWN: dict[str, tuple[tuple[str, ...], Callable[[Published], Figure | str]]] = 
     "selection_auc.png": (("selection_scores_at_end",), scores),
     "table_2_beside.png": (("cifar10_confirm_gains", "cifar10_milder_gains"), table_2),
     "verdicts.svg": ((), mosaic),
+    "pipeline.svg": ((), pipeline),
 }
 """By file, the published tables that a picture needs and what draws it."""
 

@@ -154,3 +154,12 @@ def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`exact_results`, `Mixture`" in config_studies_page()
     text = tables_page("exact_results")
     assert all(f"## `{name}.parquet`" in text for name in [*tables.QUANTITIES, "exact_results", "out_of_reach"])
+
+
+def test_a_run_without_the_mixtures_that_are_told_says_nothing_of_them():
+    row = {"result": "task_mixture", "quantity": "private_weight", "at": 1.0, "mean": 0.5, "ci_low": 0.4, "ci_high": 0.6}
+    table = pd.DataFrame([row | {"setting": f"mixture=rare_{often}", "stated": 0.5, "n": 3} for often in (0.2, 0.65)])
+    assert found.found(None, {"exact_results": table[:1]}) == []
+    (said,) = found.found(None, {"exact_results": table})
+    assert "0.65 times as often" in said
+    assert "0.2 times" not in said
