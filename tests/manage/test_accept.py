@@ -1,5 +1,9 @@
 """Which jobs are made anew before code is accepted, and what is not accepted without one."""
 
+import base64
+import json
+from pathlib import Path
+
 import pytest
 
 from rarefeat.core.errors import RarefeatError
@@ -64,3 +68,18 @@ def test_what_there_is_no_more_is_left_out():
 def test_results_without_snakemakes_records_are_one_line(tmp_path):
     with pytest.raises(RarefeatError, match=f"nothing is accepted: {tmp_path}/none knows no job of files below {tmp_path}"):
         accept.accept(tmp_path, tmp_path / "none")
+
+
+@pytest.mark.parametrize("folder", ["results", "résultats~?"])
+def test_records_are_read_whatever_the_name_of_the_folder(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "?>~ÿ"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        output = f"{folder}/{name}"
+        (tmp_path / output).touch()
+        record = tmp_path / "records" / base64.urlsafe_b64encode(output.encode()).decode()
+        record.parent.mkdir(exist_ok=True)
+        command = "python --job '{}' --times none"
+        record.write_text(json.dumps({"shellcmd": command, "starttime": 1, "endtime": 3}))
+    (one,) = accept.made(Path(folder), tmp_path / "records")
+    assert sorted(one.outputs) == sorted([f"{folder}/a", f"{folder}/?>~ÿ"])

@@ -53,7 +53,7 @@ def made(results: Path, records: Path = RECORDS) -> list[Made]:
     for record in sorted(path for path in records.rglob("*") if path.is_file()):
         try:
             # Names that are too long for one file are folders of their parts.
-            name = base64.b64decode("".join(record.relative_to(records).parts).replace("@", "")).decode()
+            name = base64.urlsafe_b64decode("".join(record.relative_to(records).parts).replace("@", "")).decode()
             about = json.loads(record.read_text(encoding="utf-8"))
             words = shlex.split(about["shellcmd"])
             job = json.loads(words[words.index("--job") + 1])

@@ -15,6 +15,7 @@ from rarefeat.claims.declared import declared
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.core.logistic import Constants
 from rarefeat.core.randomness import generator
+from rarefeat.run.job import Job
 from rarefeat.studies.fate import claims, step, times
 from rarefeat.studies.fate.config import AXES, Course, Regime
 from rarefeat.studies.fate.found import found
@@ -212,3 +213,16 @@ def test_the_law_with_T_warns_outside_of_the_regimes_that_tested_it():
     assert law.TESTED_LATE["T"] == (course.looked, course.training.T)
     assert law.TESTED_LATE["decay"] == pytest.approx((drawn["lambda"].low / pull, drawn["lambda"].high / pull), rel=0.02)
     assert law.TESTED_LATE["d"] == (course.data.d, course.data.d)
+
+
+def test_grids_that_cross_the_step_nowhere_have_a_table_without_rows():
+    courses, tables = {}, {}
+    for role in ("fit", "test"):
+        courses[role], tables[f"{role}_fate"] = drawn_course(role, 4, Constants(0.2, 6.0), law.Late(-1.0, -0.6, 0.0, 0.7))
+        tables[f"{role}_fate"] = tables[f"{role}_fate"].assign(latents="plain")
+    courses["grid"] = COURSE
+    tables["grid_fate"] = pd.concat(planted(late=False).assign(**point.values) for point in COURSE.points()).assign(
+        latents="plain", learned_at=np.nan, T=COURSE.training.T
+    )
+    told = {name: course.model_dump(mode="json", by_alias=True) for name, course in courses.items()}
+    assert step.fate_step(tables, Job(stage="studies.fate.step:fate_step", config={"courses": told})).empty

@@ -122,4 +122,6 @@ def fate_step(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
             measured = np.interp(0.5, shares.cummax(), shares.index)
             predicted = law.step(at, law.by(at, T, constants, late))
             rows.append({**dict(zip(others, cell, strict=True)), "T": T, "measured": measured, "predicted": predicted})
-    return ordered(FATE_STEP, pd.DataFrame(rows, columns=list(FATE_STEP.columns)).astype({"T": "int64", "N": "int64"}))
+    # Grids that cross the step nowhere have no rows, and columns then no type of their own.
+    types = {name: column.dtype.type for name, column in FATE_STEP.columns.items()}
+    return ordered(FATE_STEP, pd.DataFrame(rows, columns=list(types)).astype(types))
