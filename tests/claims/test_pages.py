@@ -11,7 +11,7 @@ from rarefeat.claims.claim import Claim
 from rarefeat.claims.declared import Declared
 from rarefeat.claims.figure import MOST, chosen, draw, limits
 from rarefeat.claims.measured import measured_table, of
-from rarefeat.claims.page import by_claim, index, part, place, primary_verdicts
+from rarefeat.claims.page import by_claim, index, other_verdicts, part, place, primary_verdicts
 from rarefeat.claims.verdict import LEVEL, verdicts
 from rarefeat.figures.style import styled
 from rarefeat.project import load
@@ -182,3 +182,6 @@ def test_the_verdicts_that_are_published_are_those_of_the_primary_rows():
     assert (primary.loc[found["claim_id"], "verdict"].to_numpy() == found["verdict"].to_numpy()).all()
     others = TABLE[~TABLE["primary"] & (TABLE["verdict"] == "contradicted")].groupby("claim_id").size()
     assert (others.reindex(found["claim_id"], fill_value=0).to_numpy() == found["contradicted_elsewhere"].to_numpy()).all()
+    elsewhere = other_verdicts(TABLE)
+    assert len(found) + len(elsewhere) == len(TABLE)
+    assert elsewhere[elsewhere["verdict"] == "contradicted"].groupby("claim_id").size().equals(others)

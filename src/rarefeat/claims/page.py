@@ -48,6 +48,12 @@ def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     return found.join(counts.add_suffix("_elsewhere")).reset_index(drop=True)
 
 
+def other_verdicts(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each claim and regime but its primary one: verdict and number."""
+    columns = ["claim_id", "study", "point", "role", "verdict", "estimate", "ci_low", "ci_high", "n"]
+    return table.loc[~table["primary"], columns].reset_index(drop=True)
+
+
 def place(group: str) -> str:
     """The page of a part, beside the index."""
     return f"{page_of(group)}.md"

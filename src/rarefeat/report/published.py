@@ -1,7 +1,7 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in, each with where it is from.
 
 A kind of study says in the module `page` of its folder, or in its file, what it publishes: `TABLES`, by name the tables of a run that it reads and the
-function that makes a small one of them. Beside these there are the verdicts on the claims of each paper.
+function that makes a small one of them. Beside these there are the verdicts on the claims of each paper, in primary and other regimes.
 `python -m rarefeat.report.published results` writes all that a run has tables for, its claims, and the figures that pages show.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rarefeat.claims.page import primary_verdicts
+from rarefeat.claims.page import other_verdicts, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.manage.provenance import git
@@ -41,7 +41,10 @@ def reductions_of(kind: str) -> dict[str, Reduction]:
 def reductions() -> dict[str, Reduction]:
     """What every kind of study publishes, by the name of the small table."""
     found = {name: reduction for kind in kinds() for name, reduction in reductions_of(kind).items()}
-    return found | {f"verdicts_{paper}": ((f"claims_{paper}",), primary_verdicts) for paper in load().papers}
+    verdicts = {"verdicts": primary_verdicts, "other_regimes": other_verdicts}
+    return found | {
+        f"{name}_{paper}": ((f"claims_{paper}",), made) for paper in load().papers for name, made in verdicts.items()
+    }
 
 
 class Published:
