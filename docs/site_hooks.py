@@ -13,6 +13,9 @@ COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL)
 DETAILS = re.compile(r"^<details>\n<summary>(.*?)</summary>\n(.*?)^</details>\n", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOTALL)
 DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
+BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
+COLUMN = 1200
+"""Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown half as wide."""
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
@@ -89,7 +92,11 @@ def folded(found: re.Match) -> str:
 def captioned(found: re.Match) -> str:
     """A picture with its caption; a drawing of our own stands in the page, so that one can point at its parts."""
     picture = DRAWING.sub(lambda svg: (DOCS / "figures" / f"{svg[2]}.svg").read_text(encoding="utf-8"), found[1])
-    return f"<figure>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
+    bitmap = BITMAP.search(picture)
+    # A PNG has its width in these bytes.
+    width = int.from_bytes((DOCS / "figures" / bitmap[1]).read_bytes()[16:20], "big") if bitmap else COLUMN
+    column = ' class="column"' if width < COLUMN else ""
+    return f"<figure{column}>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
 
 
 def mathml(found: re.Match) -> str:

@@ -96,3 +96,10 @@ def test_no_page_asks_a_network(site, path):
     assert not re.search(
         r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//(?!(?:squidfunk|www\.mkdocs))', built(site, path)
     )
+
+
+def test_a_figure_of_one_column_is_not_blown_up_to_that_of_a_page(site):
+    page = built(site, DOCS / "studies/imbalance.md")
+    columns = re.findall(r'<figure class="column"><img [^>]*figures/(\w+)\.png', page)
+    assert sorted(columns) == ["figure1_aligned_neurons", "figure2_max_alignment"]
+    assert re.search(r"<figure><img [^>]*figures/figure3_cosine_similarity\.png", page)
