@@ -52,7 +52,8 @@ selection: venv
 
 # Table 2 on photographs, stage after stage: config/cifar10_two_cores.yaml says what, and what it costs. Its own lock keeps the folder,
 # so that a run that was killed leaves none behind. After each run its small tables are in TABLES. With KEPT, an archive of
-# what finished trainings have shown, it continues on another machine: results/kept/cifar10_two_cores.tar.xz is that of the published run.
+# what finished trainings have shown, it continues on another machine that has the same code: other code trains anew.
+# results/kept/cifar10_two_cores.tar.xz is that of the published run, at the commits that docs/tables/origin.json names.
 RESULTS ?= results
 TABLES ?= docs/tables
 UNTIL ?= confirm

@@ -40,7 +40,7 @@ def test_the_gains_have_a_column_by_update_and_a_look_by_ratio_and_control():
 def test_two_class_orders_are_a_range_and_no_interval():
     tables = planted.long_tail_courses(seeds=2)
     figure = check(lambda: gains(tables, JOB), 2)
-    assert "from the least to the largest class order" in figure.legends[0].get_title().get_text()
+    assert "mean and range of the class orders" in figure.legends[0].get_title().get_text()
     course = next(iter(tables.values()))
     dense = course[(course["metric"] == "few_shot_accuracy") & (course["arm"] == "dense") & (course["split"] == "long_tailed")]
     told = dense[dense["rho"] == dense["rho"].max()].groupby("epoch")["value"].agg(["min", "max"])

@@ -94,7 +94,7 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(name_of(update))
     shown = {name_of(name): look for name, look in drawn.items()}
-    spread = INTERVALS if orders >= ENOUGH else "mean, and from the least to the largest class order"
+    spread = INTERVALS if orders >= ENOUGH else "mean and range of the class orders"
     return finished(figure, axes.flat, shown, f"{spread}, {n_of(orders)}", columns=4)
 
 
