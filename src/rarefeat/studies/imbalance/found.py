@@ -34,16 +34,16 @@ def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     arms = rows(trends, grid="arms")
     arms = rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
     masks = [
-        f"{ARMS[row['arm']].label} by {interval(row, 'paired_difference', 3, '+')}"
+        f"{interval(row, 'paired_difference', 3, '+')} ({ARMS[row['arm']].label})"
         for row in each(rows(arms, metric="max_alignment"))
         if row["paired_difference"] == row["paired_difference"]
     ]
     if masks:
         sentences.append(
-            "Pruning does not open a door for it. Averaged over all frequencies, what each mask changes of the largest cosine"
-            f" to the rare feature: {joined(masks)}."
+            "Pruning does not open a door for a feature that is locked out. Averaged over all frequencies, masks change the"
+            f" largest cosine to the rare feature by {joined(masks)}."
             if (rows(arms, arm="pruned_neuron", metric="max_alignment")["paired_ci_low"] <= 0).all()
-            else f"Pruning raises the largest cosine to it, averaged over all frequencies: {joined(masks)}."
+            else f"Pruning raises the largest cosine to it, averaged over all frequencies, by {joined(masks)}."
         )
     half = free.iloc[(free["eps_min"] - 0.5).abs().argmin()]
     sentences.append(
