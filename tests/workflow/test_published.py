@@ -21,6 +21,7 @@ def of_the_quick_grid(finished, tmp_path) -> Published:
 def test_a_run_publishes_what_the_pages_are_filled_in_from(of_the_quick_grid):
     committed = Published(ROOT / FOLDER)
     for name in of_the_quick_grid.origins:
+        assert len(of_the_quick_grid[name]), name
         origin = json.loads((of_the_quick_grid.folder / "origin.json").read_text())[name]
         assert origin["tables"].keys() == set(reductions()[name][0])
         if name in committed:

@@ -92,7 +92,7 @@ def publish(results: Path, published: Published) -> list[str]:
         results: the folder of results of a run.
 
     Returns:
-        The names of the tables that were written: those whose sources the run has.
+        The names of the tables that were written: those whose sources the run has, and that have rows.
     """
     record = results / "provenance.json"
     recorded = json.loads(record.read_text(encoding="utf-8")).get("commit") if record.exists() else None
@@ -104,10 +104,13 @@ def publish(results: Path, published: Published) -> list[str]:
         if not all(path.exists() for path in paths.values()):
             continue
         found = {source: read_named(path) for source, path in paths.items()}
+        small = reduce(*(table for table, _ in found.values()))
+        if small.empty:  # claims that have no other regime
+            continue
         origins = {source: origin for source, (_, origin) in found.items()}
         published.put(
             name,
-            reduce(*(table for table, _ in found.values())),
+            small,
             {
                 "run": "a run of this workflow",
                 "commit": commit,
