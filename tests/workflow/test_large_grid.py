@@ -34,12 +34,12 @@ def planned(folder: Path, values: int) -> tuple[int, float, float]:
     return int(re.search(r"^probe +(\d+)$", log, re.MULTILINE).group(1)), seconds, kilobytes
 
 
-def test_ten_thousand_cells_are_planned_in_proportion_and_500_mb(tmp_path):
-    # In units of a grid of a fifth, so that a slow or busy machine changes nothing; the fixed start keeps proportion below 5.
+def test_ten_thousand_cells_are_planned_in_eight_starts_and_500_mb(tmp_path):
+    # In units of a plan of one value of eps_min, nearly all of it Snakemake's start: slow machines have both slower.
     jobs, seconds, kilobytes = planned(tmp_path, 50)
-    fewer, unit, _ = planned(tmp_path, 10)
-    print(f"{seconds:.1f} s and {unit:.1f} s, {kilobytes / 1e3:.0f} MB")
+    fewer, start, _ = planned(tmp_path, 1)
+    print(f"{seconds:.1f} s and {start:.1f} s, {kilobytes / 1e3:.0f} MB")
     assert jobs >= 10_000 / len(ARMS)
-    assert fewer < jobs / 4
-    assert seconds < 5 * unit
+    assert fewer < jobs / 10
+    assert seconds < 8 * start
     assert kilobytes < 500_000
