@@ -14,10 +14,39 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 CELLS = {(0.1, 0.05): 4, (0.5, 0.05): 4, (1.0, 0.05): 4, (0.3, 0.01): 2, (0.3, 0.1): 2}
 """eps_min and sigma, and how many arms are trained there."""
-THROUGH = ("chain.synthesise", "chain.pretrain")
+OLD = ("chain.synthesise", "chain.pretrain", "chain.probe")
+"""Stages of checkouts in which each had a command line of its own."""
+
+
+def commands(study: Any, cell: Any, block: str, folder: str) -> list[tuple[Any, str, list[str]]]:
+    """The command line of each stage of a cell: the module whose `main` it is, what the job is told, and its files."""
+    from rarefeat import kind
+    from rarefeat.chain import pretrain, probe, synthesise
+    from rarefeat.run import make
+    from rarefeat.run.job import job
+
+    if not hasattr(pretrain, "main"):
+        found = []
+        for stage in (kind.SYNTHESISE, kind.PRETRAIN, kind.PROBE):
+            told = stage.job("paper", study, stage.shared(cell), block).text
+            outputs = [f"{folder}/{stage.path(of, 'paper', cell, block)}" for of in stage.folders]
+            found.append((make, told, ["--results", folder, "--output", *outputs]))
+        return found
+    latents, encoders = f"{folder}/latents.safetensors", f"{folder}/encoders.safetensors"
+    trained = ["--encoders", encoders] if cell.trained else []
+    told = {"draws": study.draws, "data": study.data}, study.pretrained(cell), study.probed(cell)
+    at = type(cell)((cell.axes[0],)), cell, cell
+    files = (
+        ["--output", latents],
+        ["--latents", latents, "--encoders", encoders, "--trajectories", f"{folder}/trajectories.parquet"],
+        ["--latents", latents, "--output", f"{folder}/probes.parquet", *trained],
+    )
+    jobs = (job(name, OLD[:n], told[n], "paper", at[n], block).text for n, name in enumerate(OLD))
+    return list(zip((synthesise, pretrain, probe), jobs, files, strict=True))
 
 
 def measured(steps: int, seeds: int) -> dict[str, float]:
@@ -27,41 +56,21 @@ def measured(steps: int, seeds: int) -> dict[str, float]:
 
     import torch
 
-    from rarefeat.chain import pretrain, probe, synthesise
     from rarefeat.project import load
-    from rarefeat.run.job import job
 
     torch.set_num_threads(1)
     study = load("config/config.yaml").studies["paper"]
     study = study.model_copy(update={"training": study.training.model_copy(update={"T": steps})})
-    names = {pretrain: "training", probe: "probes"}
-    found = dict.fromkeys(names.values(), 0.0)
-    block = f"100-{99 + seeds}"
-    with tempfile.TemporaryDirectory() as folder:
-        latents, encoders = f"{folder}/latents.safetensors", f"{folder}/encoders.safetensors"
-        for cell in study.cells():
-            if tuple(cell.values.values()) not in CELLS:
-                continue
-            told = {"draws": study.draws, "data": study.data}
-            at_eps = type(cell)((cell.axes[0],))
-            trained = ["--encoders", encoders] if cell.trained else []
-            commands = [
-                (synthesise, job("chain.synthesise", (), told, "paper", at_eps, block), ["--output", latents]),
-                (
-                    pretrain, job("chain.pretrain", THROUGH[:1], study.pretrained(cell), "paper", cell, block),
-                    ["--latents", latents, "--encoders", encoders, "--trajectories", f"{folder}/trajectories.parquet"],
-                ),
-                (
-                    probe, job("chain.probe", THROUGH, study.probed(cell), "paper", cell, block),
-                    ["--latents", latents, "--output", f"{folder}/probes.parquet", *trained],
-                ),
-            ]  # fmt: skip
-            for stage, own, arguments in commands:
-                with mock.patch.object(sys, "argv", [stage.__name__, "--job", own.text, *arguments]):
+    found = {"synthesis": 0.0, "training": 0.0, "probes": 0.0}
+    for cell in study.cells():
+        if tuple(cell.values.values()) not in CELLS:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            for name, (module, told, files) in zip(found, commands(study, cell, f"100-{99 + seeds}", folder), strict=True):
+                with mock.patch.object(sys, "argv", [name, "--job", told, *files]):
                     begun = time.process_time()
-                    stage.main()
-                    if stage in names:
-                        found[names[stage]] += time.process_time() - begun
+                    module.main()
+                    found[name] += time.process_time() - begun
     return found | {"MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from rarefeat.chain.synthesise import synthesise
 from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import NOT_RUN, Measured, measured_table
 from rarefeat.claims.verdict import verdicts
-from rarefeat.config.cells import Cell, path_of
+from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.config.study import Study, merged
 from rarefeat.core.encoder import attend, pre_activations, respond
@@ -32,6 +33,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.project import Project, parse
 from rarefeat.run.command import function_of
+from rarefeat.run.job import Job
 from rarefeat.run.make import write
 from rarefeat.run.read import Read
 from rarefeat.storage.tensors import write_tensors
@@ -188,8 +190,8 @@ def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
             told = stage.job(name, study, cell, block)
             found = function(Read(told, results), told)
             parts = found if isinstance(found, tuple) else (found,)
-            for (folder, suffix), part in zip(stage.folders.items(), parts, strict=True):
-                write(results / path_of(folder, name, cell, block, suffix), part, told, [])
+            for folder, part in zip(stage.folders, parts, strict=True):
+                write(results / stage.path(folder, name, cell, block), part, told, [])
 
 
 def made_table(results: Path, table: Table) -> Any:
@@ -200,23 +202,27 @@ def made_table(results: Path, table: Table) -> Any:
 
 def write_encoders(results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]) -> Path:
     """Encoders where the chain has them, which say of themselves what `pretrain` says."""
-    path = results / path_of("encoders", name, cell, block, "safetensors")
+    path = results / PRETRAIN.path("encoders", name, cell, block)
     write_tensors(path, {part: x.contiguous() for part, x in tensors.items()}, PRETRAIN.job(name, study, cell, block).text)
     return path
 
 
 def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) -> dict[str, Path]:
     """The command lines of the chain for a cell and block of a study: -> its files, by their folder."""
-    suffixes = {"latents": "safetensors", "encoders": "safetensors", "trajectories": "parquet", "probes": "parquet"}
-    drawn = cell.to("eps_min")
-    paths = {
-        kind: results / path_of(kind, name, drawn if kind == "latents" else cell, block, suffix)
-        for kind, suffix in suffixes.items()
-    }
-    read = "--latents", paths["latents"], "--encoders", paths["encoders"]
-    run_stage(SYNTHESISE.job(name, study, drawn, block), "--output", paths["latents"])
-    run_stage(PRETRAIN.job(name, study, cell, block), *read, "--trajectories", paths["trajectories"])
-    run_stage(PROBE.job(name, study, cell, block), *read, "--output", paths["probes"])
+    stages = (SYNTHESISE, PRETRAIN, PROBE)
+    return {folder: path for stage in stages for folder, path in run_cell(results, stage, name, study, cell, block).items()}
+
+
+def job_at(stage: Stage, config: dict[str, Any], name: str, at: Cell, block: str) -> Job:
+    """The job of a stage that is told some config, whatever its study."""
+    return replace(stage, told=lambda study, cell: config).job(name, None, at, block)
+
+
+def run_cell(results: Path, stage: Stage, name: str, study: Any, cell: Cell, block: str, *more: Any) -> dict[str, Path]:
+    """The command line of a stage for a cell and block: -> its files, by their folder; more: arguments."""
+    paths = {folder: results / stage.path(folder, name, cell, block) for folder in stage.folders}
+    told = stage.job(name, study, stage.shared(cell), block)
+    run_stage(told, "--results", results, *more, "--output", *paths.values())
     return paths
 
 

@@ -27,7 +27,7 @@ from rarefeat.storage.files import write_table
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 SOURCE = str(Path(rarefeat.__file__).parents[1])
-TRAINED = ("chain.synthesise", "chain.pretrain")
+TRAINED = ("chain.synthesise:stage", "chain.pretrain:stage")
 POINT = {"eps_min": 0.2, "sigma": 0.05}
 
 
@@ -74,7 +74,7 @@ def test_the_package_alone_imports_nothing_slow():
 
 def test_the_public_names_are_in_no_digest():
     """A new one must not compute anything again."""
-    modules = {found.module for found in Reach(Source(PACKAGE), "chain.pretrain").numbers}
+    modules = {found.module for found in Reach(Source(PACKAGE), "chain.pretrain:stage").numbers}
     assert "chain.pretrain" in modules
     assert not {"", "api"} & modules
 

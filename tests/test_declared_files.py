@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import run_chain, run_stage
+from conftest import run_cell, run_chain, run_stage
 from safetensors import safe_open
 
 from rarefeat.chain import files as chain
-from rarefeat.config.cells import path_of
 from rarefeat.core.recording import log_spaced
 from rarefeat.images import files as images
 from rarefeat.images import pretrain as image_training
@@ -97,21 +96,13 @@ def pictured(project, tmp_path_factory):
     training = study.training.model_copy(update={"epochs": 1, "log_epochs": 1})
     study = study.model_copy(update={"training": training})
     cell = next(item for item in study.cells() if item["arm"] != "dense")
-    block, split = next(iter(study.blocks())), cell.to("rho", "split")
-    paths = {
-        kind: results / path_of(kind, "digits", split if kind == "splits" else cell, block, suffix)
-        for stage in (IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
-        for kind, suffix in stage.folders.items()
-    }
-    paths["images"], checkpoints = results / "images/digits.safetensors", results / "checkpoints/digits" / cell.path
-    read = "--images", paths["images"], "--splits", paths["splits"], "--encoders", paths["encoders"]
-    run_stage(IMAGE_DATA.job("digits", study), "--output", paths["images"])
-    run_stage(IMAGE_SPLITS.job("digits", study, split, block), *read[:2], "--output", paths["splits"])
+    at = "digits", study, cell, next(iter(study.blocks()))
+    checkpoints = results / "checkpoints/digits" / cell.path
+    paths = run_cell(results, IMAGE_DATA, *at) | run_cell(results, IMAGE_SPLITS, *at)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # keep them, as an interruption does
-        told, outputs = IMAGE_PRETRAIN.job("digits", study, cell, block), ("--trajectories", paths["trajectories"])
-        run_stage(told, *read, *outputs, "--checkpoints", checkpoints)
-    run_stage(IMAGE_PROBE.job("digits", study, cell, block), *read, "--output", paths["probes"])
+        paths |= run_cell(results, IMAGE_PRETRAIN, *at, "--checkpoints", checkpoints)
+    paths |= run_cell(results, IMAGE_PROBE, *at)
     paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
     paths["records"] = paths["checkpoints"].with_suffix(".parquet")
     return results, paths

@@ -26,8 +26,7 @@ class Stage:
     """
 
     function: str
-    """MODULE:FUNCTION of what it reads and the job (run/make.py), which gives what is in each of `files`; or a module with a
-    command line, and a rule of its own in workflow/rules."""
+    """MODULE:FUNCTION of what it reads and the job (run/make.py), which gives what is in each of `files`."""
     study: type
     """What its studies are: those of the kind that are of this type run through it."""
     told: Callable[[Any, Cell], Parts | None]
@@ -38,6 +37,9 @@ class Stage:
     """Stages whose files of the same cell it reads."""
     unread: tuple[str, ...] = ()
     """What of `told` a reader does not compare: a file may hold more arms than the reader's part of the grid has."""
+    axes: tuple[str, ...] | None = None
+    """Axes of the cells that its files are of, in the order of their paths: some, where cells share a file; none, where a study
+    has one. To be said where another stage of cells reads its files, unless the order is that of the alphabet."""
     rule: str = ""
     """Name of its rule; the function's if not given."""
     mem_mb: int = 2000
@@ -49,10 +51,21 @@ class Stage:
         """Name of its rule."""
         return self.rule or self.function.partition(":")[2]
 
-    @property
-    def made(self) -> bool:
-        """Whether a function makes its files, so that it needs no rule of its own."""
-        return ":" in self.function
+    def shared(self, at: Cell) -> Cell:
+        """What a cell has in common with those that it shares a file with."""
+        if self.axes is None:
+            return at
+        found = tuple((axis, at[axis]) for axis in self.axes if axis in at.values)
+        return Cell(found, at.arms if len(found) == len(at.axes) else ())
+
+    def of(self, at: Cell, block: str) -> dict[str, Any]:
+        """The cell and seeds that its file says that it is of; neither, where a study has one file."""
+        return {} if self.axes == () else {"cell": self.shared(at).values, "seeds": block}
+
+    def path(self, folder: str, name: str, at: Cell, block: str) -> str:
+        """Its file in a folder, of a study's cell and block, below the folder of results."""
+        suffix = self.folders[folder]
+        return f"{folder}/{name}.{suffix}" if self.axes == () else path_of(folder, name, self.shared(at), block, suffix)
 
     @property
     def folders(self) -> dict[str, str]:
@@ -73,18 +86,27 @@ class Stage:
         more: Parts | None = None,
         accepted: Iterable[Mapping[str, Any]] = (),
     ) -> Job:
-        """The job of a cell and block of a study; more: what files of the user's hold. accepted: as `run.job.job` has it."""
+        """The job of a cell and block of a study; more: what files of the user's hold. accepted: as `run.job.job` has it.
+
+        Raises:
+            ValueError: where it could not find the files of a stage before, whose `axes` are to be said.
+        """
+        if at and list(at.values) != sorted(at.values) and (unsaid := [one.name for one in self.after if one.axes is None]):
+            raise ValueError(f"stage {unsaid[0]}: say its axes, {', '.join(at.values)}: {self.name} reads its files")
         config = {**(self.told(study, at) or {}), **(more or {})}
-        read = {folder: one.function for one in self.after for folder in one.folders} if self.made else {}
-        runs = "run.make" if self.made else ""
-        return job(self.function, through(self.after), config, name, at, block, runs, files=read, accepted=accepted)
+        read = {folder: one.function for one in self.after for folder in one.folders}
+        return job(self.function, through(self.after), config, name, at, block, "run.make", files=read, accepted=accepted)
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
-        """Every cell and block of a study with its file in a folder, below that of results."""
+        """Every file of a study in a folder, below that of results, with the first cell and block that it is of."""
+        seen = set()
         for cell in study.cells():
             if self.told(study, cell) is not None:
                 for block in study.blocks():
-                    yield cell, block, path_of(folder, name, cell, block, self.folders[folder])
+                    path = self.path(folder, name, cell, block)
+                    if path not in seen:
+                        seen.add(path)
+                        yield cell, block, path
 
     def compared(self, study: Any, cell: Cell) -> dict[str, Any]:
         """What of the config a file of a cell must say that it was told."""
@@ -281,21 +303,33 @@ def axes_of_cells(study: Any) -> dict[str, set]:
 
 
 SYNTHESISE = Stage(
-    "chain.synthesise", Study, lambda study, cell: {"draws": study.draws, "data": study.data}, ("latents.safetensors",)
-)
+    "chain.synthesise:stage", Study, lambda study, cell: {"draws": study.draws, "data": study.data},
+    ("latents.safetensors",), axes=("eps_min",), rule="synthesise",
+)  # fmt: skip
 PRETRAIN = Stage(
-    "chain.pretrain", Study, lambda study, cell: study.pretrained(cell) if cell.trained else None,
-    ("encoders.safetensors", "trajectories.parquet"), (SYNTHESISE,), unread=("arms",),
+    "chain.pretrain:stage", Study, lambda study, cell: study.pretrained(cell) if cell.trained else None,
+    ("encoders.safetensors", "trajectories.parquet"), (SYNTHESISE,), unread=("arms",), rule="pretrain",
 )  # fmt: skip
 PROBE = Stage(
-    "chain.probe", Study, Study.probed, ("probes.parquet",), (SYNTHESISE, PRETRAIN), unread=("arms", "untrained")
+    "chain.probe:stage", Study, Study.probed, ("probes.parquet",), (SYNTHESISE, PRETRAIN), unread=("arms", "untrained"),
+    rule="probe",
 )  # fmt: skip
-IMAGE_DATA = Stage("images.datasets", ImageStudy, lambda study, cell: {"data": study.data}, ("images.safetensors",))
-IMAGE_SPLITS = Stage("images.splits", ImageStudy, ImageStudy.images_drawn, ("splits.safetensors",), (IMAGE_DATA,))
+IMAGE_DATA = Stage(
+    "images.datasets:stage", ImageStudy, lambda study, cell: {"data": study.data}, ("images.safetensors",),
+    axes=(), rule="image_data",
+)  # fmt: skip
+IMAGE_SPLITS = Stage(
+    "images.splits:stage", ImageStudy, ImageStudy.images_drawn, ("splits.safetensors",), (IMAGE_DATA,),
+    axes=("rho", "split"), rule="image_splits",
+)  # fmt: skip
 IMAGE_PRETRAIN = Stage(
-    "images.pretrain", ImageStudy, ImageStudy.pretrained, ("encoders.safetensors", "trajectories.parquet"), (IMAGE_SPLITS,)
-)
-IMAGE_PROBE = Stage("images.probe", ImageStudy, ImageStudy.probed, ("probes.parquet",), (IMAGE_PRETRAIN,))
+    "images.pretrain:stage", ImageStudy, ImageStudy.pretrained, ("encoders.safetensors", "trajectories.parquet"),
+    (IMAGE_DATA, IMAGE_SPLITS), axes=("rho", "split", "width", "arm"), rule="pretrain_images",
+)  # fmt: skip
+IMAGE_PROBE = Stage(
+    "images.probe:stage", ImageStudy, ImageStudy.probed, ("probes.parquet",), (IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN),
+    rule="probe_images",
+)  # fmt: skip
 SHARED_STAGES = (SYNTHESISE, PRETRAIN, PROBE, IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
 """Stages that several kinds run through; their rules are workflow/rules/chain.smk and images.smk."""
 

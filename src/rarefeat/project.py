@@ -309,7 +309,7 @@ class Project:
                 raise RarefeatError(
                     f"config: the study {name}: first_seed + seeds - 1 must be at most {LAST_SEED:,}, got {first + seeds - 1:,}"
                 )
-        rules = [{stage.name: stage} for kind in kinds().values() for stage in kind.stages if stage.made]
+        rules = [{stage.name: stage} for kind in kinds().values() for stage in kind.stages]
         functions = dict.fromkeys(table.stage for table in self.tables.values() if table.made)
         differing("rules", *rules, *({function.partition(":")[2]: function} for function in functions))
         claims = {f"claims_{paper}": paper for paper in self.papers}

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from conftest import tiny_data, tiny_training
+from conftest import job_at, tiny_data, tiny_training
 from PIL import Image
 from whole_project import ROOT, copy_of_the_project, run
 
@@ -32,6 +32,7 @@ from rarefeat.config.model import Arm
 from rarefeat.config.reading import read
 from rarefeat.config.study import merged
 from rarefeat.images.datasets import read_images
+from rarefeat.kind import IMAGE_DATA, IMAGE_SPLITS, PRETRAIN, SYNTHESISE
 from rarefeat.report.published import FOLDER, Published
 from rarefeat.run import command, guard, results_folder
 from rarefeat.run.job import job
@@ -154,22 +155,21 @@ def of_images(case: dict, folder: Path) -> tuple[int, str]:
                for key, value in case.get("images", {}).items()}  # fmt: skip
     data = ImageData(**keys | changes)
     try:
-        made = job("images.datasets", (), {"data": data}, "mine")
+        made = job(IMAGE_DATA.function, (), {"data": data}, "mine")
         if "splits" not in case:
-            return called("rarefeat.images.datasets", "--job", made.text, "--output", "results/images/mine.safetensors")
+            return called("rarefeat.run.make", "--job", made.text, "--output", "results/images/mine.safetensors")
         asked = {"rho": 1, "few_shot": 1} | case["splits"]
-        write_tensors("images.safetensors", read_images(data), made.text)
+        write_tensors("images/mine.safetensors", read_images(data), made.text)
         config = {"draws": "mine", "data": data, "few_shot": asked["few_shot"]}
         at = cell(rho=asked["rho"], split="long_tailed")
-        split = job("images.splits", ("images.datasets",), config, "mine", at, "1-2")
-        return called(
-            "rarefeat.images.splits", "--job", split.text, "--images", "images.safetensors", "--output", "results/s.safetensors"
-        )
+        split = job_at(IMAGE_SPLITS, config, "mine", at, "1-2")
+        return called("rarefeat.run.make", "--job", split.text, "--results", ".", "--output", "results/s.safetensors")
     finally:
         shutil.rmtree("changed")
 
 
-CHAIN = job("chain.synthesise", (), {"draws": "mine", "data": tiny_data()}, "mine", cell(eps_min=0.5), "1-1")
+CHAIN = job_at(SYNTHESISE, {"draws": "mine", "data": tiny_data()}, "mine", cell(eps_min=0.5), "1-1")
+DAMAGED = SYNTHESISE.path("latents", "mine", cell(eps_min=0.5), "1-1")
 TRAINED = {
     "draws": "mine",
     "simulator": "reduced",
@@ -185,12 +185,12 @@ def latents(path: Path, of: object) -> None:
 
 def damaged(how: str) -> None:
     """The latents of a training, as `how` says."""
-    path = Path("damaged.safetensors")
-    content = Path("latents.safetensors").read_bytes()
+    path, content = Path(DAMAGED), Path("latents.safetensors").read_bytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
     changes = {
         "other": {"seeds": "7-7"},
         "config": {"config": CHAIN.config | {"draws": "other"}},
-        "code": {"code": {"chain.synthesise": "0"}},
+        "code": {"code": {SYNTHESISE.function: "0"}},
     }
     match how:
         case "flip":
@@ -209,14 +209,13 @@ def damaged(how: str) -> None:
 
 def trained() -> tuple[int, str]:
     """The stage that trains on the latents."""
-    at = cell(eps_min=0.5, sigma=0.05)
-    told = job("chain.pretrain", ("chain.synthesise",), TRAINED, "mine", at, "1-1").text
-    outputs = "--encoders", "results/encoders.safetensors", "--trajectories", "results/trajectories.parquet"
-    return called("rarefeat.chain.pretrain", "--job", told, "--latents", "damaged.safetensors", *outputs)
+    told = job_at(PRETRAIN, TRAINED, "mine", cell(eps_min=0.5, sigma=0.05), "1-1").text
+    outputs = "results/encoders.safetensors", "results/trajectories.parquet"
+    return called("rarefeat.run.make", "--job", told, "--results", ".", "--output", *outputs)
 
 
 def synthesised() -> tuple[int, str]:
-    return called("rarefeat.chain.synthesise", "--job", CHAIN.text, "--output", "results/latents.safetensors")
+    return called("rarefeat.run.make", "--job", CHAIN.text, "--output", "results/latents.safetensors")
 
 
 @contextlib.contextmanager

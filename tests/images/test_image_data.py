@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import refusal, some_damage
+from conftest import job_at, refusal, some_damage
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
@@ -34,6 +34,7 @@ from rarefeat.images.digests import digest_of
 from rarefeat.images.fetch import fetch
 from rarefeat.images.formats import _decode, colours, index_files, inputs
 from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
+from rarefeat.kind import IMAGE_DATA, IMAGE_SPLITS
 from rarefeat.run.job import job
 from rarefeat.run.metadata import read_job
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -545,12 +546,12 @@ def test_a_long_tailed_list_is_pretrained_on_whole_and_apart_from_the_probe_s_im
 
 def test_the_command_line_of_the_splits_writes_every_seed(tmp_path):
     labels, data = torch.arange(60) % 3, ImageData(format="digits")
-    made = job("images.datasets", (), {"data": data}, "s")
-    write_tensors(tmp_path / "data.safetensors", {"train_labels": labels, "listed": torch.tensor(0)}, made.text)
+    made = job(IMAGE_DATA.function, (), {"data": data}, "s")
+    write_tensors(tmp_path / "images/s.safetensors", {"train_labels": labels, "listed": torch.tensor(0)}, made.text)
     config, output = {"draws": "s", "data": data, "few_shot": 2}, tmp_path / "out.safetensors"
-    told = job("images.splits", ("images.datasets",), config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
-    files = "--images", str(tmp_path / "data.safetensors"), "--output", str(output)
-    assert stage("rarefeat.images.splits", "--job", told.text, *files).returncode == 0
+    told = job_at(IMAGE_SPLITS, config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
+    files = "--results", str(tmp_path), "--output", str(output)
+    assert stage("rarefeat.run.make", "--job", told.text, *files).returncode == 0
     expected = split_indices(data, labels, 4.0, "long_tailed", "s", 5, 2)
     found = read_tensors(output, *(f"5/{key}" for key in expected))
     assert all(map(torch.equal, found, expected.values()))
@@ -824,14 +825,14 @@ def test_index_files_are_digested_by_seed(tmp_path):
 def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tmp_path):
     write_image_folder(tmp_path)
     data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
-    told = job("images.datasets", (), {"data": data, "contents": digest(data)}, "s")
-    done = stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output))
+    told = job(IMAGE_DATA.function, (), {"data": data, "contents": digest(data)}, "s")
+    done = stage("rarefeat.run.make", "--job", told.text, "--output", str(output))
     assert done.returncode == 0, done.stderr
     assert read_job(output)["config"]["contents"] == digest(data)
     assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [[0, 1, 0, 1], [0, 1]]
     output.unlink()
     (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
-    done = stage("rarefeat.images.datasets", "--job", told.text, "--output", str(output))
+    done = stage("rarefeat.run.make", "--job", told.text, "--output", str(output))
     assert done.stderr.splitlines()[-1] == "error: s: the files have changed since this run was planned; run snakemake again"
     assert not output.exists()
 

@@ -11,21 +11,21 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import seeded, until
+from conftest import job_at, run_stage, seeded, until
 from torch.func import functional_call
 
 from rarefeat.config.cells import cell
 from rarefeat.config.images import Augmentation, ImageArm, ImageData, ImageTraining, Network
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.images import probe
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, similarities, softmax_weights
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.pretrain import Bank, Lars, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import Course, epoch_batches, identity_of
-from rarefeat.run.digests import code
-from rarefeat.run.job import job
+from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from rarefeat.run.job import job, parsed
+from rarefeat.run.read import File
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
@@ -427,18 +427,22 @@ def stage(tmp_path, **changes):
     at = cell(rho=1.0, split="balanced", arm=ARMS["unmasked"].label)
     tensors = {"train": images, "train_labels": torch.arange(20) % 4, "test": images[:8].clone()}
     tensors["test_labels"] = torch.arange(8) % 4
-    write_tensors(tmp_path / "data.safetensors", tensors, job("images.datasets", (), data, "stage").text)
-    config = {"draws": "stage", **data}
-    made = job("images.splits", ("images.datasets",), config, "stage", at.to("rho", "split"), "1-2")
-    split = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in SPLIT.items()}
-    write_tensors(tmp_path / "splits.safetensors", split, made.text)
+    write_tensors(tmp_path / "images/stage.safetensors", tensors, job(IMAGE_DATA.function, (), data, "stage").text)
+    config, split = {"draws": "stage", **data}, IMAGE_SPLITS.shared(at)
+    drawn = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in SPLIT.items()}
+    path = tmp_path / IMAGE_SPLITS.path("splits", "stage", at, "1-2")
+    write_tensors(path, drawn, job_at(IMAGE_SPLITS, config, "stage", split, "1-2").text)
     config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION, "training": training(**changes)}
-    told = job("images.pretrain", ("images.datasets", "images.splits"), config, "stage", at, "1-2")
+    outputs = [str(tmp_path / IMAGE_PRETRAIN.path(folder, "stage", at, "1-2")) for folder in IMAGE_PRETRAIN.folders]
     return [
-        sys.executable, "-m", "rarefeat.images.pretrain", "--job", told.text, "--images", str(tmp_path / "data.safetensors"),
-        "--splits", str(tmp_path / "splits.safetensors"), "--checkpoints", str(tmp_path / "kept"),
-        "--encoders", str(tmp_path / "out/encoders.safetensors"), "--trajectories", str(tmp_path / "out/log.parquet"),
+        sys.executable, "-m", "rarefeat.run.make", "--job", job_at(IMAGE_PRETRAIN, config, "stage", at, "1-2").text,
+        "--results", str(tmp_path), "--checkpoints", str(tmp_path / "kept"), "--output", *outputs,
     ]  # fmt: skip
+
+
+def encoders(tmp_path):
+    """What that command writes."""
+    return next(tmp_path.glob("encoders/stage/**/*.safetensors"))
 
 
 def test_the_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
@@ -450,28 +454,25 @@ def test_the_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
     assert process.returncode == 1
     assert "SIGTERM at step" in errors.splitlines()[-1]
     assert list((tmp_path / "kept").glob("*.safetensors"))
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "encoders").exists()
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    resumed = (tmp_path / "out/encoders.safetensors").read_bytes()
+    resumed = encoders(tmp_path).read_bytes()
     assert not list((tmp_path / "kept").iterdir())
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    assert (tmp_path / "out/encoders.safetensors").read_bytes() == resumed
+    assert encoders(tmp_path).read_bytes() == resumed
 
 
 def probe_in_this_process(tmp_path, monkeypatch, device):
     """The probe of encoders that were trained on the CPU, told of another device."""
     command = stage(tmp_path)
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    told = json.loads(command[command.index("--job") + 1])
-    told["stage"] = "images.probe"
-    told["config"] |= {"probe": {"l2": 0.01, "few_shot": 2, "neighbours": 3}}
-    told["code"]["images.probe"] = code("images.probe")
-    told["config"]["training"]["device"] = device
-    files = command[command.index("--images") : command.index("--checkpoints")]
-    files += ["--encoders", str(tmp_path / "out/encoders.safetensors"), "--output", str(tmp_path / "probes.parquet")]
-    monkeypatch.setattr(sys, "argv", ["probe", "--job", json.dumps(told), *files])
-    monkeypatch.setattr(probe, "encoders_of", lambda job: None)
-    probe.main()
+    told = parsed(command[command.index("--job") + 1])
+    config = told.config | {"probe": {"l2": 0.01, "few_shot": 2, "neighbours": 3}}
+    config["training"]["device"] = device
+    monkeypatch.setattr(File, "expected", {})
+    run_stage(
+        job_at(IMAGE_PROBE, config, "stage", told.at, "1-2"), "--results", tmp_path, "--output", tmp_path / "probes.parquet"
+    )
 
 
 def test_the_probe_runs_on_the_device_of_the_config_where_there_is_a_gpu_too(tmp_path, monkeypatch):
@@ -488,20 +489,20 @@ def test_the_probe_asks_for_the_gpu_of_the_config(tmp_path, monkeypatch):
 
 def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run():
     images, labels = some_images(200), torch.arange(200)
-    first = identity_of("images.pretrain", (images, labels), "draws", 1, training())
+    first = identity_of(IMAGE_PRETRAIN.function, (images, labels), "draws", 1, training())
     one = images.clone()
     one[7, 0, 0, 0] ^= 1
     swapped = labels.clone()
     swapped[[0, 1]] = swapped[[1, 0]]
     others = [
-        identity_of("images.pretrain", (one, labels), "draws", 1, training()),
-        identity_of("images.pretrain", (images, swapped), "draws", 1, training()),
-        identity_of("images.pretrain", (images, labels), "draws", 2, training()),
-        identity_of("images.pretrain", (images, labels), "draws", 1, training(lr=0.2)),
-        identity_of("images.probe", (images, labels), "draws", 1, training()),
+        identity_of(IMAGE_PRETRAIN.function, (one, labels), "draws", 1, training()),
+        identity_of(IMAGE_PRETRAIN.function, (images, swapped), "draws", 1, training()),
+        identity_of(IMAGE_PRETRAIN.function, (images, labels), "draws", 2, training()),
+        identity_of(IMAGE_PRETRAIN.function, (images, labels), "draws", 1, training(lr=0.2)),
+        identity_of(IMAGE_PROBE.function, (images, labels), "draws", 1, training()),
     ]
     assert len({tuple(found.tolist()) for found in (first, *others)}) == 6
-    again = identity_of("images.pretrain", (images, labels), "draws", 1, training(threads=2, checkpoint_minutes=1))
+    again = identity_of(IMAGE_PRETRAIN.function, (images, labels), "draws", 1, training(threads=2, checkpoint_minutes=1))
     assert torch.equal(first, again)
 
 

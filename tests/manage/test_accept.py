@@ -25,26 +25,26 @@ def jobs(stage: str, study: str, *named: str, seconds: float = 60.0, old: tuple[
 def test_of_every_entry_that_was_changed_some_jobs_are_made_anew():
     """Though one of them alone fills what is taken of the stage and study, being quicker."""
     old = (DENSE, RANDOM)
-    found = jobs("chain.pretrain", "a", DENSE, old=old) + jobs("chain.pretrain", "a", RANDOM, seconds=99, old=old)
+    found = jobs("chain.pretrain:stage", "a", DENSE, old=old) + jobs("chain.pretrain:stage", "a", RANDOM, seconds=99, old=old)
     chosen = sample(found, changed(found))
     for name in old:
         assert sum(name in one.job["code"] for one in chosen) == LEAST
 
 
 def test_some_of_every_study_and_all_quick_ones_are_made_anew():
-    stage = "chain.probe"
+    stage = "chain.probe:stage"
     slow, few = jobs(stage, "slow", old=(stage,)), jobs(stage, "few", old=(stage,))[: LEAST - 1]
     quick = jobs(stage, "quick", seconds=QUICK - SEVERAL, old=(stage,))
-    chosen = sample(slow + few + quick + jobs("chain.synthesise", "slow"), [stage])
+    chosen = sample(slow + few + quick + jobs("chain.synthesise:stage", "slow"), [stage])
     assert sorted(one.outputs for one in chosen) == sorted(one.outputs for one in slow[:LEAST] + few + quick)
 
 
 @pytest.mark.parametrize("stage", ["chain.aggregate:aggregate_grid", "studies.imbalance.figures:arms"])
 def test_a_rule_is_not_proved_by_what_does_not_run_it(stage):
-    found = jobs(stage, "a", "chain.pretrain", DENSE, old=(DENSE,))
+    found = jobs(stage, "a", "chain.pretrain:stage", DENSE, old=(DENSE,))
     with pytest.raises(RarefeatError, match=r"nothing is accepted: core\.arms:ARMS\[dense\] was changed, and no file of a job"):
         changed(found)
-    assert changed([*found, *jobs("chain.pretrain", "a", DENSE, old=(DENSE,))]) == {DENSE: ("old", code(DENSE))}
+    assert changed([*found, *jobs("chain.pretrain:stage", "a", DENSE, old=(DENSE,))]) == {DENSE: ("old", code(DENSE))}
 
 
 def test_a_schema_is_run_by_what_joins_tables_under_it():
@@ -56,7 +56,7 @@ def test_a_schema_is_run_by_what_joins_tables_under_it():
 
 
 def test_files_of_several_codes_are_refused():
-    stage = "chain.probe"
+    stage = "chain.probe:stage"
     with pytest.raises(RarefeatError, match=f"is of other code of {stage} than .*; run snakemake first"):
         changed(jobs(stage, "a", old=(stage,)) + jobs(stage, "b"))
 

@@ -255,8 +255,8 @@ def test_no_stage_reaches_code_without_its_name(reached):
 
 # Edits of the package itself: the file, a text in it and another, and which stages' digests these move, without `studies.`.
 
-IMAGES = "images.pretrain fine_labels.granularity.[pr]*"
-ENCODERS = "chain.pretrain fate.measure:* fine_labels.crossing:* selection.measure:*"
+IMAGES = "images.pretrain:* fine_labels.granularity.[pr]*"
+ENCODERS = "chain.pretrain:* fate.measure:* fine_labels.crossing:* selection.measure:*"
 DRAWN = f"""
     chain.[ps]* images.[ps]* {IMAGES} augmentation.measure:* augmentation.representations:* augmentation.supervise:*
     exact_results.*:measured fate.measure:* fine_labels.compare:* fine_labels.crossing:* fine_labels.measure:*
@@ -265,7 +265,7 @@ DRAWN = f"""
     two_layer.measure:* two_layer.search:*
 """
 MULTIPLIED = f"""
-    {ENCODERS} chain.probe core.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervise:* imbalance.alignment_map:*
+    {ENCODERS} chain.probe:* core.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervise:* imbalance.alignment_map:*
     fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.tested:* theory.claims:*
     theory.milestones:* theory.one_step:* report.play:page
 """
@@ -286,19 +286,20 @@ EDITS = {
     "a rule that one study has": ("core/arms.py", "].amax(-1), seen", "].amin(-1), seen", "selection.measure:*"),
     "a rule of the bias": (
         "core/bias.py", "2 * math.log(d) / d", "math.log(d) / d",
-        "chain.pretrain fine_labels.crossing:* selection.measure:*",
+        "chain.pretrain:* fine_labels.crossing:* selection.measure:*",
     ),
     "the slopes of a step": ("core/training.py", "negatives = whole.views(", "negatives = pruned.views(", ENCODERS),
     "products": ("core/products.py", "if r % COLUMNS and p > 2 * r", "if r % COLUMNS and p > 3 * r", MULTIPLIED),
     "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWN),
     "views": (
         "core/views.py", "(views.rho or views.mask or views.colour)", "(views.rho or views.colour)",
-        "chain.pretrain augmentation.measure:* augmentation.supervise:*",
+        "chain.pretrain:* augmentation.measure:* augmentation.supervise:*",
     ),
-    "a linear probe": ("core/linear_probe.py", "correction=0", "correction=1", "chain.probe selection.measure:*"),
+    "a linear probe": ("core/linear_probe.py", "correction=0", "correction=1", "chain.probe:* selection.measure:*"),
     "a constant": ("core/definitions.py", "PURE = 0.9", "PURE = 0.95", """
-        chain.pretrain chain.probe core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.crossing:* imbalance.found:*
-        report.play:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:*
+        chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.crossing:*
+        imbalance.found:* report.play:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
+        theory.one_step:*
     """),
     "a measure": ("studies/selection/measure.py", "[..., -1] > PURE", "[..., -1] >= PURE", "selection.measure:*"),
     "a floor": ("studies/fate/training.py", "clamp_min(1e-30)", "clamp_min(1e-20)", "fate.measure:*"),
@@ -374,7 +375,7 @@ def test_an_edit_moves_the_digests_of_what_it_sets_and_no_others(tmp_path, reach
 
 
 @pytest.mark.parametrize(
-    "stage", ["chain.pretrain", "studies.imbalance.figures:figure1_aligned_neurons", "claims.table:claims"]
+    "stage", ["chain.pretrain:stage", "studies.imbalance.figures:figure1_aligned_neurons", "claims.table:claims"]
 )
 def test_a_digest_does_not_depend_on_what_was_looked_at_before(reached, stage):
     assert Reach(Source(PACKAGE), stage).digest == reached[stage].digest

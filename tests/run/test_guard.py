@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import job_at
 
 from rarefeat.config.cells import cell
+from rarefeat.kind import PRETRAIN, SYNTHESISE
 from rarefeat.project import load
 from rarefeat.run.digests import PACKAGE
 from rarefeat.run.job import job
@@ -25,9 +27,9 @@ def package(tmp_path) -> Path:
 
 def synthesise(package: Path, output: Path, **code: str) -> subprocess.Popen:
     """The stage as the copy has it, told that it was planned with this code, or with that of now."""
-    told = job("chain.synthesise", (), {"draws": "a", "data": STUDY.data}, "a", cell(eps_min=0.5), "0-0")
+    told = job_at(SYNTHESISE, {"draws": "a", "data": STUDY.data}, "a", cell(eps_min=0.5), "0-0")
     told = told.model_copy(update={"code": code or told.code})
-    command = [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", told.text, "--output", str(output)]
+    command = [sys.executable, "-m", "rarefeat.run.make", "--job", told.text, "--output", str(output)]
     free = {name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")}
     return subprocess.Popen(command, env=free | {"PYTHONPATH": str(package.parent)}, stderr=subprocess.PIPE, text=True)
 
@@ -49,7 +51,7 @@ def test_a_stage_that_was_edited_after_the_plan_ends_before_it_writes(package, t
     stage = synthesise(package, tmp_path / "a.safetensors")
     _, errors = stage.communicate()
     assert stage.returncode == 1
-    assert errors == "error: the code of chain.synthesise was edited after this run was planned; run snakemake again\n"
+    assert errors == "error: the code of chain.synthesise:stage was edited after this run was planned; run snakemake again\n"
     assert not (tmp_path / "a.safetensors").exists()
 
 
@@ -58,22 +60,22 @@ def test_what_a_stage_made_while_its_code_was_edited_is_not_kept(package, tmp_pa
     fifo = tmp_path / "go"
     os.mkfifo(fifo)
     path = package / "chain/synthesise.py"
-    text = path.read_text().replace("    write_tensors(", f"    open({str(fifo)!r}).read()\n    write_tensors(", 1)
+    text = path.read_text().replace("    return synthesise(", f"    open({str(fifo)!r}).read()\n    return synthesise(", 1)
     path.write_text(text)
     told = subprocess.run(
-        [sys.executable, "-c", "from rarefeat.run.digests import code; print(code('chain.synthesise'))"],
+        [sys.executable, "-c", "from rarefeat.run.digests import code; print(code('chain.synthesise:stage'))"],
         env=os.environ | {"PYTHONPATH": str(package.parent)}, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    stage = synthesise(package, tmp_path / "a.safetensors", **{"chain.synthesise": told})
+    stage = synthesise(package, tmp_path / "a.safetensors", **{SYNTHESISE.function: told})
     with open(fifo, "w") as go:
         change(package)
         go.write("now")
     _, errors = stage.communicate()
     assert stage.returncode == 1
-    assert "is not written: the code of chain.synthesise was edited" in errors
+    assert "is not written: the code of chain.synthesise:stage was edited" in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["go", "src"]
 
 
 def test_a_job_says_the_digests_of_all_that_it_came_through():
-    told = json.loads(job("chain.pretrain", ("chain.synthesise",), {}).text)
-    assert set(told["code"]) == {"chain.synthesise", "chain.pretrain"}
+    told = json.loads(job(PRETRAIN.function, PRETRAIN.through, {}).text)
+    assert set(told["code"]) == {SYNTHESISE.function, PRETRAIN.function}

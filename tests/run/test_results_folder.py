@@ -84,7 +84,7 @@ def test_the_project_s_folders_are_known():
 
 # What files say
 
-TOLD = job("chain.pretrain", (), {"eta": 0.1, "study": {"seeds_per_block": 5}}, "mine", cell(eps_min=0.5), "1-2")
+TOLD = job("chain.pretrain:stage", (), {"eta": 0.1, "study": {"seeds_per_block": 5}}, "mine", cell(eps_min=0.5), "1-2")
 ROWS = pa.table({"a": [1]})
 
 
@@ -107,7 +107,7 @@ def product(tmp_path) -> Path:
 
 CHANGED = [
     TOLD.model_copy(update={"config": TOLD.config | {"eta": 0.2}}),
-    TOLD.model_copy(update={"code": {"chain.pretrain": "0"}}),
+    TOLD.model_copy(update={"code": {"chain.pretrain:stage": "0"}}),
     TOLD.model_copy(update={"config": TOLD.config | {"size": "quick"}}),
 ]
 

@@ -13,7 +13,7 @@ from rarefeat.run import store
 from rarefeat.storage.files import write_table
 from rarefeat.storage.origin import KEY
 
-JOB = {"stage": "chain.probe", "study": "paper", "cell": {"eps_min": 0.2}, "seeds": "1-2", "config": {"lambda": 1}}
+JOB = {"stage": "chain.probe:stage", "study": "paper", "cell": {"eps_min": 0.2}, "seeds": "1-2", "config": {"lambda": 1}}
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import refusal, run_chain, run_stage, tiny_data, tiny_training
+from conftest import refusal, run_cell, run_chain, run_stage, tiny_data, tiny_training
 from safetensors.torch import load as tensors_of
 
-from rarefeat.config.cells import path_of
+from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Grid, Study
-from rarefeat.kind import PRETRAIN, PROBE, Table
+from rarefeat.kind import IMAGE_PRETRAIN, PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.storage.files import read_table, write_table
 from rarefeat.storage.origin import KEY, refuse_another
 from rarefeat.storage.tensors import write_tensors
@@ -65,11 +65,14 @@ ENCODERS_READ = [
     "studies.imbalance.alignment_map:alignment_map",
 ]  # fmt: skip
 READERS = {
-    "encoders": ["chain.probe", *ENCODERS_READ],
-    "latents": ["chain.pretrain", "chain.probe"],
+    "encoders": [PROBE.function, *ENCODERS_READ],
+    "latents": [PRETRAIN.function, PROBE.function],
     "probes": ["chain.aggregate:aggregate_grid"],
     "trajectories": ["chain.aggregate:aggregate_trajectories"],
 }  # fmt: skip
+
+
+MADE_BY = {folder: stage for stage in (SYNTHESISE, PRETRAIN, PROBE) for folder in stage.folders}
 
 
 class Chain:
@@ -77,32 +80,24 @@ class Chain:
 
     def __init__(self, results: Path):
         self.results, self.cell, self.block = results, STUDY.cells()[0], next(iter(STUDY.blocks()))
-        for cell in STUDY.cells():
+        for point in STUDY.cells():
             for block in STUDY.blocks():
-                run_chain(results, "tiny", STUDY, cell, block)
+                run_chain(results, "tiny", STUDY, point, block)
 
-    def path(self, kind, cell=None, block=None):
-        at = (cell or self.cell).to("eps_min") if kind == "latents" else cell or self.cell
-        suffix = "safetensors" if kind in ("latents", "encoders") else "parquet"
-        return self.results / path_of(kind, "tiny", at, block or self.block, suffix)
+    def path(self, kind, point=None, block=None):
+        return self.results / MADE_BY[kind].path(kind, "tiny", point or self.cell, block or self.block)
 
     def run(self, name):
         """Run one stage on what is there."""
-        paths = {kind: self.path(kind) for kind in ("latents", "encoders", "trajectories", "probes")}
-        match name:
-            case "chain.pretrain":
-                told = PRETRAIN.job("tiny", STUDY, self.cell, self.block)
-                files = [word for kind in ("latents", "encoders", "trajectories") for word in (f"--{kind}", paths[kind])]
-            case "chain.probe":
-                told = PROBE.job("tiny", STUDY, self.cell, self.block)
-                files = ["--latents", paths["latents"], "--encoders", paths["encoders"], "--output", paths["probes"]]
-            case _:
-                read = {"probes": PROBE} if name.endswith("grid") else {"trajectories": PRETRAIN}
-                read = {"encoders": PRETRAIN} if name in ENCODERS_READ else read
-                told = Table("", name, {"tiny": STUDY}, read, study="tiny").job({})
-                written = [self.results / f"{n}.parquet" for n in range(3 if name.endswith("grid") else 1)]
-                files = ["--results", self.results, "--output", *written]
-        run_stage(told, *files)
+        for stage in (PRETRAIN, PROBE):
+            if stage.function == name:
+                run_cell(self.results, stage, "tiny", STUDY, self.cell, self.block)
+                return
+        read = {"probes": PROBE} if name.endswith("grid") else {"trajectories": PRETRAIN}
+        read = {"encoders": PRETRAIN} if name in ENCODERS_READ else read
+        told = Table("", name, {"tiny": STUDY}, read, study="tiny").job({})
+        written = [self.results / f"{n}.parquet" for n in range(3 if name.endswith("grid") else 1)]
+        run_stage(told, "--results", self.results, "--output", *written)
 
 
 @pytest.fixture
@@ -132,7 +127,7 @@ def test_every_reader_takes_the_file_that_is_meant_and_no_other(chain):
             chain.run(reader)
         path = chain.path(kind)
         right = path.read_bytes()
-        of_kind = "chain.synthesise" if kind == "latents" else "chain.probe" if kind == "probes" else "chain.pretrain"
+        of_kind = MADE_BY[kind].function
         wrong = {
             "cell": lambda path, kind=kind: path.write_bytes(chain.path(kind, other_cell).read_bytes()),
             "seeds": lambda path, kind=kind: path.write_bytes(chain.path(kind, None, other_block).read_bytes()),
@@ -161,3 +156,15 @@ def test_a_file_without_an_origin_is_refused_by_every_reader(chain):
         for reader in readers:
             assert refusal(chain.run, reader) == f"{path} does not say what it is; delete it and run snakemake again"
         path.write_bytes(right)
+
+
+def test_a_stage_finds_files_of_axes_in_any_order_where_these_are_said():
+    image = cell(arm="dense", rho=1.0, split="balanced")
+    assert (
+        IMAGE_PRETRAIN.path("encoders", "s", image, "1-2")
+        == "encoders/s/rho=1.0/split=balanced/arm=dense/seeds=1-2.safetensors"
+    )
+    before = Stage("module:before", Study, lambda study, at: {}, ("first.parquet",))
+    reader = Stage("module:reader", Study, lambda study, at: {}, ("second.parquet",), (before,))
+    with pytest.raises(ValueError, match="stage before: say its axes, share, eps_min: reader reads its files"):
+        reader.job("s", STUDY, cell(share=0.5, eps_min=0.1), "1-2")

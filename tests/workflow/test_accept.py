@@ -17,12 +17,12 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
     edit(project, PROBE, r"^(def linear_probe\((?:.|\n)*?\) -> [^\n]*:\n)", r"\1    unused = 1\n")
     assert planned(project)["probe"] > 3
     done = succeeded(accept(project))
-    assert "accepted: chain.probe, " in done.stdout
+    assert "accepted: chain.probe:stage, " in done.stdout
     assert planned(project) == {}
     entry = next(
         entry
         for entry in json.loads((project / RESULTS / "accepted.json").read_text())["accepted"]
-        if entry["stage"] == "chain.probe"
+        if entry["stage"] == "chain.probe:stage"
     )
     assert entry["before"] != entry["now"]
     studies = {path.split("/")[3] for path in entry["sample"]}
@@ -30,7 +30,7 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
         path.name for path in (project / RESULTS / "probes").iterdir() if (project / RESULTS / "latents" / path.name).exists()
     }
     done = verified(project)
-    assert "accepted tables/paper_grid.parquet: by a sample: code of chain.probe" in done.stdout
+    assert "accepted tables/paper_grid.parquet: by a sample: code of chain.probe:stage" in done.stdout
     assert done.returncode == 0, done.stdout
     # A second change stands for the same.
     edit(project, PROBE, "unused = 1", "unused = 2")
@@ -51,7 +51,9 @@ def test_what_comes_out_otherwise_is_named_and_nothing_is_accepted(project):
     assert planned(project) == before
 
 
-@pytest.mark.parametrize("damage", [lambda text: text.replace("chain.probe", "chain.pretrain"), lambda text: text[:-20]])
+@pytest.mark.parametrize(
+    "damage", [lambda text: text.replace("chain.probe:stage", "chain.pretrain:stage"), lambda text: text[:-20]]
+)
 def test_a_record_that_was_changed_by_hand_is_refused(project, damage):
     edit(project, PROBE, r"^(def linear_probe\((?:.|\n)*?\) -> [^\n]*:\n)", r"\1    unused = 1\n")
     assert accept(project).returncode == 0

@@ -122,7 +122,7 @@ def kill_a_training(folder: Path, run: subprocess.Popen) -> None:
         assert run.poll() is None, end_of(folder / "log")
         for process in processes(folder, "-m", "rarefeat.run.stage"):
             with contextlib.suppress(psutil.Error):
-                if any('"stage": "chain.pretrain"' in word for word in process.cmdline()):
+                if any('"stage": "chain.pretrain:stage"' in word for word in process.cmdline()):
                     process.kill()
                     return
         time.sleep(0.2)

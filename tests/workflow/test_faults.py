@@ -18,15 +18,15 @@ import psutil
 import pyarrow as pa
 import pytest
 import yaml
-from conftest import tiny_data, tiny_training, until
+from conftest import job_at, tiny_data, tiny_training, until
 from whole_project import RESULTS, copy_of_the_project, environment, planned, run, snakemake, succeeded
 
+from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
-from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
+from rarefeat.kind import PRETRAIN, SYNTHESISE
 from rarefeat.manage.kept import pack, unpack
 from rarefeat.run.command import run as run_stage
-from rarefeat.run.job import Job
 from rarefeat.run.results_folder import handle_in_a_thread, leave_at_once, take_over
 from rarefeat.run.workers import GRACE
 from rarefeat.storage.files import read_table, verify, write_table
@@ -553,16 +553,12 @@ def test_a_run_does_not_wait_for_the_timers_of_its_jobs():
     assert not ran.is_set()
 
 
-def job_of(stage: str, **config) -> str:
-    """A job of the chain, as Snakemake gives it."""
-    cell = {"eps_min": 1.0} if stage == "synthesise" else {"eps_min": 1.0, "sigma": 0.1}
-    parts = {"draws": "s", **{name: told(part) for name, part in config.items()}}
-    return Job(stage=f"chain.{stage}", study="s", cell=cell, seeds="1-2", config=parts).text
+AT = cell(eps_min=1.0, sigma=0.1)
 
 
 def synthesise_command(output: Path, **data) -> list[str]:
-    job = job_of("synthesise", data=tiny_data(**data))
-    return [sys.executable, "-m", "rarefeat.chain.synthesise", "--job", job, "--output", str(output)]
+    job = job_at(SYNTHESISE, {"draws": "s", "data": tiny_data(**data)}, "s", SYNTHESISE.shared(AT), "1-2").text
+    return [sys.executable, "-m", "rarefeat.run.make", "--job", job, "--output", str(output)]
 
 
 def test_a_stage_without_enough_memory_is_one_line(tmp_path):
@@ -589,13 +585,12 @@ def test_other_errors_are_not_taken_for_want_of_memory():
 
 
 def test_sigterm_ends_a_long_training_at_once_and_leaves_nothing(tmp_path):
-    latents = tmp_path / "latents.safetensors"
-    subprocess.run(synthesise_command(latents), check=True, capture_output=True)
+    subprocess.run(synthesise_command(tmp_path / SYNTHESISE.path("latents", "s", AT, "1-2")), check=True, capture_output=True)
     training = tiny_training(T=10**8, eta=1e-3)
-    job = job_of("pretrain", simulator="reduced", data=tiny_data(), training=training, arms=[Arm(arm="dense")])
+    config = {"draws": "s", "simulator": "reduced", "data": tiny_data(), "training": training, "arms": [Arm(arm="dense")]}
     process = subprocess.Popen(
-        [sys.executable, "-m", "rarefeat.chain.pretrain", "--job", job, "--latents", str(latents),
-         "--encoders", str(tmp_path / "e.safetensors"), "--trajectories", str(tmp_path / "t.parquet")],
+        [sys.executable, "-m", "rarefeat.run.make", "--job", job_at(PRETRAIN, config, "s", AT, "1-2").text,
+         "--results", str(tmp_path), "--output", str(tmp_path / "e.safetensors"), str(tmp_path / "t.parquet")],
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert "0%" in process.stderr.readline()  # training has begun
@@ -603,7 +598,7 @@ def test_sigterm_ends_a_long_training_at_once_and_leaves_nothing(tmp_path):
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert errors.splitlines()[-1] == "error: ended by SIGTERM; run snakemake again"
-    assert list(tmp_path.iterdir()) == [latents]
+    assert list(tmp_path.iterdir()) == [tmp_path / "latents"]
 
 
 def test_a_job_whose_run_was_superseded_or_whose_shell_is_gone_writes_nothing(tmp_path):

@@ -20,6 +20,7 @@ from whole_project import ROOT, python, succeeded
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.save import save
+from rarefeat.kind import PROBE as OF_PROBES
 from rarefeat.manage import provenance
 from rarefeat.manage.provenance import Line, verify, verify_intermediate, write_record
 from rarefeat.project import Project, load
@@ -38,7 +39,8 @@ DEFAULT = set(CONFIG.default)
 TABLE = pd.DataFrame({"seed": [100, 101], "value": [0.25, float("nan")], "name": ["a", "\u03b5 (b)"]})
 
 
-JOB = Job(stage="chain.pretrain", study="s", cell={"eps_min": 0.5}, seeds="1-2")
+PROBE = OF_PROBES.function
+JOB = Job(stage="chain.pretrain:stage", study="s", cell={"eps_min": 0.5}, seeds="1-2")
 INTERMEDIATE = ("s/eps_min=0.5/seeds=1-2",)
 
 
@@ -58,15 +60,15 @@ def test_the_origin_changes_with_config_code_and_seeds_and_not_with_blocks():
     base = of(CONFIG)
     assert base == of(with_study("paper", seeds_per_block=3))
     assert base["seeds"] == {"paper": "100-103"}
-    stages = {"chain.synthesise", "chain.pretrain", "chain.probe", "chain.aggregate:aggregate_grid"}
+    stages = {*OF_PROBES.through, "chain.aggregate:aggregate_grid"}
     assert set(base["code"]) >= stages | {"core.arms:ARMS[dense]", "core.arms:ARMS[oracle_all]"}
     assert {name for name in base["code"] if not name.endswith("]")} == stages
     more = of(with_study("paper", seeds=11))
     assert more["seeds"] == {"paper": "100-110"}
     assert more["config"] != base["config"]
     job = CONFIG.table_job("paper_grid")
-    other = made_from(job.model_copy(update={"code": job.code | {"chain.pretrain": "another"}}))
-    assert provenance.stale(base, other) == ["code of chain.pretrain"]
+    other = made_from(job.model_copy(update={"code": job.code | {"chain.pretrain:stage": "another"}}))
+    assert provenance.stale(base, other) == ["code of chain.pretrain:stage"]
 
 
 def test_blocks_of_seeds_are_left_out_at_every_depth():
@@ -96,7 +98,7 @@ def test_a_table_and_a_figure_carry_their_origin_and_show_damage(tmp_path):
     assert found["config"] == read_origin(table)["config"] | {"size": "quick"}
     assert found["tables"] == {"heatmap_grid": metadata.file_hash(table)}
     assert set(found["code"]) == {*drawn.code, *job.code}
-    assert {"studies.imbalance.figures:arms", "chain.probe"} <= set(found["code"])
+    assert {"studies.imbalance.figures:arms", PROBE} <= set(found["code"])
     assert {"torch", "rarefeat"} <= set(found["packages"])
     assert set(found["machine"]) == {"system", "processor", "instructions", "python"}
     for path in (table, *outputs):
@@ -189,11 +191,11 @@ def test_an_edited_stage_is_named(results, monkeypatch):
     monkeypatch.setattr(
         provenance, "origin",
         lambda job, tables: before(
-            job.model_copy(update={"code": job.code | ({"chain.probe": "edited"} if "chain.probe" in job.code else {})}), tables
+            job.model_copy(update={"code": job.code | ({PROBE: "edited"} if PROBE in job.code else {})}), tables
         ),
     )  # fmt: skip
     found = not_current(results)
-    assert {line.why for line in found.values()} == {"code of chain.probe"}
+    assert {line.why for line in found.values()} == {f"code of {PROBE}"}
     assert {"tables/paper_grid.parquet", "figures/arms.png", "tables/cross_check.parquet"} <= set(found)
     assert not {"tables/paper_trajectories.parquet", "tables/scaling.parquet", "tables/augmentation.parquet"} & set(found)
 
@@ -206,7 +208,7 @@ def test_accepted_is_what_was_made_by_code_that_another_stands_for_now(planted, 
         project.__dict__["accepted"] = [{"stage": stage, "before": before, "now": now} for before, now in entries]
         return not_current(planted, project)
 
-    stage, made_by = "chain.probe", code("chain.probe")
+    stage, made_by = PROBE, code(PROBE)
     assert found(("first", "second"), (made_by, "third")) == {}
     for module in (provenance, run_job):
         monkeypatch.setattr(module, "code", lambda name: "now" if name == stage else code(name))
@@ -431,7 +433,7 @@ def test_the_record_holds_commit_machine_packages_values_and_products(planted):
 
 def test_a_file_that_lies_in_the_place_of_another_is_damaged(tmp_path):
     """Axes may come in any order."""
-    job = Job(stage="chain.pretrain", study="s", cell={"eps_min": 0.5, "sigma": 0.1}, seeds="1-2")
+    job = Job(stage="chain.pretrain:stage", study="s", cell={"eps_min": 0.5, "sigma": 0.1}, seeds="1-2")
     right = ("s/eps_min=0.5/sigma=0.1/seeds=1-2", "s/sigma=0.1/eps_min=0.5/seeds=1-2")
     wrong = (
         "s/eps_min=0.5/sigma=0.2/seeds=1-2", "s/eps_min=0.5/seeds=1-2", "t/eps_min=0.5/sigma=0.1/seeds=1-2",
@@ -450,9 +452,7 @@ def test_a_file_that_lies_in_the_place_of_another_is_damaged(tmp_path):
 
 
 STAGES = sorted({table.stage for table in CONFIG.tables.values() if ":" not in table.stage} | {
-    "chain.synthesise", "chain.pretrain", "chain.probe", "images.datasets", "images.splits", "images.pretrain", "images.probe",
-    "studies.fine_labels.granularity.represent", "studies.fine_labels.granularity.photographs", "figures.draw",
-    "claims.measure", "run.make", "manage.accept", "report.times",
+    "figures.draw", "claims.measure", "run.make", "manage.accept", "report.times",
     "manage.provenance", "manage.check", "report.browse",
 })  # fmt: skip
 

@@ -390,14 +390,14 @@ def test_of_a_changed_job_what_differs_is_said():
         return grouped_reasons([("pretrain", f"Params have changed since last execution: {what}")])[0]
 
     before = {
-        "code": {"chain.probe": "1"},
+        "code": {"chain.probe:stage": "1"},
         "config": {"training": {"eta": 0.1, "T": 5}, "arms": [{"arm": "dense"}]},
         "seeds": "0-9",
     }
     eta = before | {"config": before["config"] | {"training": {"eta": 0.3, "T": 5}}}
     assert changed(before, eta) == "params have changed since last execution: training.eta 0.1 is now 0.3"
-    code = before | {"code": {"chain.probe": "2"}}
-    assert changed(before, code) == "params have changed since last execution: the code of chain.probe"
+    code = before | {"code": {"chain.probe:stage": "2"}}
+    assert changed(before, code) == "params have changed since last execution: the code of chain.probe:stage"
     arms = before | {"config": before["config"] | {"arms": [{"arm": "dense"}, {"arm": "ideal"}]}}
     assert changed(before, arms) == 'params have changed since last execution: arms: arm "ideal" added'
     few, many = ({"config": {"grid": {"eps_min": values}}} for values in ([0.2, 0.3, 1.0], [0.2, 0.25, 0.3, 1.0]))

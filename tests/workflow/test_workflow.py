@@ -245,7 +245,13 @@ def test_the_encoder_of_another_cell_in_its_place_is_found_and_made_again(projec
 
 
 def with_config(**changes) -> str:
-    job = {"stage": "chain.pretrain", "study": "s", "cell": {"eps_min": 1.0, "sigma": 0.1}, "seeds": "1-2", "config": {}}
+    job = {
+        "stage": "chain.pretrain:stage",
+        "study": "s",
+        "cell": {"eps_min": 1.0, "sigma": 0.1},
+        "seeds": "1-2",
+        "config": {},
+    }
     return json.dumps(job | changes)
 
 
@@ -253,13 +259,13 @@ def with_config(**changes) -> str:
     ("job", "words"),
     [
         (with_config(seed="1-2"), "--job: seed: no such key"),
-        (with_config(config={}), "error: --job: config.draws is missing, which chain.pretrain reads"),
+        (with_config(config={}), "error: --job: config.draws is missing, which chain.pretrain:stage reads"),
         (with_config(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}), "error: --job: config.data"),
     ],
 )
 def test_a_stage_says_what_is_wrong_with_its_job(tmp_path, job, words):
-    files = ["--latents", "l.safetensors", "--encoders", tmp_path / "e.safetensors", "--trajectories", tmp_path / "t.parquet"]
-    done = python(ROOT, "-m", "rarefeat.chain.pretrain", "--job", job, *files)
+    files = ["--results", tmp_path, "--output", tmp_path / "e.safetensors", tmp_path / "t.parquet"]
+    done = python(ROOT, "-m", "rarefeat.run.make", "--job", job, *files)
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr

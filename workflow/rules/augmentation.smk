@@ -47,7 +47,6 @@ rule measure_augmentation:
 rule measure_image_views:
     input:
         gathered(f"{{study}}.{IMAGE_TABLES[0]}"),
-        images=f"{RESULTS}/images/{{study}}.safetensors",
     output:
         [table(f"{{study}}.{name}") for name in IMAGE_TABLES],
     log:

@@ -14,15 +14,16 @@ rule synthesise:
         runtime=growing(5),
     params:
         job=told(SYNTHESISE),
+        results=lambda wildcards: RESULTS,
     shell:
-        stage("--output {output:q}")
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # One cell, with all its arms. The arms see the same tokens, so that one job makes these once. One thread, so that the bytes are the
 # same everywhere on one machine; parallelism is over jobs.
 rule pretrain:
     input:
-        latents=of_cell("latents", "safetensors", "eps_min"),
+        file_of(SYNTHESISE),
     output:
         encoders=f"{RESULTS}/encoders/{{study}}/{{cell}}/seeds={{block}}.safetensors",
         trajectories=f"{RESULTS}/trajectories/{{study}}/{{cell}}/seeds={{block}}.parquet",
@@ -36,20 +37,17 @@ rule pretrain:
         gpu=gpus,
     params:
         job=told(PRETRAIN),
+        results=lambda wildcards: RESULTS,
     shell:
-        stage(
-            "--latents {input.latents:q} --encoders {output.encoders:q} --trajectories {output.trajectories:q}"
-        )
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # Evaluates the frozen encoders of one cell.
 rule probe:
     input:
-        latents=of_cell("latents", "safetensors", "eps_min"),
-        encoders=lambda wildcards: (
-            of_cell("encoders", "safetensors")(wildcards)
-            if cell_of(wildcards).trained
-            else []
+        file_of(SYNTHESISE),
+        lambda wildcards: (
+            file_of(PRETRAIN)(wildcards) if cell_of(wildcards).trained else []
         ),
     output:
         f"{RESULTS}/probes/{{study}}/{{cell}}/seeds={{block}}.parquet",
@@ -63,11 +61,9 @@ rule probe:
         gpu=gpus,
     params:
         job=told(PROBE),
-        encoders=lambda wildcards, input: (
-            ["--encoders", input.encoders] if input.encoders else []
-        ),
+        results=lambda wildcards: RESULTS,
     shell:
-        stage("--latents {input.latents:q} {params.encoders:q} --output {output:q}")
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # The grid of a study, or of one block of it, with its summary and trends.

@@ -16,7 +16,6 @@ from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from rarefeat.config.cells import path_of
 from rarefeat.config.images import ImageStudy
 from rarefeat.config.reading import read, said
 from rarefeat.config.study import Study, merged
@@ -270,26 +269,23 @@ def told(stage: Stage, more=lambda name, block: {}):
     """
 
     def of_job(wildcards):
-        at = cell_of(wildcards) if hasattr(wildcards, "cell") else None
-        block = getattr(wildcards, "block", "")
-        name, study = wildcards.study, STUDIES[wildcards.study]
-        return stage.job(
-            name, study, at, block, more(name, block), PROJECT.accepted
-        ).text
+        name, of, block = at(wildcards)
+        study, of_files = STUDIES[name], more(name, block)
+        return stage.job(name, study, of, block, of_files, PROJECT.accepted).text
 
     return of_job
 
 
-def of_cell(folder: str, suffix: str, *axes: str):
-    """An input function: the file of a job's cell, or of what it shares with others on some axes, and block."""
+def at(wildcards) -> tuple:
+    """The study, cell and block of a job; no cell and no block, where a study has one job."""
+    of = cell_of(wildcards) if hasattr(wildcards, "cell") else None
+    return wildcards.study, of, getattr(wildcards, "block", "")
 
-    def file(wildcards):
-        at = cell_of(wildcards).to(*axes) if axes else cell_of(wildcards)
-        return (
-            f"{RESULTS}/{path_of(folder, wildcards.study, at, wildcards.block, suffix)}"
-        )
 
-    return file
+def file_of(stage: Stage, folder: str = ""):
+    """An input function: the file of a stage before, of the job's own cell and block."""
+    folder = folder or next(iter(stage.folders))
+    return lambda wildcards: f"{RESULTS}/{stage.path(folder, *at(wildcards))}"
 
 
 def files_of(name: str) -> list[str]:

@@ -8,7 +8,7 @@ FINE_LABELS = PROJECT.sections["fine_labels"]
 # The features that clusters are made of. Checkpoints, here and below, are no output, so that they outlive a failure.
 rule represent_photographs:
     input:
-        f"{RESULTS}/images/{{study}}.safetensors",
+        file_of(IMAGE_DATA),
     output:
         f"{RESULTS}/features/{{study}}.safetensors",
     log:
@@ -22,21 +22,20 @@ rule represent_photographs:
         gpu=gpus,
     params:
         job=told_of_images(REPRESENT),
+        results=lambda wildcards: RESULTS,
         checkpoints=f"{RESULTS}/checkpoints/{{study}}",
     shell:
         stage(
-            "--images {input:q} --checkpoints {params.checkpoints:q} --output {output:q}"
+            "--results {params.results:q} --checkpoints {params.checkpoints:q} --output {output:q}"
         )
 
 
 # The same sweep on photographs: the replicas of a block one after the other.
 rule sweep_photographs:
     input:
-        images=f"{RESULTS}/images/{{study}}.safetensors",
+        file_of(IMAGE_DATA),
         # Where a cell has clusters of them.
-        features=lambda wildcards: [
-            f"{RESULTS}/features/{wildcards.study}.safetensors"
-        ]
+        lambda wildcards: [file_of(REPRESENT)(wildcards)]
         * STUDIES[wildcards.study].by_cell()[cell_of(wildcards)][1].clustered,
     output:
         f"{RESULTS}/sweeps/{{study}}/{{cell}}/seeds={{block}}.parquet",
@@ -51,11 +50,9 @@ rule sweep_photographs:
         gpu=gpus,
     params:
         job=told_of_images(SWEEP_PHOTOGRAPHS),
-        features=lambda wildcards, input: (
-            ["--features", *input.features] if input.features else []
-        ),
+        results=lambda wildcards: RESULTS,
         checkpoints=f"{RESULTS}/checkpoints/{{study}}/{{cell}}",
     shell:
         stage(
-            "--images {input.images:q} {params.features:q} --checkpoints {params.checkpoints:q} --output {output:q}"
+            "--results {params.results:q} --checkpoints {params.checkpoints:q} --output {output:q}"
         )

@@ -14,14 +14,15 @@ rule image_data:
         runtime=growing(120),
     params:
         job=told_of_images(IMAGE_DATA),
+        results=lambda wildcards: RESULTS,
     shell:
-        stage("--output {output:q}")
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # What is pretrained on, drawn or read: every seed of a block at one rho. All before any training, which a bad rho must not follow.
 rule image_splits:
     input:
-        images=f"{RESULTS}/images/{{study}}.safetensors",
+        file_of(IMAGE_DATA),
     output:
         f"{RESULTS}/splits/{{study}}/{{cell}}/seeds={{block}}.safetensors",
     log:
@@ -34,15 +35,16 @@ rule image_splits:
         runtime=growing(10),
     params:
         job=told_of_images(IMAGE_SPLITS),
+        results=lambda wildcards: RESULTS,
     shell:
-        stage("--images {input.images:q} --output {output:q}")
+        stage("--results {params.results:q} --output {output:q}")
 
 
 # One arm at one rho and split, the seeds of a block one after the other. Checkpoints are no output, so that they outlive a failure.
 rule pretrain_images:
     input:
-        images=f"{RESULTS}/images/{{study}}.safetensors",
-        splits=of_cell("splits", "safetensors", "rho", "split"),
+        file_of(IMAGE_DATA),
+        file_of(IMAGE_SPLITS),
     output:
         encoders=f"{RESULTS}/encoders/{{study}}/{{cell}}/seeds={{block}}.safetensors",
         trajectories=f"{RESULTS}/trajectories/{{study}}/{{cell}}/seeds={{block}}.parquet",
@@ -57,20 +59,20 @@ rule pretrain_images:
         gpu=gpus,
     params:
         job=told_of_images(IMAGE_PRETRAIN),
+        results=lambda wildcards: RESULTS,
         checkpoints=f"{RESULTS}/checkpoints/{{study}}/{{cell}}",
     shell:
         stage(
-            "--images {input.images:q} --splits {input.splits:q} --checkpoints {params.checkpoints:q} --encoders "
-            "{output.encoders:q} --trajectories {output.trajectories:q}"
+            "--results {params.results:q} --checkpoints {params.checkpoints:q} --output {output:q}"
         )
 
 
 # Linear, few-shot and nearest-neighbour probes of the frozen encoders. Before the next training, so that what is finished can be kept.
 rule probe_images:
     input:
-        images=f"{RESULTS}/images/{{study}}.safetensors",
-        splits=of_cell("splits", "safetensors", "rho", "split"),
-        encoders=of_cell("encoders", "safetensors"),
+        file_of(IMAGE_DATA),
+        file_of(IMAGE_SPLITS),
+        file_of(IMAGE_PRETRAIN),
     output:
         f"{RESULTS}/probes/{{study}}/{{cell}}/seeds={{block}}.parquet",
     log:
@@ -85,8 +87,6 @@ rule probe_images:
         gpu=gpus,
     params:
         job=told_of_images(IMAGE_PROBE),
+        results=lambda wildcards: RESULTS,
     shell:
-        stage(
-            "--images {input.images:q} --splits {input.splits:q} --encoders {input.encoders:q} --output "
-            "{output:q}"
-        )
+        stage("--results {params.results:q} --output {output:q}")

@@ -6,7 +6,7 @@ OWN = {made.name for made in workflow.rules}
 
 
 for cells in (one for kind in kinds().values() for one in kind.stages):
-    if not cells.made or cells.name in OWN:
+    if cells.name in OWN:
         continue
 
     rule:
@@ -14,9 +14,9 @@ for cells in (one for kind in kinds().values() for one in kind.stages):
             cells.name
         input:
             [
-                of_cell(folder, suffix)
+                file_of(before, folder)
                 for before in cells.after
-                for folder, suffix in before.folders.items()
+                for folder in before.folders
             ],
         output:
             [

@@ -30,6 +30,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
+from rarefeat.kind import PRETRAIN
 from rarefeat.project import Project
 from rarefeat.run.command import shown
 from rarefeat.run.digests import code
@@ -362,7 +363,7 @@ def train(
         latents = synthesise(chosen.draws, chosen.data, point["eps_min"], [seed])["train"]
         what = chosen.draws, chosen.simulator, chosen.data, chosen.training, [only], sigma, [seed], latents
         encoders, rows = pretrain(*what, label="train")
-    told_to = job("chain.pretrain", (), chosen.pretrained(point), chosen.draws, point, f"{seed}-{seed}")
+    told_to = job(PRETRAIN.function, (), chosen.pretrained(point), chosen.draws, point, f"{seed}-{seed}")
     return assembled((part[0] for part in encoders[only.label]), told_to, only, seed, pd.DataFrame(rows))
 
 
@@ -435,7 +436,7 @@ def load_encoder(results: str | Path, study: str, cell: Mapping[str, float], arm
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = files.read_table(trajectories, expected).to_pandas()
     of_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
-    if trained_by.code.get("chain.pretrain") != code("chain.pretrain"):
+    if trained_by.code.get(PRETRAIN.function) != code(PRETRAIN.function):
         warnings.warn(f"{encoders} was trained by other code than this; its dictionary may be another", stacklevel=2)
     return assembled(tensors, trained_by, only, seed, table[of_arm & (table["seed"] == seed)])
 

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rarefeat.chain.intermediates import latents_of
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.core.arms import ARMS, Seen
 from rarefeat.core.bias import rule_of
@@ -24,11 +22,9 @@ from rarefeat.core.simulators import make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.core.training import Answer, State, answer, at_once, loss, masked, slopes, start, update
 from rarefeat.core.views import Pairs
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.run.read import Read
 
 MEMORY = 100
 """Steps of the running means that a rule may read."""
@@ -261,34 +257,22 @@ def lost(weights: Tensor, loss: Tensor) -> bool:
     return bool(((weights.norm(dim=-1).amax(-1) > RUNAWAY) | loss.isinf()).all())
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--latents", required=True, help="safetensors file of synthesise")
-    parser.add_argument("--encoders", required=True, help="safetensors file to write")
-    parser.add_argument("--trajectories", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def stage(read: Read, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+    """The stage: encoders and trajectories."""
     draws, simulator, data = job.part("draws", str), job.part("simulator", str), job.part("data", Data)
-    training, seeds = job.part("training", Training), job.seed_list
-    point = data, training, job.part("arms", list[Arm]), job.cell["sigma"]
-    (train,) = read_tensors(args.latents, "train", expected=latents_of(job))
+    training, arms, seeds = job.part("training", Training), job.part("arms", list[Arm]), job.seed_list
+    (train,) = read.file("latents").tensors("train")
     width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
     # A device takes the block at once; the cache of a processor holds a few replicas.
     size = at_once(training.K, data.L, width) if training.device == "cpu" else len(seeds)
     parts, trajectory = [], []
     for first in range(0, len(seeds), size):
         now = slice(first, first + size)
-        label = f"{args.encoders} from seed {seeds[first]}"
-        encoders, rows = pretrain(draws, simulator, *point, seeds[now], train[now], label)
+        label = f"{job.label} from seed {seeds[first]}"
+        encoders, rows = pretrain(draws, simulator, data, training, arms, job.cell["sigma"], seeds[now], train[now], label)
         parts.append({f"{arm}/{name}": value for arm, encoder in encoders.items() for name, value in encoder._asdict().items()})
         trajectory += rows
     encoders = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    if all(lost(encoders[f"{arm.label}/weights"], encoders[f"{arm.label}/loss"]) for arm in job.part("arms", list[Arm])):
+    if all(lost(encoders[f"{arm.label}/weights"], encoders[f"{arm.label}/loss"]) for arm in arms):
         raise RarefeatError(ALL_DIVERGED)
-    write_tensors(args.encoders, encoders, job.text)
-    write_table(args.trajectories, pa.Table.from_pylist(trajectory), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+    return encoders, trajectory

@@ -3,27 +3,22 @@
 import math
 from typing import Literal
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rarefeat.chain.intermediates import encoders_of, latents_of
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.core.arms import ARMS, Seen
 from rarefeat.core.contrastive import best_scaled_infonce, infonce, infonce_floor
 from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend, pre_activations, respond
-from rarefeat.core.errors import RarefeatError
 from rarefeat.core.linear_probe import linear_probe, pair_cosine_similarity
 from rarefeat.core.neurons import alignment_metrics, minority_overlap
 from rarefeat.core.randomness import Generators, generator, streams
 from rarefeat.core.simulators import Simulator, make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign, target
-from rarefeat.run.command import progress, run, stage
+from rarefeat.run.command import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.tensors import read_tensors
+from rarefeat.run.read import Read
 
 CHUNK = 500
 TRAINED = ("weights", "bias", "loss")
@@ -171,31 +166,15 @@ def _batched(rows: Tensor, K: int) -> Tensor:
     return rows[: len(rows) // K * K].view(-1, K, rows.shape[-1])
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--latents", required=True, help="safetensors file of synthesise")
-    parser.add_argument("--encoders", help="safetensors file of pretrain; none where no arm is trained")
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def stage(read: Read, job: Job) -> list[dict]:
+    """The stage: a row for each seed and arm, trained or not."""
     simulator, data, training = job.part("simulator", str), job.part("data", Data), job.part("training", Training)
     trained, untrained_arms, sigma = job.part("arms", list[Arm]), job.part("untrained", list[Arm]), job.cell["sigma"]
-
     names = [f"{part}_{name}" for part in ("probe", "test") for name in DISTRIBUTIONS]
-    latents = dict(zip(names, read_tensors(args.latents, *names, expected=latents_of(job)), strict=True))
-    if trained and not args.encoders:
-        raise RarefeatError(f"--encoders is required for the trained arms {', '.join(arm.label for arm in trained)}")
-    expected = encoders_of(job) if trained else {}
-    encoders = {
-        arm.label: tuple(read_tensors(args.encoders, *(f"{arm.label}/{part}" for part in TRAINED), expected=expected))
-        for arm in trained
-    }
+    latents = dict(zip(names, read.file("latents").tensors(*names), strict=True))
+    of_arms = read.file("encoders") if trained else None
+    encoders = {arm.label: tuple(of_arms.tensors(*(f"{arm.label}/{part}" for part in TRAINED))) for arm in trained}
     point = data, training, [*trained, *untrained_arms], sigma, job.seed_list
-    rows = probe(job.part("draws", str), simulator, *point, latents, encoders, args.output)
+    rows = probe(job.part("draws", str), simulator, *point, latents, encoders, job.label)
     keys = {**job.cell, "nsr": sigma**2 * data.d1, "simulator": simulator}
-    write_table(args.output, pa.Table.from_pylist([keys | row for row in rows]), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+    return [keys | row for row in rows]

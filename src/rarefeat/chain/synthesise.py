@@ -7,9 +7,8 @@ from rarefeat.config.model import Data
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.tensors import write_tensors
+from rarefeat.run.read import Read
 
 
 def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
@@ -34,15 +33,6 @@ def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict
     return tensors
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="safetensors file to write")
-    args = parser.parse_args()
-    job: Job = args.job
-    tensors = synthesise(job.part("draws", str), job.part("data", Data), job.cell["eps_min"], job.seed_list)
-    write_tensors(args.output, tensors, job.text)
-
-
-if __name__ == "__main__":
-    run(main)
+def stage(read: Read, job: Job) -> dict[str, Tensor]:
+    """The stage."""
+    return synthesise(job.part("draws", str), job.part("data", Data), job.cell["eps_min"], job.seed_list)

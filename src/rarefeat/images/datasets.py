@@ -12,8 +12,8 @@ from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.digests import present, refuse_changed
 from rarefeat.images.formats import READERS, Part, in_pixels, inputs, refuse_labels
-from rarefeat.run.command import run, stage
-from rarefeat.storage.tensors import write_tensors
+from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 
 CIFAR_100 = (50_000, 10_000, 26)
 """Training images, test images, and copies among them as it is published: 14 training images are others once more, 9 of them in
@@ -108,17 +108,10 @@ def content_hash(tensors: dict[str, Tensor]) -> str:
     return hashed.hexdigest()
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--output", required=True, help="safetensors file to write")
-    args = parser.parse_args()
-    data = args.job.part("data", ImageData)
+def stage(read: Read, job: Job) -> dict[str, Tensor]:
+    """The stage; it says the hash of what it has read."""
+    data = job.part("data", ImageData)
     tensors = read_images(data)
-    refuse_changed(args.job, "contents", inputs(data))
-    write_tensors(args.output, tensors, args.job.text)
+    refuse_changed(job, "contents", inputs(data))
     print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    run(main)
+    return tensors

@@ -2,7 +2,6 @@
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -23,14 +22,11 @@ from rarefeat.images.evaluation import (
     standardised,
     uniformity,
 )
-from rarefeat.images.intermediates import images_of, splits_of
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, prepare, train, warmed_cosine
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.tensors import read_tensors, write_tensors
 
 RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy", "effective_rank")
 NO_RECORDS = torch.zeros(0, 1 + len(RECORDED), dtype=torch.float64)
@@ -172,46 +168,24 @@ def mask_scores(weights: Weights, study: str, seed: int) -> Weights:
     return {name: torch.rand(weight.shape, generator=draws).to(weight.device) for name, weight in maskable(weights).items()}
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--images", required=True, help="safetensors file of the data set")
-    parser.add_argument("--splits", required=True, help="safetensors file of the seeds' splits")
-    parser.add_argument("--checkpoints", type=Path, required=True, help="folder of the checkpoints")
-    parser.add_argument("--encoders", required=True, help="safetensors file to write")
-    parser.add_argument("--trajectories", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def stage(read: Read, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+    """The stage: encoders and their courses."""
     draws, training = job.part("draws", str), job.part("training", ImageTraining)
     sections = job.part("arm", ImageArm), job.part("network", Network), job.part("augmentation", Augmentation), training
     prepare(training.threads, training.device)
     if training.bfloat16 and training.device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         print("training.bfloat16: this processor has no products in bfloat16, and is slow without", file=sys.stderr)
-    names = "train", "train_labels", "test", "test_labels"
-    images, labels, test, test_labels = read_tensors(args.images, *names, expected=images_of(job))
-    tensors, rows, courses = {}, [], []
+    images, labels, test, test_labels = read.file("images").tensors("train", "train_labels", "test", "test_labels")
+    splits, tensors, rows = read.file("splits"), {}, []
     for seed in job.seed_list:
-        chosen, few = read_tensors(args.splits, f"{seed}/pretrain", f"{seed}/few_shot", expected=splits_of(job))
+        chosen, few = splits.tensors(f"{seed}/pretrain", f"{seed}/few_shot")
         seen = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
         bank = Bank(*(tensor.to(training.device) for tensor in seen))
-        courses.append(
-            Course(
-                draws,
-                seed,
-                args.checkpoints / f"{Path(args.encoders).stem}.seed={seed}.safetensors",
-                identity_of("images.pretrain", seen, draws, seed, *sections),
-                training.checkpoint_minutes,
-                f"{args.encoders} seed {seed}",
-            )
-        )
-        encoder, records = pretrain_images(courses[-1], bank.images, bank, *sections)
+        identity = identity_of(job.stage, seen, draws, seed, *sections)
+        checkpoint = read.checkpoints / f"seeds={job.seeds}.seed={seed}.safetensors"
+        course = Course(draws, seed, checkpoint, identity, training.checkpoint_minutes, f"{job.label} seed {seed}")
+        encoder, records = pretrain_images(course, bank.images, bank, *sections)
+        read.afterwards.append(course.forget)
         tensors |= {f"{seed}/{name}": value.detach().cpu() for name, value in encoder.state_dict().items()}
         rows += [{"seed": seed, **row} for row in records]
-    write_tensors(args.encoders, tensors, job.text)
-    write_table(args.trajectories, pa.Table.from_pylist(rows), {KEY: job.text})
-    for course in courses:
-        course.forget()
-
-
-if __name__ == "__main__":
-    run(main)
+    return tensors, rows

@@ -1,21 +1,16 @@
 """Stage 3 of the image studies: what linear, few-shot and nearest-neighbour probes make of the frozen features."""
 
 import pandas as pd
-import pyarrow as pa
 import torch
 from torch import Tensor
 
 from rarefeat.config.images import ImageArm, ImageProbe, ImageTraining, Network
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_probe, predict, sgd_probe, standardised
-from rarefeat.images.intermediates import encoders_of, images_of, splits_of
 from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.tensors import read_tensors
+from rarefeat.run.read import Read
 
 
 def probe_images(
@@ -51,31 +46,22 @@ def probe_images(
     return found | {"knn": class_accuracy(predicted, test_labels, classes)}
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--images", required=True, help="safetensors file of the data set")
-    parser.add_argument("--splits", required=True, help="safetensors file of the seeds' splits")
-    parser.add_argument("--encoders", required=True, help="safetensors file of pretrain")
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def stage(read: Read, job: Job) -> pd.DataFrame:
+    """The stage: a row for each seed, probe and class."""
     arm, network, judged = job.part("arm", ImageArm), job.part("network", Network), job.part("probe", ImageProbe)
     training = job.part("training", ImageTraining)
     prepare(training.threads, training.device)
     names = ("train", "train_labels", "test", "test_labels")
-    images = {
-        name: tensor.to(training.device)
-        for name, tensor in zip(names, read_tensors(args.images, *names, expected=images_of(job)), strict=True)
-    }
+    found = zip(names, read.file("images").tensors(*names), strict=True)
+    images = {name: tensor.to(training.device) for name, tensor in found}
     encoder = ImageEncoder(network, 2 if arm.arm == "self_damaging" else 1)
+    keys = ("pool", "pretrain", "few_shot", "class_order", "counts")
+    splits, encoders = read.file("splits"), read.file("encoders")
     rows = []
     for seed in job.seed_list:
-        keys = ("pool", "pretrain", "few_shot", "class_order", "counts")
-        found = read_tensors(args.splits, *(f"{seed}/{key}" for key in keys), expected=splits_of(job))
-        split = dict(zip(keys, found, strict=True))
+        split = dict(zip(keys, splits.tensors(*(f"{seed}/{key}" for key in keys)), strict=True))
         state = encoder.state_dict()
-        weights = read_tensors(args.encoders, *(f"{seed}/{name}" for name in state), expected=encoders_of(job))
+        weights = encoders.tensors(*(f"{seed}/{name}" for name in state))
         encoder.load_state_dict(dict(zip(state, weights, strict=True)))
         probed = probe_images(job.part("draws", str), seed, images, split, encoder.to(training.device), judged)
         order = split["class_order"].tolist()
@@ -85,8 +71,4 @@ def main() -> None:
                  "count": int(split["counts"][label]), "accuracy": value}
                 for label, value in enumerate(accuracy.tolist())
             ]  # fmt: skip
-    write_table(args.output, pa.Table.from_pandas(pd.DataFrame(rows), preserve_index=False), {KEY: job.text})
-
-
-if __name__ == "__main__":
-    run(main)
+    return pd.DataFrame(rows)

@@ -11,10 +11,8 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images.digests import refuse_changed
 from rarefeat.images.formats import index_file, index_files, refuse_n_max
-from rarefeat.images.intermediates import images_of
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.run.read import Read
 
 
 def long_tailed_counts(n_max: int, rho: float, classes: int) -> list[int]:
@@ -187,22 +185,13 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
         raise RarefeatError(f"rho: {rho:g}, but the classes of {name} have {ratio}; set rho to that")
 
 
-def main() -> None:
-    """Command line of the stage."""
-    parser = stage(__doc__)
-    parser.add_argument("--images", required=True, help="safetensors file of the data set")
-    parser.add_argument("--output", required=True, help="safetensors file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def stage(read: Read, job: Job) -> dict[str, Tensor]:
+    """The stage."""
     data, draws, few_shot = job.part("data", ImageData), job.part("draws", str), job.part("few_shot", int)
-    labels, listed = read_tensors(args.images, "train_labels", "listed", expected=images_of(job))
+    labels, listed = read.file("images").tensors("train_labels", "listed")
     tensors = {}
     for seed in job.seed_list:
         split = split_indices(data, labels, job.cell["rho"], job.cell["split"], draws, seed, few_shot, int(listed))
         tensors |= {f"{seed}/{name}": indices for name, indices in split.items()}
     refuse_changed(job, "lists", index_files(data, job.seed_list))
-    write_tensors(args.output, tensors, job.text)
-
-
-if __name__ == "__main__":
-    run(main)
+    return tensors

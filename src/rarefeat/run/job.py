@@ -23,7 +23,7 @@ class Job(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stage: str
-    """Module, from the package's root, whose `main` it is; or MODULE:FUNCTION, for `runs` to call."""
+    """MODULE:FUNCTION, from the package's root, for `runs` to call; or a module whose `main` it is."""
     runs: str = ""
     """Module whose command line runs it, where that is another: one for all figures, one for all claims."""
     study: str = ""
@@ -63,6 +63,11 @@ class Job(BaseModel):
         """What a figure or page is to say of its run; empty where that is of the default size."""
         size = self.config.get("size")
         return f"a run of size {size}, not of the default size" if size else ""
+
+    @property
+    def label(self) -> str:
+        """What progress and errors call it: its study and cell."""
+        return "/".join(part for part in (self.study, self.at.path) if part)
 
     @property
     def at(self) -> Cell:

@@ -23,6 +23,7 @@ def make(description: str | None, then: Callable[[Any, Job], Any] = lambda found
     parser = stage(description)
     parser.add_argument("--tables", nargs="*", type=Path, default=[], help="the tables that are read")
     parser.add_argument("--results", type=Path, help="folder of results, for files of cells")
+    parser.add_argument("--checkpoints", type=Path, help="folder of what an interrupted training goes on from")
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write, in order")
     args = parser.parse_args()
     job: Job = args.job
@@ -30,9 +31,12 @@ def make(description: str | None, then: Callable[[Any, Job], Any] = lambda found
     if torch := sys.modules.get("torch"):
         # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
         torch.set_num_threads(1)
-    found = then(function(Read(job, args.results, args.tables), job), job)
+    read = Read(job, args.results, args.tables, args.checkpoints)
+    found = then(function(read, job), job)
     for path, part in zip(args.output, found if isinstance(found, tuple) else (found,), strict=True):
         write(path, part, job, args.tables)
+    for do in read.afterwards:
+        do()
 
 
 def write(path: Path, found: Any, job: Job, tables: list[Path]) -> None:

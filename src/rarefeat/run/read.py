@@ -1,12 +1,12 @@
 """What the function of a job is given: tables by name, and the files of cells, each read only where it is what it must be."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from rarefeat.config.cells import Cell, path_of
+from rarefeat.config.cells import Cell
 from rarefeat.registry import stage_of
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import read_job, read_products
@@ -40,10 +40,14 @@ class File(NamedTuple):
 class Read(dict[str, pd.DataFrame]):
     """The tables that a job reads, by name; and the files of cells."""
 
-    def __init__(self, job: Job, results: Path | None = None, tables: Iterable[Path] = ()) -> None:
-        """Read the tables; results: the folder of results, for who reads files of cells."""
+    def __init__(
+        self, job: Job, results: Path | None = None, tables: Iterable[Path] = (), checkpoints: Path | None = None
+    ) -> None:
+        """Read the tables; results: the folder of results, for who reads files of cells. checkpoints: that of a training's."""
         super().__init__(read_products(tables, job))
-        self.job, self.results = job, results
+        self.job, self.results, self.checkpoints = job, results, checkpoints
+        self.afterwards: list[Callable[[], None]] = []
+        """What is done once all that the function gives is written."""
 
     def files(self, folder: str, name: str = "", study: Any = None) -> Iterator[File]:
         """The files of every cell and block of a study, the job's if no other is given."""
@@ -54,14 +58,15 @@ class Read(dict[str, pd.DataFrame]):
             study = self.job.part(part, stage.study)
         code = {one: self.job.code.get(one) for one in stage.through}
         for cell, block, path in stage.files_of(name, study, folder):
-            of_cell = {"study": name, "cell": cell.values, "seeds": block, "config": stage.compared(study, cell), "code": code}
-            yield File(cell, study.blocks()[block], self.results / path, of_cell)
+            of_file = {"study": name, "config": stage.compared(study, cell), "code": code, **stage.of(cell, block)}
+            yield File(cell, study.blocks()[block], self.results / path, of_file)
 
     def file(self, folder: str) -> File:
-        """The file of the job's own cell and seeds; what both jobs were told of the config is the same."""
+        """The file of the job's own cell and seeds, or of its study; what both jobs were told of the config is the same."""
         job, function = self.job, self.job.files[folder]
-        path = self.results / path_of(folder, job.study, job.at, job.seeds, stage_of(function).folders[folder])
-        of_file = (read_job(path) or {}).get("config", {})
-        config = {name: part for name, part in job.config.items() if name in of_file}
-        expected = {"study": job.study, "cell": job.cell, "seeds": job.seeds, "config": config}
-        return File(job.at, job.seed_list, path, expected | {"code": {function: job.code.get(function)}})
+        stage = stage_of(function)
+        path = self.results / stage.path(folder, job.study, job.at, job.seeds)
+        says = (read_job(path) or {}).get("config", {})
+        config = {name: part for name, part in job.config.items() if name in says}
+        of_file = {"study": job.study, "config": config, "code": {function: job.code.get(function)}}
+        return File(job.at, job.seed_list, path, of_file | stage.of(job.at, job.seeds))

@@ -9,23 +9,21 @@ import pytest
 import torch
 import yaml
 from common import DESCENT
-from conftest import made_table, refusal, run_stage
+from conftest import made_table, refusal, run_cell
 from pydantic import ValidationError
 
-from rarefeat.config.cells import path_of
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.trainer import Course
 from rarefeat.images.trainer import load as load_weights
 from rarefeat.kind import IMAGE_DATA, collected
 from rarefeat.project import load
-from rarefeat.run.job import job
-from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.run.read import Read
+from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.fine_labels.config import Photographs, Residuals, Scheme
 from rarefeat.studies.fine_labels.granularity import labelling, photographs
 from rarefeat.studies.fine_labels.kind import REPRESENT, SWEEP_PHOTOGRAPHS
 
 REPOSITORY = Path(__file__).parents[3]
-SWEPT = "studies.fine_labels.granularity"
 STUDY = "sweep_of_tests"
 NETWORK = {"block": "basic", "depths": [1], "width": 2, "stem": "cifar", "head": 2}
 
@@ -140,17 +138,13 @@ def test_the_task_is_learned(tmp_path):
 
 def test_the_stages_run_from_file_to_file(tmp_path):
     study = sweep()
-    where = tmp_path / "images.safetensors"
-    run_stage(IMAGE_DATA.job(STUDY, study), "--output", where)
-    told = REPRESENT.job(STUDY, study)
-    features = tmp_path / "features.safetensors"
-    run_stage(told, "--images", where, "--checkpoints", tmp_path / "checkpoints", "--output", features)
+    checkpoints = "--checkpoints", tmp_path / "checkpoints"
+    first, block = study.cells()[0], next(iter(study.blocks()))
+    run_cell(tmp_path, IMAGE_DATA, STUDY, study, first, block)
+    run_cell(tmp_path, REPRESENT, STUDY, study, first, block, *checkpoints)
     for at in study.cells():
         for block in study.blocks():
-            told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, block)
-            output = tmp_path / path_of("sweeps", STUDY, at, block, "parquet")
-            known = ["--features", features] if at["labels"] == "clusters-3" else []
-            run_stage(told, "--images", where, *known, "--checkpoints", tmp_path / "checkpoints", "--output", output)
+            run_cell(tmp_path, SWEEP_PHOTOGRAPHS, STUDY, study, at, block, *checkpoints)
     assert not list((tmp_path / "checkpoints").iterdir())
     errors = made_table(tmp_path, collected("studies.fine_labels.tables:SWEEP", SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study))
     assert errors.groupby("labels")["classes"].first().to_dict() == {"clusters-3": 6, "coarse": 2}
@@ -161,14 +155,14 @@ def test_features_of_other_images_are_refused(tmp_path):
     study = sweep()
     at = next(at for at in study.cells() if at["labels"].startswith("clusters"))
     write_tensors(
-        tmp_path / "features.safetensors",
+        tmp_path / f"features/{STUDY}.safetensors",
         {"features": torch.zeros(1)},
         REPRESENT.job(STUDY, study, more={"contents": "these"}).text,
     )
     for contents, refused in (("these", False), ("others", True)):
         told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, "0-1", {"contents": contents})
         with pytest.raises(RarefeatError, match=r"config\.contents") if refused else contextlib.nullcontext():
-            read_tensors(tmp_path / "features.safetensors", "features", expected=photographs.features_of(told))
+            Read(told, tmp_path).file("features").tensors("features")
 
 
 @pytest.mark.parametrize(
@@ -186,13 +180,15 @@ def test_hierarchies_that_are_refused(tmp_path, text, said):
 
 
 def test_one_superclass_is_no_task(tmp_path):
-    made = IMAGE_DATA.job(STUDY, sweep())
+    made, study = IMAGE_DATA.job(STUDY, sweep()), sweep()
     labels = torch.arange(4)
     tensors = {"train": torch.zeros(4, 3, 8, 8, dtype=torch.uint8), "train_labels": labels}
-    write_tensors(tmp_path / "images.safetensors", tensors | {"test": images(4).test, "test_labels": labels.clone()}, made.text)
-    told = job(f"{SWEPT}.photographs", ("images.datasets",), {"data": sweep().data}, STUDY)
+    write_tensors(
+        tmp_path / f"images/{STUDY}.safetensors", tensors | {"test": images(4).test, "test_labels": labels.clone()}, made.text
+    )
+    file = Read(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file("images")
     with pytest.raises(RarefeatError, match=r"levels\.all: two superclasses at least are needed"):
-        photographs.read_images(tmp_path / "images.safetensors", told, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
+        photographs.read_images(file, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
 
 
 def test_clusters_need_features():

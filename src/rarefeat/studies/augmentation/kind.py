@@ -1,7 +1,9 @@
 """What the study of augmentation makes."""
 
 from rarefeat.kind import (
+    IMAGE_DATA,
     IMAGE_PRETRAIN,
+    IMAGE_SPLITS,
     PRETRAIN,
     Browsed,
     Claimed,
@@ -73,7 +75,8 @@ def made(section: Augmentation) -> Made:
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
     for table in IMAGE_TABLES:
         for name, study in views.items():
-            tables[f"{name}.{table}"] = Table(schema(table), images, {name: study}, {"encoders": IMAGE_PRETRAIN}, study=name)
+            files = {"images": IMAGE_DATA, "splits": IMAGE_SPLITS, "encoders": IMAGE_PRETRAIN}
+            tables[f"{name}.{table}"] = Table(schema(table), images, {name: study}, files, study=name)
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in views))
     images_figure = Figure(
         IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", parts={"kinds": list(views)}

@@ -9,18 +9,14 @@ from sklearn.manifold import TSNE
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from rarefeat.config.cells import path_of
 from rarefeat.config.images import Augmentation, ImageStudy
-from rarefeat.config.section import told
 from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
-from rarefeat.images.intermediates import images_of
 from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered
-from rarefeat.storage.tensors import read_tensors
 from rarefeat.studies.augmentation.metrics import separation
 from rarefeat.studies.augmentation.tables import IMAGE_SCHEMAS
 
@@ -115,16 +111,11 @@ def measure_image_views(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
     """The tables of one kind of views."""
     study = job.part(job.study, ImageStudy)
     names = ("train", "train_labels", "test", "test_labels")
-    of_data = images_of(job.model_copy(update={"config": {"data": told(study.data)}}))
-    path = read.results / f"images/{job.study}.safetensors"
-    images = dict(zip(names, read_tensors(path, *names, expected=of_data), strict=True))
-    pools, encoders = {}, {}
+    (of_data,) = read.files("images")
+    images, encoders = dict(zip(names, of_data.tensors(*names), strict=True)), {}
+    pools = {seed: file.tensors(f"{seed}/pretrain")[0] for file in read.files("splits") for seed in file.seeds}
     for file in read.files("encoders"):
-        block, at = file.expected["seeds"], file.cell.to("rho", "split")
-        splits = read.results / path_of("splits", job.study, at, block, "safetensors")
         for seed in file.seeds:
-            of_split = {"study": job.study, "seeds": block, "cell": at.values}
-            (pools[seed],) = read_tensors(splits, f"{seed}/pretrain", expected=of_split)
             encoders[seed] = encoder = ImageEncoder(study.network)
             state = list(encoder.state_dict())
             encoder.load_state_dict(dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True)))

@@ -58,9 +58,12 @@ CROSS = Stage(
     runtime=20,
 )  # fmt: skip
 SWEEP_DIGITS = Stage(f"{SWEPT}.digits:sweep_digits", Digits, Digits.measured, ("sweeps.parquet",), runtime=20)
-REPRESENT = Stage(f"{SWEPT}.represent", Photographs, Photographs.represented, ("features.safetensors",), (IMAGE_DATA,))
+REPRESENT = Stage(
+    f"{SWEPT}.represent:represent_photographs", Photographs, Photographs.represented, ("features.safetensors",), (IMAGE_DATA,),
+    axes=(),
+)  # fmt: skip
 SWEEP_PHOTOGRAPHS = Stage(
-    f"{SWEPT}.photographs", Photographs, Photographs.measured, ("sweeps.parquet",), (IMAGE_DATA, REPRESENT)
+    f"{SWEPT}.photographs:sweep_photographs", Photographs, Photographs.measured, ("sweeps.parquet",), (IMAGE_DATA, REPRESENT)
 )
 SEE_SWEEP = (
     "Error of the coarse task on validation images against the number of classes in pretraining, minus that of the baseline, which is"

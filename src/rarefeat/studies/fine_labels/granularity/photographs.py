@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,19 +14,13 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images.digests import refuse_changed
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
-from rarefeat.images.intermediates import FILES, held, images_of
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, keep, load, prepare, take, train
-from rarefeat.run.command import run, stage
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_table
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.tensors import read_tensors
+from rarefeat.run.read import File, Read
 from rarefeat.studies.fine_labels.config import Descent, Residuals, Scheme
 from rarefeat.studies.fine_labels.granularity.labelling import Levels, at_level, classes_of, read_levels
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
-
-NAME, REPRESENT = (f"studies.fine_labels.granularity.{name}" for name in ("photographs", "represent"))
 
 
 class Classifier(nn.Module):
@@ -152,10 +145,9 @@ def replica(
             yield {"classes": G, "epoch": epoch, "readout": readout, "seed": seed, "error": error}
 
 
-def read_images(path: str, job: Job, levels: Levels, superclass: str, device: str) -> Images:
+def read_images(file: File, levels: Levels, superclass: str, device: str) -> Images:
     """The images that a job reads."""
-    names = "train", "train_labels", "test", "test_labels"
-    train, labels, test, test_labels = read_tensors(path, *names, expected=images_of(job))
+    train, labels, test, test_labels = file.tensors("train", "train_labels", "test", "test_labels")
     truth, test_truth = (at_level(levels, superclass, part) for part in (labels, test_labels))
     if not truth.any() or truth.max() != test_truth.max():
         raise RarefeatError(
@@ -164,40 +156,28 @@ def read_images(path: str, job: Job, levels: Levels, superclass: str, device: st
     return Images(*(part.to(device) for part in (train, labels, truth, test, test_truth)))
 
 
-def features_of(job: Job) -> dict[str, Any]:
-    """What the file of features must say of itself."""
-    return {"study": job.study, **held(job, (*FILES, "training", "features"), REPRESENT)}
-
-
-def main() -> None:
-    """Command line of the stage: one coarse task and kind of labels."""
-    parser = stage(__doc__)
-    parser.add_argument("--images", required=True, help="safetensors file of the data set")
-    parser.add_argument("--features", help="safetensors file of the features, where clusters are wanted")
-    parser.add_argument("--checkpoints", type=Path, required=True, help="folder of the checkpoints")
-    parser.add_argument("--output", required=True, help="Parquet file to write")
-    args = parser.parse_args()
-    job: Job = args.job
+def sweep_photographs(read: Read, job: Job) -> list[dict]:
+    """The stage: one coarse task and kind of labels."""
     training, scheme, superclass = job.part("training", Residuals), job.part("labels", Scheme), job.part("superclass", str)
     prepare(training.threads, training.device)
     named, folder = job.part("levels", dict[str, list[int]] | str), job.part("data", ImageData).folder
     levels = read_levels(named, folder)
     refuse_changed(job, "hierarchy", [("levels", f"{folder}/{named}")])
-    images = read_images(args.images, job, levels, superclass, training.device)
-    features = read_tensors(args.features, "features", expected=features_of(job))[0] if args.features else None
+    images = read_images(read.file("images"), levels, superclass, training.device)
+    features = read.file("features").tensors("features")[0] if scheme.clustered else None
     candidates = job.part("candidates", list[int]) if "candidates" in job.config else None
     rows = []
     for seed in job.seed_list:
         labels, truth = images.labels.cpu(), images.superclass.cpu()
         named = classes_of(scheme, labels, truth, levels, features, job.study, seed, candidates)
         seen = images.train, named, images.superclass
-        identity = identity_of(NAME, seen, training, job.study, superclass, scheme.label, seed)
-        rows += replica(images, named.to(training.device), scheme, training, seed, job.study, args.checkpoints, identity)
-    write_table(args.output, pa.Table.from_pylist([{**job.cell, **row} for row in rows]), {KEY: job.text})
-    for seed in job.seed_list:
-        for path in args.checkpoints.glob(f"*.seed={seed}.*safetensors"):
-            path.unlink()
+        identity = identity_of(job.stage, seen, training, job.study, superclass, scheme.label, seed)
+        rows += replica(images, named.to(training.device), scheme, training, seed, job.study, read.checkpoints, identity)
 
+    def forget() -> None:
+        for seed in job.seed_list:
+            for path in read.checkpoints.glob(f"*.seed={seed}.*safetensors"):
+                path.unlink()
 
-if __name__ == "__main__":
-    run(main)
+    read.afterwards.append(forget)
+    return [{**job.cell, **row} for row in rows]
