@@ -363,6 +363,18 @@ def test_the_page_says_how_far_the_law_is_off_and_where():
     assert set(found.index.get_level_values("parameter")) == {"all", *page.REGIONS}
 
 
+def test_the_page_holds_the_law_against_a_regression_that_sees_as_much_or_all_others():
+    """A step that is linear in a coordinate: the regression finds it, and the more regimes it sees the better."""
+    table = planted_law(-0.1, 2)
+    table["step"] = 0.3 + 0.01 * table["d"]
+    table["predicted"] = table["step"] - 0.1
+    fit = table.sample(8, random_state=0).assign(study="law_fit")
+    few, all_others = page.law_beside_ridge(pd.concat([fit, table])).to_dict("records")
+    assert (few["regimes"], all_others["regimes"], all_others["n"]) == (8, 29, 30)
+    assert 0 < few["mean"] < all_others["mean"] <= 0.1
+    assert all_others["mean"] > 0.09
+
+
 def test_a_figure_leaves_out_what_few_replicas_say():
     found = {"few": 4, "many": 5}
     scores = pd.DataFrame(

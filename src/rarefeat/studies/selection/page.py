@@ -7,6 +7,7 @@ import pandas as pd
 
 from rarefeat.claims.claim import RANGES
 from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.studies.selection import judging
 from rarefeat.studies.selection.changes import begins_first, changed, share_of
 from rarefeat.studies.selection.claims import LEAST
 from rarefeat.studies.selection.steps import AMONG
@@ -110,6 +111,19 @@ def of_regimes(part: pd.DataFrame) -> tuple:
     return len(part), int((part["place"] != AMONG).sum()), *(number for found in rows for number in found[:3])
 
 
+def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
+    """Error of the law minus that of ridge on the nine coordinates, on drawn regimes: fitted as the law was, and on all others."""
+    is_test = table["study"].str.contains("test")
+    fit, test = table[~is_test], table[is_test & table["step"].notna()]
+    others = [judging.ridge(test.drop(index), test.loc[[index]])[0] for index in test.index]
+    error = (test["predicted"] - test["step"]).abs()
+    rows = [
+        (regimes, *row(error - np.abs(found - test["step"])))
+        for regimes, found in ((int(fit["step"].notna().sum()), judging.ridge(fit, test)), (len(test) - 1, np.array(others)))
+    ]
+    return pd.DataFrame(rows, columns=["regimes", *ROW])
+
+
 def acting(table: pd.DataFrame) -> pd.DataFrame:
     """Of masks that act from the first step on, or from T1: what they change of the largest cosine to the rare feature."""
     found = (
@@ -141,6 +155,7 @@ TABLES = {
     "selection_help": (("help_selection",), helped),
     "selection_law_constants": (("selection_law",), law_constants),
     "selection_law_errors": (("selection_law",), law_errors),
+    "selection_law_beside_ridge": (("selection_law",), law_beside_ridge),
     "selection_acting": (("acting_selection",), acting),
     "selection_digits": (("selection_digits",), digits),
 }
