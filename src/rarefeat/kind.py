@@ -86,13 +86,7 @@ class Stage:
         more: Parts | None = None,
         accepted: Iterable[Mapping[str, Any]] = (),
     ) -> Job:
-        """The job of a cell and block of a study; more: what files of the user's hold. accepted: as `run.job.job` has it.
-
-        Raises:
-            ValueError: where it could not find the files of a stage before, whose `axes` are to be said.
-        """
-        if at and list(at.values) != sorted(at.values) and (unsaid := [one.name for one in self.after if one.axes is None]):
-            raise ValueError(f"stage {unsaid[0]}: say its axes, {', '.join(at.values)}: {self.name} reads its files")
+        """The job of a cell and block of a study; more: what files of the user's hold. accepted: as `run.job.job` has it."""
         config = {**(self.told(study, at) or {}), **(more or {})}
         read = {folder: one.function for one in self.after for folder in one.folders}
         return job(self.function, through(self.after), config, name, at, block, "run.make", files=read, accepted=accepted)
@@ -107,6 +101,12 @@ class Stage:
                     if path not in seen:
                         seen.add(path)
                         yield cell, block, path
+
+    def unsaid(self, study: Any) -> tuple[str, str]:
+        """A stage before it that is to say its axes, and these: a job knows those of a cell in the order of the alphabet alone."""
+        orders = {tuple(cell.values) for cell in study.cells()} if any(one.axes is None for one in self.after) else set()
+        order = next((order for order in orders if list(order) != sorted(order)), ())
+        return next(((one.name, ", ".join(order)) for one in self.after if order and one.axes is None), ("", ""))
 
     def compared(self, study: Any, cell: Cell) -> dict[str, Any]:
         """What of the config a file of a cell must say that it was told."""

@@ -309,6 +309,10 @@ class Project:
                 raise RarefeatError(
                     f"config: the study {name}: first_seed + seeds - 1 must be at most {LAST_SEED:,}, got {first + seeds - 1:,}"
                 )
+        for stage in (stage for kind in kinds().values() for stage in kind.stages):
+            for before, axes in (stage.unsaid(self.studies[name]) for name in self.run_through(stage)):
+                if before:
+                    raise RarefeatError(f"the stage {before}, whose files {stage.name} reads, must say its axes: {axes}")
         rules = [{stage.name: stage} for kind in kinds().values() for stage in kind.stages]
         functions = dict.fromkeys(table.stage for table in self.tables.values() if table.made)
         differing("rules", *rules, *({function.partition(":")[2]: function} for function in functions))

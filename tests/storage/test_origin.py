@@ -1,7 +1,9 @@
 """A file says what it is, and whoever reads it takes no other: not one of another cell, block, study, config or code."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import refusal, run_cell, run_chain, run_stage, tiny_data, tiny_training
@@ -166,5 +168,8 @@ def test_a_stage_finds_files_of_axes_in_any_order_where_these_are_said():
     )
     before = Stage("module:before", Study, lambda study, at: {}, ("first.parquet",))
     reader = Stage("module:reader", Study, lambda study, at: {}, ("second.parquet",), (before,))
-    with pytest.raises(ValueError, match="stage before: say its axes, share, eps_min: reader reads its files"):
-        reader.job("s", STUDY, cell(share=0.5, eps_min=0.1), "1-2")
+    crossed = SimpleNamespace(cells=lambda: [cell(share=0.5, eps_min=0.1)])
+    assert reader.unsaid(crossed) == ("before", "share, eps_min")
+    assert reader.unsaid(STUDY) == ("", "")
+    said = replace(reader, after=(replace(before, axes=("share", "eps_min")),))
+    assert said.unsaid(crossed) == ("", "")

@@ -112,7 +112,7 @@ def of_regimes(part: pd.DataFrame) -> tuple:
 
 
 def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
-    """Error of the law minus that of ridge on the nine coordinates, on drawn regimes: fitted as the law was, and on all others."""
+    """Error of the law minus that of ridge on the nine coordinates: fitted on the law's own regimes, and on all others."""
     is_test = table["study"].str.contains("test")
     fit, test = table[~is_test], table[is_test & table["step"].notna()]
     others = [judging.ridge(test.drop(index), test.loc[[index]])[0] for index in test.index]
