@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from conftest import job_at, tiny_data, tiny_training, until
-from whole_project import RESULTS, copy_of_the_project, environment, planned, run, snakemake, succeeded
+from whole_project import RESULTS, copy_of_the_project, environment, planned, python, run, snakemake, succeeded
 
 from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
@@ -551,6 +551,24 @@ def test_a_run_does_not_wait_for_the_timers_of_its_jobs():
     timer.join(30)
     assert not timer.is_alive()
     assert not ran.is_set()
+
+
+def test_a_local_run_starts_no_timer_for_its_jobs(tmp_path):
+    """With a limit of submissions there is one for each finished job, again and again: a quarter of a core after 600 jobs."""
+    script = """
+import sys, threading
+started = []
+threading.Timer.start = lambda timer: started.append(timer)
+from snakemake.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("timers:", len(started))
+"""
+    folder = copy_of_the_project(tmp_path)
+    done = python(folder, "-c", script, *snakemake(folder, "--", "lucky_sets")[3:])
+    assert (folder / RESULTS / "tables/lucky_sets.parquet").is_file(), done.stderr
+    assert "timers: 0" in done.stdout
 
 
 AT = cell(eps_min=1.0, sigma=0.1)

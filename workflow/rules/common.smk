@@ -164,6 +164,8 @@ onstart:
     try:
         take_over(RESULTS)
         if workflow.local_exec:
+            # Jobs here need no limit of submissions, for which each finished one would wake the scheduler up once per timespan.
+            workflow.scheduler.job_rate_limiter = None
             refuse_too_large(
                 {
                     name: STUDIES[name]
