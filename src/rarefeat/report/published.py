@@ -26,7 +26,7 @@ from rarefeat.storage.files import replacing
 
 FOLDER = Path("docs/tables")
 INDEX = "origin.json"
-LARGEST = 100_000
+LARGEST = 300_000
 """Bytes of a table: what is larger belongs to results/, not to a page."""
 
 Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
