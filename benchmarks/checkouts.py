@@ -24,12 +24,13 @@ OLD = ("chain.synthesise", "chain.pretrain", "chain.probe")
 
 def commands(study: Any, cell: Any, block: str, folder: str) -> list[tuple[Any, str, list[str]]]:
     """The command line of each stage of a cell: the module whose `main` it is, what the job is told, and its files."""
-    from rarefeat import kind
     from rarefeat.chain import pretrain, probe, synthesise
-    from rarefeat.run import make
     from rarefeat.run.job import job
 
     if not hasattr(pretrain, "main"):
+        from rarefeat import kind
+        from rarefeat.run import make
+
         found = []
         for stage in (kind.SYNTHESISE, kind.PRETRAIN, kind.PROBE):
             told = stage.job("paper", study, stage.shared(cell), block).text

@@ -14,6 +14,7 @@ from rarefeat.config.images import ImageStudy
 from rarefeat.config.names import LONGEST, NAME, RULE, named, short
 from rarefeat.config.study import Study, merged
 from rarefeat.core.errors import RarefeatError
+from rarefeat.kind import Stage
 from rarefeat.project import load, parse
 from rarefeat.registry import kinds
 
@@ -262,4 +263,16 @@ def test_two_rules_of_one_name_are_refused(monkeypatch):
     project, twice = parse(RAW), replace(kinds()["selection"], stages=kinds()["selection"].stages * 2)
     monkeypatch.setattr("rarefeat.project.kinds", lambda: kinds() | {"selection": twice})
     with pytest.raises(RarefeatError, match="two rules have the name measure_selection"):
+        project.check()
+
+
+def test_a_stage_whose_axes_a_reader_needs_is_refused_without_them(monkeypatch):
+    """The scores are over lambda, share and eps_min, an order that a job does not know."""
+    measure, *others = kinds()["selection"].stages
+    reader = Stage("studies.selection:again", measure.study, measure.told, ("again.parquet",), (measure,))
+    more = replace(kinds()["selection"], stages=(measure, *others, reader))
+    project = parse(RAW)
+    monkeypatch.setattr("rarefeat.project.kinds", lambda: kinds() | {"selection": more})
+    says = "the stage measure_selection, whose files again reads, must say its axes: lambda, share, eps_min"
+    with pytest.raises(RarefeatError, match=says):
         project.check()

@@ -6,7 +6,7 @@ import pytest
 from whole_project import RESULTS, ROOT
 
 from rarefeat.registry import kinds
-from rarefeat.report.published import FOLDER, Published, publish, publish_figures, reductions
+from rarefeat.report.published import FOLDER, Published, beside_declared, publish, publish_figures, reductions
 
 
 @pytest.fixture
@@ -46,3 +46,8 @@ def test_only_figures_that_a_page_shows_are_published(tmp_path):
     assert written == [docs / "figures" / f"{name}.png" for name in ("named", "on_the_first_page", "shown")]
     assert (docs / "figures/shown.png").read_bytes() == b"shown"
     assert not (docs / "figures/not_shown.png").exists()
+
+
+def test_pages_of_claims_say_nothing_of_verdicts_that_no_regime_has():
+    text = "- Here: supported in 0, contradicted in 0, undecided in 3 of 3.\n- There: supported in 2, contradicted in 0 of 2.\n"
+    assert beside_declared(text, "part") == "- Here: undecided in 3 of 3.\n- There: supported in 2 of 2.\n"

@@ -14,9 +14,8 @@ rule synthesise:
         runtime=growing(5),
     params:
         job=told(SYNTHESISE),
-        results=lambda wildcards: RESULTS,
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        stage("--output {output:q}")
 
 
 # One cell, with all its arms. The arms see the same tokens, so that one job makes these once. One thread, so that the bytes are the

@@ -271,23 +271,23 @@ def told(stage: Stage, more=lambda name, block: {}):
     """
 
     def of_job(wildcards):
-        name, of, block = at(wildcards)
+        name, cell, block = place(wildcards)
         study, of_files = STUDIES[name], more(name, block)
-        return stage.job(name, study, of, block, of_files, PROJECT.accepted).text
+        return stage.job(name, study, cell, block, of_files, PROJECT.accepted).text
 
     return of_job
 
 
-def at(wildcards) -> tuple:
+def place(wildcards) -> tuple:
     """The study, cell and block of a job; no cell and no block, where a study has one job."""
-    of = cell_of(wildcards) if hasattr(wildcards, "cell") else None
-    return wildcards.study, of, getattr(wildcards, "block", "")
+    cell = cell_of(wildcards) if hasattr(wildcards, "cell") else None
+    return wildcards.study, cell, getattr(wildcards, "block", "")
 
 
 def file_of(stage: Stage, folder: str = ""):
     """An input function: the file of a stage before, of the job's own cell and block."""
     folder = folder or next(iter(stage.folders))
-    return lambda wildcards: f"{RESULTS}/{stage.path(folder, *at(wildcards))}"
+    return lambda wildcards: f"{RESULTS}/{stage.path(folder, *place(wildcards))}"
 
 
 def files_of(name: str) -> list[str]:

@@ -14,9 +14,8 @@ rule image_data:
         runtime=growing(120),
     params:
         job=told_of_images(IMAGE_DATA),
-        results=lambda wildcards: RESULTS,
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        stage("--output {output:q}")
 
 
 # What is pretrained on, drawn or read: every seed of a block at one rho. All before any training, which a bad rho must not follow.

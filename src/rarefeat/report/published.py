@@ -145,7 +145,7 @@ def publish_claims(results: Path, folder: Path) -> list[Path]:
 
 def beside_declared(text: str, part: str) -> str:
     """The page of a part without what docs/reference/claims says of it already (quantity, range, control), and without zeros."""
-    text = re.sub(rf"(?:(?<=: )(?:{ZEROS}), |, (?:{ZEROS}))", "", text)
+    text = re.sub(rf"(?<=[:,] )(?:{ZEROS}), |, (?:{ZEROS})", "", text)
     lines = [line for line in text.replace("](figures/", "](../figures/").splitlines() if not line.startswith(DECLARED)]
     told = f"Quantity, range and control of each: [as declared](../reference/claims/{part}.md). [All claims, and how to read this](index.md)."
     lines = [told if line.startswith("[All claims, and how to read this]") else line for line in lines]

@@ -234,7 +234,7 @@ def handle_in_a_thread(number: int) -> None:
 def leave_at_once() -> None:
     """Let a run end with its last job.
 
-    Snakemake starts a timer for each job, by which it counts those of a timespan, and its process would wait for the last ones.
+    Where submissions are limited Snakemake starts a timer for each job, and its process would wait for the last ones.
     """
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
