@@ -20,6 +20,7 @@ from typing import Any
 
 from rarefeat.config.names import short
 from rarefeat.core.errors import RarefeatError
+from rarefeat.run.job import without_blocks
 from rarefeat.run.metadata import of_job, read_job
 from rarefeat.storage.files import TEMPORARIES
 
@@ -204,8 +205,11 @@ def other_job(job: Any, recorded: bool) -> tuple[str, str, str] | None:
             if not recorded:
                 return path, "a file that nothing is known of", "what is made now"
         elif not of_job(before, now):
-            said = before if "stage" in before else as_told(before, json.loads(now))
-            return path, json.dumps(said, sort_keys=True), now
+            told = json.loads(now)
+            if "stage" not in before:  # of a table or a figure, which does not say how seeds were cut into jobs
+                told |= {"config": without_blocks(told.get("config", {}))}
+                before = as_told(before, told)
+            return path, json.dumps(before, sort_keys=True), json.dumps(told, sort_keys=True)
     return None
 
 
