@@ -5,6 +5,10 @@ import pandas as pd
 
 from rarefeat.studies.fate.claims import log_loss
 from rarefeat.studies.fate.config import AXES
+from rarefeat.studies.fate.times import exact_interval
+
+LOOKS = 500, 2000, 8000, 32_000
+"""Steps at which those are counted who have learned it, in points that go on for longer than others."""
 
 
 def law(table: pd.DataFrame) -> pd.DataFrame:
@@ -47,10 +51,31 @@ def stairs(shares: pd.DataFrame) -> pd.DataFrame:
     return shares[rises | falls | (points.cumcount(ascending=False) == 0)]
 
 
+def longer(table: pd.DataFrame) -> pd.DataFrame:
+    """Of each point how many have learned by LOOKS, the exact interval of the last share, and how near the others came."""
+    rows = []
+    for cell, part in table.groupby(list(AXES)):
+        learned = {f"by_{step}": int((part["learned_at"] <= step).sum()) for step in LOOKS}
+        low, high = exact_interval(learned[f"by_{LOOKS[-1]}"], len(part))
+        without = part.loc[part["learned_at"].isna(), "cosine"].median()
+        rows.append(
+            {
+                **dict(zip(AXES, cell, strict=True)),
+                "n": len(part),
+                **learned,
+                "ci_low": low,
+                "ci_high": high,
+                "cosine_without": without,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 TABLES = {
     "fate_shares": (("fate_shares",), stairs),
     "fate_points": (("fate_points",), pd.DataFrame.copy),
     "fate_late": (("fate_late",), late),
     "fate_step": (("fate_step",), pd.DataFrame.copy),
     "fate_law": (("fate_times",), law),
+    "fate_longer": (("long_fate",), longer),
 }
