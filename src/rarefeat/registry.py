@@ -31,8 +31,8 @@ def kinds() -> dict[str, Kind]:
     return {name: kind(name) for name in NAMES}
 
 
-def stage_of(function: str) -> Stage:
-    """The stage of cells with a function, of its kind or of several."""
-    shared = [stage for stage in SHARED_STAGES if stage.function == function]
-    of_kind = () if shared else kind(function.partition(":")[0].split(".")[1]).stages
-    return next(stage for stage in (*shared, *of_kind) if stage.function == function)
+def stage_of(function: str) -> Stage | None:
+    """The stage of cells with a function, of its kind or of several; None where the function is of no such stage."""
+    package, *names = function.partition(":")[0].split(".")
+    stages = kind(names[0]).stages if package == "studies" and names[:1] and names[0] in NAMES else SHARED_STAGES
+    return next((stage for stage in stages if stage.function == function), None)

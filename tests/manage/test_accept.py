@@ -8,7 +8,7 @@ import pytest
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.manage import accept
-from rarefeat.manage.accept import LEAST, QUICK, Made, changed, sample
+from rarefeat.manage.accept import LEAST, QUICK, Made, changed, gone, sample
 from rarefeat.run.digests import code
 
 DENSE, RANDOM = "core.arms:ARMS[dense]", "core.arms:ARMS[random_neuron]"
@@ -61,8 +61,10 @@ def test_files_of_several_codes_are_refused():
         changed(jobs(stage, "a", old=(stage,)) + jobs(stage, "b"))
 
 
-def test_what_there_is_no_more_is_left_out():
-    assert changed([Made("", {"stage": "gone", "code": {"gone": "old"}}, ["gone"], 1.0)]) == {}
+def test_a_stage_that_there_is_no_more_is_named_and_not_accepted():
+    found = [Made("", {"stage": "gone", "code": {"gone": "old"}}, ["gone"], 1.0), *jobs("chain.probe:stage", "a")]
+    assert changed(found) == {}
+    assert gone(found) == ["gone"]
 
 
 def test_results_without_snakemakes_records_are_one_line(tmp_path):

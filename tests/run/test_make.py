@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import refusal
 
+from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN
 from rarefeat.run import make
 from rarefeat.run.job import Job
+from rarefeat.run.read import Read
 from rarefeat.storage.files import read_table
 from rarefeat.storage.tensors import read_tensors
 
@@ -43,3 +46,25 @@ def test_tensors_are_written_as_they_are_given(tmp_path, monkeypatch):
     found = {"x": torch.rand(3, 4).mT, "n": torch.arange(3)}
     path = made(monkeypatch, tmp_path / "some.safetensors", found, cell={"x": 1})
     assert all(map(torch.equal, read_tensors(path, *found), found.values()))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--output", "one", "two"], "--results is missing, the folder of the files that the job reads"),
+        (["--results", ".", "--output", "one"], "--output: images.pretrain:stage writes 2 files, got 1 paths"),
+    ],
+)
+def test_a_stage_of_cells_begins_with_all_that_it_needs(monkeypatch, capsys, words, says):
+    job = Job(stage=IMAGE_PRETRAIN.function, files={"images": IMAGE_DATA.function}, cell={"rho": 1.0})
+    monkeypatch.setattr(make, "function_of", lambda name: pytest.fail)
+    monkeypatch.setattr(sys, "argv", ["make", "--job", job.text, *words])
+    with pytest.raises(SystemExit) as ending:
+        make.make(None)
+    assert ending.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: {says}\n")
+
+
+def test_a_training_without_a_folder_for_its_checkpoints_is_refused():
+    read = Read(Job(stage=IMAGE_PRETRAIN.function))
+    assert refusal(lambda: read.checkpoints) == "--checkpoints is missing, a folder for what images.pretrain:stage goes on from"

@@ -147,6 +147,17 @@ def test_every_reader_takes_the_file_that_is_meant_and_no_other(chain):
             path.write_bytes(right)
 
 
+@pytest.mark.parametrize("config", [{}, None, {"other": 1}])
+def test_a_file_that_says_nothing_of_its_config_is_refused_by_every_reader(chain, config):
+    for kind, readers in READERS.items():
+        path = chain.path(kind)
+        right = path.read_bytes()
+        reworded(path, config=config)
+        for reader in readers:
+            assert " is not the file that its name says: it has another config." in refusal(chain.run, reader)
+        path.write_bytes(right)
+
+
 def test_a_file_without_an_origin_is_refused_by_every_reader(chain):
     for kind, readers in READERS.items():
         path = chain.path(kind)

@@ -553,7 +553,8 @@ def test_a_run_does_not_wait_for_the_timers_of_its_jobs():
     assert not ran.is_set()
 
 
-def test_a_local_run_starts_no_timer_for_its_jobs(tmp_path):
+@pytest.mark.parametrize(("asked", "timers"), [([], 0), (["--max-jobs-per-timespan", "50/1s"], 1)])
+def test_a_local_run_starts_no_timer_for_its_jobs_unless_it_is_asked_to(tmp_path, asked, timers):
     """With a limit of submissions there is one for each finished job, again and again: a quarter of a core after 600 jobs."""
     script = """
 import sys, threading
@@ -566,9 +567,9 @@ finally:
     print("timers:", len(started))
 """
     folder = copy_of_the_project(tmp_path)
-    done = python(folder, "-c", script, *snakemake(folder, "--", "lucky_sets")[3:])
+    done = python(folder, "-c", script, *snakemake(folder, *asked, "--", "lucky_sets")[3:])
     assert (folder / RESULTS / "tables/lucky_sets.parquet").is_file(), done.stderr
-    assert "timers: 0" in done.stdout
+    assert min(int(done.stdout.rpartition("timers: ")[2]), 1) == timers
 
 
 AT = cell(eps_min=1.0, sigma=0.1)

@@ -164,8 +164,11 @@ onstart:
     try:
         take_over(RESULTS)
         if workflow.local_exec:
-            # Jobs here need no limit of submissions, for which each finished one would wake the scheduler up once per timespan.
-            workflow.scheduler.job_rate_limiter = None
+            # Jobs here need no limit of submissions, for which each finished one would wake the scheduler up once per timespan,
+            # but for one that is asked for.
+            limit = workflow.scheduling_settings.max_jobs_per_timespan
+            if limit and (limit.max_jobs, limit.timespan) == (100, 1):
+                workflow.scheduler.job_rate_limiter = None
             refuse_too_large(
                 {
                     name: STUDIES[name]

@@ -183,7 +183,7 @@ def stage(read: Read, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
         bank = Bank(*(tensor.to(training.device) for tensor in seen))
         identity = identity_of(job.stage, seen, draws, seed, *sections)
         checkpoint = read.checkpoints / f"seeds={job.seeds}.seed={seed}.safetensors"
-        course = Course(draws, seed, checkpoint, identity, training.checkpoint_minutes, f"{job.label} seed {seed}")
+        course = Course(draws, seed, checkpoint, identity, training.checkpoint_minutes, str(checkpoint))
         encoder, records = pretrain_images(course, bank.images, bank, *sections)
         read.afterwards.append(course.forget)
         tensors |= {f"{seed}/{name}": value.detach().cpu() for name, value in encoder.state_dict().items()}

@@ -89,8 +89,13 @@ def changed(jobs: list[Made]) -> dict[str, tuple[str, str]]:
     return found
 
 
+def gone(jobs: list[Made]) -> list[str]:
+    """The stages of jobs that there are no more, under this name: snakemake makes anew what is needed of their files."""
+    return sorted({stage for one in jobs if not by_now(stage := one.job["stage"])})
+
+
 def by_now(name: str) -> str:
-    """The digest of a stage; empty where there is no such stage any more, as nothing of it is made again."""
+    """The digest of a stage; empty where there is none of this name any more."""
     try:
         return code(name)
     except LookupError:
@@ -138,11 +143,11 @@ def differing(one: Made, results: Path) -> str:
     return ""
 
 
-def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> dict[str, tuple[str, str]]:
+def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """Record that changed code makes the same, after a look at a sample.
 
     Returns:
-        The stages that were accepted, with the digest of before and that of now.
+        The stages that were accepted, with the digest of before and that of now; and those that there are no more.
 
     Raises:
         RarefeatError: naming the first file of the sample that came out otherwise, or what none could be made of; nothing is
@@ -171,7 +176,7 @@ def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> dict[str, 
         with replacing(results / ACCEPTED) as temporary:
             temporary.write_text(json.dumps({SEAL: BLANK, "accepted": entries}, indent=1) + "\n", encoding="utf-8")
             seal(temporary)
-    return stages
+    return stages, gone(jobs)
 
 
 def main() -> None:
@@ -182,10 +187,12 @@ def main() -> None:
     args = parser.parse_args()
     if not args.results.is_dir():
         raise RarefeatError(f"{args.results} is no folder")
-    accepted = accept(args.results, cores=args.cores)
+    accepted, left = accept(args.results, cores=args.cores)
     for stage, (before, now) in accepted.items():
         print(f"accepted: {stage}, {now} for {before}")
-    if not accepted:
+    for stage in left:
+        print(f"not accepted: there is no stage {stage} any more; snakemake makes its files anew where they are needed")
+    if not accepted and not left:
         print("nothing to accept: all files are of the code of now")
 
 

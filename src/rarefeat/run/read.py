@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from rarefeat.config.cells import Cell
+from rarefeat.core.errors import RarefeatError
 from rarefeat.registry import stage_of
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import read_job, read_products
@@ -45,9 +46,16 @@ class Read(dict[str, pd.DataFrame]):
     ) -> None:
         """Read the tables; results: the folder of results, for who reads files of cells. checkpoints: that of a training's."""
         super().__init__(read_products(tables, job))
-        self.job, self.results, self.checkpoints = job, results, checkpoints
+        self.job, self.results, self.kept = job, results, checkpoints
         self.afterwards: list[Callable[[], None]] = []
         """What is done once all that the function gives is written."""
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of what an interrupted training goes on from; RarefeatError where there is none."""
+        if self.kept is None:
+            raise RarefeatError(f"--checkpoints is missing, a folder for what {self.job.stage} goes on from")
+        return self.kept
 
     def files(self, folder: str, name: str = "", study: Any = None) -> Iterator[File]:
         """The files of every cell and block of a study, the job's if no other is given."""
@@ -66,7 +74,9 @@ class Read(dict[str, pd.DataFrame]):
         job, function = self.job, self.job.files[folder]
         stage = stage_of(function)
         path = self.results / stage.path(folder, job.study, job.at, job.seeds)
-        says = (read_job(path) or {}).get("config", {})
-        config = {name: part for name, part in job.config.items() if name in says}
+        says = (read_job(path) or {}).get("config")
+        # What is in neither is of no file that a stage before has written: such a one is to say all that the job is told.
+        both = job.config.keys() & says.keys() if isinstance(says, dict) else set()
+        config = {name: part for name, part in job.config.items() if name in (both or job.config)}
         of_file = {"study": job.study, "config": config, "code": {function: job.code.get(function)}}
         return File(job.at, job.seed_list, path, of_file | stage.of(job.at, job.seeds))

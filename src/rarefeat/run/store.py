@@ -15,7 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.registry import stage_of
 from rarefeat.run import guard  # noqa: F401, which refuses for what has its name below as well
+from rarefeat.run.job import parsed
 from rarefeat.run.metadata import SUFFIXES, machine, of_job, packages, read_job
 from rarefeat.storage.files import SEALED, replacing, verify
 
@@ -36,19 +38,18 @@ def places(store: Path, words: Sequence[str]) -> dict[Path, Path]:
     Returns:
         Nothing where these do not say what the job reads, as those of a table of all cells.
     """
-    job = json.loads(words[words.index("--job") + 1])
+    job = parsed(words[words.index("--job") + 1])
     files = [Path(word) for word in words if word.endswith((".safetensors", *SUFFIXES))]
     read, written = [path for path in files if path.exists()], [path for path in files if not path.exists()]
-    if not written or ("--results" in words and not job.get("cell")):
+    if not written or ("--results" in words and not stage_of(job.stage)):
         return {}
-    for folder in job.get("files", {}):  # of its own cell, below the folder of results
-        results = Path(words[words.index("--results") + 1])
-        same = Path(folder, *written[0].relative_to(results).parts[1:])
-        read += sorted((results / same.parent).glob(f"{same.stem}.*"))
-    seals = [seal_of(path) for path in read]
+    for folder, function in job.files.items():
+        of_file = stage_of(function).path(folder, job.study, job.at, job.seeds)
+        read.append(Path(words[words.index("--results") + 1], of_file))
+    seals = [seal_of(path) for path in read if path.exists()]
     if not all(seals):
         return {}
-    key = hashlib.sha256(json.dumps([job, seals, packages(), machine()], sort_keys=True).encode()).hexdigest()[:32]
+    key = hashlib.sha256(json.dumps([job.text, seals, packages(), machine()]).encode()).hexdigest()[:32]
     return {path: store / f"{key}-{number}{path.suffix}" for number, path in enumerate(written)}
 
 

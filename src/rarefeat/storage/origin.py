@@ -27,7 +27,7 @@ def refuse_another(path: str | Path, text: str | None, expected: Mapping[str, An
         if key in expected and found.get(key) != expected[key]:
             raise another(path, key, found.get(key), expected[key])
     for part in ("config", "code"):
-        there = found.get(part, {})
+        there = found.get(part) or {}
         for key, value in expected.get(part, {}).items():
             if there.get(key) != value:
                 raise another(path, f"{part}.{key}", there.get(key), value)
