@@ -37,7 +37,7 @@ def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     late = rows(points, **{"lambda": LATE})
     reuse = sorted(each(rows(late, study="reuse")), key=lambda point: point["N"] or float("inf"))
     first, verdict = reuse[0], one(claims, claim_id="F-reuse")
-    samples = [f"{learned(point)} with {pairs(point['N'])} pairs" + ("" if point["N"] else " at every step") for point in reuse]
+    samples = [f"{learned(point)} of those with {pairs(point['N'])} pairs" for point in reuse]
     soon = sum(point["at_once"] for point in reuse)
     apart = one(points, study="untied", latents="apart")
     fresh = rows(points, study=["rarest", "reuse", "leak"], N=0)
@@ -53,8 +53,8 @@ def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
     return [
         f"A rare feature that is not learned at once may come late. At {first['eps_min']:g} times the others' frequency and a"
-        f" weight decay of {LATE:g}, {soon or 'none'} of {sum(point['n'] for point in reuse)} replicas have learned it by step"
-        f" 500; by step {first['T']:,} it is {joined(samples)} (n = {first['n']}).",
+        f" weight decay of {LATE:g}, {soon or 'none'} of {sum(point['n'] for point in reuse)} replicas had learned it by step"
+        f" 500. By step {first['T']:,} it had been learned by {joined(samples)} at every step (n = {first['n']}).",
         f"At this point a sample of 8,192 pairs that comes back {SHOWN.get(verdict['verdict'], 'is not tested')}:"
         f" the difference is {interval(verdict, 'estimate', 2, '+')} of the replicas. Where the feature occurs by itself in its"
         f" samples {learned(apart)} learn it.",

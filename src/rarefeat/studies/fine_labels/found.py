@@ -33,11 +33,16 @@ def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     ]
     hard = rows(crossed, k=8 if 8 in set(crossed["k"]) else crossed["k"].max(), quantity="hard")
     if {"dense", "dense-bias=1"} <= set(rows(hard, pair="views")["arm"]):
+        few = rows(crossed, k=crossed["k"].min(), quantity="hard")
+        half = rows(hard, pair="views", arm="dense-bias=0.5")
+        with_half = f", {error(half)} with half of it" if len(half) else ""
         sentences.append(
-            "Contrastive encoders that see two views of a sample keep subclasses with a bias, and lose them without: read by a"
-            f" linear head at {hard['k'].max()} subclasses they are wrong on {error(hard, pair='views', arm='dense-bias=1')} of"
-            f" the hard samples with a bias and on {error(hard, pair='views', arm='dense')} without one; fine labels give"
-            f" {error(hard, pair='labels', arm='fine')}, coarse ones {error(hard, pair='labels', arm='coarse')}."
+            "Contrastive encoders that see two views of a sample keep subclasses with a strong bias, and lose them without:"
+            f" read by a linear head at {hard['k'].max()} subclasses they are wrong on"
+            f" {error(hard, pair='views', arm='dense-bias=1')} of the hard samples with a bias of 1{with_half} and"
+            f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}); fine labels give"
+            f" {error(hard, pair='labels', arm='fine')}, coarse ones {error(hard, pair='labels', arm='coarse')}. At"
+            f" {few['k'].max()} subclasses they are wrong on {error(few, pair='views', arm='dense-bias=1')} with a bias of 1."
         )
     images = rows(images, readout="finetuned", epoch=images["epoch"].max(), superclass="loops")
     if {"manual", "sample"} <= set(images["labels"]):
@@ -45,8 +50,9 @@ def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             labels: interval(one(images, labels=labels), "paired_difference", 1, "+", 100) for labels in ("manual", "sample")
         }
         sentences.append(
-            "On images of digits, pretraining on the ten digits instead of on the question that is asked, how many loops,"
-            f" changes the error by {change['manual']} points; one class for each image changes it by {change['sample']}."
+            "On images of digits, pretraining on the ten digits instead of on the question that is asked, whether there is a"
+            f" closed loop, changes the error by {change['manual']} points; one class for each image changes it by"
+            f" {change['sample']}."
         )
     return sentences
 

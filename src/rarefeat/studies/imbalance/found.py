@@ -5,13 +5,14 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.core.arms import ARMS
+from rarefeat.core.definitions import ALIGNED
 from rarefeat.run.job import Job
 from rarefeat.storage.answer import joined, reduced, written
 from rarefeat.storage.markdown import each, interval, number, one, rows
 from rarefeat.studies.imbalance import page
 from rarefeat.studies.imbalance.config import Imbalance
 
-TABLES = ("confirmation_fates", "paper_trends", "without_bias_convergence")
+TABLES = ("confirmation_fates", "paper_trends", "paper_convergence", "without_bias_trends", "without_bias_convergence")
 SIGMA = 0.05
 SHOWN = (0.3, 0.5, 0.7)
 """Frequencies of the rare feature, of which the fate is told; both ends of the grid where it lacks them."""
@@ -19,7 +20,7 @@ SHOWN = (0.3, 0.5, 0.7)
 
 def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """The rare feature's fate by its frequency; what masks change; what the bias does."""
-    fates, trends, free = (tables[name] for name in TABLES)
+    fates, trends, bound, free_trends, free = (tables[name] for name in TABLES)
     training = section.studies["paper"].training
     sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
     fates = rows(fates, sigma=sigma, fate="learned")
@@ -33,26 +34,35 @@ def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     ]
     arms = rows(trends, grid="arms")
     arms = rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
-    masks = [
-        f"{interval(row, 'paired_difference', 3, '+')} ({ARMS[row['arm']].label})"
-        for row in each(rows(arms, metric="max_alignment"))
-        if row["paired_difference"] == row["paired_difference"]
-    ]
-    if masks:
+    cosines = rows(arms, metric="max_alignment")
+    masked = [row for row in each(cosines) if row["paired_difference"] == row["paired_difference"]]
+    if masked:
+        masks = joined(f"{interval(row, 'paired_difference', 3, '+')} ({ARMS[row['arm']].label})" for row in masked)
+        most = max(row["at_lowest"] for row in masked)
         sentences.append(
-            "Pruning does not open a door for a feature that is locked out. Averaged over all frequencies, masks change the"
-            f" largest cosine to the rare feature by {joined(masks)}."
-            if (rows(arms, arm="pruned_neuron", metric="max_alignment")["paired_ci_low"] <= 0).all()
-            else f"Pruning raises the largest cosine to it, averaged over all frequencies, by {joined(masks)}."
+            "Pruning does not open a door for a feature that is locked out: at"
+            f" {min(section.studies['paper'].grid['arms'].eps_min):g} times the others' frequency the largest cosine to it is"
+            f" {number(most, 3)} with a mask at most, and {number(one(cosines, arm='dense')['at_lowest'], 3)} without. Averaged"
+            f" over all frequencies masks change it by {masks}."
+            if (rows(cosines, arm="pruned_neuron")["paired_ci_low"] <= 0).all()
+            else f"Pruning raises the largest cosine to it, averaged over all frequencies, by {masks}."
         )
-    half = free.iloc[(free["eps_min"] - 0.5).abs().argmin()]
+    eps = min(set(free["eps_min"]) & set(bound["eps_min"]), key=lambda eps: abs(eps - SHOWN[0]))
+    without, with_bias = (one(table, eps_min=eps)["max_alignment"] for table in (free, bound))
+    rarest, head = free.loc[free["eps_min"].idxmin()], "regression_mse_balanced"
+    errors = (one(table, grid="arms", arm="dense", metric=head) for table in (rows(free_trends, sigma=sigma), arms))
+    unbiased, biased = ((number(row["at_lowest"]), number(row["at_highest"])) for row in errors)
     sentences.append(
-        f"The bias shuts it out. Without one, at {half['eps_min']:g} times the others' frequency, its best neuron ends with a"
-        f" cosine of {number(half['max_alignment'], 2)} to it, where those of the frequent features have"
-        f" {number(half['majority_alignment'], 2)} to theirs; but then neurons mix features."
-        if half["max_alignment"] > 0.5
-        else f"Without a bias, at {half['eps_min']:g} times the others' frequency, its best neuron ends with a cosine of"
-        f" {number(half['max_alignment'], 2)} to it."
+        ("The bias shuts it out: at" if without > ALIGNED > with_bias else "At")
+        + f" {eps:g} times the others' frequency its best neuron ends with a cosine of {number(without, 2)} without a bias and"
+        f" {number(with_bias, 2)} with one."
+        + (
+            f" At {rarest['eps_min']:g} times it is not learned without one either ({number(rarest['max_alignment'], 2)})."
+            if rarest["max_alignment"] < ALIGNED
+            else ""
+        )
+        + f" Without a bias neurons mix features, but a linear head reads them: its test error is {unbiased[0]} at the lowest"
+        f" frequency and {unbiased[1]} at that of the others, with a bias {biased[0]} and {biased[1]}."
     )
     return sentences
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.run.job import Job
-from rarefeat.storage.answer import counted, joined, reduced, written
+from rarefeat.storage.answer import joined, reduced, written
 from rarefeat.storage.markdown import interval, one, rows
 from rarefeat.studies.scaling import page
 from rarefeat.studies.scaling.config import Scaling
@@ -26,13 +26,14 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     (fits,) = tables.values()
     plain = rows(fits, log_power=0.0)
     sentences = [
-        f"Of {len(plain)} exponents in the number of features d, {int(plain['consistent'].sum())} agree with the bounds of"
-        " Theorem 3.1 and Lemma B.2; a bound is contradicted where the whole interval lies on the forbidden side."
+        f"Of {len(plain)} fits of exponents in the number of features d, some over overlapping ranges of it,"
+        f" {int(plain['consistent'].sum())} agree with the bounds of Theorem 3.1 and Lemma B.2; a bound is contradicted where"
+        " the whole interval lies on the forbidden side."
     ]
     against = plain[~plain["consistent"]]
     if len(against):
         which = joined(
-            f"{NAMES[name]} ({counted(len(part), 'ratio')} of the frequencies)"
+            f"{NAMES[name]} ({len(part)} of {len(rows(plain, quantity=name))} fits)"
             for name, part in against.groupby("quantity", sort=False)
         )
         divided = fits[(fits["log_power"] != 0) & ~fits["consistent"]]

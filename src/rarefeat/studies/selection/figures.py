@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FixedLocator
 
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, arm_name, n_of, seeds_of, words
 from rarefeat.figures.panels import finished, lines, panels, points, zero
@@ -214,7 +214,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         ax.set_xscale("symlog", linthresh=linear)
         ax.set_xlim(*(2 * end for end in ax.get_xlim()))
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_minor_locator(FixedLocator([-linear, linear]))
     entries = {kind: look.marks for kind, look in MASKED.items() if kind in set(rows["kind"])}
     return finished(figure, axes.flat, entries, f"minus dense at the same seed, {INTERVALS}, {seeds_of(rows)}")
 
