@@ -3,7 +3,9 @@
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator
 
 from rarefeat.config.section import distinct
 
@@ -56,13 +58,18 @@ def expanded(arms: list[Any]) -> list[Any]:
         axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
         for key, values in axes.items():
             if not values:
-                raise ValueError(f"arms: {key}: an empty list stands for no arm; give a value, or leave the arm out")
+                raise ValueError(f"{key}: an empty list stands for no arm; give a value, or leave the arm out")
             try:
                 distinct(values)
             except ValueError as error:
-                raise ValueError(f"arms: {key}: {error}") from error
+                raise ValueError(f"{key}: {error}") from error
         found += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     return found
+
+
+Compared = TypeVar("Compared")
+Arms = Annotated[list[Compared], BeforeValidator(lambda raw: expanded(raw) if isinstance(raw, list) else raw)]
+"""What a study compares."""
 
 
 def path_of(kind: str, study: str, at: Cell, block: str, suffix: str) -> str:

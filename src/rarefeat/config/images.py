@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, expanded
-from rarefeat.config.section import Section, distinct
+from rarefeat.config.cells import Arms, Cell
+from rarefeat.config.section import Distinct, Section
 from rarefeat.config.seeds import PerBlock, seed_blocks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -187,26 +187,22 @@ class ImageStudy(Section):
         default="", description="the data set of the paper's Table 2 that it is shown beside"
     )
     data: ImageData
-    rho: list[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="images of the largest class over the smallest")
+    rho: Distinct[Annotated[float, Field(ge=1)]] = Field(
+        min_length=1, description="images of the largest class over the smallest"
+    )
     seeds: int = Field(ge=1, description="replicas per cell; each has its own order of the classes, images and weights")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: PerBlock = Field(description="replicas of one job, one after the other; or a list, as of other studies")
     draws: str = Field(min_length=1, description="name that keys the random draws: the study's own if not given")
-    arms: list[ImageArm] = Field(min_length=1, description="what is compared; a list of values stands for an arm with each")
+    arms: Arms[ImageArm] = Field(min_length=1, description="what is compared; a list of values stands for an arm with each")
     balanced_arms: list[str] = Field(description="arms, by label, also pretrained on a balanced subset of the same size")
     network: Network
-    widths: list[Annotated[int, Field(ge=1)]] = Field(
+    widths: Distinct[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="every arm in a network of each of these widths; empty for network.width alone"
     )
     augmentation: Augmentation
     training: ImageTraining
     probe: ImageProbe
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand(cls, raw: dict) -> dict:
-        """An entry of `arms` with lists of values stands for one arm for each combination of them."""
-        return raw | {"arms": expanded(raw["arms"])} if isinstance(raw, dict) and isinstance(raw.get("arms"), list) else raw
 
     @model_validator(mode="after")
     def _consistent(self) -> "ImageStudy":
@@ -215,11 +211,6 @@ class ImageStudy(Section):
             raise ValueError(f"arms must be distinct and hold dense, got {', '.join(labels)}")
         if unknown := set(self.balanced_arms) - set(labels):
             raise ValueError(f"balanced_arms: {min(unknown)} is none of {', '.join(labels)}")
-        for name in ("rho", "widths"):
-            try:
-                distinct(getattr(self, name))
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
         if self.data.index_files or self.data.pretrain_list:
             if len(self.rho) > 1:
                 raise ValueError("rho must be the one of index_files or pretrain_list")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, expanded
+from rarefeat.config.cells import Arms, Cell
 from rarefeat.config.model import Arm, ArmName, Data, Training, Views
 from rarefeat.config.names import Name
 from rarefeat.config.section import Distinct, Section, distinct
@@ -41,14 +41,8 @@ class Study(Section):
     )
     data: Data = Field(description="the data model and the sizes of its samples")
     training: Training = Field(description="the encoder, the loss and the schedule")
-    arms: list[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
+    arms: Arms[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
     grid: dict[Name, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand(cls, raw: dict) -> dict:
-        """An entry of `arms` with lists of values stands for one arm for each combination of them."""
-        return raw | {"arms": expanded(raw["arms"])} if isinstance(raw, dict) and isinstance(raw.get("arms"), list) else raw
 
     @model_validator(mode="after")
     def _consistent(self) -> "Study":

@@ -142,7 +142,7 @@ def test_table_2_is_supported_where_planted_and_contradicted_by_its_opposite():
         ({"arms": [{"arm": "dense"}, {"arm": "pruned"}]}, "alpha must be above 0 for the arms with a mask"),
         ({"balanced_arms": ["sparse"]}, "balanced_arms: sparse is none of"),
         ({"rho": [0.5]}, "greater than or equal to 1"),
-        ({"widths": [8, 8]}, "widths: values must be distinct"),
+        ({"widths": [8, 8]}, "widths\n  Value error, values must be distinct"),
         ({"data": {"format": "cifar_parquet"}}, "folder is required"),
         ({"data": {"format": "digits", "classes": [1]}}, "classes must be distinct, and two at least"),
     ],

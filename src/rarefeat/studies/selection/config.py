@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, expanded
+from rarefeat.config.cells import Arms, Cell
 from rarefeat.config.model import Data, Training, Views
 from rarefeat.config.names import Name, differing
 from rarefeat.config.ranges import Range
@@ -109,21 +109,13 @@ class Sweep(Section):
         default={}, description="share of the bias, or lambda: every value with every other, and every eps_min"
     )
     drawn: Drawn | None = Field(default=None, description="regimes that are drawn instead")
-    arms: list[Intervention] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
+    arms: Arms[Intervention] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
     scored: Distinct[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="steps at which the scores of the dense arm are judged"
     )
     memory: int = Field(ge=1, description="steps of the running mean")
     patience: int = Field(ge=1, description="a neuron that no sample of so many batches in a row opens is silent")
     probed: bool = Field(default=False, description="fit the linear head on balanced data at T")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand(cls, raw: Any) -> Any:
-        """An arm with lists of values stands for one arm for each combination of them."""
-        if not isinstance(raw, dict) or not isinstance(raw.get("arms"), list):
-            return raw
-        return raw | {"arms": expanded(raw["arms"])}
 
     @model_validator(mode="after")
     def _consistent(self) -> "Sweep":
