@@ -4,6 +4,7 @@ A kind says it once, in the module `found` of its folder: TABLES, the names of p
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -19,6 +20,17 @@ def reduced(names: Iterable[str], reductions: Reductions, tables: Mapping[str, p
 def written(title: str, sentences: Iterable[str]) -> str:
     """The page of a run: a title and an item for each sentence or two."""
     return "\n".join([f"# {title}", "", *(f"- {sentence}" for sentence in sentences)]) + "\n"
+
+
+def answering(
+    title: str, name: str, section: type, found: Callable[..., list[str]], tables: Iterable[str], reductions: Reductions
+) -> Callable[..., str]:
+    """What writes the page of a run: what a kind has found, from its section of the config and small tables of the run's."""
+
+    def answer(of_run: Mapping[str, pd.DataFrame], job: Any) -> str:
+        return written(title, found(job.part(name, section), reduced(tables, reductions, of_run)))
+
+    return answer
 
 
 def joined(words: Iterable[str], last: str = "and") -> str:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import joined, reduced, written
+from rarefeat.storage.answer import answering, joined
 from rarefeat.storage.markdown import each, interval, one, rows
 from rarefeat.studies.augmentation import page
 from rarefeat.studies.augmentation.config import Augmentation
@@ -43,9 +42,4 @@ def found(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[str
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written(
-        "Augmentation and feature decoupling",
-        found(job.part("augmentation", Augmentation), reduced(TABLES, page.TABLES, tables)),
-    )
+answer = answering("Augmentation and feature decoupling", "augmentation", Augmentation, found, TABLES, page.TABLES)

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import joined, reduced, written
+from rarefeat.storage.answer import answering, joined
 from rarefeat.storage.markdown import each, interval, number, rows
 from rarefeat.studies.exact_results import page
 from rarefeat.studies.exact_results.config import ExactResults
@@ -49,6 +48,4 @@ def found(section: ExactResults, tables: Mapping[str, pd.DataFrame]) -> list[str
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written("Exact results", found(job.part("exact_results", ExactResults), reduced(TABLES, page.TABLES, tables)))
+answer = answering("Exact results", "exact_results", ExactResults, found, TABLES, page.TABLES)

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import reduced, written
+from rarefeat.storage.answer import answering
 from rarefeat.storage.markdown import interval, one, rows
 from rarefeat.studies.fine_labels import page
 from rarefeat.studies.fine_labels.config import FineLabels
@@ -57,6 +56,4 @@ def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written("Fine-grained labels", found(job.part("fine_labels", FineLabels), reduced(TABLES, page.TABLES, tables)))
+answer = answering("Fine-grained labels", "fine_labels", FineLabels, found, TABLES, page.TABLES)

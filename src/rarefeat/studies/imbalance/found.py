@@ -6,8 +6,7 @@ import pandas as pd
 
 from rarefeat.core.arms import ARMS
 from rarefeat.core.definitions import ALIGNED
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import joined, reduced, written
+from rarefeat.storage.answer import answering, joined
 from rarefeat.storage.markdown import each, interval, number, one, rows
 from rarefeat.studies.imbalance import page
 from rarefeat.studies.imbalance.config import Imbalance
@@ -67,6 +66,4 @@ def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written("Imbalance and pruning", found(job.part("imbalance", Imbalance), reduced(TABLES, page.TABLES, tables)))
+answer = answering("Imbalance and pruning", "imbalance", Imbalance, found, TABLES, page.TABLES)

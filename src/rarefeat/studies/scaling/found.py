@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import joined, reduced, written
+from rarefeat.storage.answer import answering, joined
 from rarefeat.storage.markdown import interval, one, rows
 from rarefeat.studies.scaling import page
 from rarefeat.studies.scaling.config import Scaling
@@ -51,6 +50,4 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written("Theorem 3.1 across sizes", found(job.part("scaling", Scaling), reduced(TABLES, page.TABLES, tables)))
+answer = answering("Theorem 3.1 across sizes", "scaling", Scaling, found, TABLES, page.TABLES)

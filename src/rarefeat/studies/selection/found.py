@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import reduced, written
+from rarefeat.storage.answer import answering
 from rarefeat.storage.markdown import interval, number, one, rows
 from rarefeat.studies.selection import page
 from rarefeat.studies.selection.config import Selection
@@ -63,6 +62,4 @@ def found(section: Selection, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written("Which neurons to prune", found(job.part("selection", Selection), reduced(TABLES, page.TABLES, tables)))
+answer = answering("Which neurons to prune", "selection", Selection, found, TABLES, page.TABLES)

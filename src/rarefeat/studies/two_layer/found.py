@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.answer import reduced, written
+from rarefeat.storage.answer import answering
 from rarefeat.storage.markdown import interval, number, rows
 from rarefeat.studies.two_layer import page
 from rarefeat.studies.two_layer.config import TwoLayer
@@ -48,6 +47,4 @@ def found(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return sentences
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run."""
-    return written("Two-layer networks", found(job.part("two_layer", TwoLayer), reduced(TABLES, page.TABLES, tables)))
+answer = answering("Two-layer networks", "two_layer", TwoLayer, found, TABLES, page.TABLES)
