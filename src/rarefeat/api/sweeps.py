@@ -33,7 +33,7 @@ from rarefeat.run.command import shown
 from rarefeat.run.digests import code, names_read
 from rarefeat.run.job import Job, job
 from rarefeat.run.memory import refuse_too_large
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import write_file
 from rarefeat.storage.schema import ordered
 
 KEPT: dict[str, "Found"] = {}
@@ -238,8 +238,7 @@ class Plan:
         key = self.key(at, arm, seed)
         KEPT[key] = found
         if self.cache:
-            with replacing(self.cache / f"{key}.json") as temporary:
-                temporary.write_text(json.dumps(found), encoding="utf-8")
+            write_file(self.cache / f"{key}.json", json.dumps(found))
 
     def blocks(self) -> Iterator[tuple[list[tuple[Cell, list[Arm]]], list[int]]]:
         """What is not kept yet: seeds of one tensor program, with the points of one eps_min and the arms that lack them."""

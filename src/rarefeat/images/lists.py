@@ -8,7 +8,7 @@ from PIL import Image
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.formats import entries
 from rarefeat.run.command import run
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import write_file
 
 PARTS = ("train", "test")
 
@@ -95,8 +95,7 @@ def main() -> None:
         raise RarefeatError(f"{there[0]} is there already; delete it to have another one written")
     texts = {part: listing(args.folder, names, classes) for part, classes in parts.items()}
     for part, text in texts.items():
-        with replacing(paths[part]) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+        write_file(paths[part], text)
     for label, name in enumerate(names):
         print(f"label {label}: {name}, {len(parts['train'][name])} training and {len(parts['test'][name])} test images")
     listed = {file for classes in parts.values() for files in classes.values() for file in files} | set(paths.values())

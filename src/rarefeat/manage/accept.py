@@ -29,7 +29,7 @@ from rarefeat.run.command import progress, run
 from rarefeat.run.digests import ACCEPTED, code, is_entry, read_accepted, runs_entries
 from rarefeat.run.guard import ACCEPTING
 from rarefeat.run.workers import ONE_THREAD
-from rarefeat.storage.files import BLANK, SEAL, replacing, seal
+from rarefeat.storage.files import BLANK, SEAL, write_file
 
 RECORDS = Path(".snakemake/metadata")
 QUICK = 1.0
@@ -173,9 +173,7 @@ def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> tuple[dict
             {"stage": stage, "before": before, "now": now, "date": today, "sample": paths[stage]}
             for stage, (before, now) in stages.items()
         ]
-        with replacing(results / ACCEPTED) as temporary:
-            temporary.write_text(json.dumps({SEAL: BLANK, "accepted": entries}, indent=1) + "\n", encoding="utf-8")
-            seal(temporary)
+        write_file(results / ACCEPTED, json.dumps({SEAL: BLANK, "accepted": entries}, indent=1) + "\n", sealed=True)
     return stages, gone(jobs)
 
 

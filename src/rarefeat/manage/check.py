@@ -14,7 +14,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.run.command import function_of, run
 from rarefeat.run.metadata import read_named
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import write_file
 
 VALUES = ("mean", "exponent", "value")
 # Another processor or BLAS changes the last bits, and training carries them on; a count over a threshold, or the step at which
@@ -81,8 +81,7 @@ def main() -> None:
         made = Path(project.results) / "tables" / f"{path.stem}.parquet"
         fresh = summed_up(read_named(made)[0], list(schema.unique))
         if args.update:
-            with replacing(path) as temporary:
-                temporary.write_text(text(fresh), encoding="utf-8")
+            write_file(path, text(fresh))
         elif lines := differences(pd.read_csv(path), fresh):
             raise RarefeatError(f"{made}: {len(lines)} differences to {path}, the first: {lines[0]}")
         print(f"{made} {'is now' if args.update else 'agrees with'} {path}: {len(fresh)} rows")

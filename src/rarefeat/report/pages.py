@@ -25,7 +25,7 @@ from rarefeat.report.drawn import drawn, papers
 from rarefeat.report.play import of_published
 from rarefeat.report.published import Published, reductions_of
 from rarefeat.run.command import run
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import write_file
 from rarefeat.storage.markdown import each, interval, number, one, pipe, rows, told
 from rarefeat.studies.long_tail.published import TABLE_2
 
@@ -158,8 +158,7 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
 def write_pages() -> None:
     """Write every page with numbers."""
     for path, text in pages().items():
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_file(path, text)
 
 
 def linked(text: str, page: Path) -> str:
@@ -172,8 +171,7 @@ def main() -> None:
     """Write every picture of published tables, and every page with numbers."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     for name, content in drawn(Published(Path("docs/tables"))).items():
-        with replacing(Path("docs/figures", name)) as temporary:
-            temporary.write_bytes(content)
+        write_file(Path("docs/figures", name), content)
     write_pages()
 
 

@@ -22,7 +22,7 @@ from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.command import run
 from rarefeat.run.metadata import page_text, read_named
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import replacing, write_file
 
 FOLDER = Path("docs/tables")
 INDEX = "origin.json"
@@ -78,11 +78,9 @@ class Published:
         content = table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
         if len(content) > LARGEST:
             raise RarefeatError(f"the table {name} has {len(content)} bytes, and a published one at most {LARGEST}; reduce it")
-        with replacing(self.folder / f"{name}.csv") as temporary:
-            temporary.write_bytes(content)
+        write_file(self.folder / f"{name}.csv", content)
         self.origins[name] = {"sha256": hashlib.sha256(content).hexdigest(), **origin}
-        with replacing(self.folder / INDEX) as temporary:
-            temporary.write_text(json.dumps(self.origins, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_file(self.folder / INDEX, json.dumps(self.origins, indent=1, sort_keys=True) + "\n")
 
 
 def publish(results: Path, published: Published) -> list[str]:
@@ -137,8 +135,7 @@ def publish_claims(results: Path, folder: Path) -> list[Path]:
     written = []
     for path in sorted(results.glob("claims_*.md")):
         if path.stem not in papers:
-            with replacing(folder / path.name) as temporary:
-                temporary.write_text(beside_declared(page_text(path), path.stem.removeprefix("claims_")), encoding="utf-8")
+            write_file(folder / path.name, beside_declared(page_text(path), path.stem.removeprefix("claims_")))
             written.append(folder / path.name)
     return written
 

@@ -20,7 +20,7 @@ from rarefeat.images import files as image_files
 from rarefeat.project import Top, load
 from rarefeat.registry import NAMES, kinds
 from rarefeat.run.command import run
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import write_file
 from rarefeat.storage.markdown import pipe, plain
 
 SECTIONS = {
@@ -270,8 +270,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs"))
     folder = parser.parse_args().folder
     for name, text in rendered().items():
-        with replacing(folder / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_file(folder / name, text)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.job import Job, parsed, without_blocks
-from rarefeat.storage.files import BLANK, SEAL, read_table, replacing, seal, verify, write_table
+from rarefeat.storage.files import BLANK, SEAL, read_table, verify, write_file, write_table
 from rarefeat.storage.origin import KEY
 
 SUFFIXES = (".parquet", ".png", ".pdf", ".md", ".html")
@@ -136,9 +136,7 @@ def write_page(path: str | Path, text: str, job: Job, tables: Iterable[str | Pat
     """Write a page of Markdown or HTML with its origin, in comments at its end."""
     # Two hyphens would end the comment.
     origin_of = json.dumps({"name": Path(path).name, **made_from(job, tables)}).replace("--", "-\\u002d")
-    with replacing(path) as temporary:
-        temporary.write_text(f"{text}\n<!-- {KEY} {origin_of} -->\n<!-- {SEAL}: {BLANK} -->\n", encoding="utf-8")
-        seal(temporary)
+    write_file(path, f"{text}\n<!-- {KEY} {origin_of} -->\n<!-- {SEAL}: {BLANK} -->\n", sealed=True)
 
 
 def page_text(path: str | Path) -> str:

@@ -109,6 +109,14 @@ def refuse_cut(path: Path) -> None:
         raise unreadable(path, ValueError("it is damaged, its bytes are not those that were written"))
 
 
+def write_file(path: str | Path, content: str | bytes, sealed: bool = False) -> None:
+    """Write a text, or bytes; sealed: with their own hash where BLANK stands."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        if sealed:
+            seal(temporary)
+
+
 def write_table(path: str | Path, table: pa.Table, metadata: dict[str, str] | None = None) -> None:
     """Write Parquet; `metadata` goes into the file's own key-value metadata."""
     kept = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}

@@ -9,17 +9,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from rarefeat.storage.files import BLANK, SEAL, replacing, seal, unreadable, verify
+from rarefeat.storage.files import BLANK, SEAL, unreadable, verify, write_file
 from rarefeat.storage.origin import KEY, refuse_another
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], origin: str = "") -> None:
     """Write named tensors as safetensors; origin: what wrote them, for who reads them."""
     metadata = {SEAL: BLANK, **({KEY: origin} if origin else {})}
-    with replacing(path) as temporary:
-        content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata=metadata)
-        temporary.write_bytes(in_order(content))
-        seal(temporary)
+    content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata=metadata)
+    write_file(path, in_order(content), sealed=True)
 
 
 def in_order(content: bytes) -> bytes:

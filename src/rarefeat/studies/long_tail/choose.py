@@ -32,7 +32,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import student_interval, values_needed
 from rarefeat.run.command import run
 from rarefeat.run.metadata import read_named
-from rarefeat.storage.files import replacing
+from rarefeat.storage.files import write_file
 
 RECIPE = "config/cifar10_two_cores.yaml"
 FORMER = "cifar10_regime_1000"
@@ -184,8 +184,7 @@ def main() -> None:
     tables = {name: table for name, (table, _) in found.items()}
     regimes = {name: found[name][1]["config"][name] for name in REGIMES if name in found}
     chosen = args.results / "chosen.yaml"
-    with replacing(chosen) as temporary:
-        temporary.write_text(yaml.safe_dump(overlay(tables, regimes), sort_keys=False), encoding="utf-8")
+    write_file(chosen, yaml.safe_dump(overlay(tables, regimes), sort_keys=False))
     following = next_run(tables)
     if following and stages.index(STAGES[following.study]) <= stages.index(args.until):
         orders = [f"most_seeds={following.orders}"] if following.orders else []
