@@ -85,23 +85,3 @@ rule aggregate_grid:
         results=lambda wildcards: RESULTS,
     shell:
         stage("--results {params.results:q} --output {output:q}")
-
-
-# What the neurons did during training.
-rule aggregate_trajectories:
-    input:
-        gathered("{tabled}_trajectories"),
-    output:
-        table("{tabled}_trajectories"),
-    log:
-        f"{RESULTS}/logs/aggregate/{{tabled}}_trajectories.log",
-    wildcard_constraints:
-        tabled=either(COURSES),
-    resources:
-        mem_mb=growing(4000),
-        runtime=growing(20),
-    params:
-        job=told_for_table("{tabled}_trajectories"),
-        results=lambda wildcards: RESULTS,
-    shell:
-        stage("--results {params.results:q} --output {output:q}")

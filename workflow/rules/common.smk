@@ -321,10 +321,6 @@ GRIDS = [
     for name in names_of("chain.aggregate:aggregate_grid")
     if name.endswith("_grid")
 ]
-COURSES = [
-    name.removesuffix("_trajectories")
-    for name in names_of("chain.aggregate:aggregate_trajectories")
-]
 
 
 def title_of(name):
