@@ -4,7 +4,6 @@ import itertools
 import math
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -258,7 +257,7 @@ def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
     drawn = {name: figure for name, figure in project.made["augmentation"].figures.items() if set(figure.tables) <= set(TABLES)}
     assert len(drawn) == 4
     for name, figure in drawn.items():
-        plt.close(getattr(figures, name)({table: tables[table] for table in figure.tables}, project.figure_job(name)))
+        getattr(figures, name)({table: tables[table] for table in figure.tables}, project.figure_job(name))
 
 
 def test_the_claims_of_what_is_there_are_measured(small):

@@ -4,7 +4,6 @@ import math
 from functools import partial
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,7 +205,7 @@ def test_every_claim_of_the_theory_is_measured_and_its_maps_are_drawn(small):
     assert "| K = 16 |" in "\n".join(sensitivity(changes(before), project.sections["theory"]))
     for name, figure in project.made["theory"].figures.items():
         draw = getattr(figures, figure.function)
-        plt.close(draw({table: tables[table] for table in figure.tables}, project.figure_job(name)))
+        draw({table: tables[table] for table in figure.tables}, project.figure_job(name))
 
 
 def test_a_primary_regime_that_its_config_leaves_out_is_said(small):

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,7 +80,6 @@ def test_curves_are_the_means_over_seeds(study):
     line = next(line for line in figure.axes[0].lines if line.get_color() == colour)
     assert line.get_xdata().tolist() == expected.index.tolist()
     assert line.get_ydata() == pytest.approx(expected.to_numpy())
-    plt.close(figure)
 
 
 def test_every_seed_is_on_the_staircase(study):
@@ -91,7 +89,6 @@ def test_every_seed_is_on_the_staircase(study):
     assert len(curves) == 2 * 4  # seeds and arms
     assert figures.stairs_of(section.settings["parity"].problem)[1] == pytest.approx(13 / 16)
     assert figures.stairs_of(section.settings["rare_0.2"].problem) == {}
-    plt.close(figure)
 
 
 def test_pictures_show_the_neurons_that_have_a_direction(study):
@@ -101,7 +98,6 @@ def test_pictures_show_the_neurons_that_have_a_direction(study):
     assert pictures.query("setting == 'parity' and arm == 'network' and step == 0 and kind == 'neuron'").shape[0] == 40
     assert 0 < pictures.query("setting == 'parity' and arm == 'network' and step == 2 and kind == 'neuron'").shape[0] < 40
     assert set(pictures["kind"]) == {"neuron", "target", "opposite"}
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("draw", ["tickets", "lower_bounds", "rare_patterns"])
@@ -112,7 +108,6 @@ def test_the_other_figures_have_points_in_every_panel(study, draw: str):
     for ax in figure.axes:
         assert any(np.isfinite(np.asarray(line.get_ydata(), float)).any() for line in ax.lines)
     figure.savefig("/dev/null", format="png")
-    plt.close(figure)
 
 
 def test_printed_numbers_stand_beside_their_means():
@@ -135,7 +130,6 @@ def test_printed_numbers_stand_beside_their_means():
     )
     figure = figures.printed_beside_measured({"two_layer_summary": found}, job())
     assert len(figure.axes) == 2 * 8
-    plt.close(figure)
 
 
 def test_closed_forms_stand_beside_the_printed_cosines():
