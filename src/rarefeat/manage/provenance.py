@@ -122,7 +122,7 @@ def verify(results: Path, project: Project, deep: bool = False) -> list[Line]:
     for target in project.targets.values():
         wanted |= set(target) if set(target) & set(paths) else set()
     lines = [Line("damaged", path, "it is a link, and what it leads to is not checked") for path in linked]
-    lines += verify_products(results, project, set(paths), wanted)
+    lines += verify_products(results, now, set(paths), wanted)
     others = [path for path in paths if path not in now]
     other = ("tables/", "figures/", "pages/", ".")
     intermediate = [path for path in others if path.endswith((".safetensors", ".parquet")) and not path.startswith(other)]
@@ -131,11 +131,10 @@ def verify(results: Path, project: Project, deep: bool = False) -> list[Line]:
     return lines + [Line("unknown", path) for path in others if path not in intermediate]
 
 
-def verify_products(results: Path, project: Project, paths: set[str], wanted: set[str]) -> list[Line]:
-    """The tables, figures and pages of a config among the files that are there, and those that are wanted."""
+def verify_products(results: Path, origins: dict[str, Any], paths: set[str], wanted: set[str]) -> list[Line]:
+    """The tables, figures and pages with these origins by now, among the files that are there, and those that are wanted."""
     lines = []
-    hashes = {path: file_hash(results / path) for path in products_of(results)}
-    for path, now in expected(project, hashes).items():
+    for path, now in origins.items():
         if path not in paths:
             lines += [Line("missing", path)] if path in wanted else []
             continue
@@ -160,7 +159,8 @@ def states(project: Project) -> dict[str, Line]:
         RarefeatError: naming what is stale or damaged, unless the config allows it in a report.
     """
     results = Path(project.results)
-    found = {line.path: line for line in verify_products(results, project, set(products_of(results)), set())}
+    hashes = {path: file_hash(results / path) for path in products_of(results)}
+    found = {line.path: line for line in verify_products(results, expected(project, hashes), set(hashes), set())}
     wrong = [line for line in found.values() if line.state in ("stale", "damaged")]
     if wrong and not project.stale_in_report:
         others = f", as are {len(wrong) - 1} others" if len(wrong) > 1 else ""
