@@ -77,7 +77,7 @@ def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def trajectories(eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500, lambda_=0.05, draw=0) -> pd.DataFrame:
+def trajectories(eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500, draw=0) -> pd.DataFrame:
     """Trajectories in which the loss of one seed under the oracle mask explodes."""
     steps = np.unique(np.round(np.geomspace(1, T, 25)).astype(int))
     rng, rows = np.random.default_rng(draw), []
@@ -103,10 +103,10 @@ def trajectories(eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500,
     return pd.DataFrame(rows)
 
 
-def heatmap(m=30, features=9, minority=4, seeds=20, arms=("dense", "pruned_neuron"), draw=0) -> pd.DataFrame:
+def heatmap(m=30, features=9, minority=4, seeds=20) -> pd.DataFrame:
     """Every neuron against every feature; some rare features have no neuron."""
-    rng, rows = np.random.default_rng(draw), []
-    for arm in arms:
+    rng, rows = np.random.default_rng(0), []
+    for arm in ("dense", "pruned_neuron"):
         for seed in range(seeds):
             for neuron in range(m):
                 owner, rare = neuron % features, neuron % features >= features - minority

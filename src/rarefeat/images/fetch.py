@@ -35,8 +35,7 @@ def fetch(address: str, checksum: str, folder: str | Path, timeout: float = 30.0
         return path
     with replacing(path) as temporary:
         with open(temporary, "wb") as file:
-            for chunk in _chunks(address, timeout):
-                file.write(chunk)
+            file.writelines(_chunks(address, timeout))
         if (found := _checksum(temporary)) != checksum:
             raise RarefeatError(f"{address} has MD5 {found} instead of {checksum}; try again, or put {path} there by hand")
     return path

@@ -8,7 +8,6 @@ those of before, with the sample; `verify` and the report say so. Where one diff
 """
 
 import argparse
-import base64
 import datetime
 import json
 import os
@@ -30,6 +29,7 @@ from rarefeat.run.digests import ACCEPTED, code, is_entry, read_accepted, runs_e
 from rarefeat.run.guard import ACCEPTING
 from rarefeat.run.workers import ONE_THREAD
 from rarefeat.storage.files import BLANK, SEAL, write_file
+from snakemake_logger_plugin_rarefeat.run import records as notes_on_files
 
 RECORDS = Path(".snakemake/metadata")
 QUICK = 1.0
@@ -50,14 +50,11 @@ class Made(NamedTuple):
 def made(results: Path, records: Path = RECORDS) -> list[Made]:
     """The jobs of which something lies below a folder of results, as Snakemake remembers them."""
     found: dict[str, Made] = {}
-    for record in sorted(path for path in records.rglob("*") if path.is_file()):
+    for name, about in sorted(dict(notes_on_files(records)).items()):
         try:
-            # Names that are too long for one file are folders of their parts.
-            name = base64.urlsafe_b64decode("".join(record.relative_to(records).parts).replace("@", "")).decode()
-            about = json.loads(record.read_text(encoding="utf-8"))
             words = shlex.split(about["shellcmd"])
             job = json.loads(words[words.index("--job") + 1])
-        except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
         if not Path(name).is_relative_to(results) or not Path(name).is_file() or about.get("incomplete"):
             continue

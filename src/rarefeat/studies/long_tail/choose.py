@@ -162,7 +162,7 @@ def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[st
         return {"long_tail": {}}
     data, training = (regimes[taken][name] for name in ("data", "training"))
     same = {"data": {"n_max": data["n_max"]}, "training": {"epochs": training["epochs"]}}
-    studies: dict[str, Any] = {name: same for name in (SCREEN, WIDTHS, CONFIRM, MILDER)}
+    studies: dict[str, Any] = dict.fromkeys((SCREEN, WIDTHS, CONFIRM, MILDER), same)
     if SCREEN in tables:
         orders = class_orders(tables[taken])
         studies[CONFIRM] = same | {"arms": confirmed(tables[SCREEN]), "seeds": orders}
