@@ -1,7 +1,7 @@
 """The section `fine_labels` of the config: the hierarchical data, the networks, what is measured, and images."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -471,15 +471,25 @@ def labelled(pairs: list[tuple[int, Labels]]) -> dict[Cell, tuple[int, Labels]]:
 
 
 @dataclass(frozen=True)
-class Networks:
-    """The networks of the scalar simulator."""
+class Replicated:
+    """A study of the section, in as many replicas of every cell as a part of it says."""
 
     section: FineLabels
+    part: ClassVar[str] = ""
+    """Key of that part; empty for the section itself."""
 
     @property
     def seeds(self) -> int:
         """Replicas of every cell."""
-        return self.section.seeds
+        return (getattr(self.section, self.part) if self.part else self.section).seeds
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.section.first_seed, self.seeds, self.section.seeds_per_block)
+
+
+class Networks(Replicated):
+    """The networks of the scalar simulator."""
 
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at every k, the other ones at the primary k."""
@@ -490,10 +500,6 @@ class Networks:
     def cells(self) -> list[Cell]:
         """Every k and labels."""
         return list(self.by_cell())
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Blocks of seeds, by their name FIRST-LAST."""
-        return seed_blocks(self.section.first_seed, self.section.seeds, self.section.seeds_per_block)
 
     def trained(self, at: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""
@@ -515,16 +521,10 @@ class Networks:
         return self.trained(at) | found | noisy
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Replicated):
     """The networks of both simulators."""
 
-    section: FineLabels
-
-    @property
-    def seeds(self) -> int:
-        """Replicas of every cell."""
-        return self.section.direct.seeds
+    part = "direct"
 
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at some k."""
@@ -534,10 +534,6 @@ class Compared:
         """Every k and labels."""
         return list(self.by_cell())
 
-    def blocks(self) -> dict[str, list[int]]:
-        """Blocks of seeds, by their name FIRST-LAST."""
-        return seed_blocks(self.section.first_seed, self.section.direct.seeds, self.section.seeds_per_block)
-
     def measured(self, at: Cell) -> dict[str, Any]:
         """What the comparison at a cell is told."""
         section, (k, labels) = self.section, self.by_cell()[at]
@@ -546,16 +542,10 @@ class Compared:
         return section.trained(k, labels) | found
 
 
-@dataclass(frozen=True)
-class Contrasted:
+class Contrasted(Replicated):
     """The contrastive encoders."""
 
-    section: FineLabels
-
-    @property
-    def seeds(self) -> int:
-        """Replicas of every cell."""
-        return self.section.crossing.seeds
+    part = "crossing"
 
     def cells(self) -> list[Cell]:
         """Every k and kind of pair."""
@@ -563,8 +553,7 @@ class Contrasted:
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
-        crossing = self.section.crossing
-        return seed_blocks(self.section.first_seed, crossing.seeds, crossing.seeds_per_block)
+        return seed_blocks(self.section.first_seed, self.seeds, self.section.crossing.seeds_per_block)
 
     def measured(self, at: Cell) -> dict[str, Any]:
         """What the encoders of a cell are told."""
