@@ -70,7 +70,7 @@ def draw(rows: pd.DataFrame, name: str) -> Figure:
     if (rows["least"] > 0).any():
         entries |= {"too small to matter": Rectangle((0, 0), 1, 1, color="0.95")}
     left = rows["claim_id"].nunique() - len(claims)
-    return finished(figure, (), entries, f"{left} more claims are on the page" if left else "")
+    return finished(figure, (), entries, f"{left} more {'claim is' if left == 1 else 'claims are'} on the page" if left else "")
 
 
 def mark(verdict: str) -> dict:

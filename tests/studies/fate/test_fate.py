@@ -19,7 +19,7 @@ from rarefeat.run.job import Job
 from rarefeat.studies.fate import claims, step, times
 from rarefeat.studies.fate.config import AXES, Course, Regime
 from rarefeat.studies.fate.found import found
-from rarefeat.studies.fate.page import stairs
+from rarefeat.studies.fate.page import longer, stairs
 from rarefeat.studies.fate.training import Setting, drawn, watch
 
 FATE = of_size("quick").sections["fate"]
@@ -165,6 +165,15 @@ def test_the_published_stairs_keep_every_rise():
     for _, part in shares[shares["step"] >= 100].groupby("N"):
         own = kept[kept["N"] == part["N"].iloc[0]].set_index("step")["learned"]
         assert own.reindex(part["step"]).ffill().to_numpy().tolist() == part["learned"].tolist()
+
+
+def test_who_learns_later_is_counted_once_and_stays_counted():
+    at = {"latents": "plain", "N": 0, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.1}
+    learned = pd.DataFrame({"learned_at": [500.0, 501, 8000, 32_000, math.nan], "cosine": [0.9, 0.9, 0.9, 0.9, 0.03]})
+    found = longer(learned.assign(**at)).iloc[0]
+    assert found[["by_500", "by_2000", "by_8000", "by_32000", "n"]].tolist() == [1, 2, 3, 4, 5]
+    assert found["ci_low"] < 0.8 < found["ci_high"]
+    assert found["cosine_without"] == 0.03
 
 
 def drawn_course(role: str, seeds: int, constants: Constants, late: law.Late) -> tuple[Course, pd.DataFrame]:
