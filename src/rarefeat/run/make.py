@@ -31,7 +31,7 @@ def make(description: str | None, then: Callable[[Any, Job], Any] = lambda found
     function, of_cells = function_of(job.stage), stage_of(job.stage)
     if job.files and not args.results:
         parser.error("--results is missing, the folder of the files that the job reads")
-    if of_cells and len(args.output) != len(of_cells.files):
+    if of_cells and of_cells.files and len(args.output) != len(of_cells.files):
         parser.error(f"--output: {job.stage} writes {len(of_cells.files)} files, got {len(args.output)} paths")
     if torch := sys.modules.get("torch"):
         # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
