@@ -85,8 +85,8 @@ def made(section: Imbalance) -> Made:
         if name not in SHIPPED
         for figure in OF_A_STUDY
     }
-    read = ("confirmation_grid", "paper_trends", "paper_grid", "without_bias_trajectories")
-    page = Page("imbalance and pruning", "studies.imbalance.found:answer", read, {"imbalance": section})
+    read = [f"{study}_{table}" for study in ("paper", "without_bias") for table in ("trends", "grid", "trajectories")]
+    page = Page("imbalance and pruning", "studies.imbalance.found:answer", ("confirmation_grid", *read), {"imbalance": section})
     confirmation = {"confirmation": section.studies["confirmation"]}
     browsed = {
         "imbalance_tables": Browsed(
