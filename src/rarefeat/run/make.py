@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rarefeat.registry import stage_of
 from rarefeat.run.command import function_of, run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import made_from, write_page, write_product
-from rarefeat.run.read import Read
+from rarefeat.run.read import Read, written_by
 from rarefeat.storage.files import write_table
 from rarefeat.storage.origin import KEY
 
@@ -28,11 +27,11 @@ def make(description: str | None, then: Callable[[Any, Job], Any] = lambda found
     parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write, in order")
     args = parser.parse_args()
     job: Job = args.job
-    function, of_cells = function_of(job.stage), stage_of(job.stage)
+    function, files = function_of(job.stage), written_by(job)
     if job.files and not args.results:
         parser.error("--results is missing, the folder of the files that the job reads")
-    if of_cells and of_cells.files and len(args.output) != len(of_cells.files):
-        parser.error(f"--output: {job.stage} writes {len(of_cells.files)} files, got {len(args.output)} paths")
+    if files and len(args.output) != len(files):
+        parser.error(f"--output: {job.stage} writes {len(files)} files, got {len(args.output)} paths")
     if torch := sys.modules.get("torch"):
         # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
         torch.set_num_threads(1)

@@ -38,6 +38,19 @@ class File(NamedTuple):
         return read_tensors(self.path, *names, expected=self.expected)
 
 
+def written_by(job: Job) -> tuple[str, ...]:
+    """FOLDER.SUFFIX of the files of a job of a cell; none where it is of no cell, or its rule alone names the file."""
+    stage = stage_of(job.stage)
+    return stage.files if stage else ()
+
+
+def read_by(job: Job, results: Path) -> list[Path] | None:
+    """The files of cells that the job of a cell reads, below the folder of results; None where it is the job of no cell."""
+    if not stage_of(job.stage):
+        return None
+    return [results / stage_of(name).path(folder, job.study, job.at, job.seeds) for folder, name in job.files.items()]
+
+
 class Read(dict[str, pd.DataFrame]):
     """The tables that a job reads, by name; and the files of cells."""
 

@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.registry import stage_of
 from rarefeat.run import guard  # noqa: F401, which refuses for what has its name below as well
 from rarefeat.run.job import parsed
 from rarefeat.run.metadata import SUFFIXES, machine, of_job, packages, read_job
+from rarefeat.run.read import read_by
 from rarefeat.storage.files import SEALED, replacing, verify
 
 FOLDER = ".store"
@@ -41,11 +41,13 @@ def places(store: Path, words: Sequence[str]) -> dict[Path, Path]:
     job = parsed(words[words.index("--job") + 1])
     files = [Path(word) for word in words if word.endswith((".safetensors", *SUFFIXES))]
     read, written = [path for path in files if path.exists()], [path for path in files if not path.exists()]
-    if not written or ("--results" in words and not stage_of(job.stage)):
+    if not written:
         return {}
-    for folder, function in job.files.items():
-        of_file = stage_of(function).path(folder, job.study, job.at, job.seeds)
-        read.append(Path(words[words.index("--results") + 1], of_file))
+    if "--results" in words:
+        of_cells = read_by(job, Path(words[words.index("--results") + 1]))
+        if of_cells is None:
+            return {}
+        read += of_cells
     seals = [seal_of(path) for path in read if path.exists()]
     if not all(seals):
         return {}

@@ -289,7 +289,7 @@ def of_confirmation(seeds):
 
 STAGES = {
     "nothing": ("nothing to say", "No run has been published yet"),
-    "former": ("The next candidates are to come", "the candidates were set anew"),
+    "former": ("The next candidates are to come", "were set anew once"),
     "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
     "undecided": ("what follows is undecided",),
     "screen": ("cifar10_screened.csv",),
