@@ -88,7 +88,7 @@ class Read(dict[str, pd.DataFrame]):
         stage = stage_of(function)
         path = self.results / stage.path(folder, job.study, job.at, job.seeds)
         says = (read_job(path) or {}).get("config")
-        # What is in neither is of no file that a stage before has written: such a one is to say all that the job is told.
+        # A file that shares no part of the config with the job was written by no stage before it, and is refused.
         both = job.config.keys() & says.keys() if isinstance(says, dict) else set()
         config = {name: part for name, part in job.config.items() if name in (both or job.config)}
         of_file = {"study": job.study, "config": config, "code": {function: job.code.get(function)}}

@@ -46,24 +46,32 @@ def found(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             if (rows(cosines, arm="pruned_neuron")["paired_ci_low"] <= 0).all()
             else f"Pruning raises the largest cosine to it, averaged over all frequencies, by {masks}."
         )
-    eps = min(set(free["eps_min"]) & set(bound["eps_min"]), key=lambda eps: abs(eps - SHOWN[0]))
-    without, with_bias = (one(table, eps_min=eps)["max_alignment"] for table in (free, bound))
-    rarest, head = free.loc[free["eps_min"].idxmin()], "regression_mse_balanced"
-    errors = (one(table, grid="arms", arm="dense", metric=head) for table in (rows(free_trends, sigma=sigma), arms))
-    unbiased, biased = ((number(row["at_lowest"]), number(row["at_highest"])) for row in errors)
-    sentences.append(
-        ("The bias shuts it out: at" if without > ALIGNED > with_bias else "At")
-        + f" {eps:g} times the others' frequency its best neuron ends with a cosine of {number(without, 2)} without a bias and"
-        f" {number(with_bias, 2)} with one."
-        + (
-            f" At {rarest['eps_min']:g} times it is not learned without one either ({number(rarest['max_alignment'], 2)})."
-            if rarest["max_alignment"] < ALIGNED
-            else ""
+    of_bias = without_and_with(free, bound) if len(free) and len(bound) else ""
+    errors = [rows(table, grid="arms", arm="dense", metric="regression_mse_balanced") for table in (free_trends, arms)]
+    if all(len(row) == 1 for row in errors):
+        unbiased, biased = ((number(row["at_lowest"].item()), number(row["at_highest"].item())) for row in errors)
+        of_bias += (
+            f" Without a bias neurons mix features, but a linear head reads them: its test error is {unbiased[0]} at the lowest"
+            f" frequency and {unbiased[1]} at that of the others, with a bias {biased[0]} and {biased[1]}."
         )
-        + f" Without a bias neurons mix features, but a linear head reads them: its test error is {unbiased[0]} at the lowest"
-        f" frequency and {unbiased[1]} at that of the others, with a bias {biased[0]} and {biased[1]}."
+    return [*sentences, of_bias.strip()] if of_bias else sentences
+
+
+def without_and_with(free: pd.DataFrame, bound: pd.DataFrame) -> str:
+    """The largest cosine to the rare feature without and with a bias, at a frequency of both; empty where there is none."""
+    shared = set(free["eps_min"]) & set(bound["eps_min"])
+    if not shared:
+        return ""
+    eps = min(shared, key=lambda eps: abs(eps - SHOWN[0]))
+    without, with_one = (one(table, eps_min=eps)["max_alignment"] for table in (free, bound))
+    rarest = free.loc[free["eps_min"].idxmin()]
+    said = (
+        f"{'The bias shuts it out: at' if without > ALIGNED > with_one else 'At'} {eps:g} times the others' frequency its best"
+        f" neuron ends with a cosine of {number(without, 2)} without a bias and {number(with_one, 2)} with one."
     )
-    return sentences
+    if rarest["max_alignment"] < ALIGNED and rarest["eps_min"] < eps:
+        said += f" At {rarest['eps_min']:g} times it is not learned without one either ({number(rarest['max_alignment'], 2)})."
+    return said
 
 
 answer = answering("Imbalance and pruning", "imbalance", Imbalance, found, TABLES, page.TABLES)

@@ -28,14 +28,15 @@ def found(section: Selection, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             f" found without knowing it: the lowest effective rate tells them from the others with an AUC of {rate}, while the"
             f" smallest norm, by which magnitude pruning goes, has {norm}, where 0.5 is chance."
         )
-        both = [one(strong, score=score) for score in ("firing_rate", "effective_rate")] if len(strong) else []
+        names = ("firing_rate", "effective_rate")
+        both = [one(strong, score=score) for score in names] if set(names) <= set(strong["score"]) else []
         if both and both[0]["ci_low"] > both[1]["ci_high"]:
             better, worse = (interval(score, "mean", 2) for score in both)
             sentences[-1] += f" With a strong one (0.7), at 0.9 times, the firing rate does better: {better} against {worse}."
     late = gains[gains["arm"].str.fullmatch(r"effective_rate(-stop)?-onset=\d+")].sort_values("arm")
     weak = rows(steps, study="help", point=AT["point"])
     masked = weak[weak["arm"].str.fullmatch(r"effective_rate-onset=\d+")]
-    if len(late) == 2 and len(masked) == 1:
+    if len(late) == 2 and len(masked) == 1 and "dense" in set(weak["arm"]):
         free, stopped = late.to_dict("records")
         there, dense = one(masked), one(weak, arm="dense")
         lets = "lets the feature in earlier" if there["ci_high"] < dense["ci_low"] else "does not let the feature in earlier"
