@@ -179,7 +179,7 @@ def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
         for image in range(400):
             x, y = 8 * np.cos(image % 10), 8 * np.sin(image % 10)
             place = {"x": x + rng.normal(), "y": y + rng.normal()}
-            embedding.append({"study": kind, "network": "trained", "image": image, "label": image % 10} | place)
+            embedding.append({"study": kind, "image": image, "label": image % 10} | place)
     return dict(zip(("a", "b", "c"), map(pd.DataFrame, (metrics, units, embedding)), strict=True))
 
 

@@ -1,7 +1,6 @@
 """rarefeat: what contrastive learning and pruning do to rare features, neuron by neuron."""
 
 import importlib
-from typing import Any
 
 __all__ = [
     "Batch", "Encoder", "Moved", "RarefeatError", "Seen", "Sweep", "load", "load_config", "load_encoder", "predict_step",
@@ -9,8 +8,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """What `rarefeat.api` has, once it is asked for: `import rarefeat` alone stays fast."""
+def __getattr__(name: str) -> object:
+    """What `rarefeat.api` has, once it is asked for: `import rarefeat` alone stays fast, which every job begins with."""
     if name in __all__:
         return getattr(importlib.import_module("rarefeat.api"), name)
     raise AttributeError(f"module 'rarefeat' has no attribute {name!r}")

@@ -57,10 +57,11 @@ def test_every_kind_is_measured_gathered_and_drawn(digits):
         encoders = {seed: make_encoder(NETWORK, 1, name, seed) for seed in (3, 4)}
         for encoder in encoders.values():
             calibrate(encoder, images["train"])
-        found = measure(study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders)
+        found = measure(study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders, embedded=35)
         for table, part in found.items():
             parts[table].append(part.assign(study=name))
     gathered = {name: ordered(getattr(tables, name.upper()), pd.concat(part)) for name, part in parts.items()}
+    assert gathered["augmentation_images_embedding"].groupby("study")["image"].apply(list).tolist() == [list(range(35))] * 2
     metrics = gathered["augmentation_images"]
     initial = metrics[metrics["network"] == "initial"].pivot_table(index=["seed", "metric"], columns="study", values="value")
     # Before training the kinds are the same network.

@@ -76,7 +76,9 @@ def made(section: Augmentation) -> Made:
     for table in IMAGE_TABLES:
         for name, study in views.items():
             files = {"images": IMAGE_DATA, "splits": IMAGE_SPLITS, "encoders": IMAGE_PRETRAIN}
-            tables[f"{name}.{table}"] = Table(schema(table), images, {name: study}, files, study=name)
+            tables[f"{name}.{table}"] = Table(
+                schema(table), images, {name: study, "embedded": section.images.embedded}, files, study=name
+            )
         tables[table] = joined(schema(table), (f"{name}.{table}" for name in views))
     images_figure = Figure(
         IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", parts={"kinds": list(views)}

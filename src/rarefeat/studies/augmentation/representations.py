@@ -61,12 +61,18 @@ def invariance(encoder: ImageEncoder, images: Tensor, augment: nn.Module, study:
 
 
 def measure(
-    study: ImageStudy, draws: str, images: dict[str, Tensor], pools: dict[int, Tensor], encoders: dict[int, ImageEncoder]
+    study: ImageStudy,
+    draws: str,
+    images: dict[str, Tensor],
+    pools: dict[int, Tensor],
+    encoders: dict[int, ImageEncoder],
+    embedded: int,
 ) -> dict[str, pd.DataFrame]:
     """The tables of one kind of augmentation, by their name: trained networks, and each before its training.
 
     Args:
         images: train, train_labels, test, test_labels. pools: indices of the pretraining images. encoders: trained. By seed.
+        embedded: test images of the first trained network that t-SNE places.
     """
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1
@@ -97,12 +103,12 @@ def measure(
                 for layer, rates in firing_rates(encoder, test).items()
                 for unit, rate in enumerate(rates.tolist())
             ]
-            if seed == study.first_seed:
+            if seed == study.first_seed and network == "trained":
                 state = generator(draws, seed, "embedding").initial_seed() % 2**32
-                embedded = TSNE(init="pca", random_state=state, n_jobs=1).fit_transform(queries.numpy())
+                plane = TSNE(init="pca", random_state=state, n_jobs=1).fit_transform(queries[:embedded].numpy())
                 places += [
-                    {"network": network, "image": image, "label": label, "x": float(x_of), "y": float(y_of)}
-                    for image, (label, (x_of, y_of)) in enumerate(zip(labels.tolist(), embedded, strict=True))
+                    {"image": image, "label": label, "x": float(x_of), "y": float(y_of)}
+                    for image, (label, (x_of, y_of)) in enumerate(zip(labels[:embedded].tolist(), plane, strict=True))
                 ]
     return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (found, units, places)), strict=True))
 
@@ -119,5 +125,5 @@ def measure_image_views(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
             encoders[seed] = encoder = ImageEncoder(study.network)
             state = list(encoder.state_dict())
             encoder.load_state_dict(dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True)))
-    measured = measure(study, study.draws, images, pools, encoders)
+    measured = measure(study, study.draws, images, pools, encoders, job.part("embedded", int))
     return tuple(ordered(IMAGE_SCHEMAS[name], table.assign(study=job.study)) for name, table in measured.items())

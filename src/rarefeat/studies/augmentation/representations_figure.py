@@ -42,7 +42,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     labels = sorted(embedding["label"].unique())
     classes = {label: Look(MANY[index % len(MANY)], MARKERS[index % len(MARKERS)]) for index, label in enumerate(labels)}
     for ax, kind in zip(maps, kinds, strict=True):
-        plane = embedding[(embedding["study"] == kind) & (embedding["network"] == "trained")]
+        plane = embedding[embedding["study"] == kind]
         for label, look in classes.items():
             part = plane[plane["label"] == label]
             ax.plot(part["x"], part["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True)

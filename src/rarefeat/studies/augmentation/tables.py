@@ -153,15 +153,15 @@ AUGMENTATION_IMAGES_UNITS = schema(
 
 AUGMENTATION_IMAGES_EMBEDDING = schema(
     "augmentation_images_embedding",
-    "a row per (kind of views, network, test image)",
-    IMAGE_VIEWS
-    | {
-        "image": column("int64", at_least(0), unit="", description="test image; the network is that of the first seed"),
+    "a row per (kind of views, test image)",
+    {
+        "study": IMAGE_VIEWS["study"],
+        "image": column("int64", at_least(0), unit="", description="test image; the trained network is that of the first seed"),
         "label": column("int64", at_least(0), unit="", description="its label"),
         "x": column(float, None, unit="1", description="first coordinate of t-SNE on the features"),
         "y": column(float, None, unit="1", description="the second"),
     },
-    unique=[*IMAGE_VIEWS, "image"],
+    unique=["study", "image"],
 )
 
 SCHEMAS = {
