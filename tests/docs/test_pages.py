@@ -190,6 +190,11 @@ def test_every_claim_is_a_square_that_says_what_it_states():
     assert len(squares) == sum(map(len, tables)) > 250
     row = tables[0].iloc[0]
     assert squares[0].startswith(html.escape(f"{row.statement} ({row.source}): {row.verdict}"))
+    # Each is in the picture, and no two are in one place.
+    width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', drawing).groups())
+    places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', drawing)
+    assert all(int(x) + int(wide) <= width and int(y) + int(high) <= height for x, y, wide, high in places)
+    assert len(set(places)) == len(places)
     assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8"), "run `make docs`"
 
 

@@ -2,6 +2,7 @@
 
 import html
 import io
+import math
 from collections.abc import Callable
 
 import pandas as pd
@@ -95,7 +96,9 @@ def spread_of(dataset: str, rho: float) -> float:
 
 def mosaic(tables: Published) -> str:
     """Every claim as a square by paper and part, as SVG: its colour is the verdict, what it says shows under the pointer."""
-    side, gap, left, y = 15, 3, 178, 30
+    width, side, gap, left, y = 640, 15, 3, 178, 30
+    step = side + gap
+    in_a_row = (width - left) // step
     parts = []
     for x, (verdict, colour) in zip((0, 96, 208, 306, 388), COLOURS.items(), strict=True):
         parts.append(f'<rect x="{x}" y="4" width="{side}" height="{side}" fill="{colour}" stroke="#888"/>')
@@ -115,11 +118,11 @@ def mosaic(tables: Published) -> str:
             for i, row in enumerate(each(part)):
                 told = f"{row['statement']} ({row['source']}): {row['verdict']} {interval(row, 'estimate', 2)}"
                 parts.append(
-                    f'<rect x="{left + i * (side + gap)}" y="{y}" width="{side}" height="{side}" fill="{COLOURS[row["verdict"]]}"'
-                    f' stroke="#888"><title>{html.escape(told)}</title></rect>'
+                    f'<rect x="{left + i % in_a_row * step}" y="{y + i // in_a_row * step}" width="{side}" height="{side}"'
+                    f' fill="{COLOURS[row["verdict"]]}" stroke="#888"><title>{html.escape(told)}</title></rect>'
                 )
-            y += side + gap + 1
-    return svg(640, y + 8, parts, "Every claim of the papers with its verdict")
+            y += step * math.ceil(len(part) / in_a_row) + 1
+    return svg(width, y + 8, parts, "Every claim of the papers with its verdict")
 
 
 STEPS = (
