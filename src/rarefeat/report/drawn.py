@@ -127,8 +127,8 @@ def mosaic(tables: Published) -> str:
 
 STEPS = (
     ("data", "tokens hold a few of d features,", "one of them rarely"),
-    ("encoder", "pairs of views pull, others push;", "features grow as they are frequent"),
-    ("lock", "the bias rises with the norm;", "what is too weak stays shut out"),
+    ("encoder", "pairs of views pull, others push;", "frequent features grow first"),
+    ("lock", "the bias rises with the norm;", "what is weak stays shut out"),
     ("mask", "pruned neurons leave the loss;", "only who is inside can gain"),
 )
 RULES = ("synthesise", "pretrain", "probe", "aggregate", "plot, claims, report")
