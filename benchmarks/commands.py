@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="its folder of results; that of the clone if not given")
     parser.add_argument("--studies", nargs="+", default=[], help="what it made, instead of logs")
     parser.add_argument("logs", nargs="*", type=Path, help="the logs of its calls of Snakemake")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     name, _, command = args.command.partition("=")
     if not command:
         parser.error(f"{args.command!r} is not NAME=COMMAND")
