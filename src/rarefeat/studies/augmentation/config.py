@@ -25,7 +25,7 @@ class ImageViews(Section):
 
     study: ImageStudy = Field(description="the image study, apart from its augmentation")
     kinds: dict[Name, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
-    embedded: int = Field(gt=30, description="test images that t-SNE places, which looks at thirty neighbours of each")
+    embedded: int = Field(gt=30, description="test images that t-SNE places at most, with thirty neighbours of each")
 
     def studies(self) -> dict[str, ImageStudy]:
         """The study under each kind of augmentation, by name."""

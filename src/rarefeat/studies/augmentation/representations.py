@@ -72,7 +72,7 @@ def measure(
 
     Args:
         images: train, train_labels, test, test_labels. pools: indices of the pretraining images. encoders: trained. By seed.
-        embedded: test images of the first trained network that t-SNE places.
+        embedded: how many test images of the first trained network t-SNE places, at most, over the whole of them.
     """
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1
@@ -105,10 +105,15 @@ def measure(
             ]
             if seed == study.first_seed and network == "trained":
                 state = generator(draws, seed, "embedding").initial_seed() % 2**32
-                plane = TSNE(init="pca", random_state=state, n_jobs=1).fit_transform(queries[:embedded].numpy())
+                # Test images may stand class by class.
+                chosen = range(0, len(queries), -(-len(queries) // embedded))
+                tsne = TSNE(init="pca", random_state=state, n_jobs=1, perplexity=min(30, len(chosen) - 1))
+                plane = tsne.fit_transform(queries[chosen].numpy())
                 places += [
                     {"image": image, "label": label, "x": float(x_of), "y": float(y_of)}
-                    for image, (label, (x_of, y_of)) in enumerate(zip(labels[:embedded].tolist(), plane, strict=True))
+                    for image, (label, (x_of, y_of)) in zip(
+                        chosen, zip(labels[chosen].tolist(), plane, strict=True), strict=True
+                    )
                 ]
     return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (found, units, places)), strict=True))
 
