@@ -329,6 +329,21 @@ def test_nonsense_does_not_end_the_server(server, tmp_path):
     assert run(tmp_path, "print(warm)", path=server).stdout == "True\n"
 
 
+def test_a_client_that_has_gone_leaves_nothing_open_in_the_server_or_in_other_stages(server, tmp_path):
+    before = server.process.num_fds()
+    waiting = begin(tmp_path, "import time\ntime.sleep(1000)", server)
+    links = "{os.path.realpath(f'/proc/self/fd/{name}') for name in os.listdir('/proc/self/fd')}"
+    code = f"print([link for link in {links} if 'socket:' in link or 'pidfd' in link])"
+    assert run(tmp_path, code, path=server).stdout == "[]\n"
+    assert "False" in run(tmp_path, "print(warm)", path=server, OMP_NUM_THREADS="2").stdout
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(f"\0{server}")
+        socket.send_fds(connection, [(8).to_bytes(8, "little") + b"nonsense"], [0, 1, 2])
+    waiting.kill()
+    waiting.communicate()
+    until(lambda: server.process.num_fds() == before)
+
+
 def test_without_a_server_a_stage_runs_all_the_same(tmp_path):
     done = run(tmp_path, "print(warm)", path="rarefeat-none")
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")

@@ -36,7 +36,7 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
 
 def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
     """<w_i, z_X^(r)>, (S, n, L, P), (S, m, p) -> (S, n, L, m)."""
-    seen = attended[..., : weights.shape[-1]].flatten(1, 2)
+    seen = attended.flatten(1, 2)[..., : weights.shape[-1]]
     return product(seen, weights.mT).unflatten(1, attended.shape[1:3])
 
 

@@ -141,7 +141,7 @@ class Reduced:
 
     def step(self, weights: Tensor, descent: Tensor, attended: Tensor, decay: Tensor, beyond: Tensor | None = None) -> Tensor:
         """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/method/reduced.md)."""
-        moved = decay * weights + product(descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2))
+        moved = decay * weights + product(descent.flatten(1, 2).mT, attended.flatten(1, 2)[..., : self.p])
         if not self.nu:
             return moved
         # What the anchors add beyond the span: its scatter is known, its direction is drawn.

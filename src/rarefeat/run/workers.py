@@ -27,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 # The last three are what a first optimizer, figure as PDF and check of a table import: 1.4, 0.2 and 0.1 core-seconds a job.
@@ -93,27 +94,69 @@ def stop(server: subprocess.Popen, owner: int) -> None:
         server.wait()
 
 
+class Stage(NamedTuple):
+    """A fork that runs a stage."""
+
+    process: int
+    ended: int
+    """Descriptor of the process, which has something to say once that has ended."""
+    client: socket.socket
+
+    def told(self) -> bytes:
+        """Signals that the client got; none where it is gone."""
+        with contextlib.suppress(OSError):
+            return self.client.recv(64)
+        return b""
+
+    def close(self) -> None:
+        """Give back what this process has of it."""
+        os.close(self.ended)
+        self.client.close()
+
+
 def serve(listener: socket.socket) -> None:
-    """Fork for each client until the process that started the server is gone, and wait until all stages have ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    """Fork for each client until the process that started the server is gone, and wait until all stages have ended.
+
+    Signals that a client got are passed on to its stage. A stage whose client or run is gone is ended.
+    """
     asked, environment = 0, read_once(os.environb)  # before packages add to it
-    while ALIVE not in ready(listener.fileno(), ALIVE):
-        connection, _ = listener.accept()
-        asked += 1
-        if asked == 2:
-            for name in PRELOADED:  # one that is not to be had ends the server, and stages run by themselves
-                importlib.import_module(name)
-            # What is there by now stays; a collection that looked at it would copy it.
-            gc.collect()
-            gc.freeze()
-        server = os.getpid()
-        if asked > 1 and not forked():
-            listener.close()
-            end_with(server, signal.SIGKILL)
-            attend(connection, environment)
-        connection.close()
-    with contextlib.suppress(ChildProcessError):
-        os.wait()
+    alive, stages, ending = True, [], {}  # by stage that is to end, when it is killed
+    while alive or stages:
+        asking = [listener.fileno(), ALIVE] if alive else []
+        heard = [stage.client.fileno() for stage in stages if stage not in ending]
+        found = ready(*asking, *heard, *(stage.ended for stage in stages), until=min(ending.values(), default=None))
+        alive = alive and ALIVE not in found
+        for stage in list(stages):
+            if stage.ended in found:
+                status = os.waitstatus_to_exitcode(os.waitpid(stage.process, 0)[1])
+                with contextlib.suppress(OSError):
+                    stage.client.sendall(bytes([status if status >= 0 else 128 - status]))
+                stage.close()
+                stages.remove(stage)
+                ending.pop(stage, None)
+            elif stage not in ending:
+                numbers = stage.told() if stage.client.fileno() in found else b""
+                for number in numbers:
+                    os.kill(stage.process, number)
+                if not alive or (stage.client.fileno() in found and not numbers):
+                    os.kill(stage.process, signal.SIGTERM)
+                    ending[stage] = time.monotonic() + GRACE
+            elif time.monotonic() >= ending[stage]:
+                os.kill(stage.process, signal.SIGKILL)
+                ending[stage] += GRACE
+        if alive and listener.fileno() in found:
+            connection, _ = listener.accept()
+            asked += 1
+            if asked == 2:
+                for name in PRELOADED:  # one that is not to be had ends the server, and stages run by themselves
+                    importlib.import_module(name)
+                # What is there by now stays; a collection that looked at it would copy it.
+                gc.collect()
+                gc.freeze()
+            if asked == 1:
+                connection.close()
+            elif started := attend(connection, environment, [listener, *stages]):
+                stages.append(started)
 
 
 def forked() -> int:
@@ -124,12 +167,13 @@ def forked() -> int:
         return -1
 
 
-def ready(*descriptors: int, seconds: float | None = None) -> list[int]:
-    """Those of some descriptors that have something to say, or that have ended; none once the time is over."""
+def ready(*descriptors: int, until: float | None) -> list[int]:
+    """Those of some descriptors that have something to say, or that have ended; none at a time of `time.monotonic()`."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    return [descriptor for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds)]
+    # One millisecond late rather than early.
+    return [descriptor for descriptor, _ in poll.poll(None if until is None else max(0, 1000 * (until - time.monotonic())) + 1)]
 
 
 def end_with(parent: int, number: int) -> None:
@@ -153,11 +197,13 @@ class Request(NamedTuple):
     """The process that asks."""
 
 
-def attend(connection: socket.socket, environment: Mapping[bytes, bytes]) -> None:
-    """In a fork of the server: refuse a client, or run its stage in a fork of this process, and tell how it ended.
+def attend(
+    connection: socket.socket, environment: Mapping[bytes, bytes], others: Iterable[socket.socket | Stage]
+) -> Stage | None:
+    """Run a client's stage in a fork; None where the client is refused, so that it runs the stage by itself.
 
     Args:
-        environment: the variables that are read once, as the server had them.
+        environment: the variables that are read once, as the server had them. others: what is not for the fork to have.
     """
     try:
         connection.settimeout(GRACE)
@@ -165,48 +211,29 @@ def attend(connection: socket.socket, environment: Mapping[bytes, bytes]) -> Non
         # Whether a fork of this process is what a new Python would be.
         same = request.prefix == sys.prefix and read_once(request.environment) == environment
         serves = same and len(os.listdir("/proc/self/task")) == 1
-    except (OSError, EOFError, ValueError, TypeError):  # it has gone, or is of another version: it runs by itself
-        serves = False
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    except (OSError, EOFError, ValueError, TypeError):  # it has gone, or is of another version
+        request, serves = None, False
     # What is sent to the stage waits until it answers to signals of its own.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    this, stage = os.getpid(), forked() if serves else -1
-    if stage < 0:
-        with contextlib.suppress(OSError):
-            connection.sendall(REFUSED)
-        os._exit(0)
-    if not stage:
-        connection.close()
-        end_with(this, signal.SIGTERM)
+    server, process = os.getpid(), forked() if serves else -1
+    if not process:
+        for other in [connection, *others]:
+            other.close()
+        end_with(server, signal.SIGTERM)
         become(request)
         from rarefeat.run.stage import run
 
         run(*request.stage)
         end()
-    for descriptor in request.descriptors:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    for descriptor in request.descriptors if request else ():
         os.close(descriptor)
     with contextlib.suppress(OSError):
-        connection.sendall(STARTED)
-    status = watch(stage, connection)
-    with contextlib.suppress(OSError):
-        connection.sendall(bytes([status if status >= 0 else 128 - status]))
-    os._exit(0)
-
-
-def watch(stage: int, connection: socket.socket) -> int:
-    """Pass on to a stage the signals that its client got, end it where the client or the run is gone, and return its status."""
-    ended = os.pidfd_open(stage)
-    watched, seconds = [ended, connection.fileno(), ALIVE], None
-    while ended not in (found := ready(*watched, seconds=seconds)):
-        numbers = b""
-        if connection.fileno() in found:
-            with contextlib.suppress(OSError):
-                numbers = connection.recv(64)
-        for number in numbers or [signal.SIGTERM if found else signal.SIGKILL]:
-            os.kill(stage, number)
-        if not numbers:
-            watched, seconds = [ended], GRACE
-    return os.waitstatus_to_exitcode(os.waitpid(stage, 0)[1])
+        connection.sendall(STARTED if process > 0 else REFUSED)
+    if process > 0:
+        return Stage(process, os.pidfd_open(process), connection)
+    connection.close()
+    return None
 
 
 def receive(connection: socket.socket) -> Request:
@@ -215,9 +242,14 @@ def receive(connection: socket.socket) -> Request:
     if user != os.getuid():
         raise ValueError
     head, descriptors, _, _ = socket.recv_fds(connection, 8, 3)
-    with connection.makefile("rb") as file:
-        body = file.read(int.from_bytes(head, "little"))
-    return Request(*marshal.loads(body), descriptors=descriptors, client=client)
+    try:
+        with connection.makefile("rb") as file:
+            body = file.read(int.from_bytes(head, "little"))
+        return Request(*marshal.loads(body), descriptors=descriptors, client=client)
+    except BaseException:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
 
 
 def read_once(environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
