@@ -21,17 +21,18 @@ def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> N
     give the same bytes.
     """
     text = json.dumps(made_from(job, tables))
-    # Ticks are known once there is a layout, and the layout once the ticks are known: the first pass is not the last.
-    figure.draw_without_rendering()
+    layout = figure.get_layout_engine()
+    if layout:
+        # Ticks are known once there is a layout, and the layout once the ticks are known: the first pass is not the last.
+        layout.execute(figure)
+        layout.execute(figure)
+        figure.set_layout_engine("none")
     for output in outputs:
         metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
         with replacing(output) as temporary:
             # A layout that leaves place for all that is drawn keeps the printed size; any other is cut to what is there.
-            figure.savefig(temporary, bbox_inches=None if figure.get_layout_engine() else "tight", metadata=metadata)
+            figure.savefig(temporary, bbox_inches=None if layout else "tight", metadata=metadata)
             # After the end of either format, where readers do not look.
             with open(temporary, "ab") as file:
                 file.write(f"\n%{SEAL}: {BLANK}\n".encode())
             seal(temporary)
-        # The other formats have the layout of the first: to make it anew takes a tenth of the time.
-        if figure.get_layout_engine():
-            figure.set_layout_engine("none")

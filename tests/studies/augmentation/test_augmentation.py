@@ -232,6 +232,13 @@ def small(tmp_path_factory):
     return project, tables
 
 
+def test_a_kind_of_view_that_is_null_is_left_out():
+    views = parse(merged(RAW, {"augmentation": {"images": {"kinds": {"crops": None}}}})).sections["augmentation"].images
+    assert list(views.studies()) == ["views_none", "views_crops_and_intensity"]
+    with pytest.raises(RarefeatError, match=r"images\.kinds"):
+        parse(merged(RAW, {"augmentation": {"images": {"kinds": dict.fromkeys(("none", "crops", "crops_and_intensity"))}}}))
+
+
 def test_studies_of_every_kind_are_measured(small):
     _, tables = small
     assert tuple(tables) == TABLES

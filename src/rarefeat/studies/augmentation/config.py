@@ -24,7 +24,7 @@ class ImageViews(Section):
     """An image study, dense on balanced images, under several kinds of augmentation on the same draws."""
 
     study: ImageStudy = Field(description="the image study, apart from its augmentation")
-    kinds: dict[Name, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name")
+    kinds: dict[Name, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name; null leaves one out")
     embedded: int = Field(gt=30, description="test images that t-SNE places at most, with thirty neighbours of each")
 
     def studies(self) -> dict[str, ImageStudy]:
@@ -86,5 +86,9 @@ def inherit(raw: Any, shared: dict) -> Any:
     if not isinstance(study, dict):
         return raw
     of_all = merged(shared.get("images") or {}, DENSE_ON_BALANCED)
+    if isinstance(kinds, dict):
+        # As of a study, null leaves one out.
+        kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+        views = views | {"kinds": kinds}
     any_kind = {"augmentation": next(iter(kinds.values()))} if kinds and isinstance(kinds, dict) else {}
     return raw | {"images": views | {"study": merged(of_all, study | any_kind)}}
