@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from rarefeat.figures.save import lay_out
 from rarefeat.figures.style import COLUMN, PAGE, styled
 
 SMALLEST = 7
@@ -34,8 +35,7 @@ def check(draw: Callable[[], Figure], seeds: int | None = None, twice: bool = Fa
         figure = draw()
         if twice:
             assert pdf(figure) == pdf(draw())
-        # As in `save`.
-        figure.draw_without_rendering()
+        lay_out(figure)
         figure.canvas.draw()
         renderer = figure.canvas.get_renderer()
         width, height = figure.get_size_inches()

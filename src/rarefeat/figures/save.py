@@ -14,6 +14,17 @@ from rarefeat.storage.origin import KEY
 mpl.use("agg")
 
 
+def lay_out(figure: Figure) -> bool:
+    """Place what is drawn once, for all formats alike; False for a figure without a layout, which stays as it is."""
+    layout = figure.get_layout_engine()
+    if layout:
+        # Ticks are known once there is a layout, and the layout once the ticks are known: the first pass is not the last.
+        layout.execute(figure)
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    return bool(layout)
+
+
 def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> None:
     """Write a figure, drawn from tables, in the format of each suffix, with its origin in the file's own metadata.
 
@@ -21,17 +32,12 @@ def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> N
     give the same bytes.
     """
     text = json.dumps(made_from(job, tables))
-    layout = figure.get_layout_engine()
-    if layout:
-        # Ticks are known once there is a layout, and the layout once the ticks are known: the first pass is not the last.
-        layout.execute(figure)
-        layout.execute(figure)
-        figure.set_layout_engine("none")
+    placed = lay_out(figure)
     for output in outputs:
         metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
         with replacing(output) as temporary:
             # A layout that leaves place for all that is drawn keeps the printed size; any other is cut to what is there.
-            figure.savefig(temporary, bbox_inches=None if layout else "tight", metadata=metadata)
+            figure.savefig(temporary, bbox_inches=None if placed else "tight", metadata=metadata)
             # After the end of either format, where readers do not look.
             with open(temporary, "ab") as file:
                 file.write(f"\n%{SEAL}: {BLANK}\n".encode())
