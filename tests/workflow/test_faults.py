@@ -30,7 +30,6 @@ from rarefeat.run.command import run as run_stage
 from rarefeat.run.results_folder import handle_in_a_thread, leave_at_once, take_over
 from rarefeat.run.workers import GRACE
 from rarefeat.storage.files import read_table, verify, write_table
-from snakemake_logger_plugin_rarefeat import refuse_full
 
 # One point, two blocks of seeds: two jobs of each of three stages, and two that gather them.
 TINY = {
@@ -436,32 +435,6 @@ def shift(paths: list[Path], seconds: int) -> None:
     for path in paths:
         date = path.stat().st_mtime_ns + seconds * 10**9
         os.utime(path, ns=(date, date))
-
-
-@pytest.mark.faults
-def test_a_home_that_is_no_folder_is_named_in_one_line(project, monkeypatch):
-    monkeypatch.setenv("HOME", "/dev/null")
-    done = run(project, "-n", *TABLES, configs=CONFIGS)
-    assert done.returncode
-    assert "error: cannot make /dev/null/.cache: Not a directory" in done.stdout + done.stderr
-    monkeypatch.setenv("XDG_CACHE_HOME", str(project))
-    assert planned(project, *TABLES, configs=CONFIGS) == {}
-
-
-@pytest.mark.parametrize("space", [None, "No space left on device"])
-def test_a_full_temporary_folder_is_named_in_one_line(monkeypatch, tmp_path, space):
-    def full(dir):
-        if space:
-            raise OSError(28, space)
-        return open(tmp_path / "file", "wb")
-
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.TemporaryFile", full)
-    if space:
-        with pytest.raises(SystemExit, match=f"error: cannot write into {tmp_path}: {space}"):
-            refuse_full()
-    else:
-        refuse_full()
 
 
 @pytest.mark.faults

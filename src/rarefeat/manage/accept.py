@@ -8,6 +8,8 @@ those of before, with the sample; `verify` and the report say so. Where one diff
 """
 
 import argparse
+import base64
+import binascii
 import datetime
 import json
 import os
@@ -29,7 +31,6 @@ from rarefeat.run.digests import ACCEPTED, code, is_entry, read_accepted, runs_e
 from rarefeat.run.guard import ACCEPTING
 from rarefeat.run.workers import ONE_THREAD
 from rarefeat.storage.files import BLANK, SEAL, write_file
-from snakemake_logger_plugin_rarefeat.run import records as notes_on_files
 
 RECORDS = Path(".snakemake/metadata")
 QUICK = 1.0
@@ -45,6 +46,19 @@ class Made(NamedTuple):
     job: dict[str, Any]
     outputs: list[str]
     seconds: float
+
+
+def notes_on_files(metadata: Path) -> Iterator[tuple[str, dict]]:
+    """The names of files and Snakemake's notes on them; what cannot be read is left out."""
+    for path in metadata.rglob("*") if metadata.is_dir() else ():
+        try:
+            # A long name goes over several folders, each marked by an @.
+            name = "".join(part.removeprefix("@") for part in path.relative_to(metadata).parts)
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(record, dict):
+                yield base64.urlsafe_b64decode(name).decode(), record
+        except (OSError, ValueError, binascii.Error):
+            continue
 
 
 def made(results: Path, records: Path = RECORDS) -> list[Made]:
