@@ -1,4 +1,4 @@
-"""Terminal output of a run: a small workflow through the real Snakemake with this project's logger."""
+"""Terminal output: a small workflow through the real Snakemake with this logger."""
 
 import fcntl
 import os
@@ -43,7 +43,9 @@ def run(tmp_path, monkeypatch):
     def run(script: str, *arguments: str, workflow: str = WORKFLOW) -> tuple[int, list[str]]:
         (tmp_path / "Snakefile").write_text(workflow)
         (tmp_path / "job.sh").write_text(script)
-        done = subprocess.run([*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True)
+        done = subprocess.run(
+            [*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True
+        )
         text = re.sub(r"\d+\.\d s", "T", done.stdout + done.stderr)
         return done.returncode, re.sub(r"eps=\d, T", "eps=N, T", text).splitlines()
 
@@ -85,7 +87,9 @@ def test_job_from_the_cache_is_restored(run):
     assert lines[-1] == "done: 3 jobs, 2 of them from the cache; tables: results/tables"
 
 
-@pytest.mark.parametrize("error", ["error: N is 0; at least 1", "Traceback (most\n  File x\nKeyError: 1"])
+@pytest.mark.parametrize(
+    "error", ["error: N is 0; at least 1", "Traceback (most\n  File x\nKeyError: 1"]
+)
 def test_failed_job_shows_its_log(run, error):
     status, lines = run(f"{FAIL} echo '{error}'; exit 3", "-k")
     start = lines.index("failed: train paper eps=1; log: logs/paper_1.log") + 1
