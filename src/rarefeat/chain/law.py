@@ -1,4 +1,4 @@
-"""Where a rare feature is learned and where it is locked out: the step in eps_min, in closed form but for two constants.
+"""Where a rare feature reaches a cosine of 0.5 and where it does not: a closed form with two constants.
 
 Derivation: docs/method/selection.md. A user calls `step` for a regime, and `probability` for given initial weights.
 """

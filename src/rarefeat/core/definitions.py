@@ -3,7 +3,9 @@
 ALIGNED = 0.3
 """Absolute cosine from which a neuron is aligned with a feature (imbalance_and_pruning, Figure 1)."""
 PURE = 0.9
-"""Absolute cosine above which it is pure in it."""
+"""Absolute cosine above which it is pure in it; a feature is learned where its best neuron is."""
+HALF_LEARNED = 0.5
+"""Absolute cosine from which the stored columns `learned` and `learned_at` count."""
 GAMMA = 0.01
 """gamma of eq. (28), "a small constant"."""
 TIMES_CHANCE = 2.0

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from rarefeat.storage.markdown import ends
+
 Reductions = Mapping[str, tuple[tuple[str, ...], Callable[..., pd.DataFrame]]]
 """By the name of a small table: the tables of a run that it is made from, and what makes it."""
 
@@ -42,3 +44,19 @@ def joined(words: Iterable[str], last: str = "and") -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """How many of something: none, one, or so many."""
     return f"{'no' if number == 0 else 'one' if number == 1 else number} {one if number == 1 else many or one + 's'}"
+
+
+def compare(first: Mapping, second: Mapping, above: str, below: str, unclear: str, of: str = "mean") -> str:
+    """Choose words by whether the interval of the first row lies above, below or across the second's.
+
+    Intervals that are not there, as those of one seed, are `unclear`.
+    """
+    (low, high), (other_low, other_high) = ends(first, of), ends(second, of)
+    return above if low > other_high else below if high < other_low else unclear
+
+
+def which_reach(bound: float, first: float, second: float, names: tuple[str, str]) -> str:
+    """Say which of two values reach a bound: "both", "neither", or "only" the one of that name."""
+    reached = [name for name, value in zip(names, (first, second), strict=True) if value >= bound]
+    words = ("neither", f"only that {reached[0]}" if reached else "", "both")[len(reached)]
+    return f"{words} {'reach' if len(reached) == 2 else 'reaches'} {bound:g}"

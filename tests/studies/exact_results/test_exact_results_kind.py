@@ -161,5 +161,5 @@ def test_a_run_without_the_mixtures_that_are_told_says_nothing_of_them():
     table = pd.DataFrame([row | {"setting": f"mixture=rare_{often}", "stated": 0.5, "n": 3} for often in (0.2, 0.65)])
     assert found.found(None, {"exact_results": table[:1]}) == []
     (said,) = found.found(None, {"exact_results": table})
-    assert "0.65 times as often" in said
+    assert "encodes a task that comes 0.65 times as often" in said
     assert "0.2 times" not in said

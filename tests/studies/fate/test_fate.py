@@ -148,14 +148,14 @@ def test_what_is_found_is_of_one_decay_and_of_every_course_s_own_last_step():
     verdict = {"verdict": "supported", "estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}
     verdicts = pd.DataFrame([verdict | {"claim_id": name} for name in ("F-reuse", "F-border")])
     first, second, third, fourth = found(section, {"fate_points": points, "verdicts_fate_over_time": verdicts})
-    assert "100 [86, 100] % of those with fresh pairs at every step" in first
-    assert "lets in more replicas" in second
+    assert "100 [86, 100] % with fresh pairs at every step" in first
+    assert "more replicas learn it from a sample of 8,192 pairs" in second
     assert "from 0.1 on at a decay of 0.01 and from 0.2 on at a decay of 0.02" in third
-    assert "At 0.1 none has it with a decay of 0.02 or 0.05" in third
+    assert "At 0.1 no replica has it with a decay of 0.02 or 0.05" in third
     assert "is right more often than the better of the answers" in fourth
     nobody = points.assign(at_once=0, late=0)
     *_, third, _ = found(section, {"fate_points": nobody, "verdicts_fate_over_time": verdicts})
-    assert "by step 8,000 nowhere. At 0.1 none has it with a decay of 0.01, 0.02 or 0.05." in third
+    assert "by step 8,000 at no frequency. At 0.1 no replica has it with a decay of 0.01, 0.02 or 0.05." in third
 
 
 def test_the_published_stairs_keep_every_rise():

@@ -5,7 +5,6 @@ import planted
 import pytest
 from printed import check, texts
 
-from rarefeat.core import quantities
 from rarefeat.run.job import Job
 from rarefeat.studies.imbalance import figures
 from rarefeat.studies.imbalance.kind import FIGURES
@@ -106,7 +105,6 @@ def test_a_sign_of_pruning_in_the_table_is_one_in_the_figure():
 
 def test_the_fate_shows_every_replica_and_the_share_that_learns():
     """Means of replicas that learn and of those that do not would be of none of them."""
-    assert figures.LEARNED == quantities.LEARNED
     given = {"a": planted.grid(arms=TRAINED, seeds=7), "b": planted.grid(arms=("dense",), seeds=7)}
     left, right = check(lambda: figures.fate(given, JOB), 7).axes
     dense = given["a"][given["a"]["arm"] == "dense"]

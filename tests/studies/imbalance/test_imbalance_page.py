@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from rarefeat.studies.imbalance.found import without_and_with
+from rarefeat.studies.imbalance.found import describe_bias
 from rarefeat.studies.imbalance.page import fates
 
 
@@ -18,12 +18,21 @@ def test_every_replica_has_one_fate_and_agreement_is_no_certainty():
     assert found.loc[(1.0, "learned"), "ci_high"] == 1
 
 
-def test_nothing_is_said_of_a_bias_at_frequencies_that_the_two_studies_do_not_share():
+def test_describe_bias_needs_a_frequency_of_both_studies():
     free = pd.DataFrame({"eps_min": [0.1, 0.3], "max_alignment": [0.08, 0.7]})
     bound = pd.DataFrame({"eps_min": [0.3, 1.0], "max_alignment": [0.07, 0.99]})
-    said = without_and_with(free, bound)
-    assert said.startswith(
-        "The bias shuts it out: at 0.3 times the others' frequency its best neuron ends with a cosine of 0.70"
-    )
-    assert said.endswith("At 0.1 times it is not learned without one either (0.08).")
-    assert without_and_with(free, bound.assign(eps_min=[0.4, 1.0])) == ""
+    text = describe_bias(free, bound)
+    assert "is 0.70 without a bias and 0.07 with one: only that without a bias reaches 0.3" in text
+    assert text.endswith("At 0.1 times the one without a bias is below that, too (0.08).")
+    assert describe_bias(free, bound.assign(eps_min=[0.4, 1.0])) == ""
+
+
+@pytest.mark.parametrize(
+    ("without", "with_one", "words"),
+    [(0.1, 0.7, "only that with one reaches"), (0.1, 0.1, "neither reaches"), (0.7, 0.7, "both reach")],
+)
+def test_describe_bias_follows_both_cosines(without, with_one, words):
+    free = pd.DataFrame({"eps_min": [0.1, 0.3], "max_alignment": [0.5, without]})
+    text = describe_bias(free, pd.DataFrame({"eps_min": [0.3], "max_alignment": [with_one]}))
+    assert words in text
+    assert text.endswith("At 0.1 times the one without a bias reaches that (0.50).")

@@ -128,7 +128,7 @@ def test_what_was_found_follows_the_table():
     table = pd.DataFrame(rows, columns=["setting", "arm", "mean", "ci_low", "ci_high", "printed"])
     first, second = found.found(None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)})
     assert "the network 99.0 [98.0, 100.0] % (printed: 100.0 %)" in first
-    assert first.endswith("stays at 60.0 [50.0, 70.0] %.")
+    assert first.endswith("reaches 60.0 [50.0, 70.0] %: it is less often right.")
     assert second.startswith("Of 3 test accuracies that Tables A.1 to A.5 print, 2 are within five points of ours")
     assert found.found(None, {"two_layer_printed": table[:0].assign(quantity="test_accuracy", n=10)}) == []
 

@@ -1,10 +1,10 @@
-"""What the study of augmentation has found."""
+"""Findings of the study of augmentation, in words that its numbers choose."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.answer import answering, joined
+from rarefeat.storage.answer import answering, compare, joined
 from rarefeat.storage.markdown import each, interval, one, rows
 from rarefeat.studies.augmentation import page
 from rarefeat.studies.augmentation.config import Augmentation
@@ -20,24 +20,39 @@ NAMES = {
     "random_mask_without_bias": "a random mask without a bias",
 }
 """Kinds of positive pairs, for people."""
+COMPARED = (
+    ("identical", "identical_without_bias", "a bias", "for identical views"),
+    ("random_mask", "random_mask_without_bias", "a bias", "for a random mask"),
+    ("random_mask", "identical", "a random mask instead of identical views", "with a bias"),
+    ("random_mask_without_bias", "identical_without_bias", "the same mask", "without a bias"),
+)
+"""Pairs of studies, what the first has that the second has not, and at what."""
 TOLD = ("identical", "independent_noise", "random_mask", "random_mask_without_bias", "identical_without_bias")
 
 
 def found(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The share of the features that have a neuron of their own, and the error of a head, by kind of positive pair."""
+    """Say what bias and augmentation change of the features with a neuron, and of the error of a linear head."""
     table = tables["augmentation"]
     covered = rows(table, metric="covered_features", study=list(TOLD)).sort_values("mean", ascending=False)
     shares = joined(f"{interval(row, 'mean', 2)} for {NAMES[row['study']]}" for row in each(covered))
+    words = ("raises", "lowers", "is not shown to change")
+    changes = [
+        f"{cause} {compare(one(covered, study=first), one(covered, study=second), *words)} it {where}"
+        for first, second, cause, where in COMPARED
+        if {first, second} <= set(covered["study"])
+    ]
     sentences = [
-        "What gives features a neuron of their own at this size is the bias, at least as much as the augmentation. The share of"
-        f" features that have one: {shares} (n = {covered['n'].max()} seeds)."
+        f"The share of the features that have a neuron of their own is {shares} (n = {covered['n'].max()} seeds)."
+        + (f" By intervals that do not overlap, {joined(changes)}." if changes else "")
     ]
     errors = rows(table, metric="regression_error")
     if {"identical", "identical_without_bias"} <= set(errors["study"]):
         with_bias, without = (one(errors, study=name) for name in ("identical", "identical_without_bias"))
         sentences.append(
-            f"Without augmentation and without a bias a linear head leaves {interval(without, 'mean', 2)} of the label's"
-            f" variance, as the paper says it must; with a bias {interval(with_bias, 'mean', 2)}, which the paper leaves open."
+            "Without augmentation the part of the label's variance that a linear head leaves"
+            f" {compare(with_bias, without, 'rises', 'falls', 'is not shown to change')} with a bias: it is"
+            f" {interval(without, 'mean', 2)} without a bias, the case that the paper's theorem speaks of, and"
+            f" {interval(with_bias, 'mean', 2)} with one."
         )
     return sentences
 

@@ -1,9 +1,10 @@
-"""What the study of the fate over time has found."""
+"""Findings of the study of late learning, in words that its numbers choose."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
+from rarefeat.core.definitions import HALF_LEARNED, PURE
 from rarefeat.storage.answer import joined
 from rarefeat.storage.markdown import each, interval, one, rows
 from rarefeat.studies.fate.config import Fate
@@ -11,55 +12,109 @@ from rarefeat.studies.fate.figures import LATE, pairs
 from rarefeat.studies.fate.times import exact_interval
 
 TABLES = ("fate_points", "verdicts_fate_over_time")
-SHOWN = {
-    "supported": "lets in more replicas than fresh pairs do",
-    "contradicted": "lets in no more replicas than fresh pairs do, but for a quarter of them at most",
-    "undecided": "is not shown to let in more or fewer replicas than fresh pairs do",
+REUSE = {
+    "supported": "more replicas learn it from a sample of 8,192 pairs that comes back than from fresh pairs",
+    "contradicted": "a sample of 8,192 pairs that comes back adds less than a quarter of the replicas, or takes some away",
+    "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come back than from fresh pairs",
 }
-
-TOLD = {
-    "supported": "is right more often than the better of the answers late and never",
+CONTROLS = {
+    "F-antithetic": "without chance ties between its sign and other features'",
+    "F-apart": "where no other feature occurs beside it",
+    "F-noiseless": "without noise",
+}
+"""Controls of the sample that comes back, by the claim that compares each with pairs as drawn."""
+FEWER = {
+    "supported": "fewer learn it",
+    "contradicted": "the share that learns it does not fall by a quarter",
+    "undecided": "no difference is shown",
+}
+BORDER = {
+    "supported": "is right more often than the better of the answers late and never, which are the same for all points",
     "contradicted": "is right no more often than the better of the answers late and never",
     "undecided": "is not shown to be right more often than the better of the answers late and never",
 }
+FEW = "is not tested"
 
 
 def learned(point: Mapping) -> str:
-    """The share of a point's replicas that have learned the feature by its last step."""
+    """Write the share of a point's replicas that have learned the feature by its last step."""
     ones = point["at_once"] + point["late"]
     low, high = exact_interval(ones, point["n"])
     return f"{100 * ones / point['n']:.0f} [{100 * low:.0f}, {100 * high:.0f}] %"
 
 
 def found(section: Fate, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """What comes late and on which sample; what is shown of why; and how frequency and decay set it."""
+    """Say who learns late from which sample, what controls show, how frequency and decay set it, and what a border tells."""
     points, claims = (tables[name] for name in TABLES)
     late = rows(points, **{"lambda": LATE})
     reuse = sorted(each(rows(late, study="reuse")), key=lambda point: point["N"] or float("inf"))
-    first, verdict = reuse[0], one(claims, claim_id="F-reuse")
-    samples = [f"{learned(point)} of those with {pairs(point['N'])} pairs" for point in reuse]
-    soon = sum(point["at_once"] for point in reuse)
-    apart = one(points, study="untied", latents="apart")
-    fresh = rows(points, study=["rarest", "reuse", "leak"], N=0)
-    often = fresh[fresh["at_once"] + fresh["late"] > fresh["n"] / 2].groupby("lambda")["eps_min"].min()
-    border, least = one(claims, claim_id="F-border"), rows(fresh, eps_min=fresh["eps_min"].min())
-    none = sorted(least.loc[least["at_once"] + least["late"] == 0, "lambda"])
-    places = [f"from {eps_min:g} on at a decay of {decay:g}" for decay, eps_min in often.items()]
-    never = (
-        f" At {least['eps_min'].min():g} none has it with a decay of {joined((f'{decay:g}' for decay in none), 'or')}."
-        if none
-        else ""
+    return [
+        describe_late(reuse),
+        describe_controls(claims),
+        describe_fresh(rows(points, study=["rarest", "reuse", "leak"], N=0)),
+        describe_border(claims),
+    ]
+
+
+def describe_late(reuse: list[dict]) -> str:
+    """Say how many learn at once and late, by number of training pairs."""
+    first = reuse[0]
+    soon, later = (sum(point[when] for point in reuse) for when in ("at_once", "late"))
+    replicas = sum(point["n"] for point in reuse)
+    begins = (
+        "A rare feature that is not learned at once may come late." if later else "No replica learned the rare feature late."
+    )
+    samples = [f"{learned(point)} with {pairs(point['N'])} pairs{'' if point['N'] else ' at every step'}" for point in reuse]
+    return (
+        f"{begins} At {first['eps_min']:g} times the others' frequency and a weight decay of {LATE:g}, {soon or 'none'} of"
+        f" {replicas} replicas had learned it by step 500; by step {first['T']:,} it had been learned in {joined(samples)}"
+        f" (n = {first['n']} each). Learned is here a cosine of at least {HALF_LEARNED:g} that stays, not one above"
+        f" {PURE:g}: the tables hold no other time."
     )
 
-    return [
-        f"A rare feature that is not learned at once may come late. At {first['eps_min']:g} times the others' frequency and a"
-        f" weight decay of {LATE:g}, {soon or 'none'} of {sum(point['n'] for point in reuse)} replicas had learned it by step"
-        f" 500. By step {first['T']:,} it had been learned by {joined(samples)} at every step (n = {first['n']}).",
-        f"At this point a sample of 8,192 pairs that comes back {SHOWN.get(verdict['verdict'], 'is not tested')}:"
-        f" the difference is {interval(verdict, 'estimate', 2, '+')} of the replicas. Where the feature occurs by itself in its"
-        f" samples {learned(apart)} learn it.",
-        f"With fresh pairs at every step more than half of the replicas have it by step {first['T']:,}"
-        f" {joined(places) if places else 'nowhere'}.{never}",
-        "The border between late and never that theory gives without a fitted constant"
-        f" {TOLD.get(border['verdict'], 'is not tested')}: {interval(border, 'estimate', 2, '+')} of the points.",
-    ]
+
+def describe_controls(claims: pd.DataFrame) -> str:
+    """Say what the sample that comes back and its controls change, by the verdicts of their claims."""
+    verdict = one(claims, claim_id="F-reuse")
+    text = (
+        f"There {REUSE.get(verdict['verdict'], 'the sample that comes back ' + FEW)}: the difference is"
+        f" {interval(verdict, 'estimate', 2, '+')} of the replicas."
+    )
+    controls = [(words, one(claims, claim_id=name)) for name, words in CONTROLS.items() if name in set(claims["claim_id"])]
+    if controls:
+        told = joined(
+            f"{words} {FEWER.get(control['verdict'], 'nothing ' + FEW)} ({interval(control, 'estimate', 2, '+')})"
+            for words, control in controls
+        )
+        text += f" Of the controls with pairs that come back: {told}."
+    return (
+        f"{text} Why a sample that comes back matters is not established: these controls do not separate chance ties of signs"
+        " from single pairs that come back."
+    )
+
+
+def describe_fresh(fresh: pd.DataFrame) -> str:
+    """Say from which frequency on more than half of the replicas learn from fresh pairs, by decay, and where none does."""
+    fresh = fresh.assign(share=(fresh["at_once"] + fresh["late"]) / fresh["n"]).sort_values("eps_min")
+    places, none = [], []
+    for decay, part in fresh.groupby("lambda"):
+        below = part.loc[part["share"] <= 0.5, "eps_min"]
+        often = part.loc[part["eps_min"] > below.max(), "eps_min"] if len(below) else part["eps_min"]
+        if len(often):
+            places.append(f"from {often.min():g} on at a decay of {decay:g}")
+        if (part["eps_min"].min() == fresh["eps_min"].min()) and part["share"].iloc[0] == 0:
+            none.append(f"{decay:g}")
+    never = f" At {fresh['eps_min'].min():g} no replica has it with a decay of {joined(none, 'or')}." if none else ""
+    return (
+        f"With fresh pairs at every step more than half of the replicas have it by step {fresh['T'].iloc[0]:,}"
+        f" {joined(places) if places else 'at no frequency'}.{never}"
+    )
+
+
+def describe_border(claims: pd.DataFrame) -> str:
+    """Say how often a border without a fitted constant tells late from never."""
+    border = one(claims, claim_id="F-border")
+    return (
+        "A border between late and never without a fitted constant, from a linear model of growth,"
+        f" {BORDER.get(border['verdict'], FEW)}: {interval(border, 'estimate', 2, '+')} of the points."
+    )

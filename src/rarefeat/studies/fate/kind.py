@@ -9,12 +9,13 @@ from rarefeat.studies.fate.config import AXES, Course, Fate
 PACKAGE = "studies.fate"
 MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, Course.trained, ("probes.parquet",))
 SEE = (
-    "Share of replicas that have learned the rare feature against training step, with exact 95 % intervals. (a) At 0.2 times the"
+    "Share of replicas that have learned the rare feature (a cosine of at least 0.5 that stays) against training step, with exact"
+    " 95 % intervals. (a) At 0.2 times the"
     " others' frequency and a weight decay of 0.02, by the number of training pairs. (b) The same 8,192 pairs each with the rare"
     " feature's sign flipped as well, with the feature alone in its samples, and without noise. (c, d) By frequency: fresh pairs, and a"
     " stronger decay. (e) The share that has learned at the last step over frequency, by decay. (f) Of those that have not"
-    " learned at once, the share that does late, over the border that theory puts at 1: a mark for each point. See that there are"
-    " features that come late, and that decay and frequency matter more than how often a sample comes back."
+    " learned at once, the share that does late, over the border that theory puts at 1: a mark for each point. See who comes"
+    " late, and how this changes with frequency, decay and the sample."
 )
 
 

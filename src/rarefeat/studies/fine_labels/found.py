@@ -1,11 +1,11 @@
-"""What the study of fine-grained labels has found."""
+"""Findings of the study of fine-grained labels, in words that its numbers choose."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.answer import answering
-from rarefeat.storage.markdown import interval, one, rows
+from rarefeat.storage.answer import answering, compare
+from rarefeat.storage.markdown import interval, number, one, rows, told
 from rarefeat.studies.fine_labels import page
 from rarefeat.studies.fine_labels.config import FineLabels
 
@@ -24,34 +24,38 @@ def found(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     def error(table: pd.DataFrame, **where) -> str:
         return f"{interval(one(table, **where), 'mean', 1, '', 100)} %"
 
-    fine, coarse = (error(many, labels=labels, metric="hard_error") for labels in ("fine", "coarse"))
+    words = ("more often", "less often", "not measurably more or less often")
+    fine, coarse = (one(many, labels=labels, metric="hard_error") for labels in ("fine", "coarse"))
+    easy = rows(many, metric="easy_error")
     sentences = [
-        f"Fine labels keep what coarse labels lose: on hard samples, with {k} subclasses and {distractors:g} distracting"
-        f" patches, networks with coarse labels are wrong on {coarse} and networks with fine labels on {fine} (n ="
-        f" {many['n'].max()} seeds). On easy samples neither makes an error that can be seen."
+        f"On hard samples, with {k} subclasses and {distractors:g} distracting patches, networks with fine labels are wrong"
+        f" {compare(fine, coarse, *words)} than networks with coarse ones: on {interval(fine, 'mean', 1, '', 100)} % against"
+        f" {interval(coarse, 'mean', 1, '', 100)} % (n = {many['n'].max()} seeds)."
+        + (f" On easy samples neither is wrong on more than {number(100 * easy['mean'].max(), 1)} %." if len(easy) else "")
     ]
     hard = rows(crossed, k=8 if 8 in set(crossed["k"]) else crossed["k"].max(), quantity="hard")
     if {"dense", "dense-bias=1"} <= set(rows(hard, pair="views")["arm"]):
         few = rows(crossed, k=crossed["k"].min(), quantity="hard")
         half = rows(hard, pair="views", arm="dense-bias=0.5")
         with_half = f", {error(half)} with half of it" if len(half) else ""
+        strong, without = (one(hard, pair="views", arm=arm) for arm in ("dense-bias=1", "dense"))
         sentences.append(
-            "Contrastive encoders that see two views of a sample keep subclasses with a strong bias, and lose them without:"
-            f" read by a linear head at {hard['k'].max()} subclasses they are wrong on"
-            f" {error(hard, pair='views', arm='dense-bias=1')} of the hard samples with a bias of 1{with_half} and"
+            "A linear head on contrastive encoders that see two views of a sample is wrong on hard samples"
+            f" {compare(strong, without, *words)} with a bias of 1 than without: at {hard['k'].max()} subclasses on"
+            f" {error(hard, pair='views', arm='dense-bias=1')}{with_half}, and"
             f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}); fine labels give"
             f" {error(hard, pair='labels', arm='fine')}, coarse ones {error(hard, pair='labels', arm='coarse')}. At"
             f" {few['k'].max()} subclasses they are wrong on {error(few, pair='views', arm='dense-bias=1')} with a bias of 1."
         )
     images = rows(images, readout="finetuned", epoch=images["epoch"].max(), superclass="loops")
     if {"manual", "sample"} <= set(images["labels"]):
-        change = {
-            labels: interval(one(images, labels=labels), "paired_difference", 1, "+", 100) for labels in ("manual", "sample")
-        }
+        words = ("raises", "lowers", "is not shown to change")
+        manual, sample = (one(images, labels=labels) for labels in ("manual", "sample"))
+        changes = [interval(row, "paired_difference", 1, "+", 100) for row in (manual, sample)]
         sentences.append(
             "On images of digits, pretraining on the ten digits instead of on the question that is asked, whether there is a"
-            f" closed loop, changes the error by {change['manual']} points; one class for each image changes it by"
-            f" {change['sample']}."
+            f" closed loop, {told(manual, 'paired_difference', *words)} the error ({changes[0]} points); one class for each"
+            f" image {told(sample, 'paired_difference', *words)} it ({changes[1]} points)."
         )
     return sentences
 

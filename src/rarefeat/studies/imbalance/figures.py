@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.core.arms import ARMS
+from rarefeat.core.definitions import HALF_LEARNED
 from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, name_of, nsr_of, quantity, seeds_of, test_set, with_series
 from rarefeat.figures.panels import finished, lines, paired, panels, points, room, within, zero
 from rarefeat.figures.style import COLUMN, GREY, LOOKS, Look, looks, ordered
@@ -21,8 +22,6 @@ FOUR = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced", "regre
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 BEYOND, END = "^", 1.15
 BIASLESS = "dense, without a bias"
-LEARNED = 0.5
-"""That of core/quantities.py, which loads torch: a test compares them."""
 
 
 def fate(tables: Tables, job: Job) -> Figure:
@@ -32,7 +31,7 @@ def fate(tables: Tables, job: Job) -> Figure:
     biasless = without_bias[without_bias["arm"] == "dense"].assign(series=BIASLESS)
     table = pd.concat([with_series(grid), biasless], ignore_index=True)
     table = table[table["nsr"] == level]
-    table["learned"] = (table["max_alignment"] >= LEARNED).astype(float)
+    table["learned"] = (table["max_alignment"] >= HALF_LEARNED).astype(float)
     shown = looks(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
     shown[BIASLESS] = Look(LOOKS[4].colour, "v", (0, (6, 1.5)), filled=False)
     figure, axes = panels(1, 2, 3.1, sharey=True)
@@ -46,14 +45,14 @@ def fate(tables: Tables, job: Job) -> Figure:
             part["eps_min"] + 0.4 * width * side * rank, part["max_alignment"], shown[series].marker, ls="none",
             color=shown[series].colour, ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
-    left.axhline(LEARNED, color=GREY, lw=0.7, zorder=0.5)
+    left.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
     lines(right, table, "eps_min", "learned", shown, of="share")
     within(left, metric)
     for ax in axes[0]:
         room(ax, table["eps_min"])
         ax.set_xlabel(f"{EPS}\nrare $\\leftarrow$   $\\rightarrow$ as frequent as the others")
     left.set(ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol, title="every replica, dense")
-    right.set(ylabel=f"share of replicas with\nan alignment of at least {LEARNED:g}", title="replicas that learn it")
+    right.set(ylabel=f"share of replicas with\nan alignment of at least {HALF_LEARNED:g}", title="replicas that reach it")
     right.tick_params(labelleft=True)
     counts = {series: part["seed"].nunique() for series, part in table.groupby("series")}
     common = len(set(counts.values())) == 1

@@ -1,11 +1,11 @@
-"""What the study across sizes has found."""
+"""Findings of the study across sizes, in words that its numbers choose."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
 from rarefeat.storage.answer import answering, joined
-from rarefeat.storage.markdown import interval, one, rows
+from rarefeat.storage.markdown import each, interval, rows, told
 from rarefeat.studies.scaling import page
 from rarefeat.studies.scaling.config import Scaling
 
@@ -17,7 +17,7 @@ NAMES = {
     "single_minority_share": "the share of neurons that end with that feature alone",
     "learned_features": "the number of features of a trained neuron",
 }
-"""Of quantities."""
+"""Quantities, for people."""
 
 
 def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -26,8 +26,8 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     plain = rows(fits, log_power=0.0)
     sentences = [
         f"Of {len(plain)} fits of exponents in the number of features d, some over overlapping ranges of it,"
-        f" {int(plain['consistent'].sum())} agree with the bounds of Theorem 3.1 and Lemma B.2; a bound is contradicted where"
-        " the whole interval lies on the forbidden side."
+        f" {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and Lemma B.2; a bound is"
+        " contradicted where the whole interval lies on the forbidden side."
     ]
     against = plain[~plain["consistent"]]
     if len(against):
@@ -35,19 +35,34 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             f"{NAMES[name]} ({len(part)} of {len(rows(plain, quantity=name))} fits)"
             for name, part in against.groupby("quantity", sort=False)
         )
-        divided = fits[(fits["log_power"] != 0) & ~fits["consistent"]]
-        sentences.append(
-            f"Those that do not: {which}. With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
-            f" {'none does any more' if divided.empty else f'{len(divided)} still do'}."
-        )
+        sentences.append(f"Those that do not: {which}.{describe_divided(fits, against)}")
     trained = rows(plain, quantity="pure_minority_share", ratio=1.0)
     if len(trained):
-        row = one(trained.head(1))
-        sentences.append(
-            f"After training at equal frequencies {NAMES['pure_minority_share']} falls with an exponent of"
-            f" {interval(row, 'exponent', 2)}, where the bound is {row['bound_side']} {row['bound']:g}."
+        words = ("rises", "falls", "is not shown to rise or fall")
+        trends = joined(
+            f"{told(row, 'exponent', *words)} where d_1 = d^{row['d1_power']:g}, with an exponent of"
+            f" {interval(row, 'exponent', 2)} ({'compatible with' if row['consistent'] else 'against'} the bound,"
+            f" {row['bound_side']} {row['bound']:g})"
+            for row in each(trained)
         )
+        sentences.append(f"After training at equal frequencies {NAMES['pure_minority_share']}, over d, {trends}.")
     return sentences
+
+
+def describe_divided(fits: pd.DataFrame, against: pd.DataFrame) -> str:
+    """Say how many fits that contradict their bound still do with the factor 1/√log d divided out."""
+    keys = ["quantity", "ratio", "d1_power", "d_low", "d_high"]
+    divided = fits[fits["log_power"] != 0].merge(against[keys].drop_duplicates(), on=keys)
+    if divided.empty:
+        return ""
+    still = int((~divided["consistent"]).sum())
+    fitted = f"all {len(divided)}" if len(divided) == len(against) else f"{len(divided)} of them"
+    return (
+        " With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
+        f" {still or 'none'} of {fitted} {'does' if still == 1 else 'do'} not agree."
+        if still
+        else f" With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops, {fitted} agree."
+    )
 
 
 answer = answering("Theorem 3.1 across sizes", "scaling", Scaling, found, TABLES, page.TABLES)

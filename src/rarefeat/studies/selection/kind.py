@@ -16,9 +16,9 @@ SEE = {
     "selection": (
         "What finds the neurons of a rare feature, and what moves its step. (a) AUC of each rule for the neurons pure in it, by the"
         " share of the bias. (b) What masks by these rules change, minority gain less majority gain. (c) Share of replicas that learn"
-        " the feature, over its frequency, as trained and with help before the gate shuts. (d) The law's step against the measured"
-        " one in regimes that it was not fitted on. See which rule leaves the line of chance, and how little a mask moves what"
-        " an open gate moves."
+        " the feature, over its frequency, as trained and with help before the gate closes; learned is here a cosine of at least 0.5. (d) The law's step against the measured"
+        " one in regimes that it was not fitted on. See which rule leaves the line of chance, and what"
+        " moves the curve."
     ),
     "selection_scores": (
         "AUC of every rule over training step, by the share of the bias; means over seeds with 95 % intervals. A half is chance."
@@ -31,8 +31,8 @@ SEE = {
         " and the largest norm; means with 95 % intervals. See which intervals leave zero, and beside which the norm runs away."
     ),
     "selection_steps": (
-        "The eps_min at which half of the replicas have learned the rare feature, by intervention and share of the bias, with 95 %"
-        " intervals; arrows where it lies beyond all eps_min. See what lies to the left of dense."
+        "The eps_min at which half of the replicas have a neuron with a cosine of at least 0.5 to the rare feature, by intervention and"
+        " share of the bias, with 95 % intervals; arrows where it lies beyond all eps_min. See what lies to the left of dense."
     ),
     "selection_law": (
         "The law for the step. (a) Predicted against measured in drawn regimes; (b) the error over the share of the bias;"

@@ -1,10 +1,10 @@
-"""What the study of two-layer networks has found."""
+"""Findings of the study of two-layer networks, in words that its numbers choose."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.answer import answering
+from rarefeat.storage.answer import answering, compare, joined
 from rarefeat.storage.markdown import interval, number, rows
 from rarefeat.studies.two_layer import page
 from rarefeat.studies.two_layer.config import TwoLayer
@@ -25,11 +25,17 @@ def found(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         return f"{words} {interval(row, 'mean', 1, '', 100)} %{printed}"
 
     if {"network", "ntk", "random_features", "network-printed"} <= set(parity.index):
+        network = parity.loc["network"].to_dict()
+        words = ("more often than", "less often than", "not measurably more or less often than")
+        fixed = {"its tangent kernel": "ntk", "random features": "random_features"}
+        compared = [f"{compare(network, parity.loc[arm].to_dict(), *words)} {name}" for name, arm in fixed.items()]
+        schedule = parity.loc["network-printed"].to_dict()
+        reached = compare(schedule, network, "more often right", "less often right", "not measurably other")
         sentences.append(
-            "A trained network learns the parity of the patterns and fixed features do not, as the dissertation proves. Right"
-            f" on the test set: {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
+            f"On the parity of the patterns a trained network is right {joined(compared)}: on the test set"
+            f" {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
             f" {said('random_features', 'random features')} (n = {parity['n'].max()} seeds). With the printed schedule of the"
-            f" theorem it stays at {interval(parity.loc['network-printed'].to_dict(), 'mean', 1, '', 100)} %."
+            f" theorem it reaches {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}."
         )
     printed = tests[tests["printed"].notna()]
     if len(printed):
@@ -40,8 +46,11 @@ def found(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             f" of ours; of the other {len(off)}, {unbalanced} are of unbalanced classes."
         )
     if {"one_step", "two_step"} <= set(parity.index):
+        first, second = (parity.loc[arm].to_dict() for arm in ("one_step", "two_step"))
+        words = ("makes features better", "makes features worse", "is not shown to make features better or worse")
         sentences.append(
-            f"Features come in two steps: {said('one_step', 'after the first a head on them is right on')}, after the"
+            f"The second step of training {compare(second, first, *words)}:"
+            f" {said('one_step', 'after the first a head on them is right on')}, after the"
             f" second {said('two_step', 'on')}."
         )
     return sentences
