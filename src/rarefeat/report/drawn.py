@@ -128,8 +128,8 @@ def mosaic(tables: Published) -> str:
 STEPS = (
     ("data", "tokens hold a few of d features,", "one of them rarely"),
     ("encoder", "pairs of views pull, others push;", "frequent features grow first"),
-    ("lock", "the bias rises with the norm;", "what is weak stays shut out"),
-    ("mask", "pruned neurons leave the loss;", "only who is inside can gain"),
+    ("gate", "the bias rises with the norm;", "weak features stay below it"),
+    ("mask", "pruned neurons leave the loss,", "and are still updated"),
 )
 RULES = ("synthesise", "pretrain", "probe", "aggregate", "plot, claims, report")
 
@@ -159,7 +159,7 @@ def pipeline(tables: Published) -> str:
         parts.append(f'<text x="{x + 1 + each_wide / 2:g}" y="{top + 19}" text-anchor="middle">{rule}</text>')
         if i:
             parts.append(arrow(x - gap + 3, x - 2, top + 15))
-    return svg(full + 2, top + 34, parts, "Data, encoder, lock and mask, and the stages of the workflow")
+    return svg(full + 2, top + 34, parts, "Data, encoder, gate and mask, and the stages of the workflow")
 
 
 def arrow(start: float, end: float, y: float) -> str:
