@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,7 @@ FOUND = {
 }  # fmt: skip
 
 
-def test_a_file_that_is_what_is_expected_is_read():
+def test_expected_file_is_accepted():
     refuse_another("f", json.dumps(FOUND), FOUND)
     # What is not named is not asked for.
     refuse_another("f", json.dumps(FOUND), {"study": "paper", "config": {"data": {"d": 9}}, "code": {"chain.synthesise": "1b"}})
@@ -42,7 +43,7 @@ def test_a_file_that_is_what_is_expected_is_read():
         ({"code": {"chain.probe": None, "chain.pretrain": None}}, "another code.chain.pretrain"),
     ],
 )
-def test_another_file_is_one_line_that_names_it_and_what_differs(changes, words):
+def test_other_file_is_refused_with_what_differs(changes, words):
     message = refusal(refuse_another, "results/f.parquet", json.dumps(FOUND), FOUND | changes)
     assert message.startswith("results/f.parquet is not the file that its name says: it has")
     assert words in message
@@ -50,11 +51,8 @@ def test_another_file_is_one_line_that_names_it_and_what_differs(changes, words)
 
 
 @pytest.mark.parametrize("text", [None, "", "no JSON", "[1]", "3"])
-def test_a_file_that_says_nothing_is_refused(text):
+def test_file_without_metadata_is_refused(text):
     assert "f does not say what it is" in refusal(refuse_another, "f", text, {"study": "paper"})
-
-
-# The chain, stage by stage
 
 
 STUDY = Study(
@@ -119,49 +117,34 @@ def reworded(path: Path, **changes) -> None:
         write_tensors(path, tensors_of(content), json.dumps(said | changes))
 
 
-def test_every_reader_takes_the_file_that_is_meant_and_no_other(chain):
-    """Every stage on the right files; then with one that is sound, and of another cell, seeds, study, config or code."""
+def test_every_reader_takes_the_right_file_and_no_other(chain):
+    """Sound files of another cell, seeds, study, config or code, and files that do not say what they are."""
     other_cell, other_block = STUDY.cells()[1], list(STUDY.blocks())[1]
-    told = PRETRAIN.job("tiny", STUDY, chain.cell, chain.block)
-    training = told.config["training"] | {"eta": 0.31}
+    job = PRETRAIN.job("tiny", STUDY, chain.cell, chain.block)
+    training = job.config["training"] | {"eta": 0.31}
     for kind, readers in READERS.items():
         for reader in readers:
             chain.run(reader)
-        path = chain.path(kind)
+        path, stage = chain.path(kind), MADE_BY[kind].function
         right = path.read_bytes()
-        of_kind = MADE_BY[kind].function
-        wrong = {
-            "cell": lambda path, kind=kind: path.write_bytes(chain.path(kind, other_cell).read_bytes()),
-            "seeds": lambda path, kind=kind: path.write_bytes(chain.path(kind, None, other_block).read_bytes()),
-            "study": lambda path: reworded(path, study="direct"),
-            "config.draws": lambda path: reworded(path, config=told.config | {"draws": "other"}),
-            f"code.{of_kind}": lambda path, stage=of_kind: reworded(path, code=told.code | {stage: "0" * 16}),
+        others = {
+            "cell": partial(path.write_bytes, chain.path(kind, other_cell).read_bytes()),
+            "seeds": partial(path.write_bytes, chain.path(kind, None, other_block).read_bytes()),
+            "study": partial(reworded, path, study="direct"),
+            "config.draws": partial(reworded, path, config=job.config | {"draws": "other"}),
+            "config.": partial(reworded, path, config={"other": 1}),
+            f"code.{stage}": partial(reworded, path, code=job.code | {stage: "0" * 16}),
         }
         if kind != "latents":
-            wrong["config.training"] = lambda path: reworded(path, config=told.config | {"training": training})
-        for key, put in wrong.items():
-            put(path)
+            others["config.training"] = partial(reworded, path, config=job.config | {"training": training})
+        for key, write in others.items():
+            write()
             for reader in readers:
                 message = refusal(chain.run, reader)
                 assert message.startswith(f"{path} is not the file that its name says: it has another {key}"), (kind, reader)
             path.write_bytes(right)
-
-
-@pytest.mark.parametrize("config", [{}, None, {"other": 1}])
-def test_a_file_that_says_nothing_of_its_config_is_refused_by_every_reader(chain, config):
-    for kind, readers in READERS.items():
-        path = chain.path(kind)
-        right = path.read_bytes()
-        reworded(path, config=config)
-        for reader in readers:
-            assert " is not the file that its name says: it has another config." in refusal(chain.run, reader)
-        path.write_bytes(right)
-
-
-def test_a_file_without_an_origin_is_refused_by_every_reader(chain):
-    for kind, readers in READERS.items():
-        path = chain.path(kind)
-        right = path.read_bytes()
+        reworded(path, config=None)
+        assert "it has another config." in refusal(chain.run, readers[0])
         if path.suffix == ".parquet":
             write_table(path, read_table(path).replace_schema_metadata({}))
         else:
@@ -171,7 +154,7 @@ def test_a_file_without_an_origin_is_refused_by_every_reader(chain):
         path.write_bytes(right)
 
 
-def test_a_stage_finds_files_of_axes_in_any_order_where_these_are_said():
+def test_stage_paths_have_axes_in_the_declared_order():
     image = cell(arm="dense", rho=1.0, split="balanced")
     assert (
         IMAGE_PRETRAIN.path("encoders", "s", image, "1-2")

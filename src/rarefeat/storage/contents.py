@@ -1,40 +1,35 @@
-"""What stands in a file of tensors or in an intermediate table, declared for people beside the code that writes it."""
+"""Declarations of what the files of tensors and intermediate tables hold, for the reference."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pandera.pandas import DataFrameSchema
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A tensor, or a column."""
+class Entry(NamedTuple):
+    """A tensor or a column; `{seed}` and the like in its name stand for what varies."""
 
     name: str
-    """`{seed}` and the like stand for what varies."""
     type: str
     meaning: str
     shape: tuple[str, ...] | None = ()
-    """Of a tensor, axis by axis; None where it is that of another thing, which the meaning names."""
+    """Axes of a tensor; None if the meaning names another thing that it has the shape of."""
 
 
-@dataclass(frozen=True)
-class Contents:
-    """A kind of file."""
+class Contents(NamedTuple):
+    """A kind of file: its path below the results and the module that writes it."""
 
     path: str
-    """Below the folder of results."""
     stage: str
-    """Module that writes it."""
     about: str
     entries: tuple[Entry, ...]
 
 
 def columns(schema: DataFrameSchema, but: Collection[str] = ()) -> tuple[Entry, ...]:
-    """The columns of a table that is made from such files, without those that the file's path says."""
-    kinds = {name: str(item.dtype) for name, item in schema.columns.items()}
+    """List the columns of a schema as entries, but for those that stand in the file's path."""
+    types = {name: str(item.dtype) for name, item in schema.columns.items()}
     return tuple(
-        Entry(name, "string" if "str" in kinds[name] else kinds[name], item.description)
+        Entry(name, "string" if "str" in types[name] else types[name], item.description)
         for name, item in schema.columns.items()
         if name not in but
     )

@@ -1,11 +1,10 @@
-"""Files that are either whole or absent, and of which nothing is read that was not written.
+"""Files that are either whole or absent, sealed with a hash of their own bytes.
 
-Everything is written under a temporary name, then renamed; tables and tensors hold a hash of their own bytes.
+Everything is written under a temporary name, then renamed.
 """
 
 import contextlib
 import hashlib
-import json
 import mmap
 import os
 import re
@@ -19,37 +18,38 @@ import pyarrow.parquet as pq
 from rarefeat.core.errors import RarefeatError
 from rarefeat.storage.origin import KEY, refuse_another
 
-# A file's own hash, taken with BLANK in its place, stands under this key of its metadata. Parquet puts two bytes between both,
-# safetensors three, our JSON four.
+# The metadata of a file hold its hash, computed with BLANK in its place. Between key and value
+# Parquet puts two bytes, safetensors three and our own JSON four.
 SEAL, BLANK = "rarefeat.file_sha256", "0" * 64
 SEALED = re.compile(re.escape(SEAL.encode()) + rb".{2,4}([0-9a-f]{64})", re.DOTALL)
 
-# The temporary names of `replacing`.
-TEMPORARIES = ".*.[0-9]*.tmp*"
+# The mark in the temporary names of `replacing`, which no user's file has.
+MARK = "rarefeat-tmp"
+TEMPORARIES = f".*.{MARK}*"
 
-# Asked before a file gets its name: each says why it must not, or nothing (run/guard.py).
+# Called before a file gets its name: each returns why it must not, or nothing.
 REFUSALS: list[Callable[[], str]] = []
 
 
 class DamagedError(RarefeatError):
-    """A file that is not what was written."""
+    """A file whose bytes are not those that were written."""
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it on success, remove it on any failure.
+    """Yield a temporary path; rename it to `path` on success, remove it on any failure.
 
-    Raises RarefeatError, naming `path`, where the disk is full or the folder cannot be written.
+    Raises RarefeatError, naming `path`, if the disk is full or the folder cannot be written.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{MARK}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-        if why := next(filter(None, (refusal() for refusal in REFUSALS)), ""):
-            raise RarefeatError(f"{path} is not written: {why}")
+        if reason := next(filter(None, (refusal() for refusal in REFUSALS)), ""):
+            raise RarefeatError(f"{path} is not written: {reason}")
         os.replace(temporary, path)
     except OSError as error:
         raise RarefeatError(f"cannot write {path}: {error.strerror or error}") from error
@@ -58,88 +58,76 @@ def replacing(path: str | Path) -> Iterator[Path]:
             temporary.unlink()
 
 
-def sealed_hash(content: mmap.mmap, start: int, end: int) -> bytes:
-    """Hash of a file whose seal stands at start:end."""
-    hashed = hashlib.sha256()
-    with memoryview(content) as view:
-        for part in (view[:start], BLANK.encode(), view[end:]):
-            hashed.update(part)
-    return hashed.hexdigest().encode()
+def sealed_hash(path: str | Path) -> tuple[int, bytes, bytes]:
+    """Return where the seal of a file stands, the hash in it and the hash of the bytes."""
+    with (
+        open(path, "rb") as handle,
+        mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        if not (match := SEALED.search(content)):
+            raise ValueError("no seal")
+        with memoryview(content) as view:
+            hashed = hashlib.sha256(view[: match.start(1)])
+            hashed.update(BLANK.encode())
+            hashed.update(view[match.end(1) :])
+        return match.start(1), match[1], hashed.hexdigest().encode()
 
 
 def seal(path: Path) -> None:
-    """Put a file's own hash where its metadata hold BLANK."""
+    """Write the hash of a file where its metadata hold BLANK."""
+    start, _, hashed = sealed_hash(path)
     with open(path, "r+b") as handle:
-        with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            start, end = SEALED.search(content).span(1)
-            hashed = sealed_hash(content, start, end)
         handle.seek(start)
         handle.write(hashed)
 
 
 def verify(path: str | Path) -> None:
-    """RarefeatError unless every byte of a sealed file is as it was written."""
+    """Raise RarefeatError unless every byte of a sealed file is as it was written."""
     try:
-        with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            found = SEALED.search(content)
-            whole = found is not None and sealed_hash(content, *found.span(1)) == found[1]
+        _, written, hashed = sealed_hash(path)
     except ValueError:  # an empty file has no map
-        whole = False
+        written, hashed = b"", b"none"
     except OSError as error:
         raise unreadable(path, error) from error
-    if not whole:
-        raise unreadable(path, ValueError("it is damaged, its bytes are not those that were written"))
-
-
-def refuse_cut(path: Path) -> None:
-    """RarefeatError where a sealed table or file of tensors is shorter or longer than its own head says; bytes are not looked at."""
-    size = path.stat().st_size
-    with open(path, "rb") as handle:
-        if path.suffix == ".parquet":
-            handle.seek(max(0, size - 8))
-            end = handle.read()
-            whole = end[4:] == b"PAR1" and int.from_bytes(end[:4], "little") + 12 <= size
-        else:
-            length = int.from_bytes(handle.read(8), "little")
-            head = json.loads(handle.read(length))
-            whole = size == 8 + length + max(
-                (part["data_offsets"][1] for name, part in head.items() if name[:2] != "__"), default=0
-            )
-    if not whole:
-        raise unreadable(path, ValueError("it is damaged, its bytes are not those that were written"))
+    if written != hashed:
+        reason = "it is damaged, its bytes are not those that were written"
+        raise unreadable(path, ValueError(reason))
 
 
 def write_file(path: str | Path, content: str | bytes, sealed: bool = False) -> None:
-    """Write a text, or bytes; sealed: with their own hash where BLANK stands."""
+    """Write text or bytes; if sealed, with their hash in place of BLANK."""
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         if sealed:
             seal(temporary)
 
 
-def write_table(path: str | Path, table: pa.Table, metadata: dict[str, str] | None = None) -> None:
-    """Write Parquet; `metadata` goes into the file's own key-value metadata."""
-    kept = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}
-    table = table.replace_schema_metadata({**kept, **(metadata or {}), SEAL: BLANK})
+def write_table(path: str | Path, table: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a sealed Parquet file; `metadata` goes into its key-value metadata."""
+    schema = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}
+    table = table.replace_schema_metadata({**schema, **(metadata or {}), SEAL: BLANK})
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
         seal(temporary)
 
 
 def read_table(path: str | Path, expected: Mapping[str, Any] | None = None) -> pa.Table:
-    """Read one Parquet file of write_table; RarefeatError where it is missing, damaged, or not what is expected (origin.py)."""
+    """Read a file of `write_table`.
+
+    Raises RarefeatError if it is missing, damaged, or not what is expected (origin.py).
+    """
     verify(path)
     try:
         table = pq.ParquetFile(path).read()
     except (pa.ArrowInvalid, OSError) as error:
         raise unreadable(path, error) from error
     if expected is not None:
-        refuse_another(path, (table.schema.metadata or {}).get(KEY.encode(), b"").decode(), expected)
+        refuse_another(path, (table.schema.metadata or {}).get(KEY.encode()), expected)
     return table
 
 
 def unreadable(path: str | Path, error: Exception) -> RarefeatError:
-    """One line that names the file and what to do: DamagedError, but where permissions, the disk or memory are at fault."""
+    """Return one line that names the file; DamagedError unless the system is at fault."""
     if isinstance(error, OSError) and error.errno:
         return RarefeatError(f"cannot read {path}: {error.strerror}")
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__

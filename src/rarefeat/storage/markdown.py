@@ -8,42 +8,51 @@ import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
 
+MOST_DIGITS = 6
+
 
 def plain(text: str) -> str:
-    """Text whose `<` in front of a letter, outside of code, is no tag of HTML: of `<w_i, M_j>` nothing would be seen."""
-    return re.sub(r"(`[^`\n]*`)|<(?=[A-Za-z])", lambda found: found[1] or "&lt;", text)
+    """Escape `<` before a letter, outside of code: HTML would take `<w_i, M_j>` for a tag."""
+    return re.sub(r"(`[^`\n]*`)|<(?=[A-Za-z])", lambda match: match[1] or "&lt;", text)
 
 
 def row(*cells: str) -> str:
-    """A row of a table."""
+    """Format a row of a table."""
     return "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
+def pipe(*lines: Sequence[str], right: Sequence[int] = ()) -> str:
+    """Format a table from its head and its rows; `right` are the columns of numbers."""
+    head, *body = [[str(cell) for cell in line] for line in lines]
+    rule = "|".join(" ---: " if i in right else " --- " for i in range(len(head)))
+    return "\n".join([row(*head), f"|{rule}|", *(row(*line) for line in body)])
+
+
 def rows(table: pd.DataFrame, **where) -> pd.DataFrame:
-    """The rows with these values; where one is a list, with any of them."""
+    """Select the rows with these values; if one is a list, with any of them."""
     for key, value in where.items():
         table = table[table[key].isin(value) if isinstance(value, list) else table[key] == value]
     return table
 
 
 def one(table: pd.DataFrame, **where) -> dict:
-    """The only row with these values; RarefeatError where there is none, or more."""
-    found = rows(table, **where)
-    if len(found) != 1:
-        raise RarefeatError(f"{len(found)} rows have {where}, and the page needs one")
-    return found.to_dict("records")[0]  # not through a row, which makes integers floats
+    """Return the only row with these values; RarefeatError if there is none, or more."""
+    records = each(rows(table, **where))
+    if len(records) != 1:
+        raise RarefeatError(f"{len(records)} rows have {where}, and the page needs one")
+    return records[0]
 
 
 def each(table: pd.DataFrame) -> list[dict]:
-    """Its rows."""
+    """Return the rows as dictionaries."""
     return table.to_dict("records")
 
 
-MOST_DIGITS = 6
-
-
 def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """A number with so many decimals, as a power of ten where these are more than MOST_DIGITS; empty where there is none."""
+    """Format a number with so many decimals, empty if it is missing.
+
+    Beyond MOST_DIGITS decimals as a power of ten.
+    """
     if value is None or math.isnan(value):
         return ""
     # Adding zero turns a rounded -0 into 0.
@@ -51,42 +60,34 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:
-    """The decimals, `digits` or more, at which no end of an interval that is not zero reads as zero.
+    """Find the decimals, `digits` or more, at which no bound but zero reads as zero.
 
-    Nor its value, where zero lies outside.
+    Nor the value, if zero lies outside of the interval.
     """
-    told_apart = (value, low, high) if low > 0 or high < 0 else (low, high)
-    while digits <= MOST_DIGITS and any(each and round(each, digits) == 0 for each in told_apart):
+    texts = (value, low, high) if low > 0 or high < 0 else (low, high)
+    while digits <= MOST_DIGITS and any(x and round(x, digits) == 0 for x in texts):
         digits += 1
     return digits
 
 
-ENDS = {"paired_difference": ("paired_ci_low", "paired_ci_high")}
-
-
 def ends(found: Mapping, of: str) -> tuple[float, float]:
-    """The interval of one column of a row."""
-    low, high = ENDS.get(of, ("ci_low", "ci_high"))
-    return found[low], found[high]
+    """Return the interval of a column of a row."""
+    prefix = "paired_" if of == "paired_difference" else ""
+    return found[f"{prefix}ci_low"], found[f"{prefix}ci_high"]
 
 
-def interval(found: Mapping, of: str = "estimate", digits: int = 3, sign: str = "", times: float = 1) -> str:
-    """A value with its interval, `0.50 [0.45, 0.55]`; the value alone where it has no interval, empty where there is none."""
-    value, *both = (times * each for each in (found[of], *ends(found, of)))
-    digits = decimals(value, *both, digits)
-    low, high = (number(end, digits, sign) for end in both)
+def interval(
+    found: Mapping, of: str = "estimate", digits: int = 3, sign: str = "", times: float = 1
+) -> str:
+    """Format a value with its interval, `0.50 [0.45, 0.55]`, or alone if it has none."""
+    value, *bounds = (times * x for x in (found[of], *ends(found, of)))
+    digits = decimals(value, *bounds, digits)
+    low, high = (number(bound, digits, sign) for bound in bounds)
     value = number(value, digits, sign)
     return f"{value} [{low}, {high}]" if value and low else value
 
 
 def told(found: Mapping, of: str, up: str, down: str, open_: str) -> str:
-    """The word for a value whose interval lies above 0, below 0, or holds 0."""
+    """Choose a word by where an interval lies: above 0, below 0, or around it."""
     low, high = ends(found, of)
     return up if low > 0 else down if high < 0 else open_
-
-
-def pipe(*lines: Sequence[str], right: Sequence[int] = ()) -> str:
-    """A Markdown table: its head, then its rows; `right` are the columns of numbers."""
-    head, *body = [[str(cell) for cell in line] for line in lines]
-    rule = ["---:" if i in right else "---" for i in range(len(head))]
-    return "\n".join([row(*head), "|" + "|".join(f" {cell} " for cell in rule) + "|", *(row(*line) for line in body)])

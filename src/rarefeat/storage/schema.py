@@ -1,4 +1,4 @@
-"""What a table may hold: type, bounds, unit, definition and source of each column, checked before it is written."""
+"""Schemas of tables: type, bounds, unit, definition and source of each column."""
 
 import pandas as pd
 import pandera.pandas as pa
@@ -6,45 +6,58 @@ from pandera.errors import SchemaErrors
 
 from rarefeat.core.errors import RarefeatError
 
-
-def column(dtype, checks, unit: str, description: str, source: str = "", nullable: bool = False) -> pa.Column:
-    """A column with its unit and source beside the description."""
-    return pa.Column(
-        dtype, checks=checks, nullable=nullable, description=description, metadata={"unit": unit, "source": source}
-    )
-
-
-def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFrameSchema:
-    """A strict, ordered schema with a unique key.
-
-    Args:
-        file: name of the table, where `{study}` stands for a study's. rows: what a row is, for people.
-    """
-    return pa.DataFrameSchema(columns, strict=True, ordered=True, unique=unique, name=file, description=rows)
-
-
-def described(**meanings: str) -> dict[str, str]:
-    """Names of metrics with what they mean, for people: an edit of a meaning reruns nothing (run/digests.py)."""
-    return meanings
-
-
-def listed(meanings: dict[str, str]) -> str:
-    """Meanings in one text."""
-    return "; ".join(f"{name}: {text}" for name, text in meanings.items())
-
-
-def at_least(value: float) -> pa.Check:
-    """Lower bound."""
-    return pa.Check.ge(value)
-
-
 # Cosines and shares are computed in float32: a perfect alignment may exceed 1 by rounding.
 SHARE = pa.Check.in_range(0, 1 + 1e-5)
 COSINE = pa.Check.in_range(-1 - 1e-5, 1 + 1e-5)
 
 
+def column(dtype, checks, unit: str, description: str, source: str = "", nullable: bool = False) -> pa.Column:
+    """Declare a column with its unit and source."""
+    metadata = {"unit": unit, "source": source}
+    return pa.Column(dtype, checks=checks, nullable=nullable, description=description, metadata=metadata)
+
+
+def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFrameSchema:
+    """Declare a strict, ordered schema with a unique key.
+
+    Parameters
+    ----------
+    file : str
+        Name of the table, where `{study}` stands for that of a study.
+    rows : str
+        Meaning of a row, in words.
+    columns : dict
+        Columns by name.
+    unique : list of str
+        Columns of the key.
+    """
+    return pa.DataFrameSchema(columns, strict=True, ordered=True, unique=unique, name=file, description=rows)
+
+
+def described(**meanings: str) -> dict[str, str]:
+    """Declare metrics with their meanings: an edit of a meaning reruns nothing."""
+    return meanings
+
+
+def listed(meanings: dict[str, str]) -> str:
+    """Join meanings to one text."""
+    return "; ".join(f"{name}: {text}" for name, text in meanings.items())
+
+
+def at_least(value: float) -> pa.Check:
+    """Declare a lower bound."""
+    return pa.Check.ge(value)
+
+
 def checked(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
-    """The table, its columns in order; RarefeatError naming the first column that breaks the schema."""
+    """Validate a table against its schema; return it with its columns in order.
+
+    Raises RarefeatError naming the first column that is missing, is not of the schema, or breaks it.
+    """
+    if names := [name for name in kind.columns if name not in table]:
+        raise RarefeatError(f"table {kind.name}: column {names[0]} is missing")
+    if names := [name for name in table.columns if name not in kind.columns]:
+        raise RarefeatError(f"table {kind.name}: unknown column {names[0]}")
     try:
         return kind.validate(table[list(kind.columns)], lazy=True)
     except SchemaErrors as error:
@@ -52,10 +65,8 @@ def checked(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
         raise RarefeatError(
             f"table {kind.name}: column {first['column']}: {first['check']} fails for {first['failure_case']}"
         ) from error
-    except KeyError as error:
-        raise RarefeatError(f"table {kind.name}: {error.args[0]}") from error
 
 
 def ordered(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
-    """A checked table in the order of its schema, sorted by its key."""
-    return checked(kind, table[list(kind.columns)].sort_values(list(kind.unique), ignore_index=True))
+    """Validate a table and sort it by the key of its schema."""
+    return checked(kind, table).sort_values(list(kind.unique), ignore_index=True)

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, apart from files.py so that what needs no tensor need not import torch."""
+"""Tensors in safetensors files; apart from files.py, so that tables need not import torch."""
 
 import json
 from collections.abc import Mapping
@@ -13,31 +13,26 @@ from rarefeat.storage.files import BLANK, SEAL, unreadable, verify, write_file
 from rarefeat.storage.origin import KEY, refuse_another
 
 
-def write_tensors(path: str | Path, tensors: dict[str, Tensor], origin: str = "") -> None:
-    """Write named tensors as safetensors; origin: what wrote them, for who reads them."""
+def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], origin: str = "") -> None:
+    """Write named tensors as a sealed safetensors file; `origin` is the JSON of the job."""
     metadata = {SEAL: BLANK, **({KEY: origin} if origin else {})}
-    content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata=metadata)
-    write_file(path, in_order(content), sealed=True)
-
-
-def in_order(content: bytes) -> bytes:
-    """A safetensors file with its metadata in order: the library writes them in another order in each process."""
+    content = save({name: x.contiguous() for name, x in tensors.items()}, metadata=metadata)
+    # The library writes the metadata in another order in each process: sort them.
     size = int.from_bytes(content[:8], "little")
     head = json.loads(content[8 : 8 + size])
     head["__metadata__"] = dict(sorted(head["__metadata__"].items()))
     text = json.dumps(head, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+    write_file(path, len(text).to_bytes(8, "little") + text + content[8 + size :], sealed=True)
 
 
-def read_tensors(path: str | Path, *names: str, expected: Mapping[str, Any] | None = None) -> list[Tensor]:
-    """Read the named tensors of a file of write_tensors.
+def read_tensors(
+    path: str | Path, *names: str, expected: Mapping[str, Any] | None = None
+) -> list[Tensor]:
+    """Read the named tensors of a file of `write_tensors`.
 
-    Args:
-        expected: what the file must be (storage/origin.py); None to read any.
-
-    Raises:
-        RarefeatError: where it is missing, damaged, another than expected, or lacks one of them.
+    Raises RarefeatError if it is missing, damaged, not what is expected (origin.py), or if a
+    tensor is missing.
     """
     verify(path)
     try:
