@@ -25,7 +25,7 @@ from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
 from rarefeat.core.errors import RarefeatError
 from rarefeat.kind import PRETRAIN, SYNTHESISE
-from rarefeat.manage.kept import pack, unpack
+from rarefeat.manage.archive import pack, unpack
 from rarefeat.run.command import run as run_stage
 from rarefeat.run.results_folder import handle_in_a_thread, leave_at_once, take_over
 from rarefeat.run.workers import GRACE

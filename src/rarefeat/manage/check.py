@@ -1,13 +1,13 @@
-"""Compare what a run has made with committed references: the same rows, and the same numbers within the stated tolerance.
+"""Compare the tables of a run with committed references: the same rows, equal within the tolerance.
 
-A reference is a CSV file with the name of a table: its key, a value and n. A table of replicas is compared by its means over
-seeds.
+A reference is a CSV file with the name of a table: its key, a value and n, means over seeds.
 """
 
 import argparse
 import io
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
@@ -26,46 +26,40 @@ ALLOWED = dict.fromkeys(COUNTS, COUNT) | dict.fromkeys(SHARES, SHARE)
 
 
 def summed_up(table: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """What a reference of a table holds: its key, a value and n, as CSV gives them back.
-
-    Args:
-        key: columns that name a row. With `seed` among them the value is the mean over seeds, and n their number.
-    """
+    """Reduce a table to what its reference holds: key, value and n; `seed` in the key is averaged over."""
     value = next(name for name in VALUES if name in table)
     if "seed" in key:
         key = [name for name in key if name != "seed"]
-        table = table.groupby(key, dropna=False)[value].agg(["mean", "count"]).reset_index()
-        table = table.rename(columns={"mean": value, "count": "n"})
+        table = table.groupby(key, dropna=False)[value].agg([("mean", "mean"), ("n", "count")]).reset_index()
+        table = table.rename(columns={"mean": value})
     return pd.read_csv(io.StringIO(text(table[[*key, value, "n"]])))
 
 
 def text(table: pd.DataFrame) -> str:
-    """As CSV."""
+    """Format as CSV."""
     return table.to_csv(index=False, float_format="%.8g")
 
 
 def differences(reference: pd.DataFrame, fresh: pd.DataFrame) -> list[str]:
-    """What differs between two that are summed up, a line each."""
+    """List the rows in which a fresh table differs from its reference."""
     *key, value, _ = reference.columns
     if list(fresh.columns) != list(reference.columns):
         return [f"its columns are {', '.join(fresh.columns)}, reference {', '.join(reference.columns)}"]
-    both = reference.merge(fresh, on=key, how="outer", suffixes=("", "_fresh"), indicator=True)
-    lines = []
-    for row in both.to_dict("records"):
-        name = ", ".join(f"{column} {row[column]}" for column in key)
-        if row["_merge"] != "both":
-            lines.append(f"{name}: only in the {'reference' if row['_merge'] == 'left_only' else 'fresh table'}")
-            continue
-        before, now = row[value], row[f"{value}_fresh"]
-        allowed = ALLOWED.get(row.get("metric"), ABSOLUTE + RELATIVE * abs(before))
-        close = abs(now - before) <= allowed or (pd.isna(before) and pd.isna(now))
-        if not close or row["n"] != row["n_fresh"]:
-            lines.append(f"{name}: {now:.6g} (n = {row['n_fresh']}), reference {before:.6g} (n = {row['n']})")
-    return lines
+    both = reference.merge(fresh, on=key, how="outer", suffixes=("", "_fresh"))
+    allowed = ABSOLUTE + RELATIVE * both[value].abs().fillna(0)
+    if "metric" in both:
+        allowed = both["metric"].map(ALLOWED).fillna(allowed)
+    close = np.isclose(both[f"{value}_fresh"], both[value], rtol=0, atol=allowed, equal_nan=True)
+    # A row that one of them lacks has no n there.
+    return [
+        f"{', '.join(f'{column} {row[column]}' for column in key)}:"
+        f" {row[f'{value}_fresh']:.6g} (n = {row['n_fresh']:g}), reference {row[value]:.6g} (n = {row['n']:g})"
+        for row in both[~close | (both["n"] != both["n_fresh"])].to_dict("records")
+    ]
 
 
 def main() -> None:
-    """Exit 0 where every table agrees with its reference; otherwise say where the first does not."""
+    """Exit 0 if every table agrees with its reference, else name the first difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", type=Path, help="folder of CSV files, TABLE.csv")
     parser.add_argument("--configfile", nargs="+", default=[], help="laid over config/config.yaml, as snakemake does")
@@ -77,9 +71,9 @@ def main() -> None:
     for path in references:
         if path.stem not in project.tables:
             raise RarefeatError(f"{path}: no study of this config makes the table {path.stem}")
-        schema = function_of(project.tables[path.stem].schema)
-        made = Path(project.results) / "tables" / f"{path.stem}.parquet"
-        fresh = summed_up(read_named(made)[0], list(schema.unique))
+        key = list(function_of(project.tables[path.stem].schema).unique)
+        made = Path(project.results, "tables", f"{path.stem}.parquet")
+        fresh = summed_up(read_named(made)[0], key)
         if args.update:
             write_file(path, text(fresh))
         elif lines := differences(pd.read_csv(path), fresh):
