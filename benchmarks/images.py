@@ -31,9 +31,8 @@ from rarefeat.images.bfloat16 import prepare
 from rarefeat.images.network import make_encoder
 from rarefeat.images.pretrain import Bank, pretrain_images
 from rarefeat.images.trainer import Course
-from rarefeat.manage.provenance import git
 from rarefeat.project import load
-from rarefeat.report.published import Published
+from rarefeat.report.published import Published, commit
 from rarefeat.run.metadata import machine
 
 SIDE, PER_EPOCH, EPOCHS = 32, 9, 2
@@ -141,8 +140,8 @@ def main() -> None:
     table = pd.concat(parts, ignore_index=True)
     print(table.to_string(index=False, float_format="%.3g"))
     if args.publish:
-        run, commit = f"benchmarks/images.py, medians of {args.rounds} rounds", git("rev-parse", "HEAD") or "unknown"
-        Published().put("image_rates", table, {"run": run, "commit": commit[:7], "machine": machine()})
+        run = f"benchmarks/images.py, medians of {args.rounds} rounds"
+        Published().put("image_rates", table, {"run": run, "commit": commit(), "machine": machine()})
 
 
 if __name__ == "__main__":

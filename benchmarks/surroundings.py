@@ -19,8 +19,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from rarefeat.manage.provenance import git
-from rarefeat.report.published import FOLDER, Published
+from rarefeat.report.published import FOLDER, Published, commit
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tests/faults/surroundings.yaml"
@@ -66,7 +65,7 @@ def main() -> None:
     asked = {what: known["surroundings"][what] for what in args.what or known["surroundings"]}
     published = Published(ROOT / FOLDER)
     before = published.origins.get("surroundings", {}).get("commit", "").split(", ")
-    commits = dict.fromkeys([*filter(None, before), (git("rev-parse", "HEAD") or "unknown")[:7]])
+    commits = dict.fromkeys([*filter(None, before), commit()])
     rows = {row["what"]: row for row in published["surroundings"].to_dict("records")} if "surroundings" in published else {}
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(args.at_once) as pool:
         Path(place).chmod(0o755)  # one entry is another user

@@ -31,9 +31,9 @@ def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> N
     At the size that it was drawn at, so that type is as large in print as the style says. No date in the file: the same tables
     give the same bytes.
     """
-    text = json.dumps(made_from(job, tables))
-    placed = lay_out(figure)
+    origin, placed = made_from(job, tables), lay_out(figure)
     for output in outputs:
+        text = json.dumps({"name": output.stem, **origin})
         metadata = {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
         with replacing(output) as temporary:
             # A layout that leaves place for all that is drawn keeps the printed size; any other is cut to what is there.

@@ -1,16 +1,13 @@
-"""What a user's files hold, as a plan tells it to jobs and as verification asks again."""
+"""What a user's files hold, as a plan tells it to jobs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rarefeat.config.images import ImageData
-from rarefeat.core.errors import RarefeatError
 from rarefeat.images.digests import digest_of
 from rarefeat.images.formats import READERS, index_files, inputs, refuse_labels
 
-TOLD = {"contents": "the images", "lists": "the index files", "hierarchy": "the classes' file"}
-"""What jobs are told of a user's files."""
 REMEMBERED = ".contents.parquet"
 
 
@@ -45,22 +42,3 @@ def of_lists(study: Any, seeds: Iterable[int]) -> dict[str, str]:
     if isinstance(levels := getattr(study, "levels", None), str):
         found["hierarchy"] = [("levels", f"{study.data.folder}/{levels}")]
     return {name: digest_of(files) for name, files in found.items() if files}
-
-
-def changed_files(found: dict[str, Any], studies: Mapping[str, Any], results: Path) -> str:
-    """Which of a user's files hold something else than a job was told of them, for a message; empty where none does.
-
-    Args:
-        found: what a file says of the job that made it.
-        studies: those of the config, by name.
-    """
-    told = {name: value for name, value in found.get("config", {}).items() if name in TOLD}
-    if not told or (study := studies.get(found.get("study"))) is None:
-        return ""
-    first, _, last = found.get("seeds", "1-0").partition("-")
-    try:
-        now = of_images(study, known(results, found["study"])) | of_lists(study, range(int(first), int(last) + 1))
-    except RarefeatError as error:
-        return str(error)
-    others = [TOLD[name] for name, value in told.items() if now.get(name) != value]
-    return f"{' and '.join(others)} have changed since" if others else ""

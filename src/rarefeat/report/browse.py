@@ -16,10 +16,9 @@ from markdown_it import MarkdownIt
 
 from rarefeat.claims.page import effect, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.core.errors import RarefeatError
 from rarefeat.run.command import function_of, run, stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import page_text, read_origin, write_page
+from rarefeat.run.metadata import page_text, read_origin, stale, write_page
 
 # The library's own list of types knows no texts of the conditions.
 options.warn_on_unexpected_option_type = False
@@ -112,10 +111,8 @@ def claims_page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
 
 def text_page(path: Path, job: Job) -> str:
     """A page of Markdown; RarefeatError where it is not the one that the job is told of."""
-    if read_origin(path).get("job") != job.tables.get(path.name):
-        raise RarefeatError(
-            f"{path} is of another config, or of other code, than what is made now; delete it and run snakemake again"
-        )
+    if read_origin(path)["job"] != job.tables.get(path.name):
+        raise stale(path)
     text = page_text(path)
     title, _, rest = text.partition("\n")
     return document(

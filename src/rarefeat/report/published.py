@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import json
 import re
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,10 +18,10 @@ import pandas as pd
 from rarefeat.claims.page import other_verdicts, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
-from rarefeat.manage.provenance import git
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.command import run
+from rarefeat.run.digests import PACKAGE
 from rarefeat.run.metadata import page_text, read_named
 from rarefeat.storage.files import replacing, write_file
 
@@ -45,6 +46,16 @@ def reductions() -> dict[str, Reduction]:
     return found | {
         f"{name}_{paper}": ((f"claims_{paper}",), made) for paper in load().papers for name, made in verdicts.items()
     }
+
+
+def commit() -> str:
+    """Return the commit of the code, marked if files of it have changed since; `unknown` outside of git."""
+    command = ["git", "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+uncommitted"]
+    try:
+        done = subprocess.run(command, cwd=PACKAGE, capture_output=True, encoding="utf-8", check=False)
+    except OSError:  # there is no git
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 class Published:
@@ -92,10 +103,6 @@ def publish(results: Path, published: Published) -> list[str]:
     Returns:
         The names of the tables that were written: those whose sources the run has, and that have rows.
     """
-    record = results / "provenance.json"
-    recorded = json.loads(record.read_text(encoding="utf-8")).get("commit") if record.exists() else None
-    # An unfinished run has no record yet; what it was made by stands in `code`.
-    commit = (recorded or git("rev-parse", "HEAD") or "unknown")[:7]
     written = []
     for name, (sources, reduce) in reductions().items():
         paths = {source: results / "tables" / f"{source}.parquet" for source in sources}
@@ -111,10 +118,10 @@ def publish(results: Path, published: Published) -> list[str]:
             small,
             {
                 "run": "a run of this workflow",
-                "commit": commit,
+                "commit": commit(),
                 "seeds": {study: seeds for origin in origins.values() for study, seeds in origin["seeds"].items()},
                 "tables": {source: hashlib.sha256(path.read_bytes()).hexdigest() for source, path in paths.items()},
-                "code": {stage: digest for origin in origins.values() for stage, digest in origin["code"].items()},
+                "jobs": {source: origin["job"] for source, origin in origins.items()},
                 "packages": next(iter(origins.values()))["packages"],
                 "machine": next(iter(origins.values()))["machine"],
             },

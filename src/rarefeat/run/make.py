@@ -46,7 +46,7 @@ def make(description: str | None, then: Callable[[Any, Job], Any] = lambda found
 def write(path: Path, found: Any, job: Job, tables: list[Path]) -> None:
     """Write one part of what a function gave."""
     if isinstance(found, str):
-        write_page(path, of_its_size(found, job) if path.suffix == ".md" else found, job, tables)
+        write_page(path, of_its_size(found, job) if path.suffix == ".md" else found, job)
     elif isinstance(found, dict):
         from rarefeat.storage.tensors import write_tensors
 

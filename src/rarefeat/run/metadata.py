@@ -1,11 +1,12 @@
-"""What a table or figure carries in its own metadata: the config, seeds, code, tables, packages and machine that made it.
+"""Metadata of tables, figures and pages: what made each.
 
-One JSON text, under the key `rarefeat` of a Parquet file or a PNG, and in a PDF's Keywords. It holds no date, so that the same
-machine gives the same bytes. Like tables, figures are sealed (files.py), so that damage or a change by hand shows.
+One short JSON under the key `rarefeat` of a Parquet file or a PNG, in the Keywords of a PDF, and in
+a comment at the end of a page. It names the job by its identity; the whole config and the hashes of
+the code are in the file of the job, below `jobs/` in the results. It holds no date, so that the same
+machine gives the same bytes.
 """
 
 import functools
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -21,45 +22,38 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.run.digests import digest
 from rarefeat.run.job import Job, parsed, without_blocks
 from rarefeat.storage.files import BLANK, SEAL, read_table, verify, write_file, write_table
 from rarefeat.storage.origin import KEY
 
-SUFFIXES = (".parquet", ".png", ".pdf", ".md", ".html")
+SUFFIXES = (".parquet", ".safetensors", ".png", ".pdf", ".md", ".html")
 PACKAGES = (
     "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy", "scikit-learn", "kornia",
 )  # fmt: skip
-
-
-def seeds(part: Any) -> Any:
-    """First and last seed of a study; of each study where a part of the config has several."""
-    if not isinstance(part, dict):
-        return {}
-    if "first_seed" in part:
-        return f"{part['first_seed']}-{part['first_seed'] + part['seeds'] - 1}"
-    return {name: found for name, item in part.items() if (found := seeds(item))}
+INSTRUCTIONS = {"avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}}
+"""Flags of the processor by the set of instructions that torch then uses, best first."""
+UNREADABLE = (
+    OSError, AttributeError, ValueError, KeyError, TypeError, OverflowError, MemoryError, pa.ArrowInvalid,
+)  # fmt: skip
 
 
 @functools.cache
 def packages() -> dict[str, str]:
-    """Versions of the packages that make numbers."""
+    """Return the versions of the packages that compute numbers."""
     return {name: importlib.metadata.version(name) for name in PACKAGES}
-
-
-INSTRUCTIONS = {"avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}}
-"""The sets of instructions between which torch chooses, best first, with the flags of a processor that has them."""
 
 
 @functools.cache
 def machine() -> dict[str, str]:
-    """System, processor, Python, and the instructions that torch rounds by: what may move a result's last digits."""
+    """Return what may change the last digits: system, processor, instructions and Python."""
     try:
-        found = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        found = ""
-    names, flags = (re.findall(rf"^{key}\s*: (.+)$", found, re.MULTILINE) for key in ("model name", "flags"))
-    has = set(flags[0].split()) if flags else set()
-    best = next((name for name, needed in INSTRUCTIONS.items() if needed <= has), "default")
+        text = ""
+    names, flags = (re.findall(rf"^{key}\s*: (.+)$", text, re.MULTILINE) for key in ("model name", "flags"))
+    flags = set(flags[0].split()) if flags else set()
+    best = next((name for name, needed in INSTRUCTIONS.items() if needed <= flags), "default")
     return {
         "system": platform.platform(),
         "processor": names[0] if names else platform.processor() or platform.machine(),
@@ -68,103 +62,120 @@ def machine() -> dict[str, str]:
     }
 
 
-def origin(job: Job, tables: Mapping[str, tuple[str, dict]]) -> dict[str, Any]:
-    """Where a product comes from: the job that makes it, and tables, each with its hash and its own origin.
+def seeds(section: Any) -> Any:
+    """Return the first and last seed of a study, or of each study in a section of the config."""
+    if not isinstance(section, dict):
+        return {}
+    if "first_seed" in section:
+        return f"{section['first_seed']}-{section['first_seed'] + section['seeds'] - 1}"
+    return {name: of_study for name, item in section.items() if (of_study := seeds(item))}
 
-    What the tables were made from belongs to it, so that a figure stands for itself.
-    """
-    of_tables = [table for _, table in tables.values()]
-    own = {
-        "config": {name: without_blocks(part) for name, part in job.config.items()},
-        "seeds": {name: found for name, part in job.config.items() if (found := seeds(part))},
-        "code": job.code,
-    }
-    merged = {key: {name: of[name] for of in [*(t[key] for t in of_tables), own[key]] for name in of} for key in own}
-    hashes = {name: sha256 for name, (sha256, _) in tables.items()}
-    return merged | {"job": job.identity, "tables": hashes, "packages": packages(), "machine": machine()}
+
+def identify(job: Job) -> dict[str, Any]:
+    """Return what identifies a job: its stage, its identity and the hash of its config."""
+    config = json.dumps(without_blocks(job.config), sort_keys=True)
+    return {"stage": job.stage, "job": job.identity, "config": digest(config.encode())[:16]}
 
 
 def made_from(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
-    """The origin of what a job is about to write, with the tables that it has read."""
-    return origin(job, {Path(path).name.removesuffix(".parquet"): (file_hash(path), read_origin(path)) for path in tables})
+    """Return the origin of what a job writes; `tables` are the files that it has read."""
+    of_tables = [(read_job(Path(path)) or {}).get("seeds", {}) for path in tables]
+    return {
+        **identify(job),
+        "seeds": {name: value for part in (*of_tables, seeds(job.config)) for name, value in part.items()},
+        "tables": job.tables,
+        "packages": packages(),
+        "machine": machine(),
+    }
 
 
-def file_hash(path: str | Path) -> str:
-    """SHA-256 of a file's bytes."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def write_product(path: str | Path, table: pd.DataFrame, found: dict[str, Any]) -> None:
-    """Write a table with its name and its origin."""
-    name = Path(path).name.removesuffix(".parquet")
-    write_table(path, pa.Table.from_pandas(table, preserve_index=False), {KEY: json.dumps({"name": name, **found})})
+def write_product(path: str | Path, table: pd.DataFrame, origin: Mapping[str, Any]) -> None:
+    """Write a table with its name and origin."""
+    metadata = {KEY: json.dumps({"name": Path(path).stem, **origin})}
+    write_table(path, pa.Table.from_pandas(table, preserve_index=False), metadata)
 
 
 def read_named(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A table of the workflow and its origin; RarefeatError where it is missing, damaged, or another than its name says."""
-    found = read_origin(path)
-    if found.get("name") != Path(path).name.removesuffix(".parquet"):
-        is_ = f"it is {found.get('name')}; delete it and run snakemake again"
-        raise RarefeatError(f"{path} is not the table that its name says: {is_}")
-    return read_table(path).to_pandas(), found
+    """Read a table and its origin; RarefeatError if missing, damaged or not what its name says."""
+    origin = read_origin(path)
+    if origin.get("name") != Path(path).stem:
+        raise RarefeatError(
+            f"{path} is not the table that its name says: it is {origin.get('name')}; delete it and run snakemake again"
+        )
+    return read_table(path).to_pandas(), origin
+
+
+def stale(path: str | Path) -> RarefeatError:
+    """Return the error for a file of another job than the one that makes it now."""
+    return RarefeatError(
+        f"{path} is of another config, or of other code, than what is made now; delete it and run snakemake again"
+    )
 
 
 def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
     """Read a table of the workflow.
 
-    Args:
-        tables: the identity of the job that makes it, by its name, as a job that reads it is told.
-
-    Raises:
-        RarefeatError: where it is missing or damaged, or is another table than its name says, or of another config or code.
+    Raises RarefeatError if it is missing, damaged, not what its name says, or of another job than
+    `tables` has under its name.
     """
-    name = Path(path).name.removesuffix(".parquet")
-    table, found = read_named(path)
-    if name not in tables or found.get("job") != tables[name]:
-        raise RarefeatError(
-            f"{path} is of another config, or of other code, than what is made now; delete it and run snakemake again"
-        )
+    table, origin = read_named(path)
+    if origin["job"] != tables.get(origin["name"]):
+        raise stale(path)
     return table
 
 
 def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFrame]:
-    """The tables that a job reads, by name."""
-    return {Path(path).name.removesuffix(".parquet"): read_product(path, job.tables) for path in paths}
+    """Read the tables of a job, by name."""
+    return {Path(path).stem: read_product(path, job.tables) for path in paths}
 
 
-def write_page(path: str | Path, text: str, job: Job, tables: Iterable[str | Path] = ()) -> None:
-    """Write a page of Markdown or HTML with its origin, in comments at its end."""
+def write_page(path: str | Path, text: str, job: Job) -> None:
+    """Write a page of Markdown or HTML with its origin and seal in a comment at its end."""
+    origin = json.dumps({"name": Path(path).stem, **identify(job), SEAL: BLANK})
     # Two hyphens would end the comment.
-    origin_of = json.dumps({"name": Path(path).name, **made_from(job, tables)}).replace("--", "-\\u002d")
-    write_file(path, f"{text}\n<!-- {KEY} {origin_of} -->\n<!-- {SEAL}: {BLANK} -->\n", sealed=True)
+    comment = origin.replace("--", "-\\u002d")
+    write_file(path, f"{text}\n<!-- {KEY} {comment} -->\n", sealed=True)
 
 
 def page_text(path: str | Path) -> str:
-    """The text of a page, without its origin; RarefeatError where it is damaged or was changed by hand."""
+    """Read a page without its origin; RarefeatError if it is damaged or was edited."""
     verify(path)
-    return Path(path).read_text(encoding="utf-8").partition(f"\n<!-- {KEY} ")[0]
+    return Path(path).read_text(encoding="utf-8").rpartition(f"\n<!-- {KEY} ")[0]
 
 
 def read_origin(path: str | Path) -> dict[str, Any]:
-    """The origin in a table, figure or page; RarefeatError where it is damaged or was changed by hand."""
+    """Read the metadata of a sealed file; RarefeatError if it is damaged or was edited."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise RarefeatError(f"{path} is neither a table, a figure nor a page: {', '.join(SUFFIXES)}")
-    if path.suffix in (".md", ".html") and path.is_file() and f"<!-- {KEY} ".encode() not in path.read_bytes():
-        raise RarefeatError(f"{path} has no metadata of this workflow")
+        raise RarefeatError(f"{path} is not a file of the workflow: {', '.join(SUFFIXES)}")
+    no_metadata = RarefeatError(f"{path} has no metadata of this workflow")
+    # A page of somebody else is not damaged.
+    if path.suffix in (".md", ".html") and path.is_file() and SEAL.encode() not in path.read_bytes():
+        raise no_metadata
     verify(path)
-    if (found := read_job(path)) is None:
-        raise RarefeatError(f"{path} has no metadata of this workflow")
-    return found
+    if (origin := read_job(path)) is None:
+        raise no_metadata
+    return origin
 
 
-def of_job(found: Mapping[str, Any], text: str) -> bool:
-    """Whether what a file says of its job or of its origin is of this job."""
-    return found == json.loads(text) if "stage" in found else found.get("job") == parsed(text).identity
+def of_job(origin: Mapping[str, Any], text: str) -> bool:
+    """Test whether the metadata of a file are those of the job with this JSON."""
+    return origin.get("job") == parsed(text).identity if "name" in origin else origin == json.loads(text)
+
+
+def find_job(path: str | Path, origin: Mapping[str, Any]) -> Job | None:
+    """Read the job of a product from `jobs/` of its results; None if its file is not there."""
+    name = re.split(r"[:.]", origin["stage"])[-1]
+    for folder in Path(path).absolute().parents[:2]:
+        for file in sorted(folder.glob(f"jobs/*{name}-*.json")):
+            job = parsed(file.read_text(encoding="utf-8"))
+            if job.identity == origin["job"]:
+                return job
+    return None
 
 
 def read_job(path: Path) -> dict[str, Any] | None:
-    """What a file says of its job or of its origin, without a look at the rest of it; None where it says nothing."""
+    """Read the metadata of a file and nothing else of it; None if it has none."""
     try:
         match path.suffix:
             case ".parquet":
@@ -176,13 +187,13 @@ def read_job(path: Path) -> dict[str, Any] | None:
                 with Image.open(path) as image:
                     text = image.info[KEY]  # .text would decode all of it
             case ".md" | ".html":
-                (text,) = re.findall(rf"\n<!-- {KEY} (.*) -->\n<!-- ".encode(), path.read_bytes())
+                *_, text = re.findall(rf"\n<!-- {KEY} (.*) -->\n".encode(), path.read_bytes())
             case ".pdf":
                 (text,) = re.findall(rb"/Keywords \((.*)\)", path.read_bytes())
                 text = re.sub(rb"\\(.)", rb"\1", text)
             case _:
                 return None
         found = json.loads(text)
-    except (OSError, AttributeError, ValueError, KeyError, TypeError, OverflowError, MemoryError, pa.ArrowInvalid):
+    except UNREADABLE:
         return None
     return found if isinstance(found, dict) else None

@@ -20,7 +20,7 @@ from typing import Any
 
 from rarefeat.config.names import short
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.job import without_blocks
+from rarefeat.run.job import parsed
 from rarefeat.run.metadata import of_job, read_job
 from rarefeat.storage.files import TEMPORARIES
 
@@ -206,21 +206,10 @@ def other_job(job: Any, recorded: bool) -> tuple[str, str, str] | None:
                 return path, "a file that nothing is known of", "what is made now"
         elif not of_job(before, now):
             told = json.loads(now)
-            if "stage" not in before:  # of a table or a figure, which does not say how seeds were cut into jobs
-                told |= {"config": without_blocks(told.get("config", {}))}
-                before = as_told(before, told)
+            if "name" in before:  # of a table or a figure, which has the identity of its job alone
+                before, told = {"job": before["job"]}, {"job": parsed(now).identity}
             return path, json.dumps(before, sort_keys=True), json.dumps(told, sort_keys=True)
     return None
-
-
-def as_told(origin: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """What the origin of a table or figure says of that which its job is told; the rest is of the tables that it is from."""
-    config, code = origin["config"], origin["code"]
-    return told | {
-        "tables": dict.fromkeys(told.get("tables", {}), "another one"),
-        "config": {key: config[key] for key in {*told.get("config", {}), "size"} & set(config)},
-        "code": {key: code.get(key) for key in told.get("code", {})},
-    }
 
 
 def handle_in_a_thread(number: int) -> None:
