@@ -33,12 +33,11 @@ paper: venv
 # Every claim of the theory, on studies of its own and the results of `make paper`.
 claims: venv
 	$(SNAKEMAKE) all_claims
-	$(BIN)/python -m rarefeat.manage.provenance record results
 
 # One page of everything that is there, the claims too where they were made: results/report.html.
 CLAIMS_MADE = $(wildcard results/tables/claims_*.parquet)
 report: venv
-	$(SNAKEMAKE) --forcerun run_times -- all $(if $(CLAIMS_MADE),all_claims)
+	$(SNAKEMAKE) -- all $(if $(CLAIMS_MADE),all_claims)
 	$(SNAKEMAKE) --report results/report.html -- all $(if $(CLAIMS_MADE),all_claims)
 
 # CIFAR from its official address, for the studies of config/cifar10.yaml and config/cifar100.yaml.
@@ -48,7 +47,6 @@ fetch: venv
 # What was pre-registered of the study of selection.
 selection: venv
 	$(SNAKEMAKE) selection claims_beyond_the_papers --config size=full
-	$(BIN)/python -m rarefeat.manage.provenance record results
 
 # Table 2 on photographs, stage after stage: config/cifar10_two_cores.yaml says what, and what it costs. Its own lock keeps the folder,
 # so that a run that was killed leaves none behind. After each run its small tables are in TABLES. With KEPT, an archive of
@@ -68,10 +66,10 @@ photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
 	    $(SNAKEMAKE) --nolock --until image_splits $$next && \
-	    $(BIN)/python -m rarefeat.manage.kept unpack "$(KEPT)" "$(RESULTS)" $${next##* } || exit 1; \
+	    $(BIN)/python -m rarefeat.manage.archive unpack "$(KEPT)" "$(RESULTS)" $${next##* } || exit 1; \
 	  fi; \
 	  $(SNAKEMAKE) --nolock $$next; failed=$$?; \
-	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.manage.kept pack "$(RESULTS)" "$(KEPT)"; } && test $$failed = 0 && \
+	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.manage.archive pack "$(RESULTS)" "$(KEPT)"; } && test $$failed = 0 && \
 	  $(BIN)/python -m rarefeat.report.published "$(RESULTS)" "$(TABLES)" || exit 1; \
 	done
 

@@ -9,7 +9,6 @@ from rarefeat.claims.tables import CLAIMS, VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.report.browse import claims_page, tables_page, text_page, verdicts
-from rarefeat.report.times import run_times
 from rarefeat.run.metadata import write_page
 from rarefeat.storage.schema import ordered
 
@@ -82,21 +81,6 @@ def test_no_text_of_a_user_is_a_part_of_a_page(tmp_path):
     for content in (tables_page({name: table, "b": table}, job), text_page(path, text)):
         assert "script&gt;" in content
         assert not [odd for odd in (SCRIPT, "a<script>b", "<img src=x") if odd in content]
-
-
-def test_run_times_are_counted_by_rule(tmp_path):
-    jobs = ("train/a", "2.0", "100"), ("train/b", "4.0", "300"), ("probe", "1.0", "NA"), ("other", "9", "9")
-    for name, seconds, memory in jobs:
-        path = tmp_path / f"{name}.tsv"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"s\tmax_rss\tcpu_time\n{seconds}\t{memory}\t1.5\n")
-    found = run_times(tmp_path, {"train": f"{tmp_path}/train/.*", "probe": f"{tmp_path}/probe.tsv"}).set_index("rule")
-    assert list(found.index) == ["train", "probe"]
-    assert found.loc["train"].to_dict() == {
-        "jobs": 2, "median_s": 3.0, "total_s": 6.0, "total_cpu_s": 3.0, "max_memory_mb": 300.0,
-    }  # fmt: skip
-    with pytest.raises(RarefeatError, match="no times of a rule"):
-        run_times(tmp_path, {})
 
 
 def test_a_page_shows_tables_that_there_are():

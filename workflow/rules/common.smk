@@ -1,8 +1,6 @@
 """What the rules share: the checked project, what a job is told, and the names of files. It knows no study by name."""
 
-import functools
 import gc
-import json
 import os
 import re
 import signal
@@ -12,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-from snakemake.io import regex_from_filepattern
 from snakemake.utils import min_version
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
@@ -100,34 +97,14 @@ config["captions"] = {
 config["of_this_run"] = PROJECT.of_this_run
 
 
-@functools.cache
-def states_by_now():
-    """Whether what the report shows is what this config and code make."""
-    from rarefeat.manage.provenance import states
-
-    return refused(states, PROJECT)
-
-
 def found_by_now() -> str:
     """What the first page of the report says, which alone needs to read tables."""
     from rarefeat.report.found import of_run
 
-    states_by_now()
     return refused(of_run, PROJECT)
 
 
-def state_by_now(path: str) -> str:
-    """What a caption says of a product that is not of today."""
-    line = states_by_now().get(os.path.relpath(path, RESULTS))
-    return (
-        f"**{line.state.capitalize()}**: {line.why}."
-        if line and line.state != "current"
-        else ""
-    )
-
-
 config["found"] = found_by_now
-config["state"] = state_by_now
 STUDIES = PROJECT.studies
 ENCODED = {name: study for name, study in STUDIES.items() if isinstance(study, Study)}
 PICTURED = {
@@ -327,17 +304,3 @@ def title_of(name):
     """The kind of study of a product, for people."""
     kind = PROJECT.kind_of.get(name)
     return kinds()[kind].title if kind else "claims"
-
-
-def times_of_rules(wildcards):
-    """The times that the jobs of each rule write beside their logs as a regular expression, as JSON.
-
-    Only when a job is made are all rules known.
-    """
-    return json.dumps(
-        {
-            made.name: regex_from_filepattern(f"{made.log[0]}.tsv")
-            for made in workflow.rules
-            if made.log
-        }
-    )

@@ -1,5 +1,4 @@
-# Pages of the report that a browser shows: what is in tables and in Markdown, the claims, and how long everything took; and the
-# record of where results come from.
+# Pages of the report that a browser shows: what is in tables and in Markdown, and the claims.
 
 
 rule tables_page:
@@ -65,46 +64,3 @@ rule text_page:
         job=lambda wildcards: PROJECT.text_page_job(wildcards.page).text,
     shell:
         stage("--text {input:q} --output {output:q}")
-
-
-# What all of it took, as far as it has run: after everything else, and again with `make report`.
-rule run_times:
-    input:
-        [f"{RESULTS}/{path}" for path in PROJECT.default],
-    output:
-        report(
-            f"{RESULTS}/pages/run_times.html",
-            caption="../report/run_times.rst",
-            category="Run times",
-            labels={"page": "run times by rule"},
-        ),
-    log:
-        f"{RESULTS}/logs/pages/run_times.log",
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(10),
-    params:
-        times=f"{RESULTS}/logs",
-        patterns=times_of_rules,
-    shell:
-        command(
-            "rarefeat.report.times --times {params.times:q} --patterns {params.patterns:q} "
-            "--output {output:q}"
-        )
-
-
-# Commit, machine and date: made when a product is, and read by nothing.
-rule provenance:
-    input:
-        [f"{RESULTS}/{path}" for path in PROJECT.default],
-    output:
-        f"{RESULTS}/provenance.json",
-    log:
-        f"{RESULTS}/logs/provenance.log",
-    resources:
-        mem_mb=growing(1000),
-        runtime=growing(5),
-    params:
-        results=lambda wildcards: RESULTS,
-    shell:
-        command("rarefeat.manage.provenance record {params.results:q}")
