@@ -4,7 +4,7 @@ import json
 
 import pytest
 from test_reruns import edit
-from whole_project import RESULTS, planned, python, succeeded, verified
+from whole_project import RESULTS, planned, python, succeeded
 
 PROBE = "src/rarefeat/core/linear_probe.py"
 
@@ -29,9 +29,6 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
     assert studies == {
         path.name for path in (project / RESULTS / "probes").iterdir() if (project / RESULTS / "latents" / path.name).exists()
     }
-    done = verified(project)
-    assert "accepted tables/paper_grid.parquet: by a sample: code of chain.probe:stage" in done.stdout
-    assert done.returncode == 0, done.stdout
     # A second change stands for the same.
     edit(project, PROBE, "unused = 1", "unused = 2")
     assert planned(project)
@@ -59,6 +56,6 @@ def test_a_record_that_was_changed_by_hand_is_refused(project, damage):
     assert accept(project).returncode == 0
     path = project / RESULTS / "accepted.json"
     path.write_text(damage(path.read_text()))
-    done = verified(project)
+    done = accept(project)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: cannot read {RESULTS}/accepted.json: it is damaged")
+    assert f"error: cannot read {RESULTS}/accepted.json: it is damaged" in done.stderr

@@ -60,9 +60,7 @@ def test_it_makes_a_table_a_figure_verdicts_and_pages(with_mine):
     assert set(claims["verdict"]) <= set(VERDICTS[:3])
     assert "More samples help" in (results / "claims_learning.md").read_text()
     assert "- More samples change the accuracy by " in page_text(results / "mine.md")
-    of_mine = [line.split() for line in verified(with_mine).stdout.splitlines() if "mine" in line or "learning" in line]
-    assert {state for state, *_ in of_mine} == {"current"}
-    assert {"tables/mine_accuracy.parquet", "figures/learning_curve.png"} <= {path for _, path, *_ in of_mine}
+    succeeded(verified(with_mine))
 
 
 def test_it_is_in_the_report(with_mine):

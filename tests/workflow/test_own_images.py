@@ -35,10 +35,6 @@ def test_a_changed_list_is_an_input_and_copied_images_are_none(folder, tmp_path,
     path.write_text(CHANGES[change](path.read_text()))
     jobs = planned(place, "mine", **mine)
     assert jobs["image_data"] == 1
-    said = python(place, "-m", "rarefeat.manage.provenance", "verify", "results", "--configfile", "my_images.yaml").stdout
-    stale = [line for line in said.splitlines() if line.endswith(": the images have changed since")]
-    assert {line.split()[1].split("/")[0] for line in stale} >= {"images", "splits", "encoders", "probes"}
-    assert "damaged" not in said
     assert jobs["pretrain_images"] == 4
     shutil.rmtree(place / "data/mine/digit 3")
     done = run(place, "mine", "--dry-run", **mine)

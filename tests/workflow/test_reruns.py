@@ -15,8 +15,6 @@ from rarefeat.run.digests import is_entry
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate_grid", "plot"]
 NEIGHBOUR = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies["neighbour"]
 SECTION = NEIGHBOUR.model_dump(by_alias=True, mode="json", exclude={"draws"})
-LAST = {"run_times": 1, "provenance": 1}
-"""Follow whatever is made again."""
 
 
 def edit(project: Path, path: str, pattern: str, replacement: str) -> None:
@@ -64,7 +62,7 @@ def test_a_new_study_runs_its_own_jobs_alone(project):
     assert jobs == {
         "synthesise": len({cell["eps_min"] for cell in NEIGHBOUR.cells()}), "pretrain": cells, "probe": cells,
         "aggregate_grid": 1 + blocks, "aggregate_trajectories": 1 + blocks,
-        "plot": 4, "page": 1, "text_page": 1, **LAST,  # Figures 1 to 4 of its own; the kind's page knows all of its studies
+        "plot": 4, "page": 1, "text_page": 1,  # Figures 1 to 4 of its own; the kind's page knows all of its studies
     }  # fmt: skip
 
 
@@ -76,7 +74,7 @@ def test_one_more_eps_min_runs_its_own_cell_and_what_aggregates_it(project):
     # The neighbour's tables and those of its block, the one figure that shows them, the summary, and their pages.
     assert jobs == {
         "synthesise": 1, "pretrain": 1, "probe": 1, "aggregate_grid": 2, "aggregate_trajectories": 2, "plot": 1,
-        "page": 1, "tables_page": 1, "text_page": 1, **LAST,
+        "page": 1, "tables_page": 1, "text_page": 1,
     }  # fmt: skip
 
 
@@ -170,7 +168,7 @@ def test_what_jobs_come_through_is_what_their_inputs_came_through(tmp_path):
 
 def test_a_changed_line_of_a_figure_draws_that_figure_again(project):
     change(project, "src/rarefeat/studies/imbalance/figures.py", "fate")
-    assert planned(project) == {"plot": 1, **LAST}
+    assert planned(project) == {"plot": 1}
 
 
 def test_what_only_runs_jobs_and_what_nothing_reaches_rerun_nothing(project):

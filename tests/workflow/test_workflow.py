@@ -20,7 +20,6 @@ from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.report.found import of_run
 from rarefeat.report.published import reductions
-from rarefeat.run.metadata import read_origin
 from rarefeat.storage.files import read_table
 from rarefeat.storage.schema import checked
 from rarefeat.studies.two_layer.compare import bounds_of
@@ -55,8 +54,6 @@ def test_every_product_is_there_and_keeps_to_its_schema(finished):
         content = (finished / RESULTS / path).read_bytes()
         assert content.startswith(b"%PDF" if path.endswith(".pdf") else b"\x89PNG")
         assert len(content) > 5000
-    record = json.loads((finished / RESULTS / "provenance.json").read_text())
-    assert set(record["products"]) == DEFAULT - {"pages/run_times.html"}
     for page in (path for path in DEFAULT if path.endswith(".md")):
         assert "nan" not in (finished / RESULTS / page).read_text()
 
@@ -82,8 +79,6 @@ def test_figures_and_pages_of_a_small_run_say_so(finished):
     assert len(pages) >= 4
     for page in pages:
         assert page.read_text(encoding="utf-8").splitlines()[2] == f"**A{said[1:]}.**", page
-    for path in (finished / RESULTS / "figures").glob("*.png"):
-        assert read_origin(path)["config"]["size"] == "quick"
     assert "- On digits (2 seeds)" in (finished / RESULTS / "long_tail.md").read_text(encoding="utf-8")
 
 
@@ -130,7 +125,7 @@ def test_the_tables_agree_with_the_committed_references(finished):
         assert not check.differences(reference, reference)
 
 
-def test_what_the_workflow_wrote_is_what_verification_expects(finished):
+def test_results_of_the_workflow_verify(finished):
     succeeded(verified(finished))
 
 
@@ -139,8 +134,7 @@ def test_progress_with_time_left_and_times_are_beside_the_logs(finished):
     assert logs
     assert all(re.search(r"61/61 \[\d+:\d+<", log.read_text()) for log in logs)
     for log in (finished / RESULTS / "logs").rglob("*.log"):
-        if log.name not in ("run_times.log", "provenance.log"):
-            assert (log.parent / f"{log.name}.tsv").read_text().startswith("s\tmax_rss\tcpu_time\n"), log
+        assert (log.parent / f"{log.name}.tsv").read_text().startswith("s\tmax_rss\tcpu_time\n"), log
 
 
 def test_the_table_agrees_with_the_stages_called_by_hand(finished):
@@ -239,7 +233,7 @@ def test_the_encoder_of_another_cell_in_its_place_is_found_and_made_again(projec
     done = verified(project)
     assert done.returncode == 1
     is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
-    assert f"damaged  {name}: it is {is_}" in done.stdout.splitlines()
+    assert f"{RESULTS / name} is not the file that its name says: it is {is_};" in done.stdout
     done = succeeded(run(project, "--", probed))
     assert place.read_bytes() == before
 
@@ -270,13 +264,3 @@ def test_a_stage_says_what_is_wrong_with_its_job(tmp_path, job, words):
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_a_report_of_another_config_is_refused_unless_it_is_asked_for(project):
-    done = run(project, "--report", "report.html", "--config", "seeds=3")
-    assert done.returncode != 0
-    assert "is stale (config: " in done.stdout + done.stderr
-    assert "seeds=3 reaches direct, heatmap, paper; the others say their own seeds, and most_seeds=3 limits all" in done.stderr
-    assert not (project / "report.html").exists()
-    done = succeeded(run(project, "--report", "report.html", "--config", "seeds=3", "stale_in_report=true"))
-    assert "<strong>Stale</strong>: config: heatmap.seeds 4, now 3" in (project / "report.html").read_text(encoding="utf-8")

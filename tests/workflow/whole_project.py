@@ -50,8 +50,8 @@ def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess
 
 
 def verified(folder: Path) -> subprocess.CompletedProcess:
-    """What verification says of the quick grid in a copy of the project."""
-    return python(folder, "-m", "rarefeat.manage.provenance", "verify", RESULTS, "--configfile", *QUICK)
+    """Verify the results of the quick grid in a copy of the project."""
+    return python(folder, "-m", "rarefeat.manage.provenance", "verify", RESULTS)
 
 
 def succeeded(done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:

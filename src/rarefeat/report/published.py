@@ -48,14 +48,19 @@ def reductions() -> dict[str, Reduction]:
     }
 
 
-def commit() -> str:
-    """Return the commit of the code, marked if files of it have changed since; `unknown` outside of git."""
-    command = ["git", "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+uncommitted"]
+def git(*arguments: str) -> str:
+    """Ask git about the clone of the package; empty if there is none."""
     try:
-        done = subprocess.run(command, cwd=PACKAGE, capture_output=True, encoding="utf-8", check=False)
+        done = subprocess.run(["git", *arguments], cwd=PACKAGE, capture_output=True, encoding="utf-8", check=False)
     except OSError:  # there is no git
-        return "unknown"
-    return done.stdout.strip() or "unknown"
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit() -> str:
+    """Return the commit of the code, marked if it does not hold all code and configs; or `unknown`."""
+    changed = git("status", "--porcelain", "--", ".", ":/config", ":/workflow")
+    return (git("rev-parse", "--short=7", "HEAD") or "unknown") + ("+uncommitted" if changed else "")
 
 
 class Published:
@@ -103,7 +108,7 @@ def publish(results: Path, published: Published) -> list[str]:
     Returns:
         The names of the tables that were written: those whose sources the run has, and that have rows.
     """
-    written = []
+    written, version = [], commit()
     for name, (sources, reduce) in reductions().items():
         paths = {source: results / "tables" / f"{source}.parquet" for source in sources}
         if not all(path.exists() for path in paths.values()):
@@ -118,7 +123,7 @@ def publish(results: Path, published: Published) -> list[str]:
             small,
             {
                 "run": "a run of this workflow",
-                "commit": commit(),
+                "commit": version,
                 "seeds": {study: seeds for origin in origins.values() for study, seeds in origin["seeds"].items()},
                 "tables": {source: hashlib.sha256(path.read_bytes()).hexdigest() for source, path in paths.items()},
                 "jobs": {source: origin["job"] for source, origin in origins.items()},

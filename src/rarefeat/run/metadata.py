@@ -160,7 +160,7 @@ def read_origin(path: str | Path) -> dict[str, Any]:
 
 def of_job(origin: Mapping[str, Any], text: str) -> bool:
     """Test whether the metadata of a file are those of the job with this JSON."""
-    return origin.get("job") == parsed(text).identity if "name" in origin else origin == json.loads(text)
+    return origin.get("job") == parsed(text).identity if "job" in origin else origin == json.loads(text)
 
 
 def find_job(path: str | Path, origin: Mapping[str, Any]) -> Job | None:

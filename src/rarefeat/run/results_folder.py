@@ -206,7 +206,7 @@ def other_job(job: Any, recorded: bool) -> tuple[str, str, str] | None:
                 return path, "a file that nothing is known of", "what is made now"
         elif not of_job(before, now):
             told = json.loads(now)
-            if "name" in before:  # of a table or a figure, which has the identity of its job alone
+            if "job" in before:  # of a table or a figure, which has the identity of its job alone
                 before, told = {"job": before["job"]}, {"job": parsed(now).identity}
             return path, json.dumps(before, sort_keys=True), json.dumps(told, sort_keys=True)
     return None
