@@ -128,7 +128,7 @@ def scores(**aucs: tuple) -> pd.DataFrame:
 @pytest.mark.parametrize(("auc", "words"), [(HIGH, "better than"), (LOW, "worse than"), (WIDE, "not measurably other than")])
 def test_describe_scores_follows_the_interval(auc, words):
     weak = scores(effective_rate=auc, norm=WIDE)
-    assert f"picks out its neurons {words} chance" in selection.describe_scores(weak, weak[:0])
+    assert f"picks out the rare feature's neurons {words} chance" in selection.describe_scores(weak, weak[:0])
     weak = scores(effective_rate=WIDE, norm=auc)
     assert f"picks them out {words} chance" in selection.describe_scores(weak, weak[:0])
     strong = scores(firing_rate=auc, effective_rate=(0.4, 0.5, 0.6))

@@ -18,8 +18,8 @@ REUSE = {
     "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come back than from fresh pairs",
 }
 CONTROLS = {
-    "F-antithetic": "without chance ties between its sign and other features'",
-    "F-apart": "where no other feature occurs beside it",
+    "F-antithetic": "without chance ties of its sign",
+    "F-apart": "with no other feature beside it",
     "F-noiseless": "without noise",
 }
 """Controls of the sample that comes back, by the claim that compares each with pairs as drawn."""
@@ -68,8 +68,7 @@ def describe_late(reuse: list[dict]) -> str:
     return (
         f"{begins} At {first['eps_min']:g} times the others' frequency and a weight decay of {LATE:g}, {soon or 'none'} of"
         f" {replicas} replicas had learned it by step 500; by step {first['T']:,} it had been learned in {joined(samples)}"
-        f" (n = {first['n']} each). Learned is here a cosine of at least {HALF_LEARNED:g} that stays, not one above"
-        f" {PURE:g}: the tables hold no other time."
+        f" (n = {first['n']} each). Learned means here a cosine of at least {HALF_LEARNED:g}, elsewhere above {PURE:g}."
     )
 
 
@@ -86,11 +85,8 @@ def describe_controls(claims: pd.DataFrame) -> str:
             f"{words} {FEWER.get(control['verdict'], 'nothing ' + FEW)} ({interval(control, 'estimate', 2, '+')})"
             for words, control in controls
         )
-        text += f" Of the controls with pairs that come back: {told}."
-    return (
-        f"{text} Why a sample that comes back matters is not established: these controls do not separate chance ties of signs"
-        " from single pairs that come back."
-    )
+        text += f" With pairs that come back, but {told}."
+    return f"{text} Why is not established: these controls do not separate chance ties of signs from single pairs."
 
 
 def describe_fresh(fresh: pd.DataFrame) -> str:

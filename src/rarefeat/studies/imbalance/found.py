@@ -94,8 +94,7 @@ def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
     reached = which_reach(ALIGNED, most, dense, ("with a mask", "without"))
     return (
         f"Under a mask the largest cosine to the rare feature, averaged over all frequencies, {changes}. At {lowest:g} times"
-        f" the others' frequency its mean is {number(most, 3)} with the best mask and {number(dense, 3)} without: {reached},"
-        " from where a neuron counts as aligned."
+        f" the others' frequency its mean is {number(most, 3)} with the best mask and {number(dense, 3)} without: {reached}."
     )
 
 

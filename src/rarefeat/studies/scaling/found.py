@@ -26,8 +26,7 @@ def found(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     plain = rows(fits, log_power=0.0)
     sentences = [
         f"Of {len(plain)} fits of exponents in the number of features d, some over overlapping ranges of it,"
-        f" {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and Lemma B.2; a bound is"
-        " contradicted where the whole interval lies on the forbidden side."
+        f" {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and Lemma B.2."
     ]
     against = plain[~plain["consistent"]]
     if len(against):

@@ -45,8 +45,8 @@ def describe_scores(weak: pd.DataFrame, strong: pd.DataFrame) -> str:
     words = ("better than chance", "worse than chance", "not measurably other than chance")
     rate, norm = (one(weak, score=score) for score in ("effective_rate", "norm"))
     text = (
-        "With a weak bias (a share of 0.2), and without knowing the feature, which is 0.7 times as frequent as the others, the"
-        f" lowest effective rate picks out its neurons {compare(rate, CHANCE, *words)}, with an AUC of"
+        "With a weak bias (a share of 0.2), at 0.7 times the others' frequency, the lowest effective rate picks out the rare"
+        f" feature's neurons {compare(rate, CHANCE, *words)}, with an AUC of"
         f" {interval(rate, 'mean', 2)}. The smallest norm, by which magnitude pruning goes, picks them out"
         f" {compare(norm, CHANCE, *words)} ({interval(norm, 'mean', 2)}; chance is 0.5)."
     )
@@ -85,9 +85,9 @@ def describe_gains(gains: pd.DataFrame) -> str:
     up, down = gains[gains["ci_low"] > 0], gains[gains["ci_high"] < 0]
     sound = up[up["diverged"] == 0]
     text = (
-        f"Of {len(gains)} comparisons of a mask with dense at the same seed, over biases, frequencies and masks, the rare"
-        f" feature's lead rises in {len(up) or 'none'} and falls in {len(down) or 'none'}; the intervals are not corrected for"
-        " their number."
+        f"Of {len(gains)} comparisons of a mask with dense at the same seed, the rare feature's lead"
+        f" rises in {len(up) or 'none'} and falls in {len(down) or 'none'}; the intervals are not corrected"
+        " for their number."
     )
     if len(up):
         text += f" The largest rise is {describe_gain(up.loc[up['mean'].idxmax()])}."
@@ -125,8 +125,7 @@ def describe_steps(steps: pd.DataFrame) -> str:
     text = (
         "With a strong bias (a share of 0.7) half of the trainings reach a cosine of at least 0.5 at"
         f" {interval(dense, 'step', 2)} times the others' frequency. Of {len(others)} interventions"
-        f" {moved.count('lower') or 'none'} lower this frequency and {moved.count('raise') or 'none'} raise it, by intervals"
-        " that do not overlap."
+        f" {moved.count('lower') or 'none'} lower this frequency and {moved.count('raise') or 'none'} raise it."
     )
     lower = [row for row, word in zip(others, moved, strict=True) if word == "lower"]
     if lower:
