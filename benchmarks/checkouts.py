@@ -29,11 +29,13 @@ def commands(study: Any, cell: Any, block: str, folder: str) -> list[tuple[Any, 
 
     if not hasattr(pretrain, "main"):
         from rarefeat import kind
+        from rarefeat.run import job as jobs
         from rarefeat.run import make
 
         found = []
         for stage in (kind.SYNTHESISE, kind.PRETRAIN, kind.PROBE):
-            told = stage.job("paper", study, stage.shared(cell), block).text
+            told = stage.job("paper", study, stage.shared(cell), block)
+            told = jobs.job_file(told, folder) if hasattr(jobs, "job_file") else told.text  # as older checkouts take it
             outputs = [f"{folder}/{stage.path(of, 'paper', cell, block)}" for of in stage.folders]
             found.append((make, told, ["--results", folder, "--output", *outputs]))
         return found

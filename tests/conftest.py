@@ -4,6 +4,7 @@ import importlib
 import itertools
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -32,8 +33,8 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.project import Project, parse
-from rarefeat.run.command import function_of
-from rarefeat.run.job import Job
+from rarefeat.run.cli_helpers import function_of
+from rarefeat.run.job import Job, job_file
 from rarefeat.run.make import write
 from rarefeat.run.read import Read
 from rarefeat.storage.tensors import write_tensors
@@ -68,9 +69,17 @@ ARMS = {
 }
 
 
+JOBS = tempfile.TemporaryDirectory(prefix="rarefeat-jobs-")
+
+
+def job_path(job: Job) -> str:
+    """The file of a job, which is deleted after the tests."""
+    return job_file(job, JOBS.name)
+
+
 def run_stage(told, *arguments) -> None:
     """A stage's command line, in this process."""
-    before, sys.argv = sys.argv, [told.stage, "--job", told.text, *map(str, arguments)]
+    before, sys.argv = sys.argv, [told.stage, "--job", job_path(told), *map(str, arguments)]
     try:
         importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
     finally:

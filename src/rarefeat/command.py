@@ -103,7 +103,7 @@ def studies_of(project: Project) -> Iterable[tuple[str, str]]:
 
 def tables_of(project: Project) -> Iterable[tuple[str, str]]:
     """Every table with what a row of it is."""
-    from rarefeat.run.command import function_of
+    from rarefeat.run.cli_helpers import function_of
 
     for name, table in project.tables.items():
         yield name, function_of(table.schema).description
@@ -181,7 +181,7 @@ def handed_on(name: str, module: str, before: list[str], about: str) -> None:
     @main.command(name=name, help=about, context_settings=PASSED, add_help_option=False)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def passed(arguments: tuple[str, ...]) -> None:
-        from rarefeat.run.command import run as ended_in_one_line
+        from rarefeat.run.cli_helpers import run as ended_in_one_line
 
         sys.argv = [*before, *arguments]
         ended_in_one_line(importlib.import_module(module).main)

@@ -1,4 +1,4 @@
-"""What is just allowed, how YAML is read, what fits the memory. What is refused: tests/faults."""
+"""What is just allowed, and how YAML is read."""
 
 import ast
 import copy
@@ -14,7 +14,6 @@ from rarefeat.config.section import distinct
 from rarefeat.config.study import Study, merged
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse
-from rarefeat.run import memory
 
 ROOT = Path(__file__).parents[2]
 RAW = read(ROOT / "config/config.yaml")
@@ -125,50 +124,6 @@ def test_values_that_six_digits_tell_apart_are_taken(less, more):
     distinct([less, more])
     with pytest.raises(ValueError, match="to six digits"):
         distinct([less, less * (1 + 1e-7)])
-
-
-def sized(**changes) -> Study:
-    return parse(merged(copy.deepcopy(RAW), a_study(**changes)), STUDIES).studies["ours"]
-
-
-TOO_LARGE = {
-    "N": ({"data": {"N": 10**10}}, r"study ours: data.N = 10000000000 needs 36,000.0 GB .* 8.0 GB here"),
-    "m": ({"training": {"m": 10**9}}, r"study ours: training.m = 1000000000 needs .* 8.0 GB here"),
-    "m under direct": (
-        {"simulator": "direct", "training": {"m": 10**7}},
-        r"study ours: training.m = 10000000 needs 20.0 GB .* under the simulator direct .* 8.0 GB here",
-    ),
-    "d1": ({"simulator": "direct", "data": {"d1": 10**9}}, r"study ours: data.d1 = 1000000000 needs .* 8.0 GB here"),
-    "test_pairs": ({"data": {"test_pairs": 10**10}}, r"study ours: data.test_pairs = 10000000000 needs"),
-}
-
-
-@pytest.mark.parametrize("case", TOO_LARGE)
-def test_what_cannot_fit_the_memory_is_refused_with_the_numbers(case):
-    changes, line = TOO_LARGE[case]
-    with pytest.raises(RarefeatError, match=line):
-        memory.refuse_too_large({"ours": sized(**changes)}, have=8e9)
-
-
-def test_what_fits_is_not_refused():
-    """The reduced simulator does not know d1."""
-    quiet = {"g": {"sigma": [1e-6]}}
-    memory.refuse_too_large({"ours": sized(data={"d1": 10**12}, grid=quiet)}, have=8e9)
-    shipped = load(ROOT / "config/config.yaml").studies
-    memory.refuse_too_large(shipped, have=4e9)
-    assert memory.of_this_machine() > 1e8
-
-
-def test_what_is_needed_is_at_most_what_a_training_holds():
-    """A bound from below: the tensors of the chain themselves are as large."""
-    from rarefeat.chain.synthesise import synthesise
-
-    study = sized(data={"N": 3000, "probe_pairs": 200, "test_pairs": 128}, seeds=3, seeds_per_block=3)
-    held = {name: tensor.nbytes for name, tensor in synthesise("ours", study.data, 0.5, [1, 2, 3]).items()}
-    needs = memory.needs(study)
-    assert needs["data.N"] == held["train"]
-    assert needs["data.probe_pairs"] == held["probe_balanced"] + held["probe_matched"]
-    assert needs["data.test_pairs"] == held["test_balanced"] + held["test_matched"]
 
 
 def test_every_arm_s_label_is_a_name_of_its_own_at_the_bounds():

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import job_at, refusal, some_damage
+from conftest import job_at, job_path, refusal, some_damage
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
@@ -551,7 +551,7 @@ def test_the_command_line_of_the_splits_writes_every_seed(tmp_path):
     config, output = {"draws": "s", "data": data, "few_shot": 2}, tmp_path / "out.safetensors"
     told = job_at(IMAGE_SPLITS, config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
     files = "--results", str(tmp_path), "--output", str(output)
-    assert stage("rarefeat.run.make", "--job", told.text, *files).returncode == 0
+    assert stage("rarefeat.run.make", "--job", job_path(told), *files).returncode == 0
     expected = split_indices(data, labels, 4.0, "long_tailed", "s", 5, 2)
     found = read_tensors(output, *(f"5/{key}" for key in expected))
     assert all(map(torch.equal, found, expected.values()))
@@ -826,15 +826,46 @@ def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tm
     write_image_folder(tmp_path)
     data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
     told = job(IMAGE_DATA.function, (), {"data": data, "contents": digest(data)}, "s")
-    done = stage("rarefeat.run.make", "--job", told.text, "--output", str(output))
+    done = stage("rarefeat.run.make", "--job", job_path(told), "--output", str(output))
     assert done.returncode == 0, done.stderr
     assert read_job(output)["config"]["contents"] == digest(data)
     assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [[0, 1, 0, 1], [0, 1]]
     output.unlink()
     (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
-    done = stage("rarefeat.run.make", "--job", told.text, "--output", str(output))
+    done = stage("rarefeat.run.make", "--job", job_path(told), "--output", str(output))
     assert done.stderr.splitlines()[-1] == "error: s: the files have changed since this run was planned; run snakemake again"
     assert not output.exists()
+
+
+@pytest.mark.parametrize("label", ["", " 1.0", " +1", " -1", " 1_0", " one", ",1", " " + "9" * 30])
+def test_line_without_a_label_is_refused(tmp_path, label):
+    write_image_folder(tmp_path)
+    (tmp_path / "test.txt").write_text(f"some images/4.png 0\n5.png{label}\n")
+    message = refusal(read_images, image_folder(tmp_path))
+    assert message == f"{tmp_path}/test.txt, line 2: '5.png{label}' is not `path label` with a label of 0 or more"
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "message"),
+    [
+        ((1, 2, 1, 2, 1, 2), [], "train.txt: no training image has label 0; labels must be 0 to K - 1 without a gap"),
+        ((0, 2, 0, 2, 0, 2), [], "train.txt: no training image has label 1; labels must be 0 to K - 1 without a gap"),
+        ((0, 1, 0, 1, 0, 7), [], "test.txt: test label 7 is none of the training labels 0, 1"),
+        ((0, 1, 0, 1, 0, 1), [0, 7], "train.txt: no training image has label 7, which data.classes names"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(tmp_path, labels, classes, message):
+    write_image_folder(tmp_path)
+    lines = [f"some images/{i}.png {label}\n" for i, label in enumerate(labels)]
+    (tmp_path / "train.txt").write_text("".join(lines[:4]))
+    (tmp_path / "test.txt").write_text("".join(lines[4:]))
+    changes = {"classes": classes} if classes else {}
+    assert refusal(read_images, image_folder(tmp_path, **changes)) == f"{tmp_path}/{message}"
+
+
+def test_more_few_shot_images_than_a_class_has_is_refused():
+    message = refusal(split_indices, DIGITS, torch.arange(60) % 3, 2.0, "long_tailed", "s", 1, 50)
+    assert message == "probe.few_shot: 50 images per class, but class 0 has 20; at most 20"
 
 
 @pytest.mark.parametrize(

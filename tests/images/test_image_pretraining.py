@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import job_at, run_stage, seeded, until
+from conftest import job_at, job_path, run_stage, seeded, until
 from torch.func import functional_call
 
 from rarefeat.config.cells import cell
@@ -435,7 +436,8 @@ def stage(tmp_path, **changes):
     config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION, "training": training(**changes)}
     outputs = [str(tmp_path / IMAGE_PRETRAIN.path(folder, "stage", at, "1-2")) for folder in IMAGE_PRETRAIN.folders]
     return [
-        sys.executable, "-m", "rarefeat.run.make", "--job", job_at(IMAGE_PRETRAIN, config, "stage", at, "1-2").text,
+        sys.executable, "-m", "rarefeat.run.make", "--job",
+        job_path(job_at(IMAGE_PRETRAIN, config, "stage", at, "1-2")),
         "--results", str(tmp_path), "--checkpoints", str(tmp_path / "kept"), "--output", *outputs,
     ]  # fmt: skip
 
@@ -466,7 +468,7 @@ def probe_in_this_process(tmp_path, monkeypatch, device):
     """The probe of encoders that were trained on the CPU, told of another device."""
     command = stage(tmp_path)
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    told = parsed(command[command.index("--job") + 1])
+    told = parsed(Path(command[command.index("--job") + 1]).read_text())
     config = told.config | {"probe": {"l2": 0.01, "few_shot": 2, "neighbours": 3}}
     config["training"]["device"] = device
     monkeypatch.setattr(File, "expected", {})

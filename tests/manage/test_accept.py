@@ -81,7 +81,8 @@ def test_records_are_read_whatever_the_name_of_the_folder(tmp_path, monkeypatch,
         (tmp_path / output).touch()
         record = tmp_path / "records" / base64.urlsafe_b64encode(output.encode()).decode()
         record.parent.mkdir(exist_ok=True)
-        command = "python --job '{}' --times none"
+        (tmp_path / "job.json").write_text("{}")
+        command = "python --job job.json --times none"
         record.write_text(json.dumps({"shellcmd": command, "starttime": 1, "endtime": 3}))
     (one,) = accept.made(Path(folder), tmp_path / "records")
     assert sorted(one.outputs) == sorted([f"{folder}/a", f"{folder}/?>~ÿ"])

@@ -314,8 +314,8 @@ EDITS = {
         "studies/imbalance/figures.py", 'f"dense, seed {first}"', 'f"seed {first}"', "imbalance.figures:alignment_heatmap"
     ),
     "a lock": ("storage/files.py", "handle.seek(start)", "handle.seek(int(start))", ""),
-    "who may write": ("run/guard.py", 'found[0] in "ZX"', 'found[0] in "XZ"', ""),
-    "a bar of progress": ("run/command.py", "desc=label)", "desc=label, leave=False)", ""),
+    "who may write": ("run/write_guard.py", "found != planned", "planned != found", ""),
+    "a bar of progress": ("run/cli_helpers.py", "desc=label)", "desc=label, leave=False)", ""),
     "its label": ("studies/augmentation/supervise.py", '"supervised"):', '"classifiers"):', ""),
     "what is printed": ("images/pretrain.py", "is slow without", "is slower without", ""),
     "a module's docstring": ("core/arms.py", '"""The arms: ', '"""Arms: ', ""),

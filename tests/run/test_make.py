@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import refusal
+from conftest import job_path, refusal
 
 from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN
 from rarefeat.run import make
@@ -25,7 +25,7 @@ def made(monkeypatch, path, found, **job):
     """Run a function that gives this, from the command line."""
     seen = []
     monkeypatch.setattr(make, "function_of", lambda name: lambda read, job: (seen.append(torch.get_num_threads()), found)[1])
-    monkeypatch.setattr(sys, "argv", ["make", "--job", Job(stage="a:b", **job).text, "--output", str(path)])
+    monkeypatch.setattr(sys, "argv", ["make", "--job", job_path(Job(stage="a:b", **job)), "--output", str(path)])
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -58,7 +58,7 @@ def test_tensors_are_written_as_they_are_given(tmp_path, monkeypatch):
 def test_a_stage_of_cells_begins_with_all_that_it_needs(monkeypatch, capsys, words, says):
     job = Job(stage=IMAGE_PRETRAIN.function, files={"images": IMAGE_DATA.function}, cell={"rho": 1.0})
     monkeypatch.setattr(make, "function_of", lambda name: pytest.fail)
-    monkeypatch.setattr(sys, "argv", ["make", "--job", job.text, *words])
+    monkeypatch.setattr(sys, "argv", ["make", "--job", job_path(job), *words])
     with pytest.raises(SystemExit) as ending:
         make.make(None)
     assert ending.value.code == 2

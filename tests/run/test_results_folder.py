@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from conftest import refusal
+from conftest import job_path, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,7 +90,7 @@ ROWS = pa.table({"a": [1]})
 
 def of_snakemake(told, *paths) -> SimpleNamespace:
     """A job as Snakemake has it."""
-    return SimpleNamespace(params={"job": told.text} if told else {}, output=[str(path) for path in paths])
+    return SimpleNamespace(params={"job": job_path(told)} if told else {}, output=[str(path) for path in paths])
 
 
 @pytest.fixture

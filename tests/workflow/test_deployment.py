@@ -103,7 +103,7 @@ def test_jobs_run_in_the_environment_that_is_asked_for_by_the_code_that_plans(tm
     done = subprocess.run(command, **here)
     assert not done.returncode, done.stdout + done.stderr
     asked = (tmp_path / "asked").read_text().splitlines()
-    assert all(line.startswith(f"{place}/src -m rarefeat.run.stage") for line in asked)
+    assert all(line.startswith(f"{place}/src -m rarefeat.run.launch") for line in asked)
     assert len(asked) == len(list((place / RESULTS / "latents").rglob("*.safetensors")))
 
 

@@ -14,7 +14,7 @@ from rarefeat.project import load
 from rarefeat.report.drawn import DRAWN
 from rarefeat.report.published import Published
 from rarefeat.report.redrawn import OF_STUDIES, OWN_CONFIG, of_claims, redrawn
-from rarefeat.run.command import function_of
+from rarefeat.run.cli_helpers import function_of
 from rarefeat.run.read import Read
 from rarefeat.storage.files import read_table
 

@@ -26,7 +26,7 @@ from rarefeat.config.model import Arm
 from rarefeat.core.errors import RarefeatError
 from rarefeat.kind import PRETRAIN, SYNTHESISE
 from rarefeat.manage.archive import pack, unpack
-from rarefeat.run.command import run as run_stage
+from rarefeat.run.cli_helpers import run as run_stage
 from rarefeat.run.results_folder import handle_in_a_thread, leave_at_once, take_over
 from rarefeat.run.workers import GRACE
 from rarefeat.storage.files import read_table, verify, write_table
@@ -644,7 +644,7 @@ def test_a_folder_is_taken_once_and_cleared_of_what_killed_writers_left(tmp_path
 
 
 def in_another_process(folder: Path) -> None:
-    imports = "from rarefeat.run.command import run\nfrom rarefeat.run.results_folder import take_over\n"
+    imports = "from rarefeat.run.cli_helpers import run\nfrom rarefeat.run.results_folder import take_over\n"
     script = f"{imports}run(lambda: take_over({str(folder)!r}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     if done.returncode:

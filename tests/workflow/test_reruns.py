@@ -148,7 +148,7 @@ def test_what_jobs_come_through_is_what_their_inputs_came_through(tmp_path):
         if rule and printed:
             files = {key: found.split(", ") for key, found in re.findall(r"^    (input|output): (.*)$", block, re.M)}
             words = shlex.split(printed[1])
-            told = json.loads(words[words.index("--job") + 1])
+            told = json.loads((tmp_path / words[words.index("--job") + 1]).read_text())
             schema = told.get("config", {}).get("schema")
             code = {name for name in told.get("code", {}) if not is_entry(name) and name != schema}
             # What is made of tables is known by the identities of their jobs.
@@ -173,7 +173,7 @@ def test_a_changed_line_of_a_figure_draws_that_figure_again(project):
 
 def test_what_only_runs_jobs_and_what_nothing_reaches_rerun_nothing(project):
     change(project, "src/rarefeat/storage/files.py", "seal")
-    change(project, "src/rarefeat/run/command.py", "progress")
+    change(project, "src/rarefeat/run/cli_helpers.py", "progress")
     change(project, "src/rarefeat/run/results_folder.py", "lock")
     with open(project / "src/rarefeat/core/contrastive.py", "a") as source:
         source.write("\n\ndef one_more(x):\n    return x\n")

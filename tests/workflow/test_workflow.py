@@ -11,7 +11,7 @@ import subprocess
 
 import pandas as pd
 import pytest
-from conftest import until
+from conftest import job_path, until
 from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake, succeeded, verified
 
 from rarefeat.figures.labels import quantity
@@ -205,7 +205,7 @@ def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
             continue
         tables = [RESULTS / f"tables/{table}.parquet" for table in figure.tables]
         outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        told = "--job", QUICK.figure_job(name).text
+        told = "--job", job_path(QUICK.figure_job(name))
         succeeded(python(finished, "-m", "rarefeat.figures.draw", *told, "--tables", *tables, "--output", *outputs))
         for output in outputs:
             assert output.read_bytes() == (finished / RESULTS / "figures" / output.name).read_bytes(), output.name
@@ -252,15 +252,16 @@ def with_config(**changes) -> str:
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        (with_config(seed="1-2"), "--job: seed: no such key"),
+        (with_config(seed="1-2"), "job.json: seed: no such key"),
         (with_config(config={}), "error: --job: config.draws is missing, which chain.pretrain:stage reads"),
         (with_config(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}), "error: --job: config.data"),
     ],
 )
 def test_a_stage_says_what_is_wrong_with_its_job(tmp_path, job, words):
+    (tmp_path / "job.json").write_text(job)
     files = ["--results", tmp_path, "--output", tmp_path / "e.safetensors", tmp_path / "t.parquet"]
-    done = python(ROOT, "-m", "rarefeat.run.make", "--job", job, *files)
+    done = python(ROOT, "-m", "rarefeat.run.make", "--job", tmp_path / "job.json", *files)
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["job.json"]

@@ -14,7 +14,7 @@ rule supervise:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
-        job=SUPERVISE.job("", AUGMENTATION, accepted=PROJECT.accepted).text,
+        job=written(SUPERVISE.job("", AUGMENTATION, accepted=PROJECT.accepted)),
     shell:
         stage("--output {output:q}")
 

@@ -29,8 +29,8 @@ from rarefeat.kind import (
 )
 from rarefeat.project import parse as typed
 from rarefeat.registry import kinds
-from rarefeat.run import guard, workers
-from rarefeat.run.memory import refuse_too_large
+from rarefeat.run import fork_server
+from rarefeat.run.job import job_file
 from rarefeat.run.results_folder import (
     CODE,
     deployable,
@@ -40,6 +40,7 @@ from rarefeat.run.results_folder import (
     take_over,
     usable,
 )
+from rarefeat.run.write_guard import source_state
 
 min_version("9.19")
 
@@ -123,17 +124,15 @@ container: IMAGE
 
 if DEPLOYED:
     refused(deployable, CODE, IMAGE if DeploymentMethod.APPTAINER in DEPLOYED else "")
-# Else they use the Python that runs snakemake, whether or not its environment is activated. A job knows its run
-# (results_folder.py), so that it writes nothing once another one is in charge.
+# Else they use the Python that runs snakemake, whether or not its environment is activated.
 PYTHON = (
     f"PYTHONPATH='{CODE}'"
     if DEPLOYED
     else f"PATH='{os.path.dirname(sys.executable)}':$PATH"
 )
 shell.prefix(
-    f"export {PYTHON} RAREFEAT_LOCK='{RESULTS}/.lock'"
-    f" {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
-    f" RAREFEAT_SOURCE={guard.state()} RAREFEAT_SNAKEMAKE=$PPID RAREFEAT_RUN=\"$(cat '{RESULTS}/.lock' 2>&-)\"; set -euo pipefail; "
+    f"export {PYTHON} {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
+    f" RAREFEAT_SOURCE={source_state()}; set -euo pipefail; "
 )
 
 
@@ -146,13 +145,6 @@ onstart:
             limit = workflow.scheduling_settings.max_jobs_per_timespan
             if limit and (limit.max_jobs, limit.timespan) == (100, 1):
                 workflow.scheduler.job_rate_limiter = None
-            refuse_too_large(
-                {
-                    name: STUDIES[name]
-                    for planned in workflow.dag.needrun_jobs()
-                    if (name := planned.wildcards.get("study")) in STUDIES
-                }
-            )
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
     handle_in_a_thread(signal.SIGTERM)
@@ -164,8 +156,8 @@ onstart:
         RAREFEAT_STORE_GB=str(PROJECT.store_gb),
     )
     if workflow.is_main_process and workflow.local_exec and not DEPLOYED:
-        if socket := workers.start(**MALLOC):
-            os.environ.update(RAREFEAT_WORKERS=socket)
+        if socket := fork_server.start(**MALLOC):
+            os.environ.update(RAREFEAT_FORK_SERVER=socket)
 
 
 onsuccess:
@@ -194,7 +186,7 @@ wildcard_constraints:
 
 def command(arguments: str) -> str:
     """A shell command: a module and its arguments, which may fork from a warm process, with its times and its log."""
-    return f"python -m rarefeat.run.stage --times {{log:q}}.tsv {arguments} > {{log:q}} 2>&1"
+    return f"python -m rarefeat.run.launch --times {{log:q}}.tsv {arguments} > {{log:q}} 2>&1"
 
 
 def stage(files: str) -> str:
@@ -217,9 +209,14 @@ def names_of(stage: str) -> list[str]:
     return [name for name, item in PROJECT.tables.items() if item.stage == stage]
 
 
+def written(job) -> str:
+    """The file of a job, which holds a hash of it in its name."""
+    return refused(job_file, job, RESULTS)
+
+
 def told_for_table(name: str):
     """A params function: the job that writes a table, whose name may hold wildcards."""
-    return lambda wildcards: PROJECT.table_job(name.format(**wildcards)).text
+    return lambda wildcards: written(PROJECT.table_job(name.format(**wildcards)))
 
 
 CELLS = {
@@ -253,7 +250,7 @@ def told(stage: Stage, more=lambda name, block: {}):
     def of_job(wildcards):
         name, cell, block = place(wildcards)
         study, of_files = STUDIES[name], more(name, block)
-        return stage.job(name, study, cell, block, of_files, PROJECT.accepted).text
+        return written(stage.job(name, study, cell, block, of_files, PROJECT.accepted))
 
     return of_job
 

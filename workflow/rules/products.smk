@@ -90,7 +90,7 @@ rule plot:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        job=lambda wildcards: PROJECT.figure_job(wildcards.figure).text,
+        job=lambda wildcards: written(PROJECT.figure_job(wildcards.figure)),
     shell:
         stage("--tables {input:q} --output {output:q}")
 
@@ -107,7 +107,7 @@ rule page:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        job=lambda wildcards: PROJECT.page_job(wildcards.page).text,
+        job=lambda wildcards: written(PROJECT.page_job(wildcards.page)),
     shell:
         stage("--tables {input:q} --output {output:q}")
 

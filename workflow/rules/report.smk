@@ -19,7 +19,7 @@ rule tables_page:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        job=lambda wildcards: PROJECT.browsed_job(wildcards.browsed).text,
+        job=lambda wildcards: written(PROJECT.browsed_job(wildcards.browsed)),
     shell:
         stage("--tables {input:q} --output {output:q}")
 
@@ -40,7 +40,7 @@ rule claims_page:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        job=lambda wildcards: PROJECT.claims_page_job(wildcards.paper).text,
+        job=lambda wildcards: written(PROJECT.claims_page_job(wildcards.paper)),
     shell:
         stage("--tables {input:q} --output {output:q}")
 
@@ -61,6 +61,6 @@ rule text_page:
         mem_mb=growing(1000),
         runtime=growing(5),
     params:
-        job=lambda wildcards: PROJECT.text_page_job(wildcards.page).text,
+        job=lambda wildcards: written(PROJECT.text_page_job(wildcards.page)),
     shell:
         stage("--text {input:q} --output {output:q}")

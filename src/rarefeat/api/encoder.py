@@ -32,10 +32,9 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
 from rarefeat.kind import PRETRAIN
 from rarefeat.project import Project
-from rarefeat.run.command import shown
+from rarefeat.run.cli_helpers import shown
 from rarefeat.run.digests import code
 from rarefeat.run.job import Job, job
-from rarefeat.run.memory import refuse_too_large
 from rarefeat.run.metadata import read_job
 from rarefeat.storage import files
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -356,7 +355,6 @@ def train(
     (only,) = chosen.arms
     if not only.trained:
         one_arm([], study, only.arm)
-    refuse_too_large({study: chosen})
     (point,) = chosen.cells()
     seed, sigma = chosen.first_seed, point["sigma"]
     with one_thread(), shown(progress):

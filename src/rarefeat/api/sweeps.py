@@ -29,10 +29,9 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.training import at_once
 from rarefeat.kind import PROBE
 from rarefeat.project import Project
-from rarefeat.run.command import shown
+from rarefeat.run.cli_helpers import shown
 from rarefeat.run.digests import code, names_read
 from rarefeat.run.job import Job, job
-from rarefeat.run.memory import refuse_too_large
 from rarefeat.storage.files import write_file
 from rarefeat.storage.schema import ordered
 
@@ -185,7 +184,6 @@ def sweep(
         ]
         every = {item.label: item for part in parts for item in part.arms}
         chosen = parts[0].model_copy(update={"arms": list(every.values())})
-        refuse_too_large({study: chosen})
         planned.append((values, Plan(chosen, [int(plain(one)) for one in seeds], cache)))
     with one_thread():
         trained(planned, progress)

@@ -22,7 +22,7 @@ from rarefeat.core.simulators import make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign
 from rarefeat.core.training import Answer, State, answer, at_once, loss, masked, slopes, start, update
 from rarefeat.core.views import Pairs
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 

@@ -16,7 +16,7 @@ from rarefeat.core.neurons import alignment_metrics, minority_overlap
 from rarefeat.core.randomness import Generators, generator, streams
 from rarefeat.core.simulators import Simulator, make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign, target
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 

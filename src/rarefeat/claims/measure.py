@@ -5,7 +5,7 @@ import pandas as pd
 from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import Measured, measured_table
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.run.job import Job
 from rarefeat.run.make import make
 

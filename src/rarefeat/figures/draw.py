@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from rarefeat.figures.save import save
 from rarefeat.figures.style import GREY, styled
-from rarefeat.run.command import function_of, run, stage
+from rarefeat.run.cli_helpers import function_of, run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import read_products
 

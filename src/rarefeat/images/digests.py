@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.storage.files import read_table, write_table
 

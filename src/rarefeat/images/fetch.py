@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.command import progress, run
+from rarefeat.run.cli_helpers import progress, run
 from rarefeat.storage.files import replacing
 
 ARCHIVES = {

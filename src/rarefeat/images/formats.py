@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.digests import Files
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 
 
 class Part(NamedTuple):

@@ -7,7 +7,7 @@ from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.formats import entries
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.storage.files import write_file
 
 PARTS = ("train", "test")

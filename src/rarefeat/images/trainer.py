@@ -18,7 +18,7 @@ from rarefeat.config.section import Section, told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images import bfloat16
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.digests import code, digest
 from rarefeat.storage.files import DamagedError
 from rarefeat.storage.tensors import read_tensors, write_tensors

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.command import progress, run
+from rarefeat.run.cli_helpers import progress, run
 from rarefeat.run.digests import ACCEPTED, code, is_entry, read_accepted, runs_entries
-from rarefeat.run.guard import ACCEPTING
-from rarefeat.run.workers import ONE_THREAD
+from rarefeat.run.fork_server import ONE_THREAD
+from rarefeat.run.write_guard import ACCEPTING
 from rarefeat.storage.files import BLANK, SEAL, write_file
 
 RECORDS = Path(".snakemake/metadata")
@@ -67,8 +67,8 @@ def made(results: Path, records: Path = RECORDS) -> list[Made]:
     for name, about in sorted(dict(notes_on_files(records)).items()):
         try:
             words = shlex.split(about["shellcmd"])
-            job = json.loads(words[words.index("--job") + 1])
-        except (ValueError, KeyError, TypeError, AttributeError):
+            job = json.loads(Path(words[words.index("--job") + 1]).read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
         if not Path(name).is_relative_to(results) or not Path(name).is_file() or about.get("incomplete"):
             continue

@@ -22,7 +22,7 @@ import zlib
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.storage.files import replacing, verify
 
 BLOCK = r"(?P<block>(?P<study>[^/]+)/(?:[^/]+=[^/]+/)*seeds=\d+-\d+)"

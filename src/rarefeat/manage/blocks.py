@@ -8,7 +8,7 @@ from rarefeat.config.cells import path_of
 from rarefeat.config.names import near
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 
 
 def stops(project: Project, studies: list[str]) -> list[int]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
-from rarefeat.run.command import function_of, run
+from rarefeat.run.cli_helpers import function_of, run
 from rarefeat.run.metadata import read_named
 from rarefeat.storage.files import write_file
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.contents import REMEMBERED
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.run.metadata import find_job, read_origin
 from rarefeat.storage.files import SEAL
 from rarefeat.storage.origin import KEY

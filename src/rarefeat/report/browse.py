@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 from rarefeat.claims.page import effect, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.run.command import function_of, run, stage
+from rarefeat.run.cli_helpers import function_of, run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import page_text, read_origin, stale, write_page
 

@@ -8,7 +8,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
 from rarefeat.registry import kinds
 from rarefeat.report.published import Published
-from rarefeat.run.command import function_of
+from rarefeat.run.cli_helpers import function_of
 from rarefeat.run.metadata import page_text, read_origin, read_product
 
 

@@ -24,7 +24,7 @@ from rarefeat.report import found
 from rarefeat.report.drawn import drawn, papers
 from rarefeat.report.play import of_published
 from rarefeat.report.published import Published, reductions_of
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.storage.files import write_file
 from rarefeat.storage.markdown import each, interval, number, one, pipe, rows, told
 from rarefeat.studies.long_tail.published import TABLE_2

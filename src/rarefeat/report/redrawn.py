@@ -17,7 +17,7 @@ from rarefeat.claims.figure import SHOWN, draw
 from rarefeat.claims.verdict import PAIRED, ends, verdicts
 from rarefeat.project import DEFAULT, Project, load
 from rarefeat.report.published import Published
-from rarefeat.run.command import function_of
+from rarefeat.run.cli_helpers import function_of
 
 OF_STUDIES = {
     "cifar100_labels_granularity": {"cifar100_labels_errors": "cifar100_labels"},

@@ -19,7 +19,7 @@ from rarefeat.config.study import Grid, Study
 from rarefeat.images import files as image_files
 from rarefeat.project import Top, load
 from rarefeat.registry import NAMES, kinds
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.storage.files import write_file
 from rarefeat.storage.markdown import pipe, plain
 

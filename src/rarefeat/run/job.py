@@ -1,12 +1,14 @@
 """What a job is told: its stage, study, cell and seeds, the config values that it reads, and the code that it came through.
 
-The workflow gives it to every stage as one JSON text, so that Snakemake reruns a job where any of it changes; what the job
-writes holds it, and what reads that checks it (storage/origin.py).
+The workflow gives it to every stage as a file of JSON, whose name has a hash of it, so that Snakemake reruns a job where any of
+it changes; what the job writes holds it, and what reads that checks it (storage/origin.py).
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -15,6 +17,7 @@ from rarefeat.config.cells import Cell
 from rarefeat.config.section import Section, one_line, told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.digests import code, digest, entries_of, is_apart, standing, texts_in
+from rarefeat.storage.files import write_file
 
 
 class Job(BaseModel):
@@ -134,6 +137,18 @@ def without_blocks(part: Any) -> Any:
     if isinstance(part, dict):
         return {key: without_blocks(value) for key, value in part.items() if key != "seeds_per_block"}
     return [without_blocks(value) for value in part] if isinstance(part, list) else part
+
+
+def job_file(job: Job, results: str | Path) -> str:
+    """Write a job into a file below a folder of results, if it is not there yet; return its path.
+
+    The name has a hash of the job, so that Snakemake, whose param it is, reruns what changed.
+    """
+    name = job.stage.replace(":", ".")
+    path = Path(results, "jobs", f"{name}-{hashlib.sha256(job.text.encode()).hexdigest()[:16]}.json")
+    if not path.exists():
+        write_file(path, job.text)
+    return str(path)
 
 
 def parsed(text: str) -> Job:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rarefeat.run.command import function_of, run, stage
+from rarefeat.run.cli_helpers import function_of, run, stage
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import made_from, write_page, write_product
 from rarefeat.run.read import Read, written_by

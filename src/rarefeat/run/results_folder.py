@@ -198,7 +198,8 @@ def other_job(job: Any, recorded: bool) -> tuple[str, str, str] | None:
     Args:
         recorded: whether Snakemake knows the files; one of others that says nothing is of another job.
     """
-    now = job.params.get("job")
+    file = job.params.get("job")
+    now = Path(file).read_text(encoding="utf-8") if file else None
     for path in filter(os.path.exists, job.output):
         before = read_job(Path(path)) if now else None
         if before is None:

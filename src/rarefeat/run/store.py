@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run import guard  # noqa: F401, which refuses for what has its name below as well
 from rarefeat.run.job import parsed
 from rarefeat.run.metadata import SUFFIXES, machine, of_job, packages, read_job
 from rarefeat.run.read import read_by

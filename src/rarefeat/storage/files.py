@@ -8,7 +8,7 @@ import hashlib
 import mmap
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,6 @@ SEALED = re.compile(re.escape(SEAL.encode()) + rb".{2,4}([0-9a-f]{64})", re.DOTA
 # The mark in the temporary names of `replacing`, which no user's file has.
 MARK = "rarefeat-tmp"
 TEMPORARIES = f".*.{MARK}*"
-
-# Called before a file gets its name: each returns why it must not, or nothing.
-REFUSALS: list[Callable[[], str]] = []
 
 
 class DamagedError(RarefeatError):
@@ -48,8 +45,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-        if reason := next(filter(None, (refusal() for refusal in REFUSALS)), ""):
-            raise RarefeatError(f"{path} is not written: {reason}")
         os.replace(temporary, path)
     except OSError as error:
         raise RarefeatError(f"cannot write {path}: {error.strerror or error}") from error

@@ -13,7 +13,7 @@ from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
-from rarefeat.run.command import function_of
+from rarefeat.run.cli_helpers import function_of
 from rarefeat.run.job import job
 from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels import claims, figures, measure, theory, train

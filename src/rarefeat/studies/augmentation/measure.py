@@ -22,7 +22,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs, target
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.storage.schema import ordered

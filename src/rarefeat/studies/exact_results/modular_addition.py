@@ -10,7 +10,7 @@ from torch.nn import functional
 from rarefeat.config.cells import Cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.exact_results.config import Table

@@ -17,7 +17,7 @@ from rarefeat.core.simulators import Generators, Reduced, make_simulator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import Settings, State, answer, slopes, start, update
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents, Regime, gate
 
 LEARNED = 0.5

@@ -3,7 +3,7 @@
 import torch
 
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels import direct, metrics, scalar

@@ -18,7 +18,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.simulators import Direct
 from rarefeat.core.training import answer, loss, masked, slopes, start, update
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.fine_labels.config import Contrast, CrossingArm, Heads, Hierarchy, Pair

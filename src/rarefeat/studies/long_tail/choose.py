@@ -30,7 +30,7 @@ import yaml
 from rarefeat.config.images import ImageArm
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import student_interval, values_needed
-from rarefeat.run.command import run
+from rarefeat.run.cli_helpers import run
 from rarefeat.run.metadata import read_named
 from rarefeat.storage.files import write_file
 

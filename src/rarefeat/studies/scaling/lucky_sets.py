@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rarefeat.core.definitions import GAMMA
 from rarefeat.core.randomness import generator
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import checked
 from rarefeat.studies.scaling.config import Scaling

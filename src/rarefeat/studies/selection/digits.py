@@ -16,7 +16,7 @@ from rarefeat.core.products import product
 from rarefeat.core.pruning import smallest
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.selection.config import Perceptron

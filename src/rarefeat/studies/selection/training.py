@@ -24,7 +24,7 @@ from rarefeat.core.simulators import Generators, Reduced, chi, factor, make_simu
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import State, answer, loss, masked, slopes, start, update
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.scores import SILENT_LAST, rate, score
 

@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.two_layer import metrics, replica

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from rarefeat.run.command import progress
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 from rarefeat.studies.two_layer import replica

@@ -8,31 +8,34 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from tqdm import tqdm
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run import guard
+from rarefeat.run.digests import read_accepted
 from rarefeat.run.job import Job, parsed
+from rarefeat.run.write_guard import refuse_edited_code
 
 Item = TypeVar("Item")
 
 
 def stage(description: str | None) -> argparse.ArgumentParser:
-    """A stage's command line, which gets its job as JSON; it adds the files to read and to write."""
+    """Return the command line of a stage, which gets a job; it adds the files to read and write."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", type=a_job, required=True, help="what the job is told, as JSON (rarefeat.run.job)")
+    parser.add_argument("--job", type=a_job, required=True, help="file of the job (rarefeat.run.job)")
     return parser
 
 
-def a_job(text: str) -> Job:
-    """An argparse type: a job."""
+def a_job(path: str) -> Job:
+    """Read a job from its file, as an argparse type; the file is in `jobs` of the results."""
     try:
-        job = parsed(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    guard.keep_to(job.code)
+        job = parsed(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise argparse.ArgumentTypeError(f"{path}: {reason}") from error
+    refuse_edited_code(job.code, read_accepted(Path(path).absolute().parents[1]))
     return job
 
 
@@ -48,7 +51,8 @@ def function_of(stage: str) -> Callable:
 def run(main: Callable[[], None]) -> None:
     """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
     # As an exception, so that temporary files are removed.
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit("error: ended by SIGTERM; run snakemake again"))
+    line = "error: ended by SIGTERM; run snakemake again"
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(line))
     try:
         main()
     except RarefeatError as error:
@@ -57,9 +61,8 @@ def run(main: Callable[[], None]) -> None:
         # torch has no type of its own for memory that the system refuses.
         if not isinstance(error, MemoryError) and not re.search(r"allocate memory|out of memory", str(error)):
             raise
-        said = next(iter(str(error).splitlines()), "")
         remedy = "give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)"
-        sys.exit(f"error: out of memory{': ' if said else ''}{said}; {remedy}")
+        sys.exit(f"error: out of memory: {str(error).partition(chr(10))[0]}; {remedy}")
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -82,24 +85,13 @@ def shown(how: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
 
 def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
     """Pass items on, with a bar on a terminal and otherwise a line with the time left every `seconds`."""
-    if SHOWN:
-        yield from SHOWN[-1](items)
-        return
-    if sys.stderr.isatty():
-        yield from tqdm(items, total=total, desc=label)
+    if SHOWN or sys.stderr.isatty():
+        yield from SHOWN[-1](items) if SHOWN else tqdm(items, total=total, desc=label)
         return
     start = last = time.monotonic()
-
-    def report(done: int) -> None:
-        line = tqdm.format_meter(done, total, time.monotonic() - start, prefix=label, ncols=0)
-        print(line, file=sys.stderr, flush=True)
-
-    done = 0
-    try:
-        for done, item in enumerate(items, start=1):
-            if time.monotonic() - last >= seconds:
-                last = time.monotonic()
-                report(done)
-            yield item
-    finally:
-        report(done)
+    for done, item in enumerate(items, start=1):
+        yield item
+        if done == total or time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            line = tqdm.format_meter(done, total, last - start, prefix=label, ncols=0)
+            print(line, file=sys.stderr, flush=True)
