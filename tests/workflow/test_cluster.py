@@ -120,9 +120,9 @@ def kill_a_training(folder: Path, run: subprocess.Popen) -> None:
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         assert run.poll() is None, end_of(folder / "log")
-        for process in processes(folder, "-m", "rarefeat.run.stage"):
+        for process in processes(folder, "-m", "rarefeat.run.launch"):
             with contextlib.suppress(psutil.Error):
-                if any('"stage": "chain.pretrain:stage"' in word for word in process.cmdline()):
+                if any("/jobs/chain.pretrain" in word for word in process.cmdline()):
                     process.kill()
                     return
         time.sleep(0.2)

@@ -15,7 +15,6 @@ import jinja2
 
 from rarefeat.claims.declared import page_of
 from rarefeat.claims.page import ABOUT, anchor
-from rarefeat.config.reading import read
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
 from rarefeat.project import DEFAULT, Project, load
@@ -30,7 +29,6 @@ from rarefeat.storage.markdown import each, interval, number, one, pipe, rows, t
 from rarefeat.studies.long_tail.published import TABLE_2
 
 TEMPLATES = Path("docs/templates")
-FAULTS = Path("tests/faults")
 PLAY = Path("docs/play.html")
 
 
@@ -72,8 +70,7 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
 
     The functions below; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections
     of the config by kind of study; `declared`, the ids of all claims; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
-    that docs has; `papers`, `about_claims` and `table_2`, the papers' names, how verdicts are read, and the paper's Table 2; `studies()`, the pages of studies; `faults`, what tests/faults
-    holds the project to.
+    that docs has; `papers`, `about_claims` and `table_2`, the papers' names, how verdicts are read, and the paper's Table 2; `studies()`, the pages of studies.
     """
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
@@ -92,7 +89,6 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         "config": project.sections,
         "declared": [claim for known in project.declared.values() for claim in known.claims],
         "answer": lambda kind: found.published(kind, tables, project),
-        "faults": {name: read(root / FAULTS / f"{name}.yaml") for name in ("inputs", "runs")},
         "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
         "studies": cache(lambda: studies(made, root)),
         "papers": papers(),
