@@ -168,14 +168,6 @@ def test_a_course_names_the_directions_of_a_nuisance():
     assert list(encoder.course(0)) == [*range(9), "colour 0", "colour 1", "norm", "bias"]
 
 
-def nested(depth: int) -> dict:
-    """A mapping in a mapping, and so on."""
-    found: dict = {}
-    for _ in range(depth):
-        found = {"a": found}
-    return found
-
-
 def course(neuron, history=True):
     return rarefeat.train(T=1, N=128, history=history).course(neuron)
 
@@ -188,22 +180,21 @@ GIVEN = {rarefeat.predict_step: {"kappa": 0.8, "gamma": 3}, rarefeat.read_table:
          rarefeat.load_encoder: {"results": "results", "study": "paper", "cell": POINT}}  # fmt: skip
 """What else a case gives to a function."""
 ONE_LINE = [
-    (rarefeat.train, {"taus": 1}, "train: taus: no such key; near it: tau; known are simulator"),
-    (rarefeat.train, {"T_": 5}, "train: T_: no such key; near it: T; known are"),
+    (rarefeat.train, {"taus": 1}, "train: taus: no such key (did you mean 'tau'?); known are simulator"),
+    (rarefeat.train, {"T_": 5}, "train: T_: no such key (did you mean 'T'?); known are"),
     (rarefeat.train, {"lambda_": 0.1, "lambda": 0.2}, "train: lambda: given twice, as lambda_ as well"),
-    (rarefeat.train, {"bias": {"shar": 0}}, "train: training.bias.shar: no such key; near it: share, got 0"),
+    (rarefeat.train, {"bias": {"shar": 0}}, "train: training.bias.shar: unknown key (did you mean 'share'?)"),
     (rarefeat.train, {"sigma": -1}, "train: sigma: Input should be greater than or equal to 0"),
     (rarefeat.train, {"eps_min": "1e-1"}, "train: eps_min: must be a number, got '1e-1'"),
     (rarefeat.train, {"eps_min": True}, "train: eps_min: must be a number, got True"),
-    (rarefeat.train, {"T": True}, "train: training.T: Input should be a valid integer, got True"),
+    (rarefeat.train, {"T": True}, "train: training.T: must be a number, got True"),
     (rarefeat.train, {"eta": float("nan")}, "train: training.eta: Input should be a finite number, got nan"),
-    (rarefeat.train, {"eta": 1e300}, "training.eta: 1e+300 is beyond float32; between 1e-37 and 1e+37 is allowed"),
-    (rarefeat.train, {"T": 10**5000}, "training.T: must be at most 2^53, got an integer of some"),
-    (rarefeat.train, {"bias": nested(3000)}, "nested too deeply"),
+    (rarefeat.train, {"eta": 1e300}, "training.eta: 1e+300 is beyond float32, from 1e-37 to 1e+37"),
+    (rarefeat.train, {"T": 10**5000}, "training.T: must be at most 2^53, got <int>"),
     (rarefeat.train, {"arm": "pruned_neuron", "alpha": [0.1, 0.2]}, "train: alpha: must be one value, got [0.1, 0.2]"),
     (rarefeat.train, {"seed": "100"}, "train: seed: must be a whole number, got '100'"),
     (rarefeat.train, {"seed": -1}, "train: first_seed: Input should be greater than or equal to 0, got -1"),
-    (rarefeat.train, {"draws": "a/b"}, "train: draws: 'a/b' is no name: a name has letters"),
+    (rarefeat.train, {"draws": "a/b"}, "train: draws: invalid name 'a/b'; use letters"),
     (rarefeat.train, {"study": None}, "train: study: must be a text, got None"),
     (rarefeat.train, {"config": "file"}, "train: config: must be what load_config returns, got 'file'"),
     (rarefeat.train, {"config": {}}, "train: config: must be what load_config returns, got {}"),
@@ -213,7 +204,7 @@ ONE_LINE = [
     (
         rarefeat.train,
         {"arm": "dens"},
-        "arm 'dens' names none of the trained arms of the study paper; near it: dense; there are dense,",
+        "arm 'dens' names none of the trained arms of the study paper (did you mean 'dense'?); there are dense,",
     ),
     (
         rarefeat.train,
@@ -221,7 +212,7 @@ ONE_LINE = [
         "arm 'pruned_neuron' names several of the trained arms of the study pruning",
     ),
     (rarefeat.train, {"N": 10**13}, "study paper: data.N = 10000000000000 needs 720,000.0 GB of memory"),
-    (rarefeat.train, {"study": "papre"}, "study 'papre' is none of the contrastive encoder in this config; near it"),
+    (rarefeat.train, {"study": "papre"}, "study 'papre' is none of the contrastive encoder in this config (did you mean"),
     (rarefeat.train, {"study": "digits"}, "study 'digits' is none of the contrastive encoder"),
     (load_config, {"path": "none.yaml"}, "cannot read config none.yaml"),
     (course, {"neuron": 0, "history": False}, "this training kept no history; train with history=True"),
@@ -230,14 +221,14 @@ ONE_LINE = [
     (rarefeat.load_encoder, {"cell": {"rho": 5}}, "cell must have the keys eps_min and sigma, got rho"),
     (rarefeat.load_encoder, {"cell": POINT | {"eps_min": "0.5"}}, "load_encoder: cell: eps_min: must be a number, got '0.5'"),
     (rarefeat.load_encoder, {"cell": None}, "load_encoder: cell: must be a mapping, got None"),
-    (rarefeat.load_encoder, {"study": "../x"}, "load_encoder: study: '../x' is no name: a name has letters"),
+    (rarefeat.load_encoder, {"study": "../x"}, "load_encoder: study: invalid name '../x'; use letters"),
     (rarefeat.load_encoder, {"seed": "100"}, "load_encoder: seed: must be a whole number, got '100'"),
     (rarefeat.read_table, {"results": None, "name": "paper_grid"}, "read_table: results: must be a text or a path, got None"),
     (rarefeat.read_table, {"name": None}, "read_table: name: must be a text, got None"),
     (rarefeat.read_table, {"name": "x" * 300 + "_grid"}, "is the name of no table"),
     (rarefeat.read_table, {"name": "../tables/paper_grid"}, "is the name of no table"),
-    (rarefeat.read_table, {"name": "longtail_sumary"}, "is the name of no table; near it: longtail_summary"),
-    (rarefeat.predict_step, {"taus": 1}, "predict_step: taus: the law does not know it; near it: tau"),
+    (rarefeat.read_table, {"name": "longtail_sumary"}, "is the name of no table (did you mean 'longtail_summary'"),
+    (rarefeat.predict_step, {"taus": 1}, "predict_step: taus: the law does not know it (did you mean 'tau'?)"),
     (rarefeat.predict_step, {"T": 900}, "predict_step: T goes with late, its four constants drop"),
     (rarefeat.predict_step, {"late": [0] * 4}, "predict_step: T goes with late"),
     (rarefeat.predict_step, {"T": 900, "late": [1]}, "predict_step: T goes with late"),
@@ -358,7 +349,7 @@ def test_a_table_under_another_name_is_refused(quick, tmp_path, source, name):
 
 
 def test_a_table_that_is_not_there(results):
-    with pytest.raises(rarefeat.RarefeatError, match=r"papr_grid.parquet does not exist; near it: paper_grid"):
+    with pytest.raises(rarefeat.RarefeatError, match=r"papr_grid.parquet does not exist \(did you mean 'paper_grid'"):
         rarefeat.read_table(results, "papr_grid")
 
 

@@ -69,8 +69,8 @@ def test_the_wheel_trains_and_runs_the_workflow_from_any_folder(python, tmp_path
     study = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("[0.3, 0.5, 0.7]", "[0.5]")
     small = "seeds: 2\n      training: {T: 5}\n      data: {d1: 60, N: 256, probe_pairs: 60, test_pairs: 128}"
     (tmp_path / "mine.yaml").write_text(study.replace("seeds: 10", small), encoding="utf-8")
-    done(command, tmp_path, "run", "--cores", "2", "--configfile=mine.yaml", "mine")
+    done(python, tmp_path, "-m", "snakemake", "--cores", "2", "mine", "--configfile", "mine.yaml")
     drawn = {path.name for path in (tmp_path / "results/figures").glob("mine.*.png")}
     assert drawn == {f"mine.{name}.png" for name in FIGURES}
-    assert "mine:mine" in done(command, tmp_path, "show", "mine_grid")
-    assert all(name in done(command, tmp_path, "list", "figures") for name in FIGURES)
+    assert "mine:mine" in done(command, tmp_path, "show", "results/tables/mine_grid.parquet")
+    assert all(name in done(command, tmp_path, "list", "figure") for name in FIGURES)

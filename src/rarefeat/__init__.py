@@ -6,6 +6,8 @@ __all__ = [
     "Batch", "Encoder", "Moved", "RarefeatError", "Seen", "Sweep", "load", "load_config", "load_encoder", "predict_step",
     "read_table", "sweep", "train",
 ]  # fmt: skip
+SNAKEFILE = f"{__path__[0]}/shipped/workflow/Snakefile"
+"""The workflow, for `include` in a Snakefile."""
 
 
 def __getattr__(name: str) -> object:

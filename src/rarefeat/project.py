@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, create_model
 from rarefeat.claims.claim import Regime
 from rarefeat.claims.declared import Declared, declared, page_of
 from rarefeat.config.names import RULE, differing, named, near, short
-from rarefeat.config.reading import read, sound
+from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.config.section import Section, one_line
 from rarefeat.config.study import SHARED, merged
 from rarefeat.core.errors import RarefeatError
@@ -394,7 +394,6 @@ def parse(raw: dict, *folders: Path) -> Project:
     Raises:
         RarefeatError: with one line that names the keys, what is wrong and what is allowed.
     """
-    raw = sound(raw)
     known = [*Top.model_fields, *SHARED, "images", *kinds()]
     if unknown := sorted(map(str, set(raw) - set(known))):
         raise RarefeatError(
@@ -406,7 +405,7 @@ def parse(raw: dict, *folders: Path) -> Project:
     files_of = {}
     for name in kinds():
         places = [*(folder / f"{name}.yaml" for folder in folders or (STUDIES,)), OF_FILES / f"{name}.yaml"]
-        files_of[name] = sound(read(next((path for path in places if path.is_file()), places[0])))
+        files_of[name] = read_yaml(next((path for path in places if path.is_file()), places[0]))
 
     def section_of(name: str, size: Any, own: Any, shared: dict) -> Any:
         """The raw section of a kind at a size, with what differs from its file and what it shares."""
@@ -421,7 +420,7 @@ def parse(raw: dict, *folders: Path) -> Project:
         """What a kind's claims would be read from at any size of its file, with what is shared by default."""
         places = (folder.parent / DEFAULT.name for folder in folders or (STUDIES,))
         default = next((path for path in places if path.is_file()), None)
-        usual = read(default) if default else raw
+        usual = read_yaml(default) if default else raw
         usual = {key: usual[key] for key in (*SHARED, "images") if key in usual}
         for size in ("", *(files_of[name].get("sizes") or {})):
             # A file that is wrong at another size is an error of that size.
@@ -451,7 +450,7 @@ def parse(raw: dict, *folders: Path) -> Project:
                 f" in, {Path.cwd()}; start it in the project's folder, or name that by --directory"
             ) from error
         is_missing = any(item["type"] == "missing" for item in error.errors())
-        raise RarefeatError(f"config: {one_line(error, model)}{misspelt if is_missing else ''}") from error
+        raise RarefeatError(f"config: {one_line(error, model, raw)}{misspelt if is_missing else ''}") from error
     sections = {name: getattr(config, name) for name in kinds()}
     project = Project(config.results, sections, config.size, config.most_seeds, config.stale_in_report, config.store_gb)
     return project.check_claims(left_out).check()
@@ -517,5 +516,5 @@ def load(*paths: str | Path, folder: Path | None = None) -> Project:
     paths = tuple(map(located, paths or (DEFAULT,)))
     raw: dict = {}
     for path in paths:
-        raw = merged(raw, read(path))
+        raw = merged(raw, read_yaml(path))
     return parse(raw, folder or paths[0].parent / "studies")

@@ -78,7 +78,7 @@ TRAINING["bias"] = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"}
 # What is told reads back
 
 
-shares, positive = st.floats(0, 1), st.floats(1e-3, 10)
+shares, positive = st.just(0.0) | st.floats(1e-6, 1), st.floats(1e-3, 10)
 masks = st.builds(Views, mask=st.floats(0.01, 0.99), clean_negatives=st.booleans())
 noises = st.builds(Views, rho=shares)
 colours = st.builds(Views, colour=st.integers(1, 3), colour_sigma=positive, colour_redrawn=st.booleans())

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 
-from rarefeat.command import main
 from rarefeat.config.cells import cell
 from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_SPLITS, PRETRAIN, PROBE, SYNTHESISE
 from rarefeat.project import load
@@ -156,14 +154,3 @@ def test_what_was_not_used_for_longest_goes_first_and_what_the_results_hold_take
     assert not run(of(1), names[1])
     assert run(of(2), names[2])
     assert run(of(3), names[3])
-
-
-def test_emptying_leaves_the_results():
-    write(LATENTS, JOB)
-    run(of(1))
-    run(of(2))
-    assert "in 1 files" in CliRunner().invoke(main, ["store"], catch_exceptions=False).output
-    CliRunner().invoke(main, ["store", "--empty"], catch_exceptions=False)
-    assert not Path("results/.store").exists()
-    assert Path("results/probes.parquet").exists()
-    assert not run(of(1))

@@ -14,8 +14,8 @@ from snakemake.utils import min_version
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from rarefeat.config.images import ImageStudy
-from rarefeat.config.reading import read, said
-from rarefeat.config.study import Study, merged
+from rarefeat.config.study import Study
+from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.core.errors import RarefeatError
 from rarefeat.kind import (
     IMAGE_DATA,
@@ -63,16 +63,13 @@ def refused(function, *arguments):
         raise WorkflowError(str(error)) from None
 
 
-# Snakemake, which has read these, takes the last of a key that is given twice.
+# Snakemake takes the last of a key that is given twice; here that is an error.
 for path in workflow.configfiles:
-    refused(read, Path(path))
-# Of --config as well, whose words it has where it is called from a command line.
-entries = workflow.config_settings.config_args
-OVER = refused(said, entries) if isinstance(entries, list) else {}
+    refused(read_yaml, Path(path))
 # The files of the kinds of study beside the user's config, and else those of this workflow.
 PROJECT = refused(
     typed,
-    merged(config, OVER),
+    config,
     Path("config/studies"),
     Path(str(workflow.current_basedir)).parents[1] / "config/studies",
 )

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from rarefeat.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.config.names import named, near, short
-from rarefeat.config.reading import sound
 from rarefeat.config.section import Section, one_line, told
 from rarefeat.config.study import Study, merged
 from rarefeat.core import own
@@ -66,8 +65,12 @@ def typed(of: str, name: str, value: Checked, *kinds: type) -> Checked:
 
 
 def plain(value: Any) -> Any:
-    """A number of numpy, or of a tensor without axes, as Python has it."""
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+    """Convert arrays, tensors and their numbers to Python's, also within lists and mappings."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def number(of: str, name: str, value: Any) -> float:
@@ -140,7 +143,7 @@ def study_at(
         "grid": {"point": axes | {"arms": list(dict.fromkeys(arm["arm"] for arm in chosen))}},
     }
     try:
-        return Study.model_validate(sound(changed, of))
+        return Study.model_validate(changed)
     except ValidationError as error:
         said = POINT.sub(r"\1", one_line(error, Study))
         raise RarefeatError(f"{of}: {said}") from error
@@ -149,7 +152,7 @@ def study_at(
 def keys_of(arms: list[Arm], study: str, arm: AnArm) -> dict[str, Any]:
     """The keys of an arm of a study; or of another one, with the ratio that those of the study share."""
     if isinstance(arm, Mapping):
-        return dict(arm)
+        return plain(arm)
     name = own.given(arm, ARMS) if callable(arm) else typed("arm", "arm", arm, str)
     if not is_arm(name) or (ARMS[name].trained and name in {item.arm for item in arms}):
         return told(one_arm(arms, study, name))

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rarefeat.claims.claim import Claim, Regime, Value
-from rarefeat.config.reading import read
+from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.config.section import Section, one_line
 from rarefeat.core.errors import RarefeatError
 
@@ -71,7 +71,7 @@ def declared(kind: str, folder: Path = STUDIES) -> Declared:
     alone = folder / f"{kind}.yaml"
     path = alone if alone.is_file() else folder / kind / "claims.yaml"
     where = "/".join(path.parts[-2 if path == alone else -3 :])
-    raw = read(path, "claims")
+    raw = read_yaml(path, "claims")
     raw = (raw.get("claims") or {}) if path == alone else raw
     for group, members in (raw.get("groups") or {}).items() if isinstance(raw.get("groups"), dict) else ():
         for name in members if isinstance(members, dict) else ():

@@ -1,4 +1,4 @@
-"""Names that users give: each becomes a path, a table or a target, so that one rule holds for all of them."""
+"""Rules for names that users give, of which each becomes a path, a table or a target; and words for messages."""
 
 import difflib
 import re
@@ -11,17 +11,17 @@ from rarefeat.core.errors import RarefeatError
 
 LONGEST = 60
 NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_=-]|(?<=[0-9])\.(?=[0-9]))*")
-"""No name holds the `.` that stands between a study and a block of its grid: there a letter follows."""
+"""No name holds the `.` between a study and a block of its grid, after which a letter stands."""
 RULE = (
-    f"a name has letters, digits, _ and -, begins with a letter or _, and has at most {LONGEST} characters; it may hold a"
-    " value, as in mask=0.25"
+    "use letters, digits, _ and -, beginning with a letter or _,"
+    f" at most {LONGEST} characters; a value is allowed, as in mask=0.25"
 )
 
 
 def named(name: str) -> str:
-    """A name as it is; ValueError where it breaks the rule."""
+    """Return the name; raise ValueError if it is against the rule."""
     if len(name) > LONGEST or not NAME.fullmatch(name):
-        raise ValueError(f"{short(name)} is no name: {RULE}")
+        raise ValueError(f"invalid name {short(name)}; {RULE}")
     return name
 
 
@@ -29,30 +29,28 @@ Name = Annotated[str, AfterValidator(named)]
 
 
 def short(value: Any, most: int = 60) -> str:
-    """A value in a message, on one line and cut where it is long."""
-    if isinstance(value, int) and abs(value) >= 10**most:
-        return f"an integer of some {value.bit_length() * 3 // 10} digits"
+    """Return the repr of a value for a message, cut where it is long."""
     try:
         text = repr(value)
-    except (RecursionError, ValueError):
-        return f"a {type(value).__name__}"
+    except (RecursionError, ValueError):  # of nested values, and of integers beyond 4,300 digits
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def near(name: Any, known: Iterable[Any]) -> str:
-    """What a misspelt name may have meant, in whatever letters, for a message; empty where nothing is near."""
+    """Return which known names a misspelt one may mean, for a message; empty if none is near."""
     by_letters = {str(one).casefold(): str(one) for one in known}
-    found = difflib.get_close_matches(str(name).casefold(), by_letters)
-    return f"; near it: {', '.join(by_letters[one] for one in found)}" if found else ""
+    matches = difflib.get_close_matches(str(name).casefold(), by_letters)
+    return f" (did you mean {' or '.join(repr(by_letters[one]) for one in matches)}?)" if matches else ""
 
 
 def differing(what: str, *parts: Mapping[str, Any]) -> dict[str, Any]:
-    """One mapping of several; RarefeatError where two of them have a name, be it in small or capital letters."""
-    found: dict[str, Any] = {}
+    """Merge mappings; raise RarefeatError if two have a name, also in small and capital letters."""
+    merged: dict[str, Any] = {}
     seen: dict[str, str] = {}
     for name, item in ((name, item) for part in parts for name, item in part.items()):
-        if (other := seen.setdefault(name.casefold(), name)) != name or name in found:
+        if (other := seen.setdefault(name.casefold(), name)) != name or name in merged:
             alike = "" if other == name else f" and {other}, which some file systems do not tell apart"
             raise RarefeatError(f"config: two {what} have the name {name}{alike}; each needs a name of its own")
-        found[name] = item
-    return found
+        merged[name] = item
+    return merged

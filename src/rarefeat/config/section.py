@@ -1,56 +1,55 @@
-"""What every section of the config is, its errors in one line, and what of it a job is told."""
+"""Base class of the config's sections, one-line errors, and conversion to plain values."""
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, field_validator
 
 from rarefeat.config.names import LONGEST, near, short
 
-EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
-"""A number that YAML 1.1 takes for a text, as it does 1e-3 and 1.0e3."""
-LEAST, MOST = 1e-37, 1e37
-"""What float32 holds, and float64 squares of."""
+MIN_FLOAT, MAX_FLOAT = 1e-37, 1e37
+"""Range of float32, of whose squares float64 holds each."""
+MAX_INT = 2**53
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[-+]?[0-9]+)?|[0-9]+e[-+]?[0-9]+")
-"""A number that is no integer, in the label of an arm as well."""
+"""A number that is no integer, also within the label of an arm."""
 
 
 class Section(BaseModel):
-    """A part of the config: unknown keys, non-finite numbers and values of another type are errors."""
+    """A section of the config, in which unknown keys and non-finite numbers are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
-    @model_validator(mode="before")
+    @field_validator("*", mode="wrap")
     @classmethod
-    def _numbers(cls, raw: Any) -> Any:
-        """What YAML misses of numbers, in the fields that are not texts."""
-        if not isinstance(raw, dict):
-            return raw
-        texts = {key for name, field in cls.model_fields.items() if field.annotation is str for key in (name, field.alias)}
-        return {key: value if key in texts else exponents(value) for key, value in raw.items()}
+    def _check_numbers(cls, raw: Any, validate: Callable[[Any], Any]) -> Any:
+        value = validate(raw)
+        # pydantic would take true for 1.
+        if isinstance(raw, bool) and type(value) in (int, float):
+            raise ValueError(f"must be a number, got {raw}")
+        return check_numbers(value)
 
 
-def exponents(value: Any) -> Any:
-    """A value, or a list of some, with texts such as 1e-3 as numbers."""
-    if isinstance(value, list):
-        return [exponents(item) for item in value]
-    return single(float(value)) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
-
-
-def single(value: float) -> float:
-    """A number, with one zero instead of two; ValueError where float32 does not hold it."""
-    if value and not LEAST <= abs(value) <= MOST and abs(value) < float("inf"):
-        raise ValueError(f"{value:g} is beyond float32; between {LEAST:g} and {MOST:g} is allowed")
+def check_numbers(value: Any) -> Any:
+    """Return a value with 0.0 for -0.0; raise ValueError for a number that torch cannot hold."""
+    if type(value) in (list, tuple):
+        return type(value)(map(check_numbers, value))
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise ValueError(f"must be at most 2^53, got {short(value)}")
+    if not isinstance(value, float):
+        return value
+    if value and not MIN_FLOAT <= abs(value) <= MAX_FLOAT:
+        raise ValueError(f"{value:g} is beyond float32, from {MIN_FLOAT:g} to {MAX_FLOAT:g}")
     return value + 0.0
 
 
 def distinct(values: Sequence[Any]) -> Sequence[Any]:
-    """The values; ValueError where one is there twice, or where figures and tables, with six digits, call two the same."""
-    names = [FRACTION.sub(lambda found: f"{float(found[0]):g}", str(value)) for value in values]
-    if len(set(names)) < len(names):
-        digits = ", to six digits" if len(set(map(str, values))) == len(values) else ""
+    """Return the values; raise ValueError if two are equal to the six digits of figures and tables."""
+    texts = [str(value or 0) if isinstance(value, float) else str(value) for value in values]
+    labels = {FRACTION.sub(lambda match: f"{float(match[0]):g}", text) for text in texts}
+    if len(labels) < len(texts):
+        digits = ", to six digits" if len(set(texts)) == len(texts) else ""
         raise ValueError(f"values must be distinct{digits}, got {list(values)}")
     return values
 
@@ -63,65 +62,96 @@ NOTHING = (None, False, 0, "")
 
 
 def told(part: Any) -> Any:
-    """A part of the config as plain values, as jobs are given it and as results remember it.
+    """Convert a config value to plain Python values for job configs and file metadata.
 
-    A key at a default of nothing (None, False, 0, an empty text, list, mapping or section) is left out, so that a new key of
-    that kind changes nothing that was computed before it; so is one at the default that its field names under `absent`. Every
-    other value stands there, so that a changed default is seen.
+    A key at an empty default (None, False, 0, "", an empty list, mapping or section), or at the
+    default that its field names as `absent`, is omitted, so that a new key of that kind changes no
+    job of earlier results. Every other value is kept, so that a changed default does change them.
     """
     if isinstance(part, Section):
-        found = {}
+        values = {}
         for name, field in type(part).model_fields.items():
             value = told(getattr(part, name))
             absent = (field.json_schema_extra or {}).get("absent")
-            nothing = value in ({}, []) or any(value is item or value == item for item in NOTHING) or value == absent
-            if field.is_required() or not nothing or getattr(part, name) != field.get_default(call_default_factory=True):
-                found[field.alias or name] = value
-        return found
+            nothing = value in ({}, [], *NOTHING) or value == absent
+            default = field.get_default(call_default_factory=True)
+            if field.is_required() or not nothing or getattr(part, name) != default:
+                values[field.alias or name] = value
+        return values
     if isinstance(part, dict):
         return {key: told(value) for key, value in part.items()}
     return [told(value) for value in part] if isinstance(part, list | tuple) else part
 
 
-def one_line(error: ValidationError, model: type[Section] | None = None) -> str:
-    """The first problems of a pydantic error in one line; what several keys inherit is told of the first.
+def one_line(error: ValidationError, model: type[Section] | None = None, raw: Any = None) -> str:
+    """Format the first three problems of a validation error as one line.
 
-    Args:
-        model: what was validated, for the keys that a misspelt one may mean.
+    Parameters
+    ----------
+    error : ValidationError
+    model : type of Section, optional
+        What was validated, to suggest a key for an unknown one.
+    raw : dict, optional
+        The config as the user wrote it, to name a key that studies inherit where it is written.
+
+    Returns
+    -------
+    str
+        `KEY: PROBLEM, got VALUE`, joined by semicolons; what several keys share is told once.
     """
     places: dict[str, list[str]] = {}
     for item in error.errors(include_url=False):
-        parts = [str(part) for part in item["loc"] if not UNION.match(str(part))]
-        key = ".".join(part if part.isprintable() and len(part) <= LONGEST else short(part) for part in parts)
-        said = {"extra_forbidden": "no such key", "missing": "missing"}.get(item["type"], item["msg"])
-        if item["type"] == "extra_forbidden" and model:
-            said += near(parts[-1], keys_at(model, parts[:-1]))
-        given = "" if item["type"] in ("value_error", "missing") else f", got {short(item['input'])}"
-        places.setdefault(f"{said.removeprefix('Value error, ')}{given}", []).append(key)
-
-    def problems() -> Iterator[str]:
-        for said, keys in places.items():
-            others = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-            yield f"{keys[0]}{others}{': ' if keys[0] else ''}{said}"
-
-    return "; ".join(itertools.islice(problems(), 3))
+        keys = [key for key in item["loc"] if not UNION.match(str(key))]
+        problem = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            problem = "missing"
+        elif item["type"] == "extra_forbidden":
+            known = keys_at(model, keys[:-1]) if model else []
+            problem = "unknown key" + (near(keys[-1], known) or f"; allowed: {', '.join(known)}" * bool(known))
+        elif item["type"] != "value_error":
+            problem += f", got {short(item['input'])}"
+        place = map(str, written_place(keys, item["input"], raw))
+        name = ".".join(key if key.isprintable() and len(key) <= LONGEST else short(key) for key in place)
+        if name not in places.setdefault(problem, []):
+            places[problem].append(name)
+    lines = []
+    for problem, names in itertools.islice(places.items(), 3):
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        lines.append(f"{names[0]}{others}: {problem}" if names[0] else problem)
+    return "; ".join(lines)
 
 
 UNION = re.compile(r"\[key\]$|\w[\w-]*\[.*\]$|constrained-\w+$|function-\w+$")
 """What pydantic puts into the place of an error that is no key: a branch of a union."""
 
 
-def keys_at(model: type[Section], place: Sequence[str]) -> list[str]:
-    """The keys of the section at a place of another one, by the way that leads there."""
-    here = {model}
-    for part in place:
-        fields = [field for at in here for name, field in at.model_fields.items() if part in (name, field.alias)]
-        here = {section for field in fields for section in sections_of(field.annotation)} or here
-    return [field.alias or name for at in here for name, field in at.model_fields.items()]
+def written_place(keys: list[Any], value: Any, raw: Any) -> list[Any]:
+    """Return the place at which a raw config has a value that studies inherit, else `keys`."""
+    for start in range(len(keys)):
+        for prefix in (*(keys[:end] for end in range(start, -1, -1)), ["images"]):
+            place, found = [*prefix, *keys[start:]], raw
+            try:
+                for key in place:
+                    found = found[key]
+            except (KeyError, IndexError, TypeError):
+                continue
+            if found is value or found == value:
+                return place
+    return keys
 
 
-def sections_of(annotation: Any) -> set[type[Section]]:
-    """The sections that a type names, within lists and mappings as well."""
+def keys_at(model: type[Section], place: Sequence[Any]) -> list[str]:
+    """Return the keys of the sections at a place below another section."""
+    models = {model}
+    for key in place:
+        fields = [item for one in models for item in one.model_fields.items()]
+        types = [field.annotation for name, field in fields if key in (name, field.alias)]
+        models = {section for annotation in types for section in sections_in(annotation)} or models
+    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+
+
+def sections_in(annotation: Any) -> set[type[Section]]:
+    """Return the sections that a type names, also within lists and mappings."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return {annotation}
-    return {section for part in get_args(annotation) for section in sections_of(part)}
+    return {section for item in get_args(annotation) for section in sections_in(item)}

@@ -11,7 +11,7 @@ import pytest
 from whole_project import ROOT
 
 from rarefeat.config.images import ImageArm
-from rarefeat.config.reading import read
+from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.config.study import merged
 from rarefeat.core.statistics import smallest_seen
 from rarefeat.images.contrast import maskable
@@ -131,7 +131,7 @@ def test_what_was_chosen_is_a_config_over_the_recipe():
     regimes = {REGIMES[1]: {"data": {"n_max": 500}, "training": {"epochs": 400}}}
     tables = {REGIMES[0]: of_regime(0.0), REGIMES[1]: of_regime(0.05, REGIMES[1])}
     tables[SCREEN] = of_screen(lambda arm: (0.0, 0.0))
-    raw = merged(merged(read(ROOT / "config/config.yaml"), read(RECIPE)), choose.overlay(tables, regimes))
+    raw = merged(merged(read_yaml(ROOT / "config/config.yaml"), read_yaml(RECIPE)), choose.overlay(tables, regimes))
     study = parse(raw, ROOT / "config/studies").studies[CONFIRM]
     assert (study.data.n_max, study.training.epochs, study.seeds) == (500, 400, choose.FEWEST)
     assert study.data.folder == "data/cifar10"

@@ -19,13 +19,13 @@ there, and writes what was chosen so far as a config, RESULTS/chosen.yaml. `make
 """
 
 import argparse
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import yaml
 
 from rarefeat.config.images import ImageArm
 from rarefeat.core.errors import RarefeatError
@@ -184,7 +184,7 @@ def main() -> None:
     tables = {name: table for name, (table, _) in found.items()}
     regimes = {name: found[name][1]["config"][name] for name in REGIMES if name in found}
     chosen = args.results / "chosen.yaml"
-    write_file(chosen, yaml.safe_dump(overlay(tables, regimes), sort_keys=False))
+    write_file(chosen, json.dumps(overlay(tables, regimes), indent=1) + "\n")
     following = next_run(tables)
     if following and stages.index(STAGES[following.study]) <= stages.index(args.until):
         orders = [f"most_seeds={following.orders}"] if following.orders else []

@@ -1,0 +1,177 @@
+"""The command `rarefeat`."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import DEFAULT, Project, load
+
+CONFIGFILE = click.option("--configfile", multiple=True, help="merged over the default config")
+
+
+class OneLineErrorGroup(click.Group):
+    """A group of commands that prints an error which a user can mend as one line."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(context)
+        except RarefeatError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=OneLineErrorGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rarefeat")
+def main() -> None:
+    """Study what contrastive learning and pruning do to rare features, neuron by neuron."""
+
+
+GROUPS = ("all", "study", "figure", "table", "claim")
+
+
+def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
+    """Yield each study, figure, table and claim: what it is, its name, and a text about it."""
+    from rarefeat.registry import kinds
+    from rarefeat.run.command import function_of
+
+    for name, study in project.studies.items():
+        grid = getattr(study, "in_words", "") or f"{study.seeds} seeds"
+        yield "study", name, f"{kinds()[project.kind_of[name]].title}: {grid}"
+    for name, figure in project.figures.items():
+        yield "figure", name, figure.caption.replace("\\|", "|")
+    for name, table in project.tables.items():
+        yield "table", name, function_of(table.schema).description
+    for declared in project.declared.values():
+        for claim in declared.claims.values():
+            yield "claim", claim.id, claim.statement
+
+
+@main.command(name="list")
+@click.argument("group", type=click.Choice(GROUPS), default="all")
+@CONFIGFILE
+def list_(group: str, configfile: tuple[str, ...]) -> None:
+    """List studies, figures, tables and claims, or one GROUP of them; all but claims are targets."""
+    for item_group, name, text in list_items(load(DEFAULT, *configfile)):
+        if group in ("all", item_group):
+            sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
+            click.echo(f"{item_group:8} {name}  {click.style(sentence[:100], dim=True)}")
+
+
+FORWARDED = (
+    ("show", "manage.provenance", ["show"], "Show what made the table, figure or page FILE."),
+    ("verify", "manage.provenance", ["verify"], "Check the files of a results folder."),
+    ("accept", "manage.accept", [], "Accept a code edit that changes no byte of a sample."),
+    ("images", "images.lists", [], "Write the list files of a FOLDER of images."),
+)
+"""Commands that a module's own command line reads: name, module, its first arguments, help."""
+PASS_OPTIONS = {"ignore_unknown_options": True}
+
+
+def add_forwarded_command(name: str, module: str, words: list[str], text: str) -> None:
+    """Add a command that passes its arguments to the main function of a module."""
+
+    @main.command(name, help=text, add_help_option=False, context_settings=PASS_OPTIONS)
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def forward(arguments: tuple[str, ...]) -> None:
+        from rarefeat.run.command import run
+
+        sys.argv = [" ".join(["rarefeat", *([] if words else [name])]), *words, *arguments]
+        run(importlib.import_module(f"rarefeat.{module}").main)
+
+
+for settings in FORWARDED:
+    add_forwarded_command(*settings)
+
+STUDY = """\
+# A study of your own; `snakemake --cores 2 {name} --configfile {name}.yaml` makes its tables and
+# Figures 1 to 4 of its grid. Other keys of config/config.yaml can be set here too, e.g. training.
+results: results
+imbalance:
+  studies:
+    {name}:
+      seeds: 10
+      arms:
+        - {{arm: dense}}
+        - {{arm: random_neuron, alpha: 0.1}}
+        - {{arm: "{name}:mine", alpha: 0.1}}  # the function `mine` of {name}.py
+      grid:
+        all:
+          eps_min: [0.3, 0.5, 0.7]
+          sigma: [0.05]
+          arms: [dense, random_neuron, "{name}:mine"]
+"""
+RULE = '''\
+"""Pruning rules of the study in {name}.yaml."""
+
+from torch import Tensor
+
+from rarefeat import Seen
+from rarefeat.core.pruning import smallest
+
+
+def mine(seen: Seen) -> Tensor:
+    """Mask the neurons whose embeddings agree least over positive pairs; bool (S, m)."""
+    return smallest(seen.moments.agreement, seen.alpha)
+'''
+SNAKEFILE = '''\
+"""The workflow of the installed package rarefeat; `rarefeat list` names the targets."""
+from rarefeat import SNAKEFILE
+
+include: SNAKEFILE
+workflow.default_target = "{name}"
+'''
+
+
+@main.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Write a study with a pruning rule of your own: NAME.yaml, NAME.py and a Snakefile."""
+    files = {f"{name}.yaml": STUDY.format(name=name), f"{name}.py": RULE.format(name=name)}
+    if not name.isidentifier():
+        raise RarefeatError(f"new: {name!r}: use letters, digits and _, not beginning with a digit")
+    if existing := [file for file in files if Path(file).exists()]:
+        raise RarefeatError(f"new: {existing[0]} exists; choose another name or delete it")
+    if name in load().targets:
+        raise RarefeatError(f"new: {name} is a target of the workflow; choose another name")
+    if importlib.util.find_spec(name):
+        raise RarefeatError(f"new: {name} is an installed Python module; choose another name")
+    if not any(map(os.path.exists, ("Snakefile", "workflow/Snakefile"))):
+        files["Snakefile"] = SNAKEFILE.format(name=name)
+    for file, text in files.items():
+        Path(file).write_text(text, encoding="utf-8")
+    click.echo(f"{', '.join(files)} written; run `snakemake --cores 2 {name} --configfile {name}.yaml`")
+
+
+@main.command(name="predict-critical-frequency")
+@click.argument("kappa", type=float)
+@click.argument("gamma", type=float)
+@click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--sigma", default=0.05, show_default=True, help="standard deviation of the noise")
+@CONFIGFILE
+def predict(kappa: float, gamma: float, changes: tuple[str, ...], sigma: float, configfile: tuple[str, ...]) -> None:
+    """Predict the eps_min at which half of the replicas learn the rare feature.
+
+    KAPPA and GAMMA are the fitted constants of docs/studies/selection.md, as in
+    `rarefeat predict-critical-frequency 0.8 10 m=60`.
+    """
+    from rarefeat.api import predict_step
+
+    if wrong := [change for change in changes if "=" not in change]:
+        raise RarefeatError(f"{wrong[0]}: must be KEY=VALUE, as in m=60")
+    values = dict(change.split("=", 1) for change in changes)
+    config = load(DEFAULT, *configfile)
+    click.echo(f"{predict_step(kappa, gamma, sigma, config=config, **values):.4g}")
+
+
+main.command("predict-step", hidden=True, params=predict.params)(predict.callback)
+
+
+if __name__ == "__main__":
+    main()

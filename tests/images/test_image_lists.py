@@ -1,0 +1,80 @@
+"""Wrong lists of an image folder: each is one line that names the file, its line or the key."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import refusal
+from PIL import Image
+
+from rarefeat.config.images import ImageData
+from rarefeat.images.datasets import read_images
+from rarefeat.images.splits import few_shot, long_tailed
+
+TRAIN, TEST = "0.png 0\n1.png 1\n2.png 0\n3.png 1\n", "4.png 0\n5.png 1\n"
+COPY = "...the same image as images/0.png (train.txt, line 1)...take them out, or say data.copies: true..."
+BAD_LABEL = "is not `path label` with a label of 0 or more"
+
+
+@pytest.fixture
+def images(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("images").mkdir()
+    draw = np.random.default_rng(0)
+    for i in range(6):
+        Image.fromarray(draw.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(f"images/{i}.png")
+    Path("images/train.txt").write_text(TRAIN, encoding="utf-8")
+    Path("images/test.txt").write_text(TEST, encoding="utf-8")
+    return Path("images")
+
+
+def read(**changes) -> dict:
+    lists = {"train_list": "train.txt", "test_list": "test.txt"}
+    return read_images(ImageData(**{"format": "image_folder", "folder": "images", "size": 8} | lists | changes))
+
+
+def test_image_folder_is_read(images):
+    assert len(read()["train"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("test", None, "cannot read images/test.txt: No such file or directory; ..."),
+        ("test", "4.png 0\n5.png\n", f"images/test.txt, line 2: '5.png' {BAD_LABEL}"),
+        ("test", "4.png 0\n5.png 1.0\n", f"images/test.txt, line 2: '5.png 1.0' {BAD_LABEL}"),
+        ("test", "4.png 0\n5.png,1\n", f"images/test.txt, line 2: '5.png,1' {BAD_LABEL}"),
+        ("test", "4.png 0\n5.png 7\n", "images/test.txt: test label 7 is none of the training labels 0, 1"),
+        ("test", "4.png 0\n9.png 1\n", "data.folder: 1 of 6 files are missing, images/9.png the first; ..."),
+        ("test", "4.png 0\n", "...no test image has label 1; every training label needs some"),
+        ("train", "0.png 1\n1.png 2\n", "images/train.txt: no training image has label 0; ..."),
+        ("train", "0.png 0\n1.png 0\n", "images/train.txt: two classes at least are needed ..., got 1"),
+        ("train", TRAIN + "./0.png 0\n", COPY),
+    ],
+)
+def test_wrong_list_is_one_line(images, name, text, line):
+    path = images / f"{name}.txt"
+    path.unlink() if text is None else path.write_text(text, encoding="utf-8")
+    assert matches(line, refusal(read))
+
+
+def test_copied_image_is_one_line(images):
+    shutil.copy(images / "0.png", images / "4.png")
+    assert matches(COPY, refusal(read))
+
+
+def test_unknown_class_is_one_line(images):
+    assert matches("images/train.txt: no training image has label 7...", refusal(read, classes=[0, 7]))
+
+
+def test_split_that_cannot_be_drawn_is_one_line():
+    labels = torch.tensor([0, 1, 0, 1])
+    assert refusal(long_tailed, labels, 3, "mine", 1).startswith("rho: 3 leaves the smallest class without")
+    assert refusal(few_shot, labels, 9, "mine", 1).startswith("probe.few_shot: 9 images per class, but")
+
+
+def matches(line: str, message: str) -> bool:
+    return bool(re.fullmatch(".*".join(map(re.escape, line.split("..."))), message))

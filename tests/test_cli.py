@@ -1,0 +1,56 @@
+"""The command `rarefeat`."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rarefeat.cli import main
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("verify --help", 0, "usage: rarefeat verify [-h]"),
+        ("accept --help", 0, "usage: rarefeat accept [-h]"),
+        ("accept nowhere", 1, "nowhere"),
+        ("images nowhere", 1, "nowhere"),
+        ("list figure", 0, " |cos| at least"),
+        ("predict-critical-frequency 0.8 10 m=60", 0, "0."),
+        ("predict-step 0.8 10 'bias={share: 0.2}'", 1, "training.bias: Input should be a valid dictionary"),
+        ("predict-step 0.8 10 m", 1, "m: must be KEY=VALUE"),
+        ("show nothing", 1, "nothing"),
+        ("new 1st", 1, "new: '1st': use letters"),
+        ("new random", 1, "new: random is an installed Python module"),
+        ("new torch", 1, "new: torch is an installed Python module"),
+        ("new paper", 1, "new: paper is a target"),
+    ],
+)
+def test_command_prints_its_result_or_one_line(line, status, words, monkeypatch):
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    run = CliRunner().invoke(main, shlex.split(line))
+    assert run.exit_code == status, run.output
+    assert words in run.output
+    assert "Traceback" not in run.output
+    assert status == 0 or len(run.output.splitlines()) == 1
+
+
+def test_new_writes_a_study_that_snakemake_plans(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["new", "mine"]).exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"Snakefile", "mine.py", "mine.yaml"}
+    again = CliRunner().invoke(main, ["new", "mine"])
+    assert again.output == "Error: new: mine.yaml exists; choose another name or delete it\n"
+    snakemake = [sys.executable, "-m", "snakemake", "--dry-run", "--configfile", "mine.yaml"]
+    plan = subprocess.run(snakemake, capture_output=True, text=True)
+    assert not plan.returncode, plan.stdout + plan.stderr
+    assert "mine" in plan.stdout + plan.stderr
+    Path("mine.yaml").unlink()
+    Path("mine.py").unlink()
+    Path("Snakefile").write_text("# mine\n", encoding="utf-8")
+    CliRunner().invoke(main, ["new", "mine"])
+    assert Path("Snakefile").read_text(encoding="utf-8") == "# mine\n"
