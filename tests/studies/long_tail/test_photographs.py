@@ -89,15 +89,15 @@ def test_the_ratio_with_the_best_tail_is_picked_of_those_that_cost_no_capacity()
     assert table[table["picked"]]["alpha"].tolist() == [0.3] * 3
 
 
-def test_a_random_mask_and_the_paper_s_ratio_stand_beside_each_picked_arm():
+def test_confirmed_arms_have_a_random_mask_and_the_reference_ratio():
     arms = [ImageArm(**arm).label for arm in choose.confirmed(of_screen(lambda arm: (0.0, 0.0)))]
     assert arms[:4] == [
         "dense", "pruned_straight_through-alpha=0.05", "pruned_straight_through-alpha=0.05-threshold=random",
         "pruned_straight_through-alpha=0.9",
     ]  # fmt: skip
     assert len(arms) == 1 + 3 * 3
-    at_paper = choose.confirmed(of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == choose.PAPER))))
-    assert len(at_paper) == 1 + 3 * 2
+    at_reference = choose.confirmed(of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == choose.REFERENCE_RATIO))))
+    assert len(at_reference) == 1 + 3 * 2
 
 
 def test_class_orders_are_as_many_as_the_spread_of_dense_asks_for():
@@ -155,10 +155,10 @@ def test_every_stage_has_class_orders_of_its_own():
 
 @pytest.mark.parametrize("name", [choose.FORMER, *REGIMES])
 def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
-    """Even with the paper's ratio masked, more of the convolutions' weights are left than there are images."""
+    """Even with Jiang et al.'s ratio masked, more of the convolutions' weights are left than there are images."""
     study = STUDIES[name]
     weights = sum(weight.numel() for weight in maskable(dict(ImageEncoder(study.network).named_parameters())).values())
-    assert (1 - choose.PAPER) * weights > sum(long_tailed_counts(study.data.n_max, 100, 10))
+    assert (1 - choose.REFERENCE_RATIO) * weights > sum(long_tailed_counts(study.data.n_max, 100, 10))
     assert [arm.label for arm in study.arms] == ["dense"]
     assert study.training.bfloat16
 
@@ -213,7 +213,7 @@ def test_each_picked_arm_stands_against_the_random_mask_of_its_ratio():
 
 
 def of_widths(line, noise):
-    """Screen and widths whose gain in accuracy at the paper's ratio is a line in log2(width), with noise."""
+    """Screen and widths whose gain in accuracy at Jiang et al.'s ratio is a line in log2(width), with noise."""
     random = np.random.default_rng(0)
 
     def planted(study):

@@ -128,7 +128,7 @@ def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
-    """At the paper's ratio, how a mask's gain in accuracy changes with the width of the network, and where it would cross zero.
+    """Fit how the gain at Jiang et al.'s ratio changes with the width of the network, and where it would cross zero.
 
     Least squares of gain = (one constant for each class order) + slope * log2(width), the mean of these for the line.
 
@@ -138,7 +138,7 @@ def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
         does not lie above zero.
     """
     found = choose.gains(pd.concat([screen, widths]))
-    found = found[found["alpha"] == choose.PAPER]
+    found = found[found["alpha"] == choose.REFERENCE_RATIO]
     rows = []
     for update, part in found.groupby(choose.UPDATE):
         orders = pd.get_dummies(part["seed"]).to_numpy(dtype=float)
