@@ -1,10 +1,10 @@
-"""How the hyper-parameters that the papers leave open were chosen: by the loss and the majority features alone.
+"""How the hyper-parameters of the grid were chosen: by the loss and the majority features alone.
 
 Every feature has the same frequency here (eps_min = 1), so that nothing in this table can see what imbalance does, and the
 seeds are 0-4 of a study of their own, so that no reported replica took part. The rule, fixed before the table was made:
 
 1. candidates: lambda inside the theory's range d^-1.499 ... d^-1.001 (0.037 ... 0.111 at d = 9) and one value below it; no
-   bias, or a `follow` bias of 0.2 or 0.3; C = 1 or 2;
+   bias, or a `follow` bias of 0.2 or 0.3, but not 1, which the papers print at T1; C = 1 or 2;
 2. T is the smallest of 250, 500, 1000 at which the excess loss has changed by less than 5 % since T / 2;
 3. every candidate whose features all reach a cosine of 0.9 on average at that T is admissible; the one with the lowest excess
    loss whose lambda lies inside the theory's range is the regime of the paper's grid, and the best one outside it the

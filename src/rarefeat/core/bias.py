@@ -1,4 +1,4 @@
-"""The three-stage bias schedule: zero until T1, then one of the two rules (Wen & Li 2021, section 3; Theorem D.1 (b))."""
+"""The three-stage bias schedule: zero until T1, then one of the two rules (Wen & Li 2021, section 2.2; Theorem D.1 (b))."""
 
 import math
 from collections.abc import Callable

@@ -53,7 +53,7 @@ class Theory(Section):
     """The studies that claims of the theory are measured on, beside the paper's grid and the scaling study."""
 
     studies: dict[Name, TheoryStudy] = Field(min_length=1, description="by name")
-    sensitivity: Sensitivity = Field(description="which verdicts depend on what the papers leave open")
+    sensitivity: Sensitivity = Field(description="which verdicts depend on what is chosen here")
     maps: Maps = Field(description="which studies the maps show, beside those with the role phase")
 
     @model_validator(mode="after")

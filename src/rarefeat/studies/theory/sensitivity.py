@@ -1,4 +1,4 @@
-"""What half and double of each hyper-parameter that the papers leave open change, in Markdown."""
+"""What half and double of each hyper-parameter that is chosen here change, in Markdown."""
 
 from collections.abc import Mapping
 
