@@ -14,7 +14,7 @@ help:
 	@echo "make TARGET, with CORES=N for N jobs at once (now $(CORES)) and PIP_ARGS for pip. Times are of two cores."
 	@echo "  quick        the whole workflow on a tiny grid: a minute"
 	@echo "  paper        the paper's figures, first with 10 seeds: 5 minutes; then all that is made by default: 100 minutes"
-	@echo "  claims       the claims of the first two papers, after paper: 36 minutes"
+	@echo "  claims       the claims of the pruning paper and of Wen and Li (2021), after paper: 36 minutes"
 	@echo "  selection    which neurons to prune, at full size"
 	@echo "  photographs  Table 2 on CIFAR-10, stage after stage: days"
 	@echo "  report       one page of everything that is there"
@@ -31,7 +31,7 @@ paper: venv
 	$(SNAKEMAKE) paper heatmap
 	$(SNAKEMAKE)
 
-# Every claim of the theory, on studies of its own and the results of `make paper`.
+# Every claim of the pruning paper and of Wen and Li (2021), on studies of their own and the results of `make paper`.
 claims: venv
 	$(SNAKEMAKE) all_claims
 
