@@ -69,7 +69,7 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
     """What a template can use.
 
     The functions below; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections
-    of the config by kind of study; `declared`, the ids of all claims; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
+    of the config by kind of study; `declared` and `group_of`, the ids of all claims and the group of each; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
     that docs has; `papers`, `about_claims` and `table_2`, the papers' names, how verdicts are read, and the paper's Table 2; `studies()`, the pages of studies.
     """
     made = jinja2.Environment(
@@ -88,6 +88,7 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
         "declared": [claim for known in project.declared.values() for claim in known.claims],
+        "group_of": {name: claim.group for known in project.declared.values() for name, claim in known.claims.items()},
         "answer": lambda kind: found.published(kind, tables, project),
         "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
         "studies": cache(lambda: studies(made, root)),

@@ -1,4 +1,4 @@
-"""What docs/studies/exact_results.md and docs/studies/out_of_reach.md are filled in from."""
+"""What docs/studies/exact_results.md and docs/papers_hong_shi.md are filled in from."""
 
 import pandas as pd
 
