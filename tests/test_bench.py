@@ -11,7 +11,7 @@ import rarefeat
 from rarefeat.api import sweeps as sweeping
 from rarefeat.core.arms import ARMS
 from rarefeat.core.pruning import smallest
-from rarefeat.run.digests import code
+from rarefeat.run.code_hashes import code_hash
 
 SMALL = {"T": 8, "N": 256, "d1": 60, "progress": False}
 TWO = {"eps_min": [0.2, 1.0], "seed": [3, 5, 6]}
@@ -53,7 +53,7 @@ def rules(tmp_path, monkeypatch):
     def written(comment: str = "", times: int = 1, helper: str = "2 * x") -> str:
         Path("helpers.py").write_text(f"def twice(x):\n    return {helper}\n", encoding="utf-8")
         Path("my_rules.py").write_text(RULES.format(comment=comment, times=times), encoding="utf-8")
-        return code("own.my_rules:small")
+        return code_hash("own.my_rules:small")
 
     return written
 

@@ -39,7 +39,7 @@ GROUPS = ("all", "study", "figure", "table", "claim")
 def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
     """Yield each study, figure, table and claim: what it is, its name, and a text about it."""
     from rarefeat.registry import kinds
-    from rarefeat.run.command import function_of
+    from rarefeat.run.cli_helpers import function_of
 
     for name, study in project.studies.items():
         grid = getattr(study, "in_words", "") or f"{study.seeds} seeds"
@@ -80,7 +80,7 @@ def add_forwarded_command(name: str, module: str, words: list[str], text: str) -
     @main.command(name, help=text, add_help_option=False, context_settings=PASS_OPTIONS)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def forward(arguments: tuple[str, ...]) -> None:
-        from rarefeat.run.command import run
+        from rarefeat.run.cli_helpers import run
 
         sys.argv = [" ".join(["rarefeat", *([] if words else [name])]), *words, *arguments]
         run(importlib.import_module(f"rarefeat.{module}").main)

@@ -18,7 +18,7 @@ from rarefeat.config.study import SHARED, merged
 from rarefeat.core.errors import RarefeatError
 from rarefeat.kind import Browsed, Claimed, Figure, Made, Page, Stage, Table
 from rarefeat.registry import kinds
-from rarefeat.run.digests import read_accepted
+from rarefeat.run.code_hashes import read_accepted
 from rarefeat.run.job import Job, job
 
 SHIPPED = Path(__file__).parent / "shipped"

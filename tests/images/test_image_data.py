@@ -13,6 +13,7 @@ import sys
 import tarfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +28,11 @@ from PIL import Image, ImageOps
 from rarefeat.config.cells import cell
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images import digests
-from rarefeat.images.contents import refuse_images
+from rarefeat.images import input_hashes
 from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
-from rarefeat.images.digests import digest_of
 from rarefeat.images.fetch import fetch
 from rarefeat.images.formats import _decode, colours, index_files, inputs
+from rarefeat.images.input_hashes import hash_files, image_hashes
 from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
 from rarefeat.kind import IMAGE_DATA, IMAGE_SPLITS
 from rarefeat.run.job import job
@@ -722,8 +722,8 @@ def test_modes_that_are_refused_name_the_file(tmp_path, image, said):
 # Inputs by content.
 
 
-def digest(data: ImageData, known: Path | None = None) -> str:
-    return digest_of(inputs(data), known)
+def hash_of(data: ImageData, known: Path | None = None) -> str:
+    return hash_files(inputs(data), known)
 
 
 @pytest.mark.parametrize(
@@ -734,13 +734,13 @@ def digest(data: ImageData, known: Path | None = None) -> str:
     ],
 )  # fmt: skip
 def test_what_images_hold_is_their_digest_and_not_names_or_times(tmp_path, change, same):
-    place, known = tmp_path / "mine", tmp_path / "known.parquet"
+    place, known = tmp_path / "mine", tmp_path / "known.json"
     place.mkdir()
     write_image_folder(place)
     data, image, test = image_folder(place), place / "some images/4.png", place / "test.txt"
     for path in place.rglob("*.*"):
         os.utime(path, ns=(0, 0))
-    before, dates = digest(data, known), image.stat()
+    before, dates = hash_of(data, known), image.stat()
     lines = test.read_text().split("\n")
     match change:
         case "touched":
@@ -765,31 +765,31 @@ def test_what_images_hold_is_their_digest_and_not_names_or_times(tmp_path, chang
             image.write_bytes(image.read_bytes()[:-1] + b"?")
             if change.endswith("date"):
                 os.utime(image, ns=(dates.st_atime_ns, dates.st_mtime_ns))
-    assert (digest(data, known) == before) == same
-    assert digest(data, known) == digest(data)
+    assert (hash_of(data, known) == before) == same
+    assert hash_of(data, known) == hash_of(data)
 
 
 def test_what_is_known_is_not_read_again_and_a_damaged_memory_is_none(tmp_path, monkeypatch):
     write_image_folder(tmp_path)
-    data, known, read = image_folder(tmp_path), tmp_path / "known.parquet", []
-    monkeypatch.setattr(digests, "FRESH", -1)
-    monkeypatch.setattr(digests, "sha256", lambda path, true=digests.sha256: read.append(path) or true(path))
-    first = digest(data, known)
+    data, known, read = image_folder(tmp_path), tmp_path / "known.json", []
+    monkeypatch.setattr(input_hashes, "CLOCK_TICK_NS", -1)
+    monkeypatch.setattr(input_hashes, "hash_file", lambda path, true=input_hashes.hash_file: read.append(path) or true(path))
+    first = hash_of(data, known)
     assert len(read) == 6
-    assert digest(data, known) == first
+    assert hash_of(data, known) == first
     assert len(read) == 6
     os.utime(tmp_path / "some images/1.png")
-    assert digest(data, known) == first
+    assert hash_of(data, known) == first
     assert len(read) == 7
     known.write_bytes(known.read_bytes()[:-1])
-    assert digest(data, known) == first
+    assert hash_of(data, known) == first
     assert len(read) == 13
 
 
 def test_a_file_that_has_just_changed_is_not_remembered(tmp_path):
     write_image_folder(tmp_path)
-    digest(image_folder(tmp_path), tmp_path / "known.parquet")
-    assert not (tmp_path / "known.parquet").exists()
+    hash_of(image_folder(tmp_path), tmp_path / "known.json")
+    assert (tmp_path / "known.json").read_text() == "{}"
 
 
 def test_the_other_formats_have_digests_too(tmp_path):
@@ -797,17 +797,17 @@ def test_the_other_formats_have_digests_too(tmp_path):
     archive = tmp_path / "cifar-10-python.tar.gz"
     batches, data = cifar10_batches(IMAGES, TWELVE), batches_in(tmp_path)
     write_archive(archive, "cifar-10-batches-py", batches)
-    packed = digest(data)
+    packed = hash_of(data)
     archive.unlink()
     write_files(tmp_path, batches)
-    unpacked = digest(data)
+    unpacked = hash_of(data)
     (tmp_path / "data_batch_3").write_bytes(batches["data_batch_4"])
-    assert len({packed, unpacked, digest(data)}) == 3
+    assert len({packed, unpacked, hash_of(data)}) == 3
     write_twelve(tmp_path)
     data = ImageData(format="cifar_parquet", folder=str(tmp_path))
-    before = digest(data)
+    before = hash_of(data)
     write_parquet(tmp_path / "test-0.parquet", [encoded(pixels) for pixels in IMAGES[10:]], [1, 0])
-    assert digest(data) != before
+    assert hash_of(data) != before
 
 
 def test_index_files_are_digested_by_seed(tmp_path):
@@ -815,20 +815,20 @@ def test_index_files_are_digested_by_seed(tmp_path):
     for name in ("1", "2", "pool"):
         np.save(tmp_path / f"{name}.npy", np.arange(4))
     assert [mark for mark, _ in index_files(data, [1, 2])] == ["pretrain 1", "pool 1", "pretrain 2", "pool 2"]
-    first, second = (digest_of(index_files(data, [seed])) for seed in (1, 2))
+    first, second = (hash_files(index_files(data, [seed])) for seed in (1, 2))
     np.save(tmp_path / "1.npy", np.arange(3))
-    assert digest_of(index_files(data, [1])) != first
-    assert digest_of(index_files(data, [2])) == second
+    assert hash_files(index_files(data, [1])) != first
+    assert hash_files(index_files(data, [2])) == second
     assert index_files(DIGITS, [1]) == []
 
 
 def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tmp_path):
     write_image_folder(tmp_path)
     data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
-    told = job(IMAGE_DATA.function, (), {"data": data, "contents": digest(data)}, "s")
-    done = stage("rarefeat.run.make", "--job", job_path(told), "--output", str(output))
+    told = job(IMAGE_DATA.function, (), {"data": data, "contents": hash_of(data)}, "s")
+    done = stage("rarefeat.run.make", "--job", told.text, "--output", str(output))
     assert done.returncode == 0, done.stderr
-    assert read_job(output)["config"]["contents"] == digest(data)
+    assert read_job(output)["config"]["contents"] == hash_of(data)
     assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [[0, 1, 0, 1], [0, 1]]
     output.unlink()
     (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
@@ -902,7 +902,7 @@ def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
     said = "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
     assert refusal(inputs, image_folder(tmp_path, n_max=3)) == refusal(read_images, image_folder(tmp_path, n_max=3)) == said
     said = "data.n_max: 1000 images of the largest class, which any can be, but class 8 has 116; at most 116"
-    assert refusal(refuse_images, ImageData(format="digits", n_max=1000)) == said
+    assert refusal(image_hashes, SimpleNamespace(data=ImageData(format="digits", n_max=1000)), tmp_path, "") == said
 
 
 def stage(*args: str) -> subprocess.CompletedProcess:

@@ -1,88 +1,151 @@
-"""Which jobs are made anew before code is accepted, and what is not accepted without one."""
+"""Which jobs run again before code is accepted, and what is not accepted without one."""
 
-import base64
 import json
+import sys
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.manage import accept
-from rarefeat.manage.accept import LEAST, QUICK, Made, changed, gone, sample
-from rarefeat.run.digests import code
+from rarefeat.manage.accept import (
+    SAMPLE_SIZE,
+    CompletedJob,
+    changed_stages,
+    choose_sample,
+    completed_jobs,
+)
+from rarefeat.run.code_hashes import code_hash, read_accepted
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import made_from, write_product
+from rarefeat.storage.files import write_table
+from rarefeat.storage.origin import KEY
 
 DENSE, RANDOM = "core.arms:ARMS[dense]", "core.arms:ARMS[random_neuron]"
-SEVERAL = 5
+PROBE = "chain.probe:stage"
 
 
-def jobs(stage: str, study: str, *named: str, seconds: float = 60.0, old: tuple[str, ...] = ()) -> list[Made]:
-    """Some jobs of a stage and a study, that came through code of which some is older than that of now."""
-    told = {name: "old" if name in old else code(name) for name in (stage, *named)}
-    job = {"stage": stage, "study": study, "code": told}
-    return [Made(f"{stage} {study} {n}", job, [f"{stage}/{study}/{named}/{n}"], seconds + n) for n in range(SEVERAL)]
+@pytest.fixture
+def make_jobs(tmp_path):
+    """Five jobs of a stage and study, of which some code is older than today's."""
+
+    def make(stage, study="a", *names, size=0, old=(), n=5) -> list[CompletedJob]:
+        code = {name: "old" if name in old else code_hash(name) for name in (stage, *names)}
+        jobs = []
+        for i in range(n):
+            path = tmp_path / f"{stage}-{study}-{''.join(names)}-{i}.parquet"
+            path.write_bytes(b" " * (size + i))
+            jobs.append(CompletedJob(path, Job(stage=stage, study=study, code=code), [path]))
+        return jobs
+
+    return make
 
 
-def test_of_every_entry_that_was_changed_some_jobs_are_made_anew():
-    """Though one of them alone fills what is taken of the stage and study, being quicker."""
+def test_sample_has_jobs_of_every_changed_entry(make_jobs):
+    """Though the smaller ones of one entry fill the number of the stage and study."""
     old = (DENSE, RANDOM)
-    found = jobs("chain.pretrain:stage", "a", DENSE, old=old) + jobs("chain.pretrain:stage", "a", RANDOM, seconds=99, old=old)
-    chosen = sample(found, changed(found))
-    for name in old:
-        assert sum(name in one.job["code"] for one in chosen) == LEAST
+    jobs = make_jobs("chain.pretrain:stage", "a", DENSE, old=old)
+    jobs += make_jobs("chain.pretrain:stage", "a", RANDOM, size=99, old=old)
+    sample = choose_sample(jobs, changed_stages(jobs))
+    assert [sum(name in one.job.code for one in sample) for name in old] == [SAMPLE_SIZE] * 2
 
 
-def test_some_of_every_study_and_all_quick_ones_are_made_anew():
-    stage = "chain.probe:stage"
-    slow, few = jobs(stage, "slow", old=(stage,)), jobs(stage, "few", old=(stage,))[: LEAST - 1]
-    quick = jobs(stage, "quick", seconds=QUICK - SEVERAL, old=(stage,))
-    chosen = sample(slow + few + quick + jobs("chain.synthesise:stage", "slow"), [stage])
-    assert sorted(one.outputs for one in chosen) == sorted(one.outputs for one in slow[:LEAST] + few + quick)
+def test_sample_has_the_smallest_of_every_study(make_jobs):
+    first, few = make_jobs(PROBE, "first", old=(PROBE,)), make_jobs(PROBE, "few", old=(PROBE,), n=2)
+    sample = choose_sample(first + few + make_jobs("chain.synthesise:stage", "first"), [PROBE])
+    assert sorted(one.path for one in sample) == sorted(
+        one.path for one in first[:SAMPLE_SIZE] + few
+    )
 
 
-@pytest.mark.parametrize("stage", ["chain.aggregate:aggregate_grid", "studies.imbalance.figures:arms"])
-def test_a_rule_is_not_proved_by_what_does_not_run_it(stage):
-    found = jobs(stage, "a", "chain.pretrain:stage", DENSE, old=(DENSE,))
-    with pytest.raises(RarefeatError, match=r"nothing is accepted: core\.arms:ARMS\[dense\] was changed, and no file of a job"):
-        changed(found)
-    assert changed([*found, *jobs("chain.pretrain:stage", "a", DENSE, old=(DENSE,))]) == {DENSE: ("old", code(DENSE))}
+@pytest.mark.parametrize(
+    "stage", ["chain.aggregate:aggregate_grid", "studies.imbalance.figures:arms"]
+)
+def test_change_needs_a_job_that_runs_the_code(make_jobs, stage):
+    jobs = make_jobs(stage, "a", "chain.pretrain:stage", DENSE, old=(DENSE,))
+    with pytest.raises(
+        RarefeatError, match=r"cannot accept the change of core\.arms:ARMS\[dense\]"
+    ):
+        changed_stages(jobs)
+    jobs += make_jobs("chain.pretrain:stage", "a", DENSE, old=(DENSE,))
+    assert changed_stages(jobs) == {DENSE: ("old", code_hash(DENSE))}
 
 
-def test_a_schema_is_run_by_what_joins_tables_under_it():
-    schema = "chain.tables:GRID"
-    found = jobs("chain.join:join", "a", schema, old=(schema,))
-    found = [one._replace(job={**one.job, "config": {"schema": schema}}) for one in found]
-    assert set(changed(found)) == {schema}
-    assert len(sample(found, [schema])) == LEAST
+def test_change_of_several_versions_is_refused(make_jobs):
+    with pytest.raises(
+        RarefeatError, match=f"are of different code of {PROBE}; run snakemake first"
+    ):
+        changed_stages(make_jobs(PROBE, "a", old=(PROBE,)) + make_jobs(PROBE, "b"))
 
 
-def test_files_of_several_codes_are_refused():
-    stage = "chain.probe:stage"
-    with pytest.raises(RarefeatError, match=f"is of other code of {stage} than .*; run snakemake first"):
-        changed(jobs(stage, "a", old=(stage,)) + jobs(stage, "b"))
+def test_stage_that_is_gone_is_not_accepted(make_jobs, tmp_path):
+    job = Job(stage="gone", code={"gone": "old"})
+    assert changed_stages([CompletedJob(tmp_path, job, [tmp_path]), *make_jobs(PROBE)]) == {}
 
 
-def test_a_stage_that_there_is_no_more_is_named_and_not_accepted():
-    found = [Made("", {"stage": "gone", "code": {"gone": "old"}}, ["gone"], 1.0), *jobs("chain.probe:stage", "a")]
-    assert changed(found) == {}
-    assert gone(found) == ["gone"]
+COPY = """
+import shutil, sys
+from pathlib import Path
+job, outputs = Path(sys.argv[2]), sys.argv[4:]
+for name in map(Path, outputs):
+    (source,) = job.parents[1].rglob(name.name)
+    name.parent.mkdir(parents=True)
+    shutil.copy(source, name)
+    if {differs!r} in name.name:
+        name.write_bytes(b"other")
+"""
 
 
-def test_results_without_snakemakes_records_are_one_line(tmp_path):
-    with pytest.raises(RarefeatError, match=f"nothing is accepted: {tmp_path}/none knows no job of files below {tmp_path}"):
-        accept.accept(tmp_path, tmp_path / "none")
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """The file of a cell, and a table, of two jobs of older code."""
+    cell = Job(stage=PROBE, study="a", cell={"eps_min": 0.5}, seeds="0-1", code={PROBE: "old"})
+    table = Job(
+        stage="chain.aggregate:aggregate_grid", code={"chain.aggregate:aggregate_grid": "old"}
+    )
+    (tmp_path / "results/jobs").mkdir(parents=True)
+    for i, job in enumerate((cell, table)):
+        (tmp_path / f"results/jobs/{i}.json").write_text(job.text)
+    path = tmp_path / "results/probes/a/eps_min=0.5/seeds=0-1.parquet"
+    write_table(path, pa.table({"x": [1]}), {KEY: cell.text})
+    frame = pd.DataFrame({"x": [1]})
+    write_product(tmp_path / "results/tables/a_grid.parquet", frame, made_from(table))
+    write_product(tmp_path / "results/tables/b_grid.parquet", frame, made_from(Job(stage="other")))
+    return tmp_path / "results"
 
 
-@pytest.mark.parametrize("folder", ["results", "résultats~?"])
-def test_records_are_read_whatever_the_name_of_the_folder(tmp_path, monkeypatch, folder):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a", "?>~ÿ"):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        output = f"{folder}/{name}"
-        (tmp_path / output).touch()
-        record = tmp_path / "records" / base64.urlsafe_b64encode(output.encode()).decode()
-        record.parent.mkdir(exist_ok=True)
-        (tmp_path / "job.json").write_text("{}")
-        command = "python --job job.json --times none"
-        record.write_text(json.dumps({"shellcmd": command, "starttime": 1, "endtime": 3}))
-    (one,) = accept.made(Path(folder), tmp_path / "records")
-    assert sorted(one.outputs) == sorted([f"{folder}/a", f"{folder}/?>~ÿ"])
+def test_completed_jobs_are_found_by_their_outputs(results):
+    outputs = [
+        [str(path.relative_to(results)) for path in one.outputs] for one in completed_jobs(results)
+    ]
+    assert outputs == [["probes/a/eps_min=0.5/seeds=0-1.parquet"], ["tables/a_grid.parquet"]]
+
+
+@pytest.mark.parametrize("differs", ["a_grid", "seeds", "nothing"])
+def test_accept_records_what_gives_the_same_bytes(results, monkeypatch, differs):
+    monkeypatch.setattr(accept, "EXECUTE", (sys.executable, "-c", COPY.format(differs=differs)))
+    if differs != "nothing":
+        with pytest.raises(
+            RarefeatError, match=f"cannot accept: .*{differs}.*: the new bytes differ"
+        ):
+            accept.accept(results)
+        assert not (results / "accepted.json").exists()
+        return
+    changes = accept.accept(results)
+    assert changes == {
+        name: ("old", code_hash(name)) for name in (PROBE, "chain.aggregate:aggregate_grid")
+    }
+    assert [
+        (entry["stage"], entry["before"], entry["now"]) for entry in read_accepted(results)
+    ] == [(name, *pair) for name, pair in changes.items()]
+    record = json.loads((results / "accepted.json").read_text())
+    (results / "accepted.json").write_text(json.dumps(record).replace("old", "new"))
+    with pytest.raises(RarefeatError, match=r"accepted\.json: it is damaged"):
+        read_accepted(results)
+
+
+def test_accept_refuses_results_without_jobs(tmp_path):
+    with pytest.raises(RarefeatError, match=r"cannot accept: no job in .* has outputs"):
+        accept.accept(tmp_path)

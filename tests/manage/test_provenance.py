@@ -36,7 +36,7 @@ def results(tmp_path) -> Path:
     for path in PATHS:
         write_tensors(tmp_path / f"encoders/{path}.safetensors", {"w": torch.ones(9)}, JOB.text)
         write_table(tmp_path / f"probes/{path}.parquet", pa.table({"a": [1, 2]}), {KEY: JOB.text})
-    for path in ("README.md", "mine.png", "tables/.hidden.parquet", "images/mine.contents.parquet"):
+    for path in ("README.md", "mine.png", "tables/.hidden.parquet", "images/.mine.json"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("mine, of rarefeat\n")
     return tmp_path

@@ -42,8 +42,8 @@ def test_what_comes_out_otherwise_is_named_and_nothing_is_accepted(project):
     assert before
     done = accept(project)
     assert done.returncode == 1
-    assert "nothing is accepted: results/quick/" in done.stderr
-    assert "it has other bytes" in done.stderr
+    assert "cannot accept: results/quick/" in done.stderr
+    assert "the new bytes differ" in done.stderr
     assert not (project / RESULTS / "accepted.json").exists()
     assert planned(project) == before
 

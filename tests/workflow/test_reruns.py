@@ -10,7 +10,7 @@ import yaml
 from whole_project import ROOT, copy_of_the_project, planned, run, succeeded
 
 from rarefeat.project import load
-from rarefeat.run.digests import is_entry
+from rarefeat.run.code_hashes import is_registry_entry
 
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate_grid", "plot"]
 NEIGHBOUR = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies["neighbour"]
@@ -85,23 +85,27 @@ def test_a_changed_hyper_parameter_reruns_only_what_depends_on_it(project):
 
 
 OWN_RULE = """
+from level import LEVEL
+
+
 def mine(seen):
     \"\"\"A rule.\"\"\"
-    return seen.norms < 0.1
+    return seen.norms < LEVEL
 """
 
 
 def test_an_edit_of_a_rule_of_one_s_own_reruns_what_it_prunes(project):
-    """And a comment does not."""
+    """Files count as a whole, comments and what they import."""
+    (project / "level.py").write_text("LEVEL = 0.1\n")
     (project / "rules.py").write_text(OWN_RULE)
     arms = [{"arm": "dense"}, {"arm": "rules:mine"}]
     grid = {"all": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense", "rules:mine"]}}
     configs = laid_over(project, imbalance={"studies": {"own": SECTION | {"arms": arms, "grid": grid}}})
     table = "results/quick/tables/own_grid.parquet"
     assert run(project, table, configs=configs).returncode == 0
-    (project / "rules.py").write_text(OWN_RULE.replace("A rule.", "Another text.") + "# A comment.\n")
+    (project / "other.py").write_text("LEVEL = 0.2\n")
     assert planned(project, table, configs=configs) == {}
-    (project / "rules.py").write_text(OWN_RULE.replace("0.1", "0.2"))
+    (project / "level.py").write_text("LEVEL = 0.2\n")
     assert planned(project, table, configs=configs) == {"pretrain": 1, "probe": 1, "aggregate_grid": 1}
 
 
@@ -150,7 +154,7 @@ def test_what_jobs_come_through_is_what_their_inputs_came_through(tmp_path):
             words = shlex.split(printed[1])
             told = json.loads((tmp_path / words[words.index("--job") + 1]).read_text())
             schema = told.get("config", {}).get("schema")
-            code = {name for name in told.get("code", {}) if not is_entry(name) and name != schema}
+            code = {name for name in told.get("code", {}) if not is_registry_entry(name) and name != schema}
             # What is made of tables is known by the identities of their jobs.
             through |= {path: code for path in files["output"] if not re.search("/tables/|/figures/|/pages/|\\.md$", path)}
             jobs.append((rule[1], files.get("input", []), code - {told["stage"], told.get("runs")}))

@@ -3,7 +3,7 @@
 import functools
 
 from rarefeat.config.images import ImageData
-from rarefeat.images.contents import known, of_images, of_lists, refuse_images
+from rarefeat.images.input_hashes import image_hashes, list_hashes
 
 WITH_IMAGES = {
     name: study
@@ -15,14 +15,13 @@ WITH_IMAGES = {
 @functools.cache
 def contents(name):
     """The digest of the files that the images of a study are read from, as they are when a run is planned."""
-    refused(refuse_images, STUDIES[name].data)
-    return refused(of_images, STUDIES[name], known(RESULTS, name))
+    return refused(image_hashes, STUDIES[name], RESULTS, name)
 
 
 @functools.cache
 def lists(name, block):
     """Those of what else a block reads of the user's."""
-    return refused(of_lists, STUDIES[name], STUDIES[name].blocks()[block])
+    return refused(list_hashes, STUDIES[name], STUDIES[name].blocks()[block])
 
 
 def told_of_images(stage):

@@ -32,8 +32,8 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
 from rarefeat.kind import PRETRAIN
 from rarefeat.project import Project
+from rarefeat.run.code_hashes import code_hash
 from rarefeat.run.cli_helpers import shown
-from rarefeat.run.digests import code
 from rarefeat.run.job import Job, job
 from rarefeat.run.metadata import read_job
 from rarefeat.storage import files
@@ -434,7 +434,7 @@ def load_encoder(results: str | Path, study: str, cell: Mapping[str, float], arm
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = files.read_table(trajectories, expected).to_pandas()
     of_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
-    if trained_by.code.get(PRETRAIN.function) != code(PRETRAIN.function):
+    if trained_by.code.get(PRETRAIN.function) != code_hash(PRETRAIN.function):
         warnings.warn(f"{encoders} was trained by other code than this; its dictionary may be another", stacklevel=2)
     return assembled(tensors, trained_by, only, seed, table[of_arm & (table["seed"] == seed)])
 

@@ -29,8 +29,8 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.training import at_once
 from rarefeat.kind import PROBE
 from rarefeat.project import Project
+from rarefeat.run.code_hashes import code_hash
 from rarefeat.run.cli_helpers import shown
-from rarefeat.run.digests import code, names_read
 from rarefeat.run.job import Job, job
 from rarefeat.storage.files import write_file
 from rarefeat.storage.schema import ordered
@@ -333,14 +333,14 @@ def fingerprint(function: Callable) -> str:
         if isinstance(value, FunctionType | type | BuiltinFunctionType | ModuleType):
             module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
             if module.partition(".")[0] == "rarefeat" and isinstance(value, FunctionType | type):
-                return code(f"{module.partition('.')[2]}:{value.__qualname__}")
+                return code_hash(f"{module.partition('.')[2]}:{value.__qualname__}")
             if not isinstance(value, FunctionType) or "site-packages" in value.__code__.co_filename:
                 return f"{module}.{getattr(value, '__qualname__', '')}"
             if id(value) in met:
                 return met[id(value)]
             met[id(value)] = len(met)
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            used = {key: value.__globals__[key] for key in sorted(names_read(value.__code__)[0]) if key in value.__globals__}
+            used = {key: value.__globals__[key] for key in sorted(names_of(value.__code__)) if key in value.__globals__}
             return [of_code(value.__code__), walked([cells, value.__defaults__, value.__kwdefaults__, used], name)]
         if isinstance(value, dict):
             return [[walked(key, name), walked(item, key)] for key, item in value.items()]
@@ -362,3 +362,9 @@ def fingerprint(function: Callable) -> str:
 
     text = json.dumps(walked(function, function.__name__), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def names_of(code: CodeType) -> set[str]:
+    """List the names of globals and attributes in a function's code, and in functions within it."""
+    parts = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return set(code.co_names).union(*map(names_of, parts))

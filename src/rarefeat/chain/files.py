@@ -1,4 +1,4 @@
-"""What the files of the contrastive encoder hold. No stage reads this: it is in no digest."""
+"""What the files of the contrastive encoder hold. No stage reads this: it is in no code hash."""
 
 from rarefeat.chain.tables import GRID, TRAJECTORIES
 from rarefeat.storage.contents import Contents, Entry, columns

@@ -7,20 +7,17 @@ mask of another shape would be broadcast without a word.
 from __future__ import annotations
 
 import ast
+import functools
 import re
-import sys
 from collections.abc import Callable, Collection
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.core.user_modules import load_user_module, module_file
 
 OWN = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<function>[A-Za-z_]\w*)")
 GIVEN: dict[str, Callable] = {}
 """Functions that Python was given, by their names."""
-LOADED: dict[str, tuple[bytes, Callable]] = {}
-"""Functions of files by name, with the text that they were loaded from."""
 
 
 def given(function: Callable, built_in: Collection[str]) -> str:
@@ -34,20 +31,16 @@ def given(function: Callable, built_in: Collection[str]) -> str:
     return name
 
 
-def file_of(name: str) -> Path:
-    """The file of MODULE:FUNCTION."""
-    return Path.cwd().joinpath(*OWN.fullmatch(name)["module"].split(".")).with_suffix(".py")
-
-
 def missing(name: str) -> str:
     """Why there is no function of this name; empty where there is one. Its file is read, not run."""
     if name in GIVEN:
         return ""
     if not OWN.fullmatch(name):
         return "there is none of this name; one of your own is MODULE:FUNCTION"
-    path, function = file_of(name), OWN.fullmatch(name)["function"]
+    module, _, function = name.partition(":")
+    path = module_file(module)
     try:
-        body = ast.parse(path.read_text(encoding="utf-8")).body
+        body = ast.parse(path.read_bytes()).body
     except OSError:
         return f"there is no file {path}"
     except (SyntaxError, ValueError) as error:
@@ -62,18 +55,8 @@ def function_of(name: str) -> Callable:
         return GIVEN[name]
     if why := missing(name):
         raise RarefeatError(f"{name}: {why}")
-    path = file_of(name)
-    text = path.read_bytes()
-    if name not in LOADED or LOADED[name][0] != text:
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        module = module_from_spec(spec_from_file_location(path.stem, path))
-        try:
-            module.__spec__.loader.exec_module(module)
-        except Exception as error:
-            raise RarefeatError(f"{path} cannot be imported: {said(error)}") from error
-        LOADED[name] = text, getattr(module, OWN.fullmatch(name)["function"])
-    return LOADED[name][1]
+    module, _, function = name.partition(":")
+    return getattr(load_user_module(module).module, function)
 
 
 def described(name: str) -> str:
@@ -89,12 +72,12 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
-def called(name: str, seen: Any) -> Any:
-    """What a function of a user's own returns; RarefeatError with one line where it fails."""
+def called(name: str, load: Callable[[], Callable], seen: Any) -> Any:
+    """Return what a user's function returns; RarefeatError with one line where it fails."""
     import torch
 
     try:
-        found = function_of(name)(seen)
+        found = load()(seen)
     except RarefeatError:
         raise
     except Exception as error:
@@ -106,11 +89,13 @@ def called(name: str, seen: Any) -> Any:
 
 def mask(name: str) -> Callable:
     """A rule for masks of a user's own, whose masks are checked."""
+    # Imported once, so that a file that is edited while it trains changes no step.
+    load = functools.cache(functools.partial(function_of, name))
 
     def rule(seen: Any) -> Any:
         import torch
 
-        found, (S, m, p) = called(name, seen), seen.weights.shape
+        found, (S, m, p) = called(name, load, seen), seen.weights.shape
         if found.dtype != torch.bool or tuple(found.shape) not in ((S, m), (S, m, p)):
             raise RarefeatError(
                 f"the rule {name} must return a mask, bool (S, m) = {S, m} or (S, m, p) = {S, m, p}, got {found.dtype}"
@@ -126,11 +111,12 @@ def mask(name: str) -> Callable:
 
 def bias(name: str) -> Callable:
     """A rule for the bias of a user's own, whose values are checked."""
+    load = functools.cache(functools.partial(function_of, name))
 
     def rule(moved: Any) -> Any:
         import torch
 
-        found, shape = called(name, moved), moved.bias.shape
+        found, shape = called(name, load, moved), moved.bias.shape
         if found.dtype != torch.float32 or found.shape != shape:
             raise RarefeatError(
                 f"the rule {name} must return float32 (S, m) = {(*shape,)}, got {found.dtype} {(*found.shape,)}"

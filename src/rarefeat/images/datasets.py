@@ -10,8 +10,8 @@ from torch import Tensor
 
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.digests import present, refuse_changed
 from rarefeat.images.formats import READERS, Part, in_pixels, inputs, refuse_labels
+from rarefeat.images.input_hashes import refuse_changed, stat_files
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 
@@ -34,7 +34,7 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
     train, test = READERS[data.format](data)
     refuse_labels(data, train, test)
     if data.format == "image_folder":  # before any is decoded
-        present([*train.files, *test.files])
+        stat_files([*train.files, *test.files])
     kept = data.classes or np.unique(train.labels).tolist()
     tensors, names = {"listed": torch.tensor(train.listed)}, []
     for name, part in {"train": train, "test": test}.items():

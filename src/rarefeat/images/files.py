@@ -1,4 +1,4 @@
-"""What the files of the image studies hold. No stage reads this: it is in no digest."""
+"""What the files of the image studies hold. No stage reads this: it is in no code hash."""
 
 from rarefeat.storage.contents import Contents, Entry
 
@@ -93,16 +93,4 @@ RECORDS = Contents(
     "The records of a training that goes on, to look at; deleted with its checkpoint.",
     (EPOCH, METRIC, VALUE),
 )
-KNOWN = Contents(
-    "images/{study}.contents.parquet",
-    "images.digests",
-    "What planning remembers of the user's files, so that it reads those alone that are new: deleted, it reads all.",
-    (
-        Entry("path", "string", "of a file"),
-        Entry("size", "int64", "bytes"),
-        Entry("modified", "int64", "when its contents changed, ns"),
-        Entry("changed", "int64", "when anything of it changed, ns"),
-        Entry("sha256", "string", "of its bytes"),
-    ),
-)
-FILES = (IMAGES, KNOWN, SPLITS, ENCODERS, COURSES, PROBES, CHECKPOINTS, RECORDS)
+FILES = (IMAGES, SPLITS, ENCODERS, COURSES, PROBES, CHECKPOINTS, RECORDS)

@@ -19,8 +19,10 @@ from PIL import Image, ImageOps
 
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.digests import Files
 from rarefeat.run.cli_helpers import progress
+
+Files = list[tuple[str, str]]
+"""Files in the order that counts, each after what it stands for, such as its label."""
 
 
 class Part(NamedTuple):

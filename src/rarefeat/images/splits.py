@@ -9,8 +9,8 @@ from torch import Tensor
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.images.digests import refuse_changed
 from rarefeat.images.formats import index_file, index_files, refuse_n_max
+from rarefeat.images.input_hashes import refuse_changed
 from rarefeat.run.job import Job
 from rarefeat.run.read import Read
 

@@ -18,8 +18,8 @@ from rarefeat.config.section import Section, told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images import bfloat16
+from rarefeat.run.code_hashes import code_hash, hash_texts
 from rarefeat.run.cli_helpers import progress
-from rarefeat.run.digests import code, digest
 from rarefeat.storage.files import DamagedError
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
@@ -196,8 +196,8 @@ def identity_of(stage: str, tensors: Sequence[Tensor], *parts: Section | str | i
         else str(part)
         for part in parts
     ]
-    texts += [code(stage), *(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)]
-    content = digest(*(text.encode() for text in texts), *(tensor.cpu().contiguous().numpy() for tensor in tensors))
+    texts += [code_hash(stage), *(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)]
+    content = hash_texts(*(text.encode() for text in texts), *(tensor.cpu().contiguous().numpy() for tensor in tensors))
     return torch.tensor(list(bytes.fromhex(content)), dtype=torch.uint8)
 
 

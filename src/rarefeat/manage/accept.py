@@ -1,19 +1,16 @@
-"""Accept code that was changed without changing a byte of what it makes, so that nothing is made again.
+"""Accept changed code that gives the same bytes, so that nothing is computed again.
 
     python -m rarefeat.manage.accept results
 
-A sample of the files of every stage that runs what was changed is made anew, elsewhere: all that took less than a second, and
-of the others three of every study. Where each comes out the same to the last byte, the new digests are recorded as standing for
-those of before, with the sample; `verify` and the report say so. Where one differs it is named, and nothing is accepted.
+A sample of the outputs of every stage that runs changed code is computed again, elsewhere: three of
+every study, the smallest. If all of them have the same bytes, the new code hashes are recorded as
+equivalent to the old ones, with the sample. If one differs it is named, and nothing is accepted.
 """
 
 import argparse
-import base64
-import binascii
 import datetime
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,188 +18,201 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import NamedTuple
 
 from rarefeat.core.errors import RarefeatError
+from rarefeat.registry import stage_of
+from rarefeat.run.code_hashes import (
+    ACCEPTED,
+    calls_registry_entries,
+    code_hash,
+    is_registry_entry,
+    read_accepted,
+)
 from rarefeat.run.cli_helpers import progress, run
-from rarefeat.run.digests import ACCEPTED, code, is_entry, read_accepted, runs_entries
-from rarefeat.run.fork_server import ONE_THREAD
-from rarefeat.run.write_guard import ACCEPTING
+from rarefeat.run.guard import ACCEPTING
+from rarefeat.run.job import Job
+from rarefeat.run.metadata import read_job
 from rarefeat.storage.files import BLANK, SEAL, write_file
 
-RECORDS = Path(".snakemake/metadata")
-QUICK = 1.0
-"""Seconds: what took less is made anew always."""
-LEAST = 3
-"""Files, or all that there are, of every stage and study."""
+JOBS = "jobs"
+"""Folder of the files of jobs, below that of results."""
+EXECUTE = (sys.executable, "-m", "rarefeat.run.execute_job")
+ORDER = (".md", ".html", ".safetensors", ".parquet", ".pdf", ".png")
+"""Suffixes of outputs, in the order in which a job lists those that are no files of a cell."""
+SAMPLE_SIZE = 3
+"""Number of jobs, or all that there are, of every stage and study."""
 
 
-class Made(NamedTuple):
-    """A job that Snakemake has run, and what it wrote."""
+class CompletedJob(NamedTuple):
+    """A job, the file that says what it was told, and its outputs."""
 
-    command: str
-    job: dict[str, Any]
-    outputs: list[str]
-    seconds: float
-
-
-def notes_on_files(metadata: Path) -> Iterator[tuple[str, dict]]:
-    """The names of files and Snakemake's notes on them; what cannot be read is left out."""
-    for path in metadata.rglob("*") if metadata.is_dir() else ():
-        try:
-            # A long name goes over several folders, each marked by an @.
-            name = "".join(part.removeprefix("@") for part in path.relative_to(metadata).parts)
-            record = json.loads(path.read_text(encoding="utf-8"))
-            if isinstance(record, dict):
-                yield base64.urlsafe_b64decode(name).decode(), record
-        except (OSError, ValueError, binascii.Error):
-            continue
+    path: Path
+    job: Job
+    outputs: list[Path]
 
 
-def made(results: Path, records: Path = RECORDS) -> list[Made]:
-    """The jobs of which something lies below a folder of results, as Snakemake remembers them."""
-    found: dict[str, Made] = {}
-    for name, about in sorted(dict(notes_on_files(records)).items()):
-        try:
-            words = shlex.split(about["shellcmd"])
-            job = json.loads(Path(words[words.index("--job") + 1]).read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-        if not Path(name).is_relative_to(results) or not Path(name).is_file() or about.get("incomplete"):
-            continue
-        times = Path(words[words.index("--times") + 1])
-        seconds = float(pd.read_csv(times, sep="\t")["s"].iloc[0]) if times.exists() else about["endtime"] - about["starttime"]
-        found.setdefault(about["shellcmd"], Made(about["shellcmd"], job, [], seconds)).outputs.append(name)
-    return list(found.values())
-
-
-def changed(jobs: list[Made]) -> dict[str, tuple[str, str]]:
-    """What of the code that jobs came through is another by now, with the digest of before and that of now.
-
-    Raises:
-        RarefeatError: where some came through other code of it than others, or no job that runs it is there to be made anew.
-    """
-    before: dict[str, tuple[str, str]] = {}
-    for one in jobs:
-        for name, told in one.job["code"].items():
-            if before.setdefault(name, (told, one.outputs[0]))[0] != told:
-                raise RarefeatError(
-                    f"{one.outputs[0]} is of other code of {name} than {before[name][1]}; run snakemake first, or delete one"
-                )
-    found = {name: (told, now) for name, (told, _) in before.items() if (now := by_now(name)) not in ("", told)}
-    for name in found.keys() - {name for one in jobs for name in own(one)}:
-        raise RarefeatError(
-            f"nothing is accepted: {name} was changed, and no file of a job that runs it is there to be made anew, as"
-            f" {before[name][1]} came through it; run snakemake"
+def completed_jobs(results: Path) -> list[CompletedJob]:
+    """List the jobs that have a file and outputs below a folder of results, by their metadata."""
+    jobs: dict[str, CompletedJob] = {}
+    for path in sorted((results / JOBS).glob("*.json")):
+        job = Job.model_validate_json(path.read_bytes())
+        # The file of a cell holds its whole job, and a product the identity.
+        values = json.dumps(json.loads(job.text), sort_keys=True)
+        jobs[values] = jobs[job.identity] = CompletedJob(path, job, [])
+    for path in sorted(results.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(results).parts)
+        metadata = read_job(path) if path.suffix in ORDER and not hidden else None
+        key = (metadata or {}).get("job") or json.dumps(metadata, sort_keys=True)
+        if key in jobs:
+            jobs[key].outputs.append(path)
+    for completed in jobs.values():
+        stage = stage_of(completed.job.stage)
+        folders = [results / folder for folder in stage.folders] if stage else [results]
+        completed.outputs.sort(
+            key=lambda path: (
+                [path.is_relative_to(folder) for folder in folders].index(True),
+                ORDER.index(path.suffix),
+            )
         )
-    return found
+    return list({one.path: one for one in jobs.values() if one.outputs}.values())
 
 
-def gone(jobs: list[Made]) -> list[str]:
-    """The stages of jobs that there are no more, under this name: snakemake makes anew what is needed of their files."""
-    return sorted({stage for one in jobs if not by_now(stage := one.job["stage"])})
-
-
-def by_now(name: str) -> str:
-    """The digest of a stage; empty where there is none of this name any more."""
+def current_hash(name: str) -> str:
+    """Hash the code of a stage; empty if there is no stage of this name any more."""
     try:
-        return code(name)
-    except LookupError:
+        return code_hash(name)
+    except (LookupError, RarefeatError):
         return ""
 
 
-def own(one: Made) -> Iterator[str]:
-    """The code that a job runs: its stage, what runs that, the schema that it is told, and the rules that it calls."""
-    stage, told = one.job["stage"], one.job["code"]
-    yield from {stage, one.job.get("runs"), one.job.get("config", {}).get("schema")} & told.keys()
-    yield from (name for name in told if is_entry(name) and runs_entries(stage))
+def executed_code(job: Job) -> Iterator[str]:
+    """List the code that a job runs, of all that it depends on."""
+    yield from {job.stage, job.runs, job.config.get("schema")} & job.code.keys()
+    entries = filter(is_registry_entry, job.code)
+    is_known = current_hash(job.stage) != ""
+    yield from entries if is_known and calls_registry_entries(job.stage) else ()
 
 
-def sample(jobs: list[Made], names: Collection[str]) -> list[Made]:
-    """What is made anew: of jobs that run what was changed the quick ones, and LEAST of each stage and study that runs it."""
-    chosen: list[Made] = []
-    taken: Counter[tuple] = Counter()
-    for one in sorted(jobs, key=lambda one: (one.seconds, one.outputs)):
-        keys = [(name, one.job["stage"], one.job.get("study")) for name in own(one) if name in names]
-        if keys and (one.seconds < QUICK or min(taken[key] for key in keys) < LEAST):
-            taken.update(keys)
-            chosen.append(one)
-    return chosen
+def changed_stages(jobs: list[CompletedJob]) -> dict[str, tuple[str, str]]:
+    """Map all changed code to its hash before and its hash now.
 
-
-def differing(one: Made, results: Path) -> str:
-    """What of a job's outputs comes out otherwise by the code of now: the first path, with why; empty where none does."""
-    with tempfile.TemporaryDirectory(prefix="rarefeat-") as folder:
-
-        def elsewhere(word: str) -> str:
-            written = word in one.outputs or word.startswith((f"{results}/logs/", f"{results}/checkpoints/"))
-            return str(Path(folder, os.path.relpath(word, results))) if written else word
-
-        _, *words = shlex.split(one.command.partition(" > ")[0])
-        words = [sys.executable, *map(elsewhere, words)]
-        threads = str(one.job.get("config", {}).get("training", {}).get("threads", 1))
-        free = {name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")}
-        environment = free | dict.fromkeys(ONE_THREAD, threads) | {ACCEPTING: "1"}
-        done = subprocess.run(words, env=environment, capture_output=True, encoding="utf-8", check=False)
-        if done.returncode:
-            return f"{one.outputs[0]}: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else 'its stage failed'}"
-        for path in one.outputs:
-            if Path(elsewhere(path)).read_bytes() != Path(path).read_bytes():
-                return f"{path}: it has other bytes"
-    return ""
-
-
-def accept(results: Path, records: Path = RECORDS, cores: int = 1) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """Record that changed code makes the same, after a look at a sample.
-
-    Returns:
-        The stages that were accepted, with the digest of before and that of now; and those that there are no more.
-
-    Raises:
-        RarefeatError: naming the first file of the sample that came out otherwise, or what none could be made of; nothing is
-            accepted then.
+    RarefeatError if outputs are of several versions of it, or no job that runs it is there.
     """
-    jobs = made(results, records)
-    if not jobs:
+    before: dict[str, tuple[str, Path]] = {}
+    for completed in jobs:
+        for name, value in completed.job.code.items():
+            if before.setdefault(name, (value, completed.outputs[0]))[0] != value:
+                raise RarefeatError(
+                    f"cannot accept: {completed.outputs[0]} and {before[name][1]} are of different code of {name};"
+                    " run snakemake first, or delete one"
+                )
+    now = {name: current_hash(name) for name in before}
+    changes = {
+        name: (value, now[name])
+        for name, (value, _) in before.items()
+        if now[name] not in ("", value)
+    }
+    executed = {
+        name
+        for completed in jobs
+        if now[completed.job.stage]
+        for name in executed_code(completed.job)
+    }
+    for name in changes.keys() - executed:
         raise RarefeatError(
-            f"nothing is accepted: {records} knows no job of files below {results}; name the folder as the config"
-            " does, and start this where snakemake ran"
+            f"cannot accept the change of {name}: no output of a job that runs it is there to compare with"
+            f" (needed for {before[name][1]}); run snakemake"
         )
-    stages = changed(jobs)
-    chosen = sample(jobs, stages)
+    return changes
+
+
+def choose_sample(jobs: list[CompletedJob], names: Collection[str]) -> list[CompletedJob]:
+    """Choose the jobs to run again: for all changed code SAMPLE_SIZE of each stage and study."""
+    sample: list[CompletedJob] = []
+    counts: Counter[tuple] = Counter()
+    for completed in sorted(jobs, key=lambda one: sum(path.stat().st_size for path in one.outputs)):
+        job = completed.job
+        keys = [(name, job.stage, job.study) for name in names if name in executed_code(job)]
+        if keys and min(counts[key] for key in keys) < SAMPLE_SIZE:
+            counts.update(keys)
+            sample.append(completed)
+    return sample
+
+
+def first_difference(completed: CompletedJob) -> str:
+    """Run a job again, elsewhere, and say which output differs; empty if none does."""
+    with tempfile.TemporaryDirectory(prefix="rarefeat-") as folder:
+        copies = [Path(folder, str(i), path.name) for i, path in enumerate(completed.outputs)]
+        threads = str(completed.job.config.get("training", {}).get("threads", 1))
+        variables = {
+            key: value for key, value in os.environ.items() if not key.startswith("RAREFEAT_")
+        }
+        done = subprocess.run(
+            [*EXECUTE, "--job", str(completed.path), "--output", *map(str, copies)],
+            env=variables | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, ACCEPTING: "1"},
+            capture_output=True, encoding="utf-8", check=False,
+        )  # fmt: skip
+        if done.returncode:
+            return f"{completed.outputs[0]}: {(done.stderr.strip() or 'its job failed').splitlines()[-1]}"
+        pairs = zip(completed.outputs, copies, strict=True)
+        return next(
+            (
+                f"{path}: the new bytes differ"
+                for path, copy in pairs
+                if path.read_bytes() != copy.read_bytes()
+            ),
+            "",
+        )
+
+
+def accept(results: Path, cores: int = 1) -> dict[str, tuple[str, str]]:
+    """Record what changed code gives the same bytes, and return its hashes before and now.
+
+    RarefeatError if an output of the sample differs.
+    """
+    jobs = completed_jobs(results)
+    if not jobs:
+        raise RarefeatError(f"cannot accept: no job in {results / JOBS} has outputs; run snakemake")
+    changes = changed_stages(jobs)
+    sample = choose_sample(jobs, changes)
     with ThreadPoolExecutor(cores) as pool:
-        for why in progress(pool.map(lambda one: differing(one, results), chosen), len(chosen), "files made anew"):
-            if why:
+        for difference in progress(
+            pool.map(first_difference, sample), len(sample), "jobs run again"
+        ):
+            if difference:
                 pool.shutdown(cancel_futures=True)
-                raise RarefeatError(f"nothing is accepted: {why}")
-    if stages:
-        paths = {stage: sorted(path for one in chosen if stage in own(one) for path in one.outputs) for stage in stages}
+                raise RarefeatError(f"cannot accept: {difference}")
+    entries = read_accepted(results)
+    for stage, (before, now) in changes.items():
+        paths = sorted(
+            str(path) for one in sample if stage in executed_code(one.job) for path in one.outputs
+        )
         today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        entries = read_accepted(results) + [
-            {"stage": stage, "before": before, "now": now, "date": today, "sample": paths[stage]}
-            for stage, (before, now) in stages.items()
-        ]
-        write_file(results / ACCEPTED, json.dumps({SEAL: BLANK, "accepted": entries}, indent=1) + "\n", sealed=True)
-    return stages, gone(jobs)
+        entries.append(
+            {"stage": stage, "before": before, "now": now, "date": today, "sample": paths}
+        )
+    if changes:
+        text = json.dumps({SEAL: BLANK, "accepted": entries}, indent=1)
+        write_file(results / ACCEPTED, f"{text}\n", sealed=True)
+    return changes
 
 
 def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("results", type=Path, help="folder of results")
-    parser.add_argument("--cores", type=int, choices=range(1, 257), default=2, metavar="N", help="files made anew at once")
+    parser.add_argument(
+        "--cores", type=int, choices=range(1, 257), default=2, metavar="N", help="jobs at once"
+    )
     args = parser.parse_args()
-    if not args.results.is_dir():
-        raise RarefeatError(f"{args.results} is no folder")
-    accepted, left = accept(args.results, cores=args.cores)
-    for stage, (before, now) in accepted.items():
+    changes = accept(args.results, args.cores)
+    for stage, (before, now) in changes.items():
         print(f"accepted: {stage}, {now} for {before}")
-    for stage in left:
-        print(f"not accepted: there is no stage {stage} any more; snakemake makes its files anew where they are needed")
-    if not accepted and not left:
-        print("nothing to accept: all files are of the code of now")
+    if not changes:
+        print("nothing to accept: no code of these files has changed")
 
 
 if __name__ == "__main__":

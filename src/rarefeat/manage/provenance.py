@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.contents import REMEMBERED
 from rarefeat.run.cli_helpers import run
 from rarefeat.run.metadata import find_job, read_origin
 from rarefeat.storage.files import SEAL
@@ -53,7 +52,7 @@ def iter_files(results: Path) -> Iterator[Path]:
     """Iterate over the files of the workflow; checkpoints, hidden files and a user's own are none."""
     for path in sorted(results.rglob("*")):
         parts = path.relative_to(results).parts
-        if "checkpoints" in parts or any(part.startswith(".") for part in parts) or path.name.endswith(REMEMBERED):
+        if "checkpoints" in parts or any(part.startswith(".") for part in parts):
             continue
         match path.suffix:
             case ".parquet" | ".safetensors":

@@ -20,8 +20,8 @@ from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.registry import kinds
+from rarefeat.run.code_hashes import PACKAGE
 from rarefeat.run.cli_helpers import run
-from rarefeat.run.digests import PACKAGE
 from rarefeat.run.metadata import page_text, read_named
 from rarefeat.storage.files import replacing, write_file
 

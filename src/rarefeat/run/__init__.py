@@ -1,1 +1,1 @@
-"""What a run and its jobs use: command lines, jobs, digests, origins of files, the folder of results. Tools: `manage`."""
+"""What a run and its jobs use: command lines, jobs, code hashes, origins of files, the folder of results. Tools: `manage`."""

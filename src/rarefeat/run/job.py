@@ -16,8 +16,14 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from rarefeat.config.cells import Cell
 from rarefeat.config.section import Section, one_line, told
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.digests import code, digest, entries_of, is_apart, standing, texts_in
-from rarefeat.storage.files import write_file
+from rarefeat.run.code_hashes import (
+    accepted_hash,
+    code_hash,
+    hash_texts,
+    is_excluded,
+    iter_strings,
+    registry_entries,
+)
 
 
 class Job(BaseModel):
@@ -59,7 +65,7 @@ class Job(BaseModel):
     def identity(self) -> str:
         """A content hash of what it makes: how seeds are cut into jobs changes no number, and is left out."""
         found = self.model_dump(exclude_defaults=True) | {"config": without_blocks(self.config)}
-        return digest(json.dumps(found, sort_keys=True).encode())[:16]
+        return hash_texts(json.dumps(found, sort_keys=True).encode())[:16]
 
     @property
     def of_size(self) -> str:
@@ -101,17 +107,18 @@ def job(
     Args:
         through: the stages before it in the chain. tables: those that it reads, with the identities of their jobs. files: the
             folders of cells' files that it reads, with their stages.
-        accepted: digests that stand for others (`digests.read_accepted`).
+        accepted: digests that stand for others (`code_hashes.read_accepted`).
     """
     values, named = {}, set()
     for name, part in config.items():
         values[name], texts = told_once(vars(part) if is_dataclass(part) else part)
         named |= texts
-    stages = (*through, stage, *([runs] if runs and not is_apart(runs) else []))
-    digests = {name: standing(code(name), name, accepted) for name in (*stages, *entries_of(stages, named))}
+    stages = (*through, stage, *([runs] if runs and not is_excluded(runs) else []))
+    code = (*stages, *registry_entries(stages, named))
+    hashes = {name: accepted_hash(code_hash(name), name, accepted) for name in code}
     at = cell.values if cell else {}
     read = {"tables": dict(tables or {}), "files": dict(files or {})}
-    return Job(stage=stage, runs=runs, study=study, cell=at, seeds=seeds, config=values, code=digests, **read)
+    return Job(stage=stage, runs=runs, study=study, cell=at, seeds=seeds, config=values, code=hashes, **read)
 
 
 TOLD: dict[int, tuple[Section, Any, frozenset[str]]] = {}
@@ -125,10 +132,10 @@ def told_once(part: Any) -> tuple[Any, frozenset[str]]:
         return [values for values, _ in found], frozenset().union(*(texts for _, texts in found))
     if not isinstance(part, Section):
         values = told(part)
-        return values, frozenset(texts_in(values))
+        return values, frozenset(iter_strings(values))
     if id(part) not in TOLD:
         values = told(part)
-        TOLD[id(part)] = part, values, frozenset(texts_in(values))
+        TOLD[id(part)] = part, values, frozenset(iter_strings(values))
     return TOLD[id(part)][1:]
 
 

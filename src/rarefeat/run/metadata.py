@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.digests import digest
+from rarefeat.run.code_hashes import hash_texts
 from rarefeat.run.job import Job, parsed, without_blocks
 from rarefeat.storage.files import BLANK, SEAL, read_table, verify, write_file, write_table
 from rarefeat.storage.origin import KEY
@@ -74,7 +74,7 @@ def seeds(section: Any) -> Any:
 def identify(job: Job) -> dict[str, Any]:
     """Return what identifies a job: its stage, its identity and the hash of its config."""
     config = json.dumps(without_blocks(job.config), sort_keys=True)
-    return {"stage": job.stage, "job": job.identity, "config": digest(config.encode())[:16]}
+    return {"stage": job.stage, "job": job.identity, "config": hash_texts(config.encode())[:16]}
 
 
 def made_from(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the files of this kind's own stages hold. No stage reads this: it is in no digest."""
+"""What the files of this kind's own stages hold. No stage reads this: it is in no code hash."""
 
 from rarefeat.storage.contents import Contents, Entry
 

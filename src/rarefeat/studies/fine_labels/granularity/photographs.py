@@ -12,8 +12,8 @@ from torch.nn import functional
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.images.digests import refuse_changed
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
+from rarefeat.images.input_hashes import refuse_changed
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, keep, load, prepare, take, train
 from rarefeat.run.job import Job

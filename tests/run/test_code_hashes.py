@@ -1,19 +1,27 @@
-"""The digest of a stage: edits that set numbers change it, edits that set none do not."""
+"""The hash of a stage: edits that set numbers change it, comments and texts do not."""
 
 import ast
 import fnmatch
-import re
-import shutil
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rarefeat.core.arms import NamedArm
 from rarefeat.kind import SHARED_STAGES
 from rarefeat.project import load
 from rarefeat.registry import kinds
-from rarefeat.run.digests import PACKAGE, Reach, Source
+from rarefeat.run.code_hashes import (
+    EXCLUDED_MODULES,
+    PACKAGE,
+    PackageSource,
+    accepted_hash,
+    dotted_name,
+    is_excluded,
+)
 
-# A small package, a change of it, and whether the digest of stage:main is another.
+# A small package, a change of it, and whether the hash of stage:main is another.
 
 STAGE = '''"""A stage."""
 
@@ -24,7 +32,7 @@ from typing import NamedTuple
 from torch import nn
 
 import rarefeat.tools as tools
-from rarefeat import late
+from rarefeat import effects, late, named
 from rarefeat.config.section import Section
 from rarefeat.tools import (
     half,
@@ -71,6 +79,14 @@ class Point(NamedTuple):
         return 3.0
 
 
+class Plain:
+    y: float = 3.0
+
+
+def first(plain: "Plain | None") -> float:
+    return plain.y
+
+
 def far(point: Point) -> float:
     return point.norm()
 
@@ -81,16 +97,25 @@ def hidden(r):
 
 def main() -> None:
     """Its start."""
+    import rarefeat.inside
+    from rarefeat import package
     from rarefeat.tools import inner
 
+    try:
+        first(package.plain)
+    except KeyError:
+        pass
     data, table = Data(), unused_name
     if data.area < 0:
         raise ValueError(f"too small: {data.area}")
+    if data.area > 9:
+        raise StopIteration(4)
     for item in [1]:
         table = [half for half in (1, 2)]
     column(float, unit="1", description="a number")
     getattr(data, "said")
     write_table(Net()(hidden(item)), far(data, description="far"), tools.twice(late.third(MEANINGS)), inner)
+    rarefeat.inside.deep(named.twice(getattr(tools, "another")))
 
 
 if __name__ == "__main__":
@@ -119,113 +144,113 @@ def another(x):
 '''
 FILES = {
     "__init__.py": "",
+    "named.py": "def twice(x):\n    return x * 3\n",
+    "effects.py": "import math\nmath.tau = 6\n",
     "stage.py": STAGE,
     "tools.py": TOOLS,
     "late.py": "from .tools import half\n\n\ndef third(x):\n    return half(x) / 1.5\n",
     "moved.py": "def half(x):\n    return x / 2\n",
+    "inside.py": "def unused():\n    return 5\n\n\ndef deep(x):\n    return x + 7\n",
+    "package/__init__.py": "from . import part\nfrom .part import *\n\nplain = part.plain\n",
+    "package/part.py": "plain = 8\n",
     "config/__init__.py": "",
     "config/section.py": "class Section(BaseModel):\n    pass\n",
 }
 SAME = {
     "a constant's docstring": ("stage.py", "What it means.", "Metres."),
-    "layout": ("stage.py", "return half(math.pi) * r**2", "return (\n        half(math.pi)\n        * r ** 2\n    )"),
+    "layout": (
+        "stage.py",
+        "return half(math.pi) * r**2",
+        "return (\n        half(math.pi)\n        * r ** 2\n    )",
+    ),
     "the order of definitions": ("stage.py", "SCALE = 2.0\n", ""),
-    "a property that nothing asks for": ("stage.py", '"a label"', '"another label"'),
-    "a method that nothing asks for": ("stage.py", "return 1.0", "return 2.0"),
     "what pydantic is told": ("stage.py", "model_config = 1", "model_config = 2"),
     "a meaning": ("stage.py", 'loss="the loss"', 'loss="InfoNCE"'),
-    "how a helper is imported": ("stage.py", "tools.twice(", "rarefeat.tools.twice("),
-    "where a helper is": ("tools.py", "def half(x):\n    return x / 2\n", "from .moved import half\n"),
     "a program's start": ("stage.py", "    main()\n", "    main() or main()\n"),
+    "a field of a section": ("stage.py", "default=1,", "default=2,"),
+    "the text of an error": ("stage.py", "too small: ", "small: "),
+    "a name that nothing uses": (
+        "late.py",
+        "def third",
+        "def fourth():\n    return 4\n\n\ndef third",
+    ),
 }
 OTHER = {
     "a constant's type": ("stage.py", "SCALE = 2.0", "SCALE = 2"),
     "a default": ("stage.py", "def hidden(r)", "def hidden(r=1)"),
     "a constant of a section": ("stage.py", "MOST: ClassVar[int] = 1", "MOST: ClassVar[int] = 2"),
     "a field of a tuple": ("stage.py", "y: float = 0.0", "y: float = 1.0"),
+    "a field of a quoted class": ("stage.py", "y: float = 3.0", "y: float = 4.0"),
     "a method that torch calls": ("stage.py", "return x + 1", "return x + 2"),
     "a method asked for by a text": ("stage.py", "return 3.0", "return 4.0"),
     "a description that is read": ("stage.py", 'far(data, description="far")', 'far(data, description="near")'),
     "by way of a third module": ("late.py", "1.5", "1.25"),
     "an import within a function": ("stage.py", "import inner", "import another as inner"),
+    "a module that a function imports": ("inside.py", "x + 7", "x + 8"),
+    "a module as a value": ("tools.py", "return -x", "return +x"),
+    "a package's own module": ("package/part.py", "plain = 8", "plain = 9"),
+    "another helper of the same name": ("named.py", "x * 3", "x * 4"),
     "what a module does at its import": ("tools.py", "append(1)", "append(2)"),
+    "what a module does that is only imported": ("effects.py", "math.tau = 6", "math.tau = 7"),
     "another package": ("stage.py", "import math\n", "import cmath as math\n"),
     "another helper by the same name": ("stage.py", "    half,", "    twice as half,"),
     "when an error comes": ("stage.py", "data.area < 0", "data.area < 1"),
+    "the type of an error": ("stage.py", "raise ValueError(", "raise KeyError("),
+    "a value that an error carries": ("stage.py", "StopIteration(4)", "StopIteration(5)"),
     "a name of a metric": ("stage.py", 'rate="a rate"', 'rates="a rate"'),
     "a unit": ("stage.py", 'unit="1"', 'unit="m"'),
     "what is drawn": ("stage.py", 'write_table(', 'write_table("title", '),
 }  # fmt: skip
 
 
-def digest(folder: Path, changes=()) -> Reach:
-    shutil.rmtree(folder, ignore_errors=True)
+def hash_edited(folder: Path, *changes: tuple[str, str, str]) -> str:
     for name, text in FILES.items():
         path = folder / "rarefeat" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        for place, old, new in changes:
-            if place == name:
+        for file, old, new in changes:
+            if file == name:
                 assert old in text, old
                 text = text.replace(old, new)
         path.write_text(text)
-    return Reach(Source(folder / "rarefeat"), "stage")
+    return PackageSource(folder / "rarefeat").hash("stage")
 
 
 @pytest.mark.parametrize("edit", SAME)
-def test_what_sets_no_number_is_not_seen(tmp_path, edit):
-    changes = [SAME[edit]]
-    if edit == "the order of definitions":
-        changes.append(("stage.py", "if __name__", "SCALE = 2.0\nif __name__"))
-    if edit == "how a helper is imported":
-        changes.append(("stage.py", "import rarefeat.tools as tools", "import rarefeat.tools"))
-    assert digest(tmp_path, changes).digest == digest(tmp_path).digest
+def test_hash_ignores_what_sets_no_number(tmp_path, edit):
+    moved = [("stage.py", "if __name__", "SCALE = 2.0\nif __name__")] if "order" in edit else []
+    assert hash_edited(tmp_path, SAME[edit], *moved) == hash_edited(tmp_path)
 
 
 @pytest.mark.parametrize("edit", OTHER)
-def test_what_sets_numbers_is_seen(tmp_path, edit):
-    assert digest(tmp_path, [OTHER[edit]]).digest != digest(tmp_path).digest
+def test_hash_sees_what_sets_numbers(tmp_path, edit):
+    assert hash_edited(tmp_path, OTHER[edit]) != hash_edited(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("tools.twice(", "vars(tools)['twice']("),
-        ("tools.twice(", "getattr(tools, 'twice')("),
-        ("tools.twice(", "eval('tools.twice')("),
-        ("tools.twice(", "importlib.import_module('rarefeat.tools').twice("),
-        ("tools.twice(", "sys.modules['rarefeat.tools'].twice("),
-        ("tools.twice(", "operator.methodcaller('twice', 1)("),
-        ("data.area", "operator.attrgetter('area')(data)"),
-        ("data.area", "data.__dict__['area']"),
-    ],
-)
-def test_a_name_that_cannot_be_followed_is_found(tmp_path, old, new):
-    assert not digest(tmp_path).dynamic
-    assert digest(tmp_path, [("stage.py", old, new)]).dynamic
-
-
-@pytest.mark.parametrize("name", ["name", 'f"ne{name}"'])
-def test_a_name_that_is_computed_asks_for_every_method(tmp_path, name):
-    computed = ("stage.py", "column(float", f"getattr(data, {name})(float")
-    changed = ("stage.py", "return 1.0", "return 2.0")
-    assert digest(tmp_path, [computed]).digest != digest(tmp_path, [computed, changed]).digest
-
-
-@pytest.mark.parametrize("entry", ["stage:absent", "absent", "stage:math", "tools"])
-def test_what_is_no_stage_is_refused(tmp_path, entry):
+@pytest.mark.parametrize("entry", ["stage:absent", "absent", "stage:math", "stage:late", "tools"])
+def test_hash_refuses_what_is_no_stage(tmp_path, entry):
+    hash_edited(tmp_path)
     with pytest.raises(LookupError, match="no definition"):
-        Reach(digest(tmp_path).source, entry)
+        PackageSource(tmp_path / "rarefeat").hash(entry)
+
+
+def test_accepted_hash_follows_the_chain_to_its_start():
+    accepted = [
+        {"stage": "a", "before": "1", "now": "2"},
+        {"stage": "a", "before": "2", "now": "3"},
+    ]
+    assert [accepted_hash(value, "a", accepted) for value in "1234"] == ["1", "1", "1", "4"]
+    assert accepted_hash("3", "b", accepted) == "3"
 
 
 # The stages of the workflow
 
-RUNNERS = {"chain.join:join", "report.browse:meanings"}
-"""What these import stands in the job, and so in its digests or those of the tables that it reads."""
-
 
 def stages() -> set[str]:
     project = load("config/config.yaml")
-    found = {stage.function for stage in (*SHARED_STAGES, *(one for kind in kinds().values() for one in kind.stages))}
+    found = {
+        stage.function
+        for stage in (*SHARED_STAGES, *(one for kind in kinds().values() for one in kind.stages))
+    }
     for kind in ("table", "figure", "page", "browsed"):
         for name in getattr(project, kind if kind == "browsed" else f"{kind}s"):
             found |= set(getattr(project, f"{kind}_job")(name).code)
@@ -233,30 +258,89 @@ def stages() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def reached() -> dict[str, Reach]:
-    source = Source(PACKAGE)
-    return {stage: Reach(source, stage) for stage in sorted(stages())}
+def source() -> PackageSource:
+    return PackageSource()
 
 
-def test_every_stage_is_looked_at(reached):
-    mains, functions = set(), set()
+@pytest.fixture(scope="module")
+def closures(source) -> dict[str, dict]:
+    return {stage: source.closure(stage) for stage in sorted(stages())}
+
+
+def test_stages_are_all_those_of_the_package(closures):
+    functions = set()
     for path in PACKAGE.rglob("*.py"):
-        module, text = ".".join(path.relative_to(PACKAGE).with_suffix("").parts), path.read_text(encoding="utf-8")
-        mains |= {module} if "    parser = stage(" in text and "__main__" in text else set()
-        functions |= {f"{module}:{name}" for name in re.findall(r"^def (\w+)\(read: Read, job: Job\)", text, re.MULTILINE)}
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if (
+                isinstance(node, ast.FunctionDef)
+                and ast.unparse(node.args) == "read: Read, job: Job"
+            ):
+                functions.add(f"{module}:{node.name}")
     assert {"chain.pretrain:stage", "images.probe:stage"} < functions
     # A helper of three of them takes the same.
-    assert functions - set(reached) == {"studies.long_tail.aggregate:gathered"}
-    # What runs the function of a job reaches none by itself.
-    assert mains - set(reached) == {"run.make"}
+    assert functions - set(closures) == {"studies.long_tail.aggregate:gathered"}
 
 
-def test_no_stage_reaches_code_without_its_name(reached):
-    found = {place for reach in reached.values() for place in reach.dynamic}
-    assert {place for place in found if ":".join(place.split(":")[:2]) not in RUNNERS} == set()
+DYNAMIC = {"eval", "exec", "globals", "__import__", "importlib.import_module", "sys.modules"}
+NAMED_IN_JOBS = {"chain.join"}
+"""What these import has a hash of its own in the job."""
 
 
-# Edits of the package itself: the file, a text in it and another, and which stages' digests these move, without `studies.`.
+def test_stages_reach_no_code_without_its_name(source, closures):
+    for module in {
+        name.module for closure in closures.values() for name in closure
+    } - NAMED_IN_JOBS:
+        text = source.find_file(module).read_text(encoding="utf-8")
+        names = {dotted_name(node) for node in ast.walk(ast.parse(text))}
+        assert module == "" or not names & DYNAMIC, module
+
+
+def test_excluded_names_and_texts_are_those_of_the_package(source):
+    assert all(source.find_file(name) for name in EXCLUDED_MODULES)
+    assert NamedArm._fields[1:3] == ("label", "description")
+    for name in ("storage.schema:described", "storage.schema:column", "run.command:progress"):
+        module, _, function = name.partition(":")
+        assert hasattr(importlib.import_module(f"rarefeat.{module}"), function)
+
+
+def for_readers(node: ast.AST) -> Iterator[ast.AST]:
+    """Annotations, texts, and arguments of what writes texts."""
+    for part in ast.walk(node):
+        yield from filter(None, [getattr(part, "annotation", None), getattr(part, "returns", None)])
+        if isinstance(part, ast.Raise | ast.JoinedStr):
+            yield part
+        if isinstance(part, ast.Call) and dotted_name(part.func) in ("print", "progress"):
+            yield part
+
+
+@pytest.mark.parametrize(
+    "stage", ["chain.pretrain:stage", "chain.probe:stage", "images.pretrain:stage"]
+)
+def test_hash_sees_every_number_of_a_stage(stage):
+    """Each number in the functions that a stage reaches, one by one."""
+    source, tried = PackageSource(), 0
+    closure = source.closure(stage)
+    for name in [name for name in closure if name.name.isidentifier()]:
+        functions = [
+            one for one in source.bindings(name.module)[name.name] if type(one) is ast.FunctionDef
+        ]
+        texts = {
+            id(one) for node in functions for part in for_readers(node) for one in ast.walk(part)
+        }
+        for constant in (
+            one for node in functions for one in ast.walk(node) if id(one) not in texts
+        ):
+            if type(value := getattr(constant, "value", None)) in (int, float):
+                constant.value = value + 1
+                source.normalised.clear()
+                assert source.normalise(name)[0] != closure[name], f"{value} of {name}"
+                constant.value = value
+                tried += 1
+    assert tried > 40
+
+
+# Edits of the package itself: the file, a text in it and another, and the stages whose hashes it must move, without `studies.`.
 
 IMAGES = "images.pretrain:* fine_labels.granularity.[pr]*"
 ENCODERS = "chain.pretrain:* fate.measure:* fine_labels.crossing:* selection.measure:*"
@@ -336,49 +420,64 @@ EDITS = {
 }  # fmt: skip
 
 
-def edited(folder: Path, before: Source, name: str, old: str, new: str) -> Source:
-    """The package with an edit; what other modules are made of is the same, unless this one binds other names or bases."""
+def edited(folder: Path, before: PackageSource, name: str, old: str, new: str) -> PackageSource:
+    """The package with an edit; other modules mean the same, unless this one binds other names."""
     text, module = (PACKAGE / name).read_text(), name.removesuffix(".py").replace("/", ".")
     assert old in text, f"{name} has no {old!r} any more"
     (folder / "edited.py").write_text(text.replace(old, new))
-    source = Source(PACKAGE)
-    source.files = {**before.files, module: folder / "edited.py"}
-    source.bound = {other: found for other, found in before.bound.items() if other != module}
-    source.effects = {other: found for other, found in before.effects.items() if other != module}
-    for each in (source, before):
-        each.read(module)
-    if bindings(source, module) == bindings(before, module):
-        source.parts = dict(before.parts)
+    source = PackageSource()
+    source.find_file = lambda other: (
+        folder / "edited.py" if other == module else before.find_file(other)
+    )
+    source.modules = {other: names for other, names in before.modules.items() if other != module}
+    if exports(source, module) == exports(before, module):
+        unchanged = {key: value for key, value in before.normalised.items() if key.module != module}
+        source.normalised = unchanged
     return source
 
 
-def bindings(source: Source, module: str) -> list:
+def exports(source: PackageSource, module: str) -> dict[str, list[str]]:
     """What other modules see of one: its names, what it imports and the bases of its classes."""
-    parts = [(name, part) for name, parts in source.bound[module].items() for part in parts]
-    return [
-        (name, [ast.dump(base) for base in part.bases] if isinstance(part, ast.ClassDef) else ast.dump(part))
-        if isinstance(part, ast.ClassDef | ast.Import | ast.ImportFrom)
-        else name
-        for name, part in parts
-    ]
+    seen = {
+        ast.Import: ast.dump,
+        ast.ImportFrom: ast.dump,
+        ast.ClassDef: lambda node: ast.dump(ast.List(node.bases)),
+    }
+    names = source.bindings(module)
+    return {
+        name: [seen.get(type(node), lambda _: "")(node) for node in names[name]] for name in names
+    }
 
 
-@pytest.fixture(scope="module")
-def digests(reached) -> dict[str, str]:
-    return {stage: reach.digest for stage, reach in reached.items()}
+MORE = {
+    "a property of a section",
+    "a method of a section",
+    "the slopes of a step",
+    "products",
+    "a helper's name",
+}
+"""Edits that rerun more stages than they must, as classes count as a whole."""
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_moves_the_digests_of_what_it_sets_and_no_others(tmp_path, reached, digests, edit):
+def test_edit_moves_the_hashes_of_what_it_sets(tmp_path, source, closures, edit):
     *change, wanted = EDITS[edit]
-    short = {stage: stage.removeprefix("studies.") for stage in reached}
-    expected = {name for pattern in wanted.split() for name in fnmatch.filter(short.values(), pattern)}
-    source = edited(tmp_path, next(iter(reached.values())).source, *change)
-    assert {short[stage] for stage in reached if Reach(source, stage).digest != digests[stage]} == expected
+    short = {stage: stage.removeprefix("studies.") for stage in closures}
+    expected = {
+        name for pattern in wanted.split() for name in fnmatch.filter(short.values(), pattern)
+    }
+    after = edited(tmp_path, source, *change)
+    moved = {short[stage] for stage, closure in closures.items() if after.closure(stage) != closure}
+    assert moved >= expected
+    assert moved == expected or edit in MORE
+    assert len(moved - expected) < 20
 
 
-@pytest.mark.parametrize(
-    "stage", ["chain.pretrain:stage", "studies.imbalance.figures:figure1_aligned_neurons", "claims.table:claims"]
-)
-def test_a_digest_does_not_depend_on_what_was_looked_at_before(reached, stage):
-    assert Reach(Source(PACKAGE), stage).digest == reached[stage].digest
+def test_hash_does_not_depend_on_earlier_ones(closures):
+    for stage in (
+        "chain.pretrain:stage",
+        "studies.imbalance.figures:figure1_aligned_neurons",
+        "claims.table:claims",
+    ):
+        assert PackageSource().closure(stage) == closures[stage]
+        assert not any(is_excluded(name.module) for name in closures[stage])

@@ -1,0 +1,101 @@
+"""Hash the user's image files, lists and hierarchies by content, whatever their names and times.
+
+Jobs have these hashes among their parameters, so that a changed file reruns what reads it.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rarefeat.core.errors import RarefeatError
+from rarefeat.images.formats import READERS, Files, index_files, inputs, refuse_labels
+from rarefeat.run.cli_helpers import progress
+from rarefeat.run.job import Job
+from rarefeat.storage.files import write_file
+
+CLOCK_TICK_NS = 2 * 10**9
+"""A file that was written so recently may change again and keep its size and time."""
+
+
+def image_hashes(study: Any, results: str | Path, name: str) -> dict[str, str]:
+    """Return the hash of the image files of a study, under its key in the job; empty for digits."""
+    if (
+        study.data.n_max and study.data.format != "image_folder"
+    ):  # `inputs` counts those of a folder
+        refuse_labels(study.data, *READERS[study.data.format](study.data))
+    files = inputs(study.data)
+    return {"contents": hash_files(files, Path(results, f"images/.{name}.json"))} if files else {}
+
+
+def list_hashes(study: Any, seeds: Iterable[int]) -> dict[str, str]:
+    """Return the hashes of the index files of some seeds, and of a file with classes of classes."""
+    files = {"lists": index_files(study.data, seeds)}
+    if isinstance(levels := getattr(study, "levels", None), str):
+        files["hierarchy"] = [("levels", f"{study.data.folder}/{levels}")]
+    return {key: hash_files(listed) for key, listed in files.items() if listed}
+
+
+def hash_files(files: Files, cache: Path | None = None) -> str:
+    """Hash files and what they stand for, in their order.
+
+    A cache has the hash of each file, by its size and times. It makes a plan of a million images
+    take seconds. Without write access to it all files are read.
+    """
+    states = stat_files(files)
+    cached: dict[str, list] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        cached = dict(json.loads(cache.read_bytes()))
+    hashes = {
+        path: cached[path][-1] for path in states if cached.get(path, [])[:-1] == states[path]
+    }
+    missing = [path for path in states if path not in hashes]
+    for path in progress(missing, len(missing), "reading") if missing else ():
+        hashes[path] = hash_file(path)
+    if cache and missing:
+        old = time.time_ns() - CLOCK_TICK_NS
+        rows = {
+            path: [*state, hashes[path]] for path, state in states.items() if max(state[1:]) < old
+        }
+        with contextlib.suppress(RarefeatError):
+            write_file(cache, json.dumps(rows))
+    return hashlib.sha256(
+        "".join(f"{mark} {hashes[path]}\n" for mark, path in files).encode()
+    ).hexdigest()
+
+
+def hash_file(path: str) -> str:
+    """Hash the bytes of a file."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise RarefeatError(f"cannot read {path}: {error.strerror}") from error
+
+
+def stat_files(files: Files) -> dict[str, list[int]]:
+    """Return the size and times of files; RarefeatError if some are missing."""
+    states: dict[str, list[int]] = {}
+    for _, path in files:
+        with contextlib.suppress(OSError, ValueError):  # a name may hold a null character
+            about = os.stat(path)
+            if stat.S_ISREG(about.st_mode):
+                states[path] = [about.st_size, about.st_mtime_ns, about.st_ctime_ns]
+    if missing := [path for _, path in files if path not in states]:
+        raise RarefeatError(
+            f"data.folder: {len(missing)} of {len(files)} files are missing, {missing[0]} the first; put them there"
+        )
+    return states
+
+
+def refuse_changed(job: Job, name: str, files: Files) -> None:
+    """Raise RarefeatError if files are not those that the job was planned with."""
+    if name in job.config and hash_files(files) != job.config[name]:
+        raise RarefeatError(
+            f"{job.study}: the files have changed since this run was planned; run snakemake again"
+        )
