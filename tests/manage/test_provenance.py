@@ -36,7 +36,7 @@ def results(tmp_path) -> Path:
     for path in PATHS:
         write_tensors(tmp_path / f"encoders/{path}.safetensors", {"w": torch.ones(9)}, JOB.text)
         write_table(tmp_path / f"probes/{path}.parquet", pa.table({"a": [1, 2]}), {KEY: JOB.text})
-    for path in ("README.md", "mine.png", "tables/.hidden.parquet", "images/.mine.json"):
+    for path in ("README.md", "mine.txt", "mine.png", "tables/.hidden.parquet", "images/mine.contents.parquet"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("mine, of rarefeat\n")
     return tmp_path
@@ -106,7 +106,7 @@ def test_show_adds_the_config_of_the_job(results):
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("README.md", "has no metadata"), ("notes.txt", "is not a file of the workflow"), ("none.md", "cannot read")],
+    [("README.md", "has no metadata"), ("mine.txt", "has no metadata"), ("none.md", "cannot read")],
 )
 def test_show_refuses_other_files(results, path, words):
     with pytest.raises(RarefeatError, match=f"{path}.*{words}|{words}.*{path}"):

@@ -27,15 +27,11 @@ from rarefeat.run.job import Job, parsed, without_blocks
 from rarefeat.storage.files import BLANK, SEAL, read_table, verify, write_file, write_table
 from rarefeat.storage.origin import KEY
 
-SUFFIXES = (".parquet", ".safetensors", ".png", ".pdf", ".md", ".html")
 PACKAGES = (
     "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy", "scikit-learn", "kornia",
 )  # fmt: skip
 INSTRUCTIONS = {"avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}}
 """Flags of the processor by the set of instructions that torch then uses, best first."""
-UNREADABLE = (
-    OSError, AttributeError, ValueError, KeyError, TypeError, OverflowError, MemoryError, pa.ArrowInvalid,
-)  # fmt: skip
 
 
 @functools.cache
@@ -146,16 +142,13 @@ def page_text(path: str | Path) -> str:
 def read_origin(path: str | Path) -> dict[str, Any]:
     """Read the metadata of a sealed file; RarefeatError if it is damaged or was edited."""
     path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise RarefeatError(f"{path} is not a file of the workflow: {', '.join(SUFFIXES)}")
-    no_metadata = RarefeatError(f"{path} has no metadata of this workflow")
-    # A page of somebody else is not damaged.
-    if path.suffix in (".md", ".html") and path.is_file() and SEAL.encode() not in path.read_bytes():
-        raise no_metadata
-    verify(path)
-    if (origin := read_job(path)) is None:
-        raise no_metadata
-    return origin
+    # A text of somebody else is not damaged.
+    binary = path.suffix in (".parquet", ".safetensors", ".png", ".pdf")
+    if binary or not path.is_file() or SEAL.encode() in path.read_bytes():
+        verify(path)
+        if (origin := read_job(path)) is not None:
+            return origin
+    raise RarefeatError(f"{path} has no metadata of this workflow")
 
 
 def of_job(origin: Mapping[str, Any], text: str) -> bool:
@@ -194,6 +187,6 @@ def read_job(path: Path) -> dict[str, Any] | None:
             case _:
                 return None
         found = json.loads(text)
-    except UNREADABLE:
+    except Exception:  # anything may stand in a file of other software
         return None
     return found if isinstance(found, dict) else None

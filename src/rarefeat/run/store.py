@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.job import parsed
-from rarefeat.run.metadata import SUFFIXES, machine, of_job, packages, read_job
+from rarefeat.run.metadata import machine, of_job, packages, read_job
 from rarefeat.run.read import read_by
 from rarefeat.storage.files import SEALED, replacing, verify
 
@@ -38,7 +38,7 @@ def places(store: Path, words: Sequence[str]) -> dict[Path, Path]:
         Nothing where these do not say what the job reads, as those of a table of all cells.
     """
     job = parsed(words[words.index("--job") + 1])
-    files = [Path(word) for word in words if word.endswith((".safetensors", *SUFFIXES))]
+    files = [Path(word) for word in words if word.endswith((".safetensors", ".parquet", ".png", ".pdf", ".md", ".html"))]
     read, written = [path for path in files if path.exists()], [path for path in files if not path.exists()]
     if not written:
         return {}
