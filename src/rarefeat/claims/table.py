@@ -12,7 +12,9 @@ from rarefeat.storage.schema import checked
 
 def claims(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """Every claim in every regime with its verdict."""
-    return checked(CLAIMS, verdict.verdicts(pd.concat(tables.values(), ignore_index=True)))
+    table = verdict.verdicts(pd.concat(tables.values(), ignore_index=True))
+    # `sensitivity` has the columns of changes.
+    return checked(CLAIMS, table[list(CLAIMS.columns)])
 
 
 def sensitivity(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
