@@ -86,10 +86,10 @@ def test_a_rule_may_know_what_is_said_and_draws_from_its_own_generators():
     assert beside.at(arm="coin", seed=5).table["max_alignment"].item() == alone.metrics["max_alignment"]
 
 
-def test_what_a_rule_does_and_calls_is_in_its_digest_and_no_comment(rules):
+def test_rule_is_hashed_with_its_helpers(rules):
     before = rules()
-    assert rules(comment="of no effect") == before
-    assert len({before, rules(times=2), rules(helper="3 * x")}) == 3
+    assert rules() == before
+    assert len({before, rules(times=2), rules(helper="3 * x"), rules(comment="a word")}) == 4
 
 
 @pytest.mark.parametrize(
