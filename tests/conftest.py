@@ -31,12 +31,12 @@ from rarefeat.core.encoder import attend, pre_activations, respond
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
+from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.project import Project, parse
-from rarefeat.run.cli_helpers import function_of
+from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.job import Job, job_file
 from rarefeat.run.make import write
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
 
 torch.set_num_threads(1)
@@ -193,11 +193,11 @@ def verdicts_of(kind: str, measured: Iterable[Measured]) -> pd.DataFrame:
 
 def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
     """The files of every cell and block of a study, as the workflow has its stage write them."""
-    function = function_of(stage.function)
+    function = load_function(stage.function)
     for cell in study.cells():
         for block in study.blocks():
             told = stage.job(name, study, cell, block)
-            found = function(Read(told, results), told)
+            found = function(JobInputs(told, results), told)
             parts = found if isinstance(found, tuple) else (found,)
             for folder, part in zip(stage.folders, parts, strict=True):
                 write(results / stage.path(folder, name, cell, block), part, told, [])
@@ -206,7 +206,7 @@ def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
 def made_table(results: Path, table: Table) -> Any:
     """What the function of a table makes of the files of cells."""
     told = table.job({})
-    return function_of(table.stage)(Read(told, results), told)
+    return load_function(table.stage)(JobInputs(told, results), told)
 
 
 def write_encoders(results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]) -> Path:

@@ -16,7 +16,7 @@ from rarefeat.chain import files as chain
 from rarefeat.core.recording import log_spaced
 from rarefeat.images import files as images
 from rarefeat.images import pretrain as image_training
-from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 from rarefeat.project import load
 from rarefeat.report.reference import files_page, parts
 from rarefeat.run.job import job

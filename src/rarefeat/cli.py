@@ -39,7 +39,7 @@ GROUPS = ("all", "study", "figure", "table", "claim")
 def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
     """Yield each study, figure, table and claim: what it is, its name, and a text about it."""
     from rarefeat.registry import kinds
-    from rarefeat.run.cli_helpers import function_of
+    from rarefeat.run.cli_helpers import load_function
 
     for name, study in project.studies.items():
         grid = getattr(study, "in_words", "") or f"{study.seeds} seeds"
@@ -47,8 +47,8 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
     for name, figure in project.figures.items():
         yield "figure", name, figure.caption.replace("\\|", "|")
     for name, table in project.tables.items():
-        yield "table", name, function_of(table.schema).description
-    for declared in project.declared.values():
+        yield "table", name, load_function(table.schema).description
+    for declared in project.claim_sets.values():
         for claim in declared.claims.values():
             yield "claim", claim.id, claim.statement
 

@@ -1,9 +1,9 @@
-"""The kinds of study. A new one is a file or a folder in `studies/`, and its name here."""
+"""Registry of the study kinds. A new one is a file or a folder in `studies/`, and its name here."""
 
 import importlib
 from functools import cache
 
-from rarefeat.kind import SHARED_STAGES, Kind, Stage
+from rarefeat.study_kind import SHARED_STAGES, Stage, StudyKind
 
 NAMES = (
     "imbalance",
@@ -20,19 +20,19 @@ NAMES = (
 
 
 @cache
-def kind(name: str) -> Kind:
-    """A kind: KIND of its file, or of the module `kind` of its folder."""
-    found = importlib.import_module(f"rarefeat.studies.{name}")
-    return (found if hasattr(found, "KIND") else importlib.import_module(f"{found.__name__}.kind")).KIND
+def load_kind(name: str) -> StudyKind:
+    """Return KIND of the file of a kind, or of the module `declaration` of its folder."""
+    module = importlib.import_module(f"rarefeat.studies.{name}")
+    return (module if hasattr(module, "KIND") else importlib.import_module(f"{module.__name__}.declaration")).KIND
 
 
-def kinds() -> dict[str, Kind]:
-    """Every kind by its name."""
-    return {name: kind(name) for name in NAMES}
+def kinds() -> dict[str, StudyKind]:
+    """Return every kind by its name."""
+    return {name: load_kind(name) for name in NAMES}
 
 
 def stage_of(function: str) -> Stage | None:
-    """The stage of cells with a function, of its kind or of several; None where the function is of no such stage."""
+    """Return the pipeline stage with a function; None where the function belongs to a table, a figure or a page."""
     package, *names = function.partition(":")[0].split(".")
-    stages = kind(names[0]).stages if package == "studies" and names[:1] and names[0] in NAMES else SHARED_STAGES
+    stages = load_kind(names[0]).stages if package == "studies" and names[:1] and names[0] in NAMES else SHARED_STAGES
     return next((stage for stage in stages if stage.function == function), None)

@@ -13,7 +13,7 @@ from rarefeat.config.names import LONGEST, NAME, RULE, named, short
 from rarefeat.config.study import Study, merged
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.core.errors import RarefeatError
-from rarefeat.kind import Stage
+from rarefeat.study_kind import Stage
 from rarefeat.project import load, parse
 from rarefeat.registry import kinds
 

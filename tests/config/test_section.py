@@ -11,7 +11,7 @@ from pydantic import Field, create_model
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import NOTHING, Section, told
 from rarefeat.config.seeds import Seeded
-from rarefeat.kind import Kind, Made
+from rarefeat.study_kind import Kind, Made
 from rarefeat.project import load
 from rarefeat.registry import kinds
 

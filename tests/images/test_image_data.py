@@ -34,7 +34,7 @@ from rarefeat.images.fetch import fetch
 from rarefeat.images.formats import _decode, colours, index_files, inputs
 from rarefeat.images.input_hashes import hash_files, image_hashes
 from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
-from rarefeat.kind import IMAGE_DATA, IMAGE_SPLITS
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_SPLITS
 from rarefeat.run.job import job
 from rarefeat.run.metadata import read_job
 from rarefeat.storage.tensors import read_tensors, write_tensors

@@ -24,9 +24,9 @@ from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, similarities, 
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.pretrain import Bank, Lars, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import Course, epoch_batches, identity_of
-from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 from rarefeat.run.job import job, parsed
-from rarefeat.run.read import File
+from rarefeat.run.job_inputs import CellFile
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from conftest import job_path, refusal
 
-from rarefeat.kind import IMAGE_DATA, IMAGE_PRETRAIN
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN
 from rarefeat.run import make
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.files import read_table
 from rarefeat.storage.tensors import read_tensors
 
@@ -66,5 +66,5 @@ def test_a_stage_of_cells_begins_with_all_that_it_needs(monkeypatch, capsys, wor
 
 
 def test_a_training_without_a_folder_for_its_checkpoints_is_refused():
-    read = Read(Job(stage=IMAGE_PRETRAIN.function))
+    read = JobInputs(Job(stage=IMAGE_PRETRAIN.function))
     assert refusal(lambda: read.checkpoints) == "--checkpoints is missing, a folder for what images.pretrain:stage goes on from"

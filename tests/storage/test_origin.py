@@ -13,7 +13,7 @@ from safetensors.torch import load as tensors_of
 from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Grid, Study
-from rarefeat.kind import IMAGE_PRETRAIN, PRETRAIN, PROBE, SYNTHESISE, Stage, Table
+from rarefeat.study_kind import IMAGE_PRETRAIN, PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.storage.files import read_table, write_table
 from rarefeat.storage.origin import KEY, refuse_another
 from rarefeat.storage.tensors import write_tensors

@@ -9,13 +9,13 @@ from whole_project import RESULTS, ROOT
 from rarefeat.claims.declared import page_of
 from rarefeat.claims.figure import MOST
 from rarefeat.figures.style import styled
-from rarefeat.kind import Stage
+from rarefeat.study_kind import Stage
 from rarefeat.project import load
 from rarefeat.report.drawn import DRAWN
 from rarefeat.report.published import Published
 from rarefeat.report.redrawn import OF_STUDIES, OWN_CONFIG, of_claims, redrawn
-from rarefeat.run.cli_helpers import function_of
-from rarefeat.run.read import Read
+from rarefeat.run.cli_helpers import load_function
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.files import read_table
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
@@ -50,9 +50,9 @@ def tables(finished, tmp_path_factory):
                 others = {other: table(other) for other in of.tables}
                 for stage in (*of.files.values(), *of.after):
                     make(stage, of.study)
-                read = Read(told := QUICK.table_job(name), results)
+                read = JobInputs(told := QUICK.table_job(name), results)
                 read.update(others)
-                found[name] = function_of(of.stage)(read, told)
+                found[name] = load_function(of.stage)(read, told)
         return found[name]
 
     return table
@@ -61,7 +61,7 @@ def tables(finished, tmp_path_factory):
 @pytest.mark.parametrize("name", sorted(set(QUICK.figures) - CLAIMS - PLANTED))
 def test_a_figure_of_the_quick_grid_can_be_printed(name, tables):
     job, given = QUICK.figure_job(name), {table: tables(table) for table in QUICK.figures[name].tables}
-    check(lambda: function_of(job.stage)(given, job), most=SERIES.get(name, MOST_SERIES))
+    check(lambda: load_function(job.stage)(given, job), most=SERIES.get(name, MOST_SERIES))
 
 
 @pytest.mark.parametrize("name", FIGURES)

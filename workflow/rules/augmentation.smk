@@ -1,63 +1,61 @@
-# What the two views of a pair make an encoder learn, one study at a time.
+# Measurements of what the two views of a positive pair make an encoder learn.
 
-from rarefeat.studies.augmentation.kind import IMAGE_TABLES, SUPERVISE, TABLES
+from rarefeat.studies.augmentation.declaration import IMAGE_TABLES, SUPERVISE, TABLES
 
 AUGMENTATION = PROJECT.sections["augmentation"]
 
 
 rule supervise:
     output:
-        f"{RESULTS}/supervised.safetensors",
+        "<results>/supervised.safetensors",
     log:
-        f"{RESULTS}/logs/augmentation/supervised.log",
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(20),
+        "<results>/logs/augmentation/supervised.log",
     params:
-        job=written(SUPERVISE.job("", AUGMENTATION, accepted=PROJECT.accepted)),
+        job=lambda wildcards: SUPERVISE.job("", AUGMENTATION, accepted=PROJECT.accepted).write(RESULTS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(20),
     shell:
-        stage("--output {output:q}")
+        RUN_JOB
+
+
+def supervised_encoders(wildcards):
+    """Return the supervised encoders where a study is compared with them."""
+    return rules.supervise.output if AUGMENTATION.like_supervised(wildcards.study) else []
 
 
 rule measure_augmentation:
     input:
-        gathered(f"{{study}}.{TABLES[0]}"),
-        supervised=lambda wildcards: (
-            [f"{RESULTS}/supervised.safetensors"]
-            if AUGMENTATION.like_supervised(wildcards.study)
-            else []
-        ),
+        cell_files(f"{{study}}.{TABLES[0]}"),
+        supervised=supervised_encoders,
     output:
-        [table(f"{{study}}.{name}") for name in TABLES],
+        tables(f"{{study}}.{name}" for name in TABLES),
     log:
-        f"{RESULTS}/logs/augmentation/{{study}}.log",
+        "<results>/logs/augmentation/{study}.log",
     wildcard_constraints:
-        study=either(AUGMENTATION.studies),
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(20),
+        study=any_of(AUGMENTATION.studies),
     params:
-        job=told_for_table(f"{{study}}.{TABLES[0]}"),
-        results=lambda wildcards: RESULTS,
+        job=table_job(f"{{study}}.{TABLES[0]}"),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(20),
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        RUN_JOB
 
 
-# How often units fire, and what the features of the images keep and forget, under one kind of augmentation.
 rule measure_image_views:
     input:
-        gathered(f"{{study}}.{IMAGE_TABLES[0]}"),
+        cell_files(f"{{study}}.{IMAGE_TABLES[0]}"),
     output:
-        [table(f"{{study}}.{name}") for name in IMAGE_TABLES],
+        tables(f"{{study}}.{name}" for name in IMAGE_TABLES),
     log:
-        f"{RESULTS}/logs/augmentation/{{study}}.log",
+        "<results>/logs/augmentation/{study}.log",
     wildcard_constraints:
-        study=either(AUGMENTATION.images.studies()),
-    resources:
-        mem_mb=growing(4000),
-        runtime=growing(20),
+        study=any_of(AUGMENTATION.images.studies()),
     params:
-        job=told_for_table(f"{{study}}.{IMAGE_TABLES[0]}"),
-        results=lambda wildcards: RESULTS,
+        job=table_job(f"{{study}}.{IMAGE_TABLES[0]}"),
+    resources:
+        mem_mb=scale_with_attempt(4000),
+        runtime=scale_with_attempt(20),
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        RUN_JOB

@@ -1,87 +1,65 @@
-# The stages of the contrastive encoder: what every study of it runs through.
+# The stages of the contrastive encoder: latents -> pretraining -> probes -> tables of a study.
 
 
-# Latent signals of what the law of the data depends on, for every sigma and every arm.
+# Latent signals: they depend on the frequency alone, and serve every noise level and every arm.
 rule synthesise:
     output:
-        f"{RESULTS}/latents/{{study}}/{{cell}}/seeds={{block}}.safetensors",
+        latents="<results>/latents/{study}/eps_min={eps_min}/seeds={seeds}.safetensors",
     log:
-        f"{RESULTS}/logs/synthesise/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/synthesise/{study}/eps_min={eps_min}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(ENCODED),
-    resources:
-        mem_mb=growing(1500),
-        runtime=growing(5),
+        study=any_of(ENCODER_STUDIES),
     params:
-        job=told(SYNTHESISE),
+        job=stage_job(SYNTHESISE),
+    resources:
+        mem_mb=scale_with_attempt(1500),
+        runtime=scale_with_attempt(5),
     shell:
-        stage("--output {output:q}")
+        RUN_JOB
 
 
-# One cell, with all its arms. The arms see the same tokens, so that one job makes these once. One thread, so that the bytes are the
-# same everywhere on one machine; parallelism is over jobs.
+# One cell with all its arms, which see the same tokens. One thread, so that the bytes are the same on every machine of a kind.
 rule pretrain:
     input:
-        file_of(SYNTHESISE),
+        latents=rules.synthesise.output.latents,
     output:
-        encoders=f"{RESULTS}/encoders/{{study}}/{{cell}}/seeds={{block}}.safetensors",
-        trajectories=f"{RESULTS}/trajectories/{{study}}/{{cell}}/seeds={{block}}.parquet",
+        encoders="<results>/encoders/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.safetensors",
+        trajectories="<results>/trajectories/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.parquet",
     log:
-        f"{RESULTS}/logs/pretrain/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/pretrain/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(ENCODED),
-    resources:
-        mem_mb=growing(1500),
-        runtime=growing(20),
-        gpu=gpus,
+        study=any_of(ENCODER_STUDIES),
     params:
-        job=told(PRETRAIN),
-        results=lambda wildcards: RESULTS,
+        job=stage_job(PRETRAIN),
+    resources:
+        mem_mb=scale_with_attempt(1500),
+        runtime=scale_with_attempt(20),
+        gpu=gpus,
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        RUN_JOB
 
 
-# Evaluates the frozen encoders of one cell.
+def trained_encoders(wildcards):
+    """Return the encoders of a cell; none where no arm of it is trained."""
+    return rules.pretrain.output.encoders if find_cell(wildcards).trained else []
+
+
+# Probes of the frozen encoders of one cell.
 rule probe:
     input:
-        file_of(SYNTHESISE),
-        lambda wildcards: (
-            file_of(PRETRAIN)(wildcards) if cell_of(wildcards).trained else []
-        ),
+        latents=rules.synthesise.output.latents,
+        encoders=trained_encoders,
     output:
-        f"{RESULTS}/probes/{{study}}/{{cell}}/seeds={{block}}.parquet",
+        probes="<results>/probes/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.parquet",
     log:
-        f"{RESULTS}/logs/probe/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/probe/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(ENCODED),
+        study=any_of(ENCODER_STUDIES),
+    params:
+        job=stage_job(PROBE),
     resources:
-        mem_mb=growing(1500),
-        runtime=growing(10),
+        mem_mb=scale_with_attempt(1500),
+        runtime=scale_with_attempt(10),
         gpu=gpus,
-    params:
-        job=told(PROBE),
-        results=lambda wildcards: RESULTS,
     shell:
-        stage("--results {params.results:q} --output {output:q}")
-
-
-# The grid of a study, or of one block of it, with its summary and trends.
-rule aggregate_grid:
-    input:
-        gathered("{tabled}_grid"),
-    output:
-        table("{tabled}_grid"),
-        table("{tabled}_summary"),
-        table("{tabled}_trends"),
-    log:
-        f"{RESULTS}/logs/aggregate/{{tabled}}_grid.log",
-    wildcard_constraints:
-        tabled=either(GRIDS),
-    resources:
-        mem_mb=growing(4000),
-        runtime=growing(20),
-    params:
-        job=told_for_table("{tabled}_grid"),
-        results=lambda wildcards: RESULTS,
-    shell:
-        stage("--results {params.results:q} --output {output:q}")
+        RUN_JOB

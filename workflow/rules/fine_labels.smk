@@ -1,58 +1,142 @@
-# Labels of photographs: a network for each replica, one after the other, with checkpoints.
+# Fine-grained labels: detectors, contrastive encoders, and networks on images.
 
-from rarefeat.studies.fine_labels.kind import REPRESENT, SWEEP_PHOTOGRAPHS
-
-FINE_LABELS = PROJECT.sections["fine_labels"]
+from rarefeat.studies.fine_labels.declaration import COMPARE, CROSS, MEASURE as MEASURE_DETECTORS, REPRESENT, SWEEP_DIGITS, SWEEP_PHOTOGRAPHS, TRAIN
 
 
-# The features that clusters are made of. Checkpoints, here and below, are no output, so that they outlive a failure.
+# Trains the detectors of a cell on coarse or on fine labels.
+rule train_detectors:
+    output:
+        detectors="<results>/detectors/{study}/{cell}/seeds={seeds}.safetensors",
+    log:
+        "<results>/logs/train_detectors/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(TRAIN)),
+    params:
+        job=stage_job(TRAIN),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
+    shell:
+        RUN_JOB
+
+
+# Errors, growth, and linear heads of the trained detectors.
+rule measure_detectors:
+    input:
+        detectors=rules.train_detectors.output.detectors,
+    output:
+        errors="<results>/errors/{study}/{cell}/seeds={seeds}.parquet",
+        trajectories="<results>/trajectories/{study}/{cell}/seeds={seeds}.parquet",
+        heads="<results>/heads/{study}/{cell}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/measure_detectors/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(MEASURE_DETECTORS)),
+    params:
+        job=stage_job(MEASURE_DETECTORS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
+    shell:
+        RUN_JOB
+
+
+# The scalar and the direct simulator at the same cells.
+rule compare_simulators:
+    output:
+        simulators="<results>/simulators/{study}/{cell}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/compare_simulators/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(COMPARE)),
+    params:
+        job=stage_job(COMPARE),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(20),
+    shell:
+        RUN_JOB
+
+
+# Contrastive encoders between coarse and fine labels.
+rule train_contrastive:
+    output:
+        crossing="<results>/crossing/{study}/{cell}/seeds={seeds}.parquet",
+        crossing_heads="<results>/crossing_heads/{study}/{cell}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/train_contrastive/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(CROSS)),
+    params:
+        job=stage_job(CROSS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(20),
+    shell:
+        RUN_JOB
+
+
+# Label granularity on digits.
+rule sweep_digits:
+    output:
+        sweeps="<results>/sweeps/{study}/{cell}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/sweep_digits/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(SWEEP_DIGITS)),
+    params:
+        job=stage_job(SWEEP_DIGITS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(20),
+    shell:
+        RUN_JOB
+
+
+# Features of photographs, of which clusters are made. Checkpoints are no output, so that they outlive a failure.
 rule represent_photographs:
     input:
-        file_of(IMAGE_DATA),
+        images=rules.image_data.output.images,
     output:
-        f"{RESULTS}/features/{{study}}.safetensors",
+        features="<results>/features/{study}.safetensors",
     log:
-        f"{RESULTS}/logs/features/{{study}}.log",
+        "<results>/logs/represent_photographs/{study}.log",
     wildcard_constraints:
-        study=either(FINE_LABELS.photographs),
+        study=any_of(PROJECT.studies_of(REPRESENT)),
+    params:
+        job=image_job(REPRESENT),
     threads: threads_of
     resources:
-        mem_mb=growing(8000),
-        runtime=growing(1440),
+        mem_mb=scale_with_attempt(8000),
+        runtime=scale_with_attempt(1440),
         gpu=gpus,
-    params:
-        job=told_of_images(REPRESENT),
-        results=lambda wildcards: RESULTS,
-        checkpoints=f"{RESULTS}/checkpoints/{{study}}",
     shell:
-        stage(
-            "--results {params.results:q} --checkpoints {params.checkpoints:q} --output {output:q}"
-        )
+        RUN_JOB
 
 
-# The same sweep on photographs: the replicas of a block one after the other.
+def clustered_features(wildcards):
+    """Return the features of photographs, where the labels of a cell are clusters of them."""
+    _, scheme = STUDIES[wildcards.study].by_cell()[find_cell(wildcards)]
+    return rules.represent_photographs.output.features if scheme.clustered else []
+
+
+# Label granularity on photographs, replica after replica, with checkpoints.
 rule sweep_photographs:
     input:
-        file_of(IMAGE_DATA),
-        # Where a cell has clusters of them.
-        lambda wildcards: [file_of(REPRESENT)(wildcards)]
-        * STUDIES[wildcards.study].by_cell()[cell_of(wildcards)][1].clustered,
+        images=rules.image_data.output.images,
+        features=clustered_features,
     output:
-        f"{RESULTS}/sweeps/{{study}}/{{cell}}/seeds={{block}}.parquet",
+        sweeps="<results>/sweeps/{study}/{cell}/seeds={seeds}.parquet",
     log:
-        f"{RESULTS}/logs/sweep/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/sweep_photographs/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(FINE_LABELS.photographs),
+        study=any_of(PROJECT.studies_of(SWEEP_PHOTOGRAPHS)),
+    params:
+        job=image_job(SWEEP_PHOTOGRAPHS),
     threads: threads_of
     resources:
-        mem_mb=growing(8000),
-        runtime=growing(1440),
+        mem_mb=scale_with_attempt(8000),
+        runtime=scale_with_attempt(1440),
         gpu=gpus,
-    params:
-        job=told_of_images(SWEEP_PHOTOGRAPHS),
-        results=lambda wildcards: RESULTS,
-        checkpoints=f"{RESULTS}/checkpoints/{{study}}/{{cell}}",
     shell:
-        stage(
-            "--results {params.results:q} --checkpoints {params.checkpoints:q} --output {output:q}"
-        )
+        RUN_JOB

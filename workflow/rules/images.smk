@@ -1,91 +1,123 @@
-# The stages of every study of images: data set -> splits -> pretraining -> probes.
+# The stages of every study of images: data set -> splits -> pretraining -> probes. A cell is rho, split, width and arm.
+
+import functools
+
+from rarefeat.config.images import ImageData
+from rarefeat.images import input_hashes
+
+
+@functools.cache
+def image_hashes(study):
+    """Return the hash of the files that the images of a study are read from, when a run is planned."""
+    return as_workflow_error(input_hashes.image_hashes, STUDIES[study], RESULTS, study)
+
+
+@functools.cache
+def list_hashes(study, block):
+    """Return the hashes of the lists of images that a seed block reads."""
+    return as_workflow_error(input_hashes.list_hashes, STUDIES[study], STUDIES[study].blocks()[block])
+
+
+def image_job(stage):
+    """Return the param of a rule as `stage_job` does, for a job that reads the user's images."""
+    return stage_job(
+        stage,
+        lambda wildcards: (
+            image_hashes(wildcards.study)
+            | (list_hashes(wildcards.study, wildcards.seeds) if "seeds" in wildcards.keys() else {})
+        ),
+    )
 
 
 # The images of a data set as one file of tensors.
 rule image_data:
     output:
-        f"{RESULTS}/images/{{study}}.safetensors",
+        images="<results>/images/{study}.safetensors",
     log:
-        f"{RESULTS}/logs/images/{{study}}.log",
+        "<results>/logs/images/{study}.log",
     wildcard_constraints:
-        study=either(WITH_IMAGES),
-    resources:
-        mem_mb=growing(8000),
-        runtime=growing(120),
+        study=any_of(
+            name
+            for name, study in STUDIES.items()
+            if isinstance(getattr(study, "data", None), ImageData)
+        ),
     params:
-        job=told_of_images(IMAGE_DATA),
+        job=image_job(IMAGE_DATA),
+    resources:
+        mem_mb=scale_with_attempt(8000),
+        runtime=scale_with_attempt(120),
     shell:
-        stage("--output {output:q}")
+        RUN_JOB
 
 
-# What is pretrained on, drawn or read: every seed of a block at one rho. All before any training, which a bad rho must not follow.
+# The images to pretrain on, for every seed of a block. All before any training, which a wrong rho must not follow.
 rule image_splits:
     input:
-        file_of(IMAGE_DATA),
+        images=rules.image_data.output.images,
     output:
-        f"{RESULTS}/splits/{{study}}/{{cell}}/seeds={{block}}.safetensors",
+        splits="<results>/splits/{study}/rho={rho}/split={split}/seeds={seeds}.safetensors",
     log:
-        f"{RESULTS}/logs/splits/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/splits/{study}/rho={rho}/split={split}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(PICTURED),
+        study=any_of(IMAGE_STUDIES),
+    params:
+        job=image_job(IMAGE_SPLITS),
     priority: 10
     resources:
-        mem_mb=growing(4000),
-        runtime=growing(10),
-    params:
-        job=told_of_images(IMAGE_SPLITS),
-        results=lambda wildcards: RESULTS,
+        mem_mb=scale_with_attempt(4000),
+        runtime=scale_with_attempt(10),
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        RUN_JOB
 
 
-# One arm at one rho and split, the seeds of a block one after the other. Checkpoints are no output, so that they outlive a failure.
+def split_of_cell(wildcards):
+    """Return the file of splits of a cell."""
+    path = IMAGE_SPLITS.path("splits", wildcards.study, find_cell(wildcards), wildcards.seeds)
+    return f"<results>/{path}"
+
+
+# One arm at one rho and split, seed after seed. Checkpoints are no output, so that they outlive a failure.
 rule pretrain_images:
     input:
-        file_of(IMAGE_DATA),
-        file_of(IMAGE_SPLITS),
+        images=rules.image_data.output.images,
+        splits=split_of_cell,
     output:
-        encoders=f"{RESULTS}/encoders/{{study}}/{{cell}}/seeds={{block}}.safetensors",
-        trajectories=f"{RESULTS}/trajectories/{{study}}/{{cell}}/seeds={{block}}.parquet",
+        encoders="<results>/encoders/{study}/{cell}/seeds={seeds}.safetensors",
+        trajectories="<results>/trajectories/{study}/{cell}/seeds={seeds}.parquet",
     log:
-        f"{RESULTS}/logs/pretrain/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/pretrain/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(PICTURED),
+        study=any_of(IMAGE_STUDIES),
+    params:
+        job=image_job(IMAGE_PRETRAIN),
     threads: threads_of
     resources:
-        mem_mb=growing(8000),
+        mem_mb=scale_with_attempt(8000),
         runtime=lambda wildcards, attempt: attempt * (1440 if gpus(wildcards) else 60),
         gpu=gpus,
-    params:
-        job=told_of_images(IMAGE_PRETRAIN),
-        results=lambda wildcards: RESULTS,
-        checkpoints=f"{RESULTS}/checkpoints/{{study}}/{{cell}}",
     shell:
-        stage(
-            "--results {params.results:q} --checkpoints {params.checkpoints:q} --output {output:q}"
-        )
+        RUN_JOB
 
 
-# Linear, few-shot and nearest-neighbour probes of the frozen encoders. Before the next training, so that what is finished can be kept.
+# Linear, few-shot and nearest-neighbour probes of frozen encoders. Before the next training, so that finished work can be archived.
 rule probe_images:
     input:
-        file_of(IMAGE_DATA),
-        file_of(IMAGE_SPLITS),
-        file_of(IMAGE_PRETRAIN),
+        images=rules.image_data.output.images,
+        splits=split_of_cell,
+        encoders=rules.pretrain_images.output.encoders,
     output:
-        f"{RESULTS}/probes/{{study}}/{{cell}}/seeds={{block}}.parquet",
+        probes="<results>/probes/{study}/{cell}/seeds={seeds}.parquet",
     log:
-        f"{RESULTS}/logs/probe/{{study}}/{{cell}}/seeds={{block}}.log",
+        "<results>/logs/probe/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=either(PICTURED),
+        study=any_of(IMAGE_STUDIES),
+    params:
+        job=image_job(IMAGE_PROBE),
     priority: 5
     threads: threads_of
     resources:
-        mem_mb=growing(8000),
-        runtime=growing(60),
+        mem_mb=scale_with_attempt(8000),
+        runtime=scale_with_attempt(60),
         gpu=gpus,
-    params:
-        job=told_of_images(IMAGE_PROBE),
-        results=lambda wildcards: RESULTS,
     shell:
-        stage("--results {params.results:q} --output {output:q}")
+        RUN_JOB

@@ -1,66 +1,94 @@
-# Pages of the report that a browser shows: what is in tables and in Markdown, and the claims.
+# Figures, pages of text and of tables, and the claims. The report shows what has a `report(...)`.
 
 
-rule tables_page:
+def title_of(name):
+    """Return the title of the study kind of an output."""
+    kind = PROJECT.kind_of.get(name)
+    return kinds()[kind].title if kind else "claims"
+
+
+rule plot:
     input:
-        lambda wildcards: [
-            table(name) for name in PROJECT.browsed[wildcards.browsed].tables
-        ],
+        tables=lambda wildcards: tables(PROJECT.figures[wildcards.figure].tables),
     output:
         report(
-            f"{RESULTS}/pages/{{browsed}}.html",
-            caption="../report/tables.rst",
-            category=lambda wildcards: PROJECT.browsed[wildcards.browsed].category,
-            labels=lambda wildcards: {"tables": wildcards.browsed.replace("_", " ")},
+            "<results>/figures/{figure}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels=lambda wildcards: {
+                "study": title_of(wildcards.figure),
+                "figure": wildcards.figure.replace("_", " "),
+            },
         ),
+        "<results>/figures/{figure}.pdf",
     log:
-        f"{RESULTS}/logs/pages/{{browsed}}.log",
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(10),
+        "<results>/logs/plot/{figure}.log",
     params:
-        job=lambda wildcards: written(PROJECT.browsed_job(wildcards.browsed)),
+        job=lambda wildcards: PROJECT.figure_job(wildcards.figure).write(RESULTS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
     shell:
-        stage("--tables {input:q} --output {output:q}")
+        RUN_JOB
 
 
-rule claims_page:
+# A page as Markdown, and for the report as HTML with tables to sort and to filter.
+rule page:
     input:
-        table("claims_{paper}"),
-    output:
-        report(
-            f"{RESULTS}/pages/claims_{{paper}}.html",
-            caption="../report/claims.rst",
-            category="Claims",
-            labels={"paper": "{paper}", "kind": "every claim"},
+        tables=lambda wildcards: tables(
+            {*PROJECT.pages[wildcards.page].tables, *PROJECT.pages[wildcards.page].shown}
         ),
-    log:
-        f"{RESULTS}/logs/pages/claims_{{paper}}.log",
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(10),
-    params:
-        job=lambda wildcards: written(PROJECT.claims_page_job(wildcards.paper)),
-    shell:
-        stage("--tables {input:q} --output {output:q}")
-
-
-rule text_page:
-    input:
-        f"{RESULTS}/{{page}}.md",
     output:
+        "<results>/{page}.md",
         report(
-            f"{RESULTS}/pages/{{page}}_text.html",
-            caption="../report/text.rst",
-            category="Summary",
+            "<results>/pages/{page}.html",
+            caption="../report/page.rst",
+            category="Pages",
             labels=lambda wildcards: {"page": PROJECT.pages[wildcards.page].title},
         ),
     log:
-        f"{RESULTS}/logs/pages/{{page}}_text.log",
-    resources:
-        mem_mb=growing(1000),
-        runtime=growing(5),
+        "<results>/logs/pages/{page}.log",
+    wildcard_constraints:
+        page=any_of(PROJECT.pages),
     params:
-        job=lambda wildcards: written(PROJECT.text_page_job(wildcards.page)),
+        job=lambda wildcards: PROJECT.page_job(wildcards.page).write(RESULTS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
     shell:
-        stage("--text {input:q} --output {output:q}")
+        RUN_JOB
+
+
+rule html_page:
+    input:
+        tables=lambda wildcards: tables(PROJECT.html_pages[wildcards.page].tables),
+    output:
+        report(
+            "<results>/pages/{page}.html",
+            caption="../report/page.rst",
+            category="Pages",
+            labels=lambda wildcards: {"page": PROJECT.html_pages[wildcards.page].title},
+        ),
+    log:
+        "<results>/logs/pages/{page}.log",
+    wildcard_constraints:
+        page=any_of(PROJECT.html_pages),
+    params:
+        job=lambda wildcards: PROJECT.html_page_job(wildcards.page).write(RESULTS),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
+    shell:
+        RUN_JOB
+
+
+rule all_claims:
+    input:
+        [f"<results>/{path}" for paper in PROJECT.default_papers for path in PROJECT.targets[f"claims_{paper}"]],
+        [
+            f"<results>/{path}"
+            for names in PROJECT.default_papers.values()
+            for name in names
+            if not kinds()[name].by_default
+            for path in PROJECT.targets[name]
+        ],

@@ -1,46 +1,42 @@
 # Theorem 3.1 across sizes.
 
-from rarefeat.studies.scaling.kind import trained_encoders
+from rarefeat.studies.scaling.declaration import trained_encoders
 
 
 # Sizes of the sets of Definition B.1 at initialisation. A checkpoint: they say which sizes are worth training.
 checkpoint lucky_sets:
     output:
-        table("lucky_sets"),
+        "<results>/tables/lucky_sets.parquet",
     log:
-        f"{RESULTS}/logs/lucky_sets.log",
-    resources:
-        mem_mb=growing(2000),
-        runtime=growing(20),
+        "<results>/logs/lucky_sets.log",
     params:
-        job=told_for_table("lucky_sets"),
+        job=table_job("lucky_sets"),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(20),
     shell:
-        stage("--output {output:q}")
+        RUN_JOB
 
 
-# The trained sizes.
+def encoders_of_large_sets(wildcards):
+    """Return the encoders of the sizes whose lucky sets are large enough, once these have been counted."""
+    lucky_sets = checkpoints.lucky_sets.get().output[0]
+    section, identities = PROJECT.sections["scaling"], PROJECT.identities(["lucky_sets"])
+    return [f"<results>/{path}" for path in trained_encoders(section, lucky_sets, identities)]
+
+
 rule trained_sizes:
     input:
-        lambda wildcards: [
-            f"{RESULTS}/{path}"
-            for path in trained_encoders(
-                PROJECT.sections["scaling"],
-                checkpoints.lucky_sets.get().output[0],
-                PROJECT.identities(["lucky_sets"]),
-            )
-        ],
-        lucky_sets=table("lucky_sets"),
+        encoders=encoders_of_large_sets,
+        lucky_sets="<results>/tables/lucky_sets.parquet",
     output:
-        table("scaling"),
+        "<results>/tables/scaling.parquet",
     log:
-        f"{RESULTS}/logs/trained_sizes/scaling.log",
-    resources:
-        mem_mb=growing(4000),
-        runtime=growing(20),
+        "<results>/logs/trained_sizes.log",
     params:
-        job=told_for_table("scaling"),
-        results=lambda wildcards: RESULTS,
+        job=table_job("scaling"),
+    resources:
+        mem_mb=scale_with_attempt(4000),
+        runtime=scale_with_attempt(20),
     shell:
-        stage(
-            "--tables {input.lucky_sets:q} --results {params.results:q} --output {output:q}"
-        )
+        RUN_JOB

@@ -30,11 +30,11 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
-from rarefeat.kind import PRETRAIN
+from rarefeat.study_kind import PRETRAIN
 from rarefeat.project import Project
 from rarefeat.run.code_hashes import code_hash
 from rarefeat.run.cli_helpers import shown
-from rarefeat.run.job import Job, job
+from rarefeat.run.job import Job, make_job
 from rarefeat.run.metadata import read_job
 from rarefeat.storage import files
 from rarefeat.storage.tensors import read_tensors, write_tensors
@@ -361,7 +361,7 @@ def train(
         latents = synthesise(chosen.draws, chosen.data, point["eps_min"], [seed])["train"]
         what = chosen.draws, chosen.simulator, chosen.data, chosen.training, [only], sigma, [seed], latents
         encoders, rows = pretrain(*what, label="train")
-    told_to = job(PRETRAIN.function, (), chosen.pretrained(point), chosen.draws, point, f"{seed}-{seed}")
+    told_to = make_job(PRETRAIN.function, (), chosen.pretrained(point), chosen.draws, point, f"{seed}-{seed}")
     return assembled((part[0] for part in encoders[only.label]), told_to, only, seed, pd.DataFrame(rows))
 
 

@@ -27,11 +27,11 @@ from rarefeat.config.study import Study
 from rarefeat.core import own
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.training import at_once
-from rarefeat.kind import PROBE
+from rarefeat.study_kind import PROBE
 from rarefeat.project import Project
 from rarefeat.run.code_hashes import code_hash
 from rarefeat.run.cli_helpers import shown
-from rarefeat.run.job import Job, job
+from rarefeat.run.job import Job, make_job
 from rarefeat.storage.files import write_file
 from rarefeat.storage.schema import ordered
 
@@ -213,7 +213,7 @@ class Plan:
         only = Cell(at.axes, (arm,))
         names = (arm.arm, self.study.training.bias.rule)
         functions = [fingerprint(own.GIVEN[name]) for name in names if name in own.GIVEN]
-        return job(PROBE.function, PROBE.through[:-1], self.study.probed(only)), "".join(functions)
+        return make_job(PROBE.function, PROBE.lineage[:-1], self.study.probed(only)), "".join(functions)
 
     def key(self, at: Cell, arm: Arm, seed: int) -> str:
         """Of one training."""

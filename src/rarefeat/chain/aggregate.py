@@ -12,7 +12,7 @@ from rarefeat.config.model import Arm
 from rarefeat.config.study import Study
 from rarefeat.core.statistics import ANYWHERE, student_interval
 from rarefeat.run.job import Job
-from rarefeat.run.read import File, Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 
 # A cell is an arm at a point; pairs are with the plain arm at the same point.
@@ -43,16 +43,37 @@ def paired_interval(
     return mean, low, high
 
 
-def of_arms(file: File) -> pd.DataFrame:
-    """The rows of the arms that a cell has: others may stand in its file, for another block of the grid."""
-    table = file.table()
-    chosen = {tuple(arm.model_dump().values()) for arm in file.cell.arms}
-    return table[[key in chosen for key in table[list(ARM)].itertuples(index=False, name=None)]]
+def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.DataFrame]:
+    """Return the rows of a study, or of a block of its grid, of tables of cells.
+
+    A cell's table may hold more arms than the block has.
+
+    Parameters
+    ----------
+    tables : mapping
+        Rows of the files of each cell by its path, with the columns of its arms.
+    study : Study
+        The study, or one block of its grid.
+    """
+    selected = []
+    for cell in study.cells():
+        arms = {tuple(arm.model_dump().values()) for arm in cell.arms}
+        for table in tables.get(cell.path, ()):
+            selected.append(table[[key in arms for key in table[list(ARM)].itertuples(index=False, name=None)]])
+    return selected
 
 
-def grid_table(probes: Iterable[File]) -> pd.DataFrame:
-    """One row per cell, arm and seed, sorted, from the probe's files."""
-    table = pd.concat([of_arms(file) for file in probes], ignore_index=True)
+def read_cells(inputs: JobInputs, folder: str) -> dict[str, list[pd.DataFrame]]:
+    """Return the tables of every cell of the job's study, by the path of the cell, one for each seed block."""
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for file in inputs.files(folder):
+        tables.setdefault(file.cell.path, []).append(file.table())
+    return tables
+
+
+def grid_table(probes: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return one row per cell, arm and seed, sorted, from the rows of the probes."""
+    table = pd.concat(probes, ignore_index=True)
     table[list(METRICS)] = table[list(METRICS)].astype(float)
     return checked(GRID, table.sort_values([*KEYS, "seed"], ignore_index=True))
 
@@ -110,16 +131,38 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
     return checked(TRENDS, pd.DataFrame(rows, columns=columns))
 
 
-def aggregate_trajectories(read: Read, job: Job) -> pd.DataFrame:
-    """What the neurons did during training: one row per cell, arm, seed, step and metric, sorted."""
-    found = [of_arms(file).assign(**file.cell.values) for file in read.files("trajectories")]
-    return checked(
-        TRAJECTORIES, pd.concat(found, ignore_index=True).sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True)
-    )
+def trajectories_table(rows: Mapping[str, list[pd.DataFrame]], study: Study) -> pd.DataFrame:
+    """Return one row per cell, arm, seed, step and metric of the neurons' training, sorted.
+
+    Parameters
+    ----------
+    rows : mapping
+        Rows of the files of each cell by its path.
+    study : Study
+        The study, or one block of its grid.
+    """
+    axes = {cell.path: cell.values for cell in study.cells()}
+    rows = {path: [table.assign(**axes[path]) for table in tables] for path, tables in rows.items() if path in axes}
+    table = pd.concat(select_cells(rows, study), ignore_index=True)
+    return checked(TRAJECTORIES, table.sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True))
 
 
-def aggregate_grid(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
-    """The grid of a study, or of one block of it, with its summary and trends."""
-    (part,) = job.config
-    found = grid_table(read.files("probes"))
-    return found, summary_table(found), trends_table(found, job.part(part, Study))
+def aggregate_trajectories(inputs: JobInputs, job: Job) -> pd.DataFrame:
+    """Return the trajectories of a study."""
+    (name,) = job.config
+    return trajectories_table(read_cells(inputs, "trajectories"), job.part(name, Study))
+
+
+def aggregate_study(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
+    """Return grid, summary, trends and trajectories of a study and of each block of its grid, by the name of the table."""
+    (name,) = job.config
+    study = job.part(name, Study)
+    probes, trajectories = read_cells(inputs, "probes"), read_cells(inputs, "trajectories")
+    tables = {}
+    for prefix, block in {name: study, **{f"{name}.{block}": study.of_block(block) for block in study.grid}}.items():
+        grid = grid_table(select_cells(probes, block))
+        tables[f"{prefix}_grid"] = grid
+        tables[f"{prefix}_summary"] = summary_table(grid)
+        tables[f"{prefix}_trends"] = trends_table(grid, block)
+        tables[f"{prefix}_trajectories"] = trajectories_table(trajectories, block)
+    return tables

@@ -1,28 +1,29 @@
-"""Tables of rows that there are: of several studies in one, or of every cell and block of a study."""
-
-import importlib
-from collections.abc import Mapping
+"""Concatenated tables: the rows of several tables, or of every cell and seed block of a study."""
 
 import pandas as pd
 
+from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import ordered
 
 
-def join(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """All rows of some tables, sorted by the key of the schema that the job names, MODULE:NAME."""
-    module, _, name = job.part("schema", str).partition(":")
-    schema = getattr(importlib.import_module(f"rarefeat.{module}"), name)
-    return ordered(schema, stacked(list(tables.values())))
+def join(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
+    """Return tables that each hold the rows of several others, by the name of the table.
+
+    The job names the schema of each, MODULE:NAME, whose key sorts the rows, and its sources.
+    """
+    schemas, sources = job.part("schema", dict[str, str]), job.part("sources", dict[str, list[str]])
+    return {name: concatenate(schemas[name], [inputs[source] for source in names]) for name, names in sources.items()}
 
 
-def collect(read: Read, job: Job) -> pd.DataFrame:
-    """All rows of the files of cells in the folder that the job reads, likewise."""
+def collect(inputs: JobInputs, job: Job) -> pd.DataFrame:
+    """Return all rows of the cell files that the job reads, sorted by the key of the schema that it names."""
     (folder,) = job.files
-    return join({str(file.path): file.table() for file in read.files(folder)}, job)
+    return concatenate(job.part("schema", str), [file.table() for file in inputs.files(folder)])
 
 
-def stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Tables on top of each other; those without rows know no types."""
-    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+def concatenate(schema: str, tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of some tables, checked and sorted; tables without rows have no types, and are left out."""
+    table = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+    return ordered(load_function(schema), table)

@@ -24,7 +24,7 @@ from rarefeat.core.training import Answer, State, answer, at_once, loss, masked,
 from rarefeat.core.views import Pairs
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 
 MEMORY = 100
 """Steps of the running means that a rule may read."""
@@ -257,7 +257,7 @@ def lost(weights: Tensor, loss: Tensor) -> bool:
     return bool(((weights.norm(dim=-1).amax(-1) > RUNAWAY) | loss.isinf()).all())
 
 
-def stage(read: Read, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
     """The stage: encoders and trajectories."""
     draws, simulator, data = job.part("draws", str), job.part("simulator", str), job.part("data", Data)
     training, arms, seeds = job.part("training", Training), job.part("arms", list[Arm]), job.seed_list

@@ -18,7 +18,7 @@ from rarefeat.core.simulators import Simulator, make_simulator, placed
 from rarefeat.core.sparse_coding import aggregated_sign, target
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 
 CHUNK = 500
 TRAINED = ("weights", "bias", "loss")
@@ -166,7 +166,7 @@ def _batched(rows: Tensor, K: int) -> Tensor:
     return rows[: len(rows) // K * K].view(-1, K, rows.shape[-1])
 
 
-def stage(read: Read, job: Job) -> list[dict]:
+def stage(read: JobInputs, job: Job) -> list[dict]:
     """The stage: a row for each seed and arm, trained or not."""
     simulator, data, training = job.part("simulator", str), job.part("data", Data), job.part("training", Training)
     trained, untrained_arms, sigma = job.part("arms", list[Arm]), job.part("untrained", list[Arm]), job.cell["sigma"]

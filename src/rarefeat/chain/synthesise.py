@@ -8,7 +8,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 
 
 def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
@@ -33,6 +33,6 @@ def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict
     return tensors
 
 
-def stage(read: Read, job: Job) -> dict[str, Tensor]:
+def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage."""
     return synthesise(job.part("draws", str), job.part("data", Data), job.cell["eps_min"], job.seed_list)

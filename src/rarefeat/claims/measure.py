@@ -1,27 +1,33 @@
-"""The claims of one kind of study, measured: a row for each claim and regime, before any verdict."""
+"""Measured claims of one study kind: a row for each claim and regime, before any verdict."""
+
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
 from rarefeat.claims.declared import declared
-from rarefeat.claims.measured import Measured, measured_table
+from rarefeat.claims.measured import measured_table
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import run
 from rarefeat.run.job import Job
-from rarefeat.run.make import make
 
 
-def table(found: list[Measured], job: Job) -> pd.DataFrame:
-    """What `measure` of the job's module gave, beside the claims as they are declared."""
-    known = declared(job.stage.partition(":")[0].split(".")[1])
-    if known.digest != job.part("claims", str):
-        raise RarefeatError(f"{known.file} has changed since this job was planned; start again")
-    return measured_table(found, known)
+def measure_claims(measure: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Return the table of measured claims.
 
+    Parameters
+    ----------
+    measure : callable
+        `measure` of the kind's module `claims`, called with `(tables, job)`.
+    tables : mapping
+        Tables by name.
+    job : Job
+        The job; its config holds the hash of the declared claims.
 
-def main() -> None:
-    """Command line."""
-    make(__doc__, table)
-
-
-if __name__ == "__main__":
-    run(main)
+    Raises
+    ------
+    RarefeatError
+        If the declarations have changed since the job was planned.
+    """
+    claim_set = declared(job.stage.partition(":")[0].split(".")[1])
+    if claim_set.digest != job.part("claims", str):
+        raise RarefeatError(f"{claim_set.file}: edited after this run was planned; run snakemake again")
+    return measured_table(measure(tables, job), claim_set)

@@ -1,4 +1,4 @@
-"""The claims of one paper, in Markdown: an index with a line for each, and a page for each part of the theory."""
+"""The claims of one paper, in Markdown: an index with a line for each, and for docs a page for each part of the theory."""
 
 from collections.abc import Mapping
 
@@ -72,9 +72,8 @@ def index(table: pd.DataFrame, paper: str) -> str:
             found = others["verdict"].value_counts()
             tested = [found.get(verdict, 0) for verdict in VERDICTS[:3]]
             other = f"{' / '.join(map(str, tested))} of {sum(tested)}" if len(others) else ""
-            link = f"[{primary['claim_id']}]({place(group)}#{anchor(primary['claim_id'])})"
-            table.append((link, primary["statement"], primary["source"], primary["verdict"], effect(primary), other))
-        lines += [f"## [{group[0].upper()}{group[1:]}]({place(group)})", "", pipe(*table), ""]
+            table.append((primary["claim_id"], primary["statement"], primary["source"], primary["verdict"], effect(primary), other))
+        lines += [f"## {group[0].upper()}{group[1:]}", "", pipe(*table), ""]
     return "\n".join(lines)
 
 
@@ -117,8 +116,6 @@ def anchor(claim_id: str) -> str:
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The index of a paper's claims, or the page of the part that the job names."""
+    """Return the index of a paper's claims."""
     ((name, table),) = tables.items()
-    if "group" in job.config:
-        return part(table, job.part("group", str), f"{name}.md")
     return index(table, name.removeprefix("claims_"))

@@ -13,7 +13,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.images.formats import READERS, Part, in_pixels, inputs, refuse_labels
 from rarefeat.images.input_hashes import refuse_changed, stat_files
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 
 CIFAR_100 = (50_000, 10_000, 26)
 """Training images, test images, and copies among them as it is published: 14 training images are others once more, 9 of them in
@@ -21,7 +21,7 @@ another class, 2 test images likewise, and 10 test images are training images. C
 
 
 def read_images(data: ImageData) -> dict[str, Tensor]:
-    """Read, select and renumber.
+    """JobInputs, select and renumber.
 
     Returns:
         train (N, 3, H, W) in uint8, train_labels (N,) in int64 with the values 0 to K - 1, test and test_labels likewise;
@@ -108,7 +108,7 @@ def content_hash(tensors: dict[str, Tensor]) -> str:
     return hashed.hexdigest()
 
 
-def stage(read: Read, job: Job) -> dict[str, Tensor]:
+def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage; it says the hash of what it has read."""
     data = job.part("data", ImageData)
     tensors = read_images(data)

@@ -25,7 +25,7 @@ from rarefeat.images.evaluation import (
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, prepare, train, warmed_cosine
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.files import write_table
 
 RECORDED = ("loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy", "effective_rank")
@@ -168,7 +168,7 @@ def mask_scores(weights: Weights, study: str, seed: int) -> Weights:
     return {name: torch.rand(weight.shape, generator=draws).to(weight.device) for name, weight in maskable(weights).items()}
 
 
-def stage(read: Read, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
     """The stage: encoders and their courses."""
     draws, training = job.part("draws", str), job.part("training", ImageTraining)
     sections = job.part("arm", ImageArm), job.part("network", Network), job.part("augmentation", Augmentation), training

@@ -10,7 +10,7 @@ from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_pro
 from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 
 
 def probe_images(
@@ -46,7 +46,7 @@ def probe_images(
     return found | {"knn": class_accuracy(predicted, test_labels, classes)}
 
 
-def stage(read: Read, job: Job) -> pd.DataFrame:
+def stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage: a row for each seed, probe and class."""
     arm, network, judged = job.part("arm", ImageArm), job.part("network", Network), job.part("probe", ImageProbe)
     training = job.part("training", ImageTraining)

@@ -12,7 +12,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.images.formats import index_file, index_files, refuse_n_max
 from rarefeat.images.input_hashes import refuse_changed
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 
 
 def long_tailed_counts(n_max: int, rho: float, classes: int) -> list[int]:
@@ -185,7 +185,7 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
         raise RarefeatError(f"rho: {rho:g}, but the classes of {name} have {ratio}; set rho to that")
 
 
-def stage(read: Read, job: Job) -> dict[str, Tensor]:
+def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage."""
     data, draws, few_shot = job.part("data", ImageData), job.part("draws", str), job.part("few_shot", int)
     labels, listed = read.file("images").tensors("train_labels", "listed")

@@ -30,7 +30,7 @@ from rarefeat.run.code_hashes import (
     read_accepted,
 )
 from rarefeat.run.cli_helpers import progress, run
-from rarefeat.run.guard import ACCEPTING
+from rarefeat.run.write_guard import ACCEPTING
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import read_job
 from rarefeat.storage.files import BLANK, SEAL, write_file

@@ -12,7 +12,7 @@ import pandas as pd
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
-from rarefeat.run.cli_helpers import function_of, run
+from rarefeat.run.cli_helpers import load_function, run
 from rarefeat.run.metadata import read_named
 from rarefeat.storage.files import write_file
 
@@ -71,7 +71,7 @@ def main() -> None:
     for path in references:
         if path.stem not in project.tables:
             raise RarefeatError(f"{path}: no study of this config makes the table {path.stem}")
-        key = list(function_of(project.tables[path.stem].schema).unique)
+        key = list(load_function(project.tables[path.stem].schema).unique)
         made = Path(project.results, "tables", f"{path.stem}.parquet")
         fresh = summed_up(read_named(made)[0], key)
         if args.update:

@@ -87,8 +87,8 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         "run_of": lambda name: run_of(tables, name),
         "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
-        "declared": [claim for known in project.declared.values() for claim in known.claims],
-        "group_of": {name: claim.group for known in project.declared.values() for name, claim in known.claims.items()},
+        "declared": [claim for known in project.claim_sets.values() for claim in known.claims],
+        "group_of": {name: claim.group for known in project.claim_sets.values() for name, claim in known.claims.items()},
         "answer": lambda kind: found.published(kind, tables, project),
         "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
         "studies": cache(lambda: studies(made, root)),
@@ -119,9 +119,9 @@ def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Told]
 
 def by_default(name: str, made: jinja2.Environment, tables: Published, project: Project) -> str:
     """The page of a kind of study that has no template of its own."""
-    template = made.get_template("study.j2", globals={"name": name, "kind": kinds()[name], "made": project.made[name]})
+    template = made.get_template("study.j2", globals={"name": name, "kind": kinds()[name], "outputs": project.outputs[name]})
     published = [table for table in reductions_of(name) if table in tables]
-    return template.render(claims=project.declared.get(name), published=published)
+    return template.render(claims=project.claim_sets.get(name), published=published)
 
 
 def place(template: Path, root: Path) -> Path:

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from rarefeat.claims.page import other_verdicts, primary_verdicts
+from rarefeat.claims.declared import page_of
+from rarefeat.claims.page import other_verdicts, part, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.code_hashes import PACKAGE
 from rarefeat.run.cli_helpers import run
-from rarefeat.run.metadata import page_text, read_named
+from rarefeat.run.metadata import read_named
 from rarefeat.storage.files import replacing, write_file
 
 FOLDER = Path("docs/tables")
@@ -142,13 +143,16 @@ DECLARED = ("- Measured: ", "- Required: ", "- Control: ")
 
 
 def publish_claims(results: Path, folder: Path) -> list[Path]:
-    """The pages of claims of a run, one for each part, beside the other pages of docs/; their indexes are rendered from the verdicts."""
-    papers = {f"claims_{paper}" for paper in load().papers}
+    """Write the pages of a run's claims, one for each part of a theory; return their paths."""
     written = []
-    for path in sorted(results.glob("claims_*.md")):
-        if path.stem not in papers:
-            write_file(folder / path.name, beside_declared(page_text(path), path.stem.removeprefix("claims_")))
-            written.append(folder / path.name)
+    for paper in load().papers:
+        table = results / f"tables/claims_{paper}.parquet"
+        claims = read_named(table)[0] if table.exists() else pd.DataFrame({"group": []})
+        for group in claims["group"].unique():
+            path = folder / f"{page_of(group)}.md"
+            text = part(claims, group, f"claims_{paper}.md")
+            write_file(path, beside_declared(text, path.stem.removeprefix("claims_")))
+            written.append(path)
     return written
 
 

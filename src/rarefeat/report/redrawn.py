@@ -17,7 +17,7 @@ from rarefeat.claims.figure import SHOWN, draw
 from rarefeat.claims.verdict import PAIRED, ends, verdicts
 from rarefeat.project import DEFAULT, Project, load
 from rarefeat.report.published import Published
-from rarefeat.run.cli_helpers import function_of
+from rarefeat.run.cli_helpers import load_function
 
 OF_STUDIES = {
     "cifar100_labels_granularity": {"cifar100_labels_errors": "cifar100_labels"},
@@ -58,7 +58,7 @@ def of_result(table: pd.DataFrame, name: str) -> pd.DataFrame:
 def of_study(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Figure:
     """A figure of a study from published tables."""
     job = project.figure_job(name)
-    return function_of(job.stage)(tables, job)
+    return load_function(job.stage)(tables, job)
 
 
 def error_of(row: Any, kind: str) -> float:
@@ -83,7 +83,7 @@ def of_claims(project: Project, published: pd.DataFrame) -> pd.DataFrame:
     The interval that decides follows from the standard errors, and they from the published intervals. Where the verdict does
     not, the claim was declared otherwise when it was published: it is left out.
     """
-    claims = {claim.id: claim for known in project.declared.values() for claim in known.claims.values()}
+    claims = {claim.id: claim for known in project.claim_sets.values() for claim in known.claims.values()}
     published = published[published["claim_id"].isin(list(claims))].reset_index(drop=True)
     declared = [claims[name] for name in published["claim_id"]]
     rows = published.assign(

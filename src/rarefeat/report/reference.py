@@ -17,7 +17,7 @@ from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import Section
 from rarefeat.config.study import Grid, Study
 from rarefeat.images import files as image_files
-from rarefeat.project import Top, load
+from rarefeat.project import TopLevelConfig, load
 from rarefeat.registry import NAMES, kinds
 from rarefeat.run.cli_helpers import run
 from rarefeat.storage.files import write_file
@@ -154,7 +154,7 @@ def config_page() -> str:
         "Numbers are finite and, counts apart, dimensionless; an unknown key is an error. The keys of each kind of study stand in",
         "[a page of their own](config_studies.md).",
     ]
-    return "\n".join([*lines, *keys({"Top level": Top} | SECTIONS)]) + "\n"
+    return "\n".join([*lines, *keys({"Top level": TopLevelConfig} | SECTIONS)]) + "\n"
 
 
 def config_studies_page() -> str:
@@ -199,7 +199,7 @@ def allowed(schema: dict) -> str:
 def every_claim() -> dict[str, list[tuple[Claim, str]]]:
     """Every claim with its primary regime, by its part of a paper's theory."""
     found: dict[str, list[tuple[Claim, str]]] = {}
-    for known in load().declared.values():
+    for known in load().claim_sets.values():
         for claim in known.claims.values():
             found.setdefault(claim.group, []).append((claim, known.said(claim.primary)))
     return found

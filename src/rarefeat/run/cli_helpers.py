@@ -1,6 +1,5 @@
-"""What the command lines of the stages share: arguments, one-line errors, progress."""
+"""Helpers of command lines: functions by name, one-line errors, progress."""
 
-import argparse
 import contextlib
 import importlib
 import re
@@ -8,44 +7,22 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 from tqdm import tqdm
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.digests import read_accepted
-from rarefeat.run.job import Job, parsed
-from rarefeat.run.write_guard import refuse_edited_code
 
 Item = TypeVar("Item")
 
 
-def stage(description: str | None) -> argparse.ArgumentParser:
-    """Return the command line of a stage, which gets a job; it adds the files to read and write."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", type=a_job, required=True, help="file of the job (rarefeat.run.job)")
-    return parser
-
-
-def a_job(path: str) -> Job:
-    """Read a job from its file, as an argparse type; the file is in `jobs` of the results."""
+def load_function(name: str) -> Callable:
+    """Return the function, or the schema, that MODULE:NAME names; RarefeatError where the package has none."""
+    module, _, attribute = name.partition(":")
     try:
-        job = parsed(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise argparse.ArgumentTypeError(f"{path}: {reason}") from error
-    refuse_edited_code(job.code, read_accepted(Path(path).absolute().parents[1]))
-    return job
-
-
-def function_of(stage: str) -> Callable:
-    """The function, or the schema, that a job names as MODULE:NAME; RarefeatError where the package has none."""
-    module, _, name = stage.partition(":")
-    try:
-        return getattr(importlib.import_module(f"rarefeat.{module}"), name)
+        return getattr(importlib.import_module(f"rarefeat.{module}"), attribute)
     except (ModuleNotFoundError, AttributeError) as error:
-        raise RarefeatError(f"--job: {stage} is no function of rarefeat") from error
+        raise RarefeatError(f"{name}: the package rarefeat has no such function") from error
 
 
 def run(main: Callable[[], None]) -> None:

@@ -1,10 +1,9 @@
-"""What a job is told: its stage, study, cell and seeds, the config values that it reads, and the code that it came through.
+"""A job: its stage, study, cell and seeds, the config values that it reads, and hashes of the code that it depends on.
 
-The workflow gives it to every stage as a file of JSON, whose name has a hash of it, so that Snakemake reruns a job where any of
-it changes; what the job writes holds it, and what reads that checks it (storage/origin.py).
+The workflow writes it to a file, `jobs/FUNCTION-HASH.json` below the folder of results, whose path is a parameter of the rule:
+Snakemake reruns a job where any of it changes. The files that a job writes name it, and jobs that read them check that.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
@@ -16,14 +15,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from rarefeat.config.cells import Cell
 from rarefeat.config.section import Section, one_line, told
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.code_hashes import (
-    accepted_hash,
-    code_hash,
-    hash_texts,
-    is_excluded,
-    iter_strings,
-    registry_entries,
-)
+from rarefeat.run.code_hashes import accepted_hash, code_hash, hash_texts, is_excluded, iter_strings, registry_entries
+from rarefeat.storage.files import write_file
+
+FOLDER = "jobs"
+"""Folder of the files of jobs, below that of results."""
 
 
 class Job(BaseModel):
@@ -32,67 +28,85 @@ class Job(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stage: str
-    """MODULE:FUNCTION, from the package's root, for `runs` to call; or a module whose `main` it is."""
+    """MODULE:FUNCTION, from the package's root."""
     runs: str = ""
-    """Module whose command line runs it, where that is another: one for all figures, one for all claims."""
+    """MODULE:FUNCTION that calls it, where its result needs more before it is written (run/execute_job.py)."""
     study: str = ""
     cell: dict[str, float | int | str] = {}
     seeds: str = ""
     """FIRST-LAST."""
     config: dict[str, Any] = {}
     code: dict[str, str] = {}
-    """Digest of the stage, and of those that came before it in the chain."""
+    """Hash of the stage's code, and of the stages upstream."""
     tables: dict[str, str] = {}
-    """The tables that it reads, each with the identity of the job that makes it."""
+    """Tables that it reads, each with the identity of the job that makes it."""
     files: dict[str, str] = {}
-    """The folders of the files of cells that it reads, each with the function of their stage (kind.py: Stage)."""
+    """Folders of the cell files that it reads, each with the function of their stage (study_kind.py: Stage)."""
 
     @property
     def text(self) -> str:
-        """As JSON, the same for the same job."""
-        return json.dumps(self.model_dump(exclude_defaults=True), sort_keys=True)
+        """Itself as JSON, the same for the same job."""
+        return json.dumps(self.model_dump(exclude_defaults=True))
 
     def part(self, name: str, kind: Any) -> Any:
-        """A part of the config; RarefeatError where it is missing or wrong."""
+        """Return a section of the config as a type; RarefeatError where it is missing or wrong."""
         if name not in self.config:
-            raise RarefeatError(f"--job: config.{name} is missing, which {self.stage} reads")
+            raise RarefeatError(f"job: config.{name}: missing, {self.stage} reads it; run snakemake again")
         try:
             return TypeAdapter(kind).validate_python(self.config[name])
         except ValidationError as error:
-            raise RarefeatError(f"--job: config.{name}: {one_line(error)}") from error
+            raise RarefeatError(f"job: config.{name}: {one_line(error)}") from error
 
     @property
     def identity(self) -> str:
-        """A content hash of what it makes: how seeds are cut into jobs changes no number, and is left out."""
-        found = self.model_dump(exclude_defaults=True) | {"config": without_blocks(self.config)}
-        return hash_texts(json.dumps(found, sort_keys=True).encode())[:16]
+        """Hash of everything that sets its result; how seeds are cut into jobs does not."""
+        values = self.model_dump(exclude_defaults=True) | {"config": without_blocks(self.config)}
+        return hash_texts(json.dumps(values, sort_keys=True).encode())[:16]
 
     @property
-    def of_size(self) -> str:
-        """What a figure or page is to say of its run; empty where that is of the default size."""
+    def size_note(self) -> str:
+        """Note for a figure or a page of a run that is not of the default size; else empty."""
         size = self.config.get("size")
         return f"a run of size {size}, not of the default size" if size else ""
 
     @property
     def label(self) -> str:
-        """What progress and errors call it: its study and cell."""
-        return "/".join(part for part in (self.study, self.at.path) if part)
+        """Study and cell, for progress and errors."""
+        return "/".join(text for text in (self.study, self.at.path) if text)
 
     @property
     def at(self) -> Cell:
-        """The cell."""
+        """Its cell."""
         return Cell(tuple(self.cell.items()))
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds of the block."""
+        """Seeds of its block."""
         first, _, last = self.seeds.partition("-")
         return list(range(int(first), int(last or first) + 1))
 
+    def write(self, results: str | Path) -> str:
+        """Write its file below a folder of results, unless it is there; return the path."""
+        name = f"{self.stage.partition(':')[2]}-{hash_texts(self.text.encode())[:16]}.json"
+        path = Path(results, FOLDER, name)
+        if not path.exists():
+            write_file(path, self.text)
+        return str(path)
 
-def job(
+
+def read_job_file(path: str | Path) -> Job:
+    """Read the file of a job; RarefeatError where it is missing or damaged."""
+    try:
+        return Job.model_validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise RarefeatError(f"cannot read {path}: {error.strerror}; run snakemake again") from error
+    except ValidationError as error:
+        raise RarefeatError(f"{path}: {one_line(error)}; delete it and run snakemake again") from error
+
+
+def make_job(
     stage: str,
-    through: Iterable[str],
+    upstream: Iterable[str],
     config: Mapping[str, Any],
     study: str = "",
     cell: Cell | None = None,
@@ -102,65 +116,62 @@ def job(
     files: Mapping[str, str] | None = None,
     accepted: Iterable[Mapping[str, Any]] = (),
 ) -> Job:
-    """A job with the values that it is told and the digests of its code.
+    """Return a job with the config values that it reads and the hashes of its code.
 
-    Args:
-        through: the stages before it in the chain. tables: those that it reads, with the identities of their jobs. files: the
-            folders of cells' files that it reads, with their stages.
-        accepted: digests that stand for others (`code_hashes.read_accepted`).
+    Parameters
+    ----------
+    stage : str
+        MODULE:FUNCTION.
+    upstream : iterable of str
+        Functions of the stages upstream.
+    config : mapping
+        Sections of the config by name.
+    study, seeds : str, optional
+        Study and seed block.
+    cell : Cell, optional
+        Cell.
+    runs : str, optional
+        MODULE:FUNCTION that calls the stage.
+    tables : mapping, optional
+        Identity of the job of each table that it reads, by name.
+    files : mapping, optional
+        Function of the stage of the cell files that it reads, by folder.
+    accepted : iterable of mapping, optional
+        Code hashes that stand for others (`code_hashes.read_accepted`).
     """
-    values, named = {}, set()
-    for name, part in config.items():
-        values[name], texts = told_once(vars(part) if is_dataclass(part) else part)
-        named |= texts
-    stages = (*through, stage, *([runs] if runs and not is_excluded(runs) else []))
-    code = (*stages, *registry_entries(stages, named))
-    hashes = {name: accepted_hash(code_hash(name), name, accepted) for name in code}
-    at = cell.values if cell else {}
-    read = {"tables": dict(tables or {}), "files": dict(files or {})}
-    return Job(stage=stage, runs=runs, study=study, cell=at, seeds=seeds, config=values, code=hashes, **read)
+    values, names = {}, set()
+    for name, section in config.items():
+        values[name], texts = plain_values(vars(section) if is_dataclass(section) else section)
+        names |= texts
+    stages = (*upstream, stage, *([runs] if runs and not is_excluded(runs) else []))
+    hashes = {name: accepted_hash(code_hash(name), name, accepted) for name in (*stages, *registry_entries(stages, names))}
+    # In the order of names, so that no result depends on the order of keys in a config.
+    values = json.loads(json.dumps(values, sort_keys=True))
+    axes = cell.values if cell else {}
+    reads = {"tables": dict(tables or {}), "files": dict(files or {})}
+    return Job(stage=stage, runs=runs, study=study, cell=axes, seeds=seeds, config=values, code=hashes, **reads)
 
 
-TOLD: dict[int, tuple[Section, Any, frozenset[str]]] = {}
-"""By identity, with the section itself, so that no other takes its identity."""
+PLAIN: dict[int, tuple[Section, Any, frozenset[str]]] = {}
+"""Plain values of sections by their identity; the section is kept, so that no other takes its identity."""
 
 
-def told_once(part: Any) -> tuple[Any, frozenset[str]]:
-    """What a job is told of a part of the config, and the texts in it; of a section once: the cells of a grid share some."""
-    if isinstance(part, list):
-        found = [told_once(item) for item in part]
-        return [values for values, _ in found], frozenset().union(*(texts for _, texts in found))
-    if not isinstance(part, Section):
-        values = told(part)
+def plain_values(section: Any) -> tuple[Any, frozenset[str]]:
+    """Return plain values of a section of the config and the texts in them; once for each, as cells share sections."""
+    if isinstance(section, list):
+        items = [plain_values(item) for item in section]
+        return [values for values, _ in items], frozenset().union(*(texts for _, texts in items))
+    if not isinstance(section, Section):
+        values = told(section)
         return values, frozenset(iter_strings(values))
-    if id(part) not in TOLD:
-        values = told(part)
-        TOLD[id(part)] = part, values, frozenset(iter_strings(values))
-    return TOLD[id(part)][1:]
+    if id(section) not in PLAIN:
+        values = told(section)
+        PLAIN[id(section)] = section, values, frozenset(iter_strings(values))
+    return PLAIN[id(section)][1:]
 
 
-def without_blocks(part: Any) -> Any:
-    """A part of the config, but for `seeds_per_block`."""
-    if isinstance(part, dict):
-        return {key: without_blocks(value) for key, value in part.items() if key != "seeds_per_block"}
-    return [without_blocks(value) for value in part] if isinstance(part, list) else part
-
-
-def job_file(job: Job, results: str | Path) -> str:
-    """Write a job into a file below a folder of results, if it is not there yet; return its path.
-
-    The name has a hash of the job, so that Snakemake, whose param it is, reruns what changed.
-    """
-    name = job.stage.replace(":", ".")
-    path = Path(results, "jobs", f"{name}-{hashlib.sha256(job.text.encode()).hexdigest()[:16]}.json")
-    if not path.exists():
-        write_file(path, job.text)
-    return str(path)
-
-
-def parsed(text: str) -> Job:
-    """The job of a text; ValueError with one line that says what is wrong."""
-    try:
-        return Job.model_validate_json(text)
-    except ValidationError as error:
-        raise ValueError(one_line(error)) from error
+def without_blocks(section: Any) -> Any:
+    """Return a section of the config without `seeds_per_block`."""
+    if isinstance(section, dict):
+        return {key: without_blocks(value) for key, value in section.items() if key != "seeds_per_block"}
+    return [without_blocks(value) for value in section] if isinstance(section, list) else section

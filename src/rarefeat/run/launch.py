@@ -28,24 +28,11 @@ def main() -> None:
     start, words, times = time.monotonic(), sys.argv[1:], ""
     if words[:1] == ["--times"]:
         times, words = words[1], words[2:]
-    if words[:1] == ["--job"]:
-        words = [read_module(words[1]), *words]
-    if not words:
-        sys.exit(__doc__)
+    words = ["rarefeat.run.execute_job", *words]
     status = run_in_fork(words, times, start)
     if status is not None:
         sys.exit(status)
     run(words, times, start)
-
-
-def read_module(path: str) -> str:
-    """Return the module that runs the job in a file (job.py)."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            job = json.load(file)
-        return f"rarefeat.{job.get('runs') or job['stage']}".partition(":")[0]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        sys.exit(f"error: {path}: it is not the JSON of a job ({error!r}); run snakemake again")
 
 
 def run(words: list[str], times: str, start: float) -> None:

@@ -23,7 +23,7 @@ from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.code_hashes import hash_texts
-from rarefeat.run.job import Job, parsed, without_blocks
+from rarefeat.run.job import Job, read_job_file, without_blocks
 from rarefeat.storage.files import BLANK, SEAL, read_table, verify, write_file, write_table
 from rarefeat.storage.origin import KEY
 
@@ -151,17 +151,12 @@ def read_origin(path: str | Path) -> dict[str, Any]:
     raise RarefeatError(f"{path} has no metadata of this workflow")
 
 
-def of_job(origin: Mapping[str, Any], text: str) -> bool:
-    """Test whether the metadata of a file are those of the job with this JSON."""
-    return origin.get("job") == parsed(text).identity if "job" in origin else origin == json.loads(text)
-
-
 def find_job(path: str | Path, origin: Mapping[str, Any]) -> Job | None:
-    """Read the job of a product from `jobs/` of its results; None if its file is not there."""
-    name = re.split(r"[:.]", origin["stage"])[-1]
+    """Read the job of a product from the folder `jobs` of its results; None where its file is gone."""
+    name = origin["stage"].partition(":")[2]
     for folder in Path(path).absolute().parents[:2]:
-        for file in sorted(folder.glob(f"jobs/*{name}-*.json")):
-            job = parsed(file.read_text(encoding="utf-8"))
+        for file in sorted(folder.glob(f"jobs/{name}-*.json")):
+            job = read_job_file(file)
             if job.identity == origin["job"]:
                 return job
     return None

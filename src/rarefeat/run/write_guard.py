@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.digests import OURS, PACKAGE, code, standing
+from rarefeat.run.code_hashes import PACKAGE, USER_PREFIX, accepted_hash, code_hash
 
 PLANNED = "RAREFEAT_SOURCE"
 """Variable with the `source_state` of when the run was planned."""
@@ -21,15 +21,15 @@ def source_state() -> str:
     return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
 
 
-def refuse_edited_code(hashes: Mapping[str, str], accepted: Iterable[Mapping[str, Any]]) -> None:
+def check_code(hashes: Mapping[str, str], accepted: Iterable[Mapping[str, Any]]) -> None:
     """Raise RarefeatError if the code is not that with the hashes that a job names."""
     same_source = os.environ.get(PLANNED) == source_state()
     for name, planned in () if os.environ.get(ACCEPTING) else hashes.items():
-        if same_source and not name.startswith(f"{OURS}."):  # a user's own are no source files
+        if same_source and not name.startswith(f"{USER_PREFIX}."):
             continue
         try:
-            found = standing(code(name), name, accepted)
+            current = accepted_hash(code_hash(name), name, accepted)
         except (LookupError, SyntaxError, OSError):
-            found = ""
-        if found != planned:
+            current = ""
+        if current != planned:
             raise RarefeatError(f"the code of {name} was edited after this run was planned; run snakemake again")

@@ -23,7 +23,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import target
 from rarefeat.project import load, parse
 from rarefeat.run.job import job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import ordered
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.augmentation import claims as decoupling
@@ -225,7 +225,7 @@ def small(tmp_path_factory):
     for name, study in augmentation.studies.items():
         train_study(folder, name, study)
         told = project.table_job(f"{name}.{TABLES[0]}")
-        for schema, table in zip(TABLES, measure_augmentation(Read(told, folder), told), strict=True):
+        for schema, table in zip(TABLES, measure_augmentation(JobInputs(told, folder), told), strict=True):
             assert set(table["study"]) == {name}
             parts.setdefault(schema, []).append(table)
     tables = {name: ordered(SCHEMAS[name], pd.concat(of_studies, ignore_index=True)) for name, of_studies in parts.items()}

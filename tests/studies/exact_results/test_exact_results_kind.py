@@ -8,7 +8,7 @@ from conftest import made_table, make_cells, quick
 
 from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
-from rarefeat.kind import collected
+from rarefeat.study_kind import collected
 from rarefeat.project import Project, load
 from rarefeat.registry import kinds
 from rarefeat.report.reference import config_studies_page, tables_page

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.trainer import Course
 from rarefeat.images.trainer import load as load_weights
-from rarefeat.kind import IMAGE_DATA, collected
+from rarefeat.study_kind import IMAGE_DATA, collected
 from rarefeat.project import load
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.fine_labels.config import Photographs, Residuals, Scheme
 from rarefeat.studies.fine_labels.granularity import labelling, photographs
@@ -162,7 +162,7 @@ def test_features_of_other_images_are_refused(tmp_path):
     for contents, refused in (("these", False), ("others", True)):
         told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, "0-1", {"contents": contents})
         with pytest.raises(RarefeatError, match=r"config\.contents") if refused else contextlib.nullcontext():
-            Read(told, tmp_path).file("features").tensors("features")
+            JobInputs(told, tmp_path).file("features").tensors("features")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_one_superclass_is_no_task(tmp_path):
     write_tensors(
         tmp_path / f"images/{STUDY}.safetensors", tensors | {"test": images(4).test, "test_labels": labels.clone()}, made.text
     )
-    file = Read(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file("images")
+    file = JobInputs(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file("images")
     with pytest.raises(RarefeatError, match=r"levels\.all: two superclasses at least are needed"):
         photographs.read_images(file, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
 

@@ -13,9 +13,9 @@ from rarefeat.claims.declared import declared
 from rarefeat.claims.measured import NOT_RUN, measured_table
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
-from rarefeat.run.cli_helpers import function_of
+from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.job import job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels import claims, figures, measure, theory, train
 from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
 from rarefeat.studies.fine_labels.kind import COMPARE, CROSS, KIND, MEASURE, SWEEP_DIGITS, TRAIN
@@ -38,9 +38,9 @@ def tables_of(study, folder):
     made = KIND.made(study).tables
     for name, table in made.items():
         told = table.job({})
-        read = Read(told, folder)
+        read = JobInputs(told, folder)
         read.update({other: found[other] for other in table.tables})
-        found[name] = function_of(table.stage)(read, told)
+        found[name] = load_function(table.stage)(read, told)
     return {name.removeprefix("fine_labels_"): table for name, table in found.items()}
 
 
@@ -86,7 +86,7 @@ def test_a_stage_reads_no_other_file_than_its_own(results, tmp_path):
     at, other = networks.cells()[0], section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR]
     told = MEASURE.job(SCALAR, other, at, "3-3")
     with pytest.raises(RarefeatError, match=r"another config\.learner"):
-        train.replicas_of(Read(told, folder).file("detectors"), told)
+        train.replicas_of(JobInputs(told, folder).file("detectors"), told)
     with pytest.raises(RarefeatError, match=r"another config\.tests"):
         made_table(folder, KIND.made(section(tests=160)).tables["fine_labels_errors"])
 
@@ -96,7 +96,7 @@ def test_a_cell_need_not_have_every_arm_of_its_study(tmp_path):
     of_quick = load("config/config.yaml", "config/quick.yaml").sections["fine_labels"]
     told = KIND.made(of_quick).tables["fine_labels_crossing"].job({})
     assert any("ARMS[" in name for name in told.code)
-    assert {tuple(file.expected["code"]) for file in Read(told, tmp_path).files("crossing")} == {(CROSS.function,)}
+    assert {tuple(file.expected["code"]) for file in JobInputs(told, tmp_path).files("crossing")} == {(CROSS.function,)}
 
 
 def test_training_is_told_nothing_of_hard_samples():

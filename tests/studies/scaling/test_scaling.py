@@ -17,7 +17,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.project import load
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 from rarefeat.studies.scaling.aggregate import trained_sizes
 from rarefeat.studies.scaling.bounds import bounds, trained_cells
@@ -42,7 +42,7 @@ def told(config: Scaling) -> Job:
 
 def trained_of(config: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.DataFrame:
     """The table of the trained sizes."""
-    read = Read(told(config), results)
+    read = JobInputs(told(config), results)
     read["lucky_sets"] = lucky_sets
     return trained_sizes(read, told(config))
 

@@ -20,7 +20,7 @@ from rarefeat.config.study import Grid, merged
 from rarefeat.core.recording import log_spaced
 from rarefeat.core.simulators import make_simulator
 from rarefeat.project import load, parse
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.theory import figures
 from rarefeat.studies.theory.claims import imbalance, measure, pruning
 from rarefeat.studies.theory.claims.reader import Reader
@@ -38,7 +38,7 @@ THEORY = PROJECT.sections["theory"]
 def reading(stage, name, study, results):
     """What a stage reads of the encoders of one study, and its job."""
     told = read_from_encoders("", stage, name, study).job({})
-    return Read(told, results), told
+    return JobInputs(told, results), told
 
 
 # One step
@@ -178,7 +178,7 @@ def small(tmp_path_factory):
             tables[name] = pd.DataFrame(courses[study])
         else:
             told = project.table_job(name)
-            tables[name] = read[kind](Read(told, results), told)
+            tables[name] = read[kind](JobInputs(told, results), told)
     return project, tables
 
 

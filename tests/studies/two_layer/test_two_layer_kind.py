@@ -11,7 +11,7 @@ from rarefeat.config.section import told
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load
 from rarefeat.report.reference import config_studies_page, tables_page
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.two_layer import found, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
@@ -98,7 +98,7 @@ def test_a_file_of_another_config_or_code_is_refused(results):
     told = KIND.made(section).tables["two_layer"].job({})
     old = told.model_copy(update={"code": told.code | {MEASURE.function: "0"}})
     with pytest.raises(RarefeatError, match=r"another code\.studies\.two_layer\.measure"):
-        collect(Read(old, folder), old)
+        collect(JobInputs(old, folder), old)
 
 
 def test_rates_are_gathered_from_the_searches_that_the_config_has(tmp_path):

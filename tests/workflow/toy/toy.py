@@ -10,9 +10,9 @@ from rarefeat.claims.measured import Measured, of
 from rarefeat.config.cells import Cell, cell
 from rarefeat.config.seeds import Seeded
 from rarefeat.core.statistics import student_interval
-from rarefeat.kind import Claimed, Figure, Kind, Made, Page, Stage, collected
+from rarefeat.study_kind import Claimed, Figure, Kind, Made, Page, Stage, collected
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import SHARE, at_least, column, schema
 
 
@@ -36,7 +36,7 @@ ACCURACY = schema("toy_accuracy", "a row per (samples, seed)", COLUMNS, unique=[
 TABLES = {"toy_accuracy": (("toy_accuracy",), pd.DataFrame.copy)}
 
 
-def learn(read: Read, job: Job) -> list[dict]:
+def learn(read: JobInputs, job: Job) -> list[dict]:
     """The stage of one number of samples and block of seeds: least squares on the signs."""
     import torch  # here, so that a plan does without
 

@@ -24,7 +24,7 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import ordered
 from rarefeat.storage.tensors import read_tensors
 from rarefeat.studies.augmentation.metrics import (
@@ -68,7 +68,7 @@ class Network(NamedTuple):
     bias: Tensor
 
 
-def measure_augmentation(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     """The tables of one study: the end of training, its course, the neurons, and an embedding of the samples.
 
     Encoder is trained, or where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the end of

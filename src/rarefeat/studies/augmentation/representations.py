@@ -15,7 +15,7 @@ from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
 from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.augmentation.metrics import separation
 from rarefeat.studies.augmentation.tables import IMAGE_SCHEMAS
@@ -118,7 +118,7 @@ def measure(
     return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (found, units, places)), strict=True))
 
 
-def measure_image_views(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_image_views(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     """The tables of one kind of views."""
     study = job.part(job.study, ImageStudy)
     names = ("train", "train_labels", "test", "test_labels")

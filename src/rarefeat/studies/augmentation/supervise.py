@@ -16,7 +16,7 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.core.views import Pairs
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.augmentation.config import Supervised
 
 
@@ -52,7 +52,7 @@ def supervise(study: Study, training: Supervised, eps_min: float, sigma: float, 
     return weights.detach()[0], bias.detach()[0]
 
 
-def supervise_encoders(read: Read, job: Job) -> dict[str, Tensor]:
+def supervise_encoders(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage: every seed of the study whose samples they see."""
     study, training = job.part("study", Study), job.part("supervised", Supervised)
     cell, tensors = study.cells()[0], {}

@@ -15,7 +15,7 @@ from rarefeat.config.cells import Cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import DigitProblem
 from rarefeat.studies.exact_results.measured import Row, tabled
 
@@ -97,6 +97,6 @@ def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> lis
     return found
 
 
-def measured(read: Read, job: Job) -> pd.DataFrame:
+def measured(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
     return tabled(rows(job.part("parameters", DigitProblem), job.at, job.study, job.seed_list), job.at)

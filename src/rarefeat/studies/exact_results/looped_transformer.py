@@ -7,7 +7,7 @@ from torch import Tensor
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import LoopedProblem
 from rarefeat.studies.exact_results.measured import Row, tabled
 
@@ -103,6 +103,6 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
     return found
 
 
-def measured(read: Read, job: Job) -> pd.DataFrame:
+def measured(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
     return tabled(rows(job.part("parameters", LoopedProblem), job.at, job.study, job.seed_list), job.at)

@@ -9,7 +9,7 @@ from torch import Tensor
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import AttentionProblem
 from rarefeat.studies.exact_results.measured import Row, tabled
 
@@ -128,6 +128,6 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
     return found
 
 
-def measured(read: Read, job: Job) -> pd.DataFrame:
+def measured(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
     return tabled(rows(job.part("parameters", AttentionProblem), job.at, job.study, job.seed_list), job.at)

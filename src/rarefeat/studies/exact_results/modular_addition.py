@@ -12,7 +12,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import Table
 from rarefeat.studies.exact_results.measured import Row, tabled
 
@@ -122,6 +122,6 @@ def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
     ]
 
 
-def measured(read: Read, job: Job) -> pd.DataFrame:
+def measured(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
     return tabled(rows(job.part("parameters", Table), job.at, job.study, job.seed_list), job.at)

@@ -13,7 +13,7 @@ from scipy.special import expit
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import SpuriousProblem
 from rarefeat.studies.exact_results.measured import Row, tabled
 
@@ -210,6 +210,6 @@ def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> 
     return found
 
 
-def measured(read: Read, job: Job) -> pd.DataFrame:
+def measured(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
     return tabled(rows(job.part("parameters", SpuriousProblem), job.at, job.study, job.seed_list), job.at)

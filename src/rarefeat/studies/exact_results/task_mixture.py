@@ -16,7 +16,7 @@ from torch.nn import functional
 from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import Mixture
 from rarefeat.studies.exact_results.measured import Row, tabled
 
@@ -236,6 +236,6 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Row
     return found
 
 
-def measured(read: Read, job: Job) -> pd.DataFrame:
+def measured(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
     return tabled(rows(job.part("parameters", Mixture), job.at, job.study, job.seed_list), job.at)

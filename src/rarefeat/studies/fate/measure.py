@@ -5,12 +5,12 @@ import pandas as pd
 from rarefeat.config.model import Data, Training
 from rarefeat.core.training import at_once
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fate.config import Regime
 from rarefeat.studies.fate.training import Setting, watch
 
 
-def measure_fate(read: Read, job: Job) -> tuple[pd.DataFrame]:
+def measure_fate(read: JobInputs, job: Job) -> tuple[pd.DataFrame]:
     """The stage of a cell and block: a row for each regime and seed, with its cell and T."""
     at, seeds, regimes = job.at, job.seed_list, job.part("regimes", list[Regime])
     data, training = job.part("data", Data), job.part("training", Training)

@@ -5,7 +5,7 @@ import torch
 from rarefeat.core.randomness import generator
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels import direct, metrics, scalar
 from rarefeat.studies.fine_labels.config import Detectors, Hierarchy, Labels, Learner
 from rarefeat.studies.fine_labels.data import DRAWS, Generators, batches, inputs, own_features, streams, superclasses
@@ -56,7 +56,7 @@ def compare(
     return values
 
 
-def compare_simulators(read: Read, job: Job) -> list[dict]:
+def compare_simulators(read: JobInputs, job: Job) -> list[dict]:
     """The stage of a cell and block of seeds."""
     told = (
         job.part("hierarchy", Hierarchy), job.part("learner", Learner), job.part("detectors", Detectors),

@@ -20,7 +20,7 @@ from rarefeat.core.simulators import Direct
 from rarefeat.core.training import answer, loss, masked, slopes, start, update
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels.config import Contrast, CrossingArm, Heads, Hierarchy, Pair
 from rarefeat.studies.fine_labels.data import DRAWS, Generators, Patches, easy, hard, inputs, streams, subclasses
 from rarefeat.studies.fine_labels.metrics import probe_errors
@@ -175,7 +175,7 @@ def rows(
     return final, probe
 
 
-def train_contrastive(read: Read, job: Job) -> tuple[list[dict], list[dict]]:
+def train_contrastive(read: JobInputs, job: Job) -> tuple[list[dict], list[dict]]:
     """The stage of one number of subclasses and one kind of positive pair, with every arm: metrics, and linear heads."""
     data, training, heads = job.part("hierarchy", Hierarchy), job.part("training", Contrast), job.part("heads", Heads)
     arms, pair, tests = job.part("arms", list[CrossingArm]), job.part("pair", Pair), job.part("tests", int)

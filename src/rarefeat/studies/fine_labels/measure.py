@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels import metrics, scalar, theory
 from rarefeat.studies.fine_labels.config import Easy, Heads, Hierarchy, Learner, Noise, fine
 from rarefeat.studies.fine_labels.data import DRAWS, easy, hard, streams
@@ -136,7 +136,7 @@ def noise_rows(
     return by_seed(replicas.seeds, {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}, torch.cat(network)), heads
 
 
-def measure_detectors(read: Read, job: Job) -> tuple[list[dict], ...]:
+def measure_detectors(read: JobInputs, job: Job) -> tuple[list[dict], ...]:
     """The stage of one k and one kind of labels: errors, growth, and linear heads."""
     hierarchy, learner, heads = job.part("hierarchy", Hierarchy), job.part("learner", Learner), job.part("heads", Heads)
     tests, replicas = job.part("tests", int), replicas_of(read.file("detectors"), job)

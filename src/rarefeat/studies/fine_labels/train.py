@@ -6,7 +6,7 @@ from torch import Tensor
 
 from rarefeat.core.recording import log_spaced
 from rarefeat.run.job import Job
-from rarefeat.run.read import File, Read
+from rarefeat.run.job_inputs import CellFile, JobInputs
 from rarefeat.studies.fine_labels import scalar
 from rarefeat.studies.fine_labels.config import COARSE, Detectors, Easy, Labels, Learner
 from rarefeat.studies.fine_labels.data import DRAWS, batches, own_features, streams, subclasses, superclasses
@@ -91,7 +91,7 @@ def tensors_of(replicas: Replicas) -> dict[str, Tensor]:
     return start | moved | {f"history/{name}": part for name, part in replicas.history._asdict().items()}
 
 
-def replicas_of(detectors: File, job: Job) -> Replicas:
+def replicas_of(detectors: CellFile, job: Job) -> Replicas:
     """The replicas that a job of the same cell and seeds reads; RarefeatError where the file is another."""
     data, labels, learner = job.part("data", Easy), job.part("labels", Labels), job.part("learner", Learner)
     threshold = learner.sigma_0 * job.part("detectors", Detectors).threshold
@@ -102,7 +102,7 @@ def replicas_of(detectors: File, job: Job) -> Replicas:
     return Replicas(data, labels, job.seed_list, states[0], History(*parts[2 * len(ends) :]), *states[1:])
 
 
-def train_detectors(read: Read, job: Job) -> dict[str, Tensor]:
+def train_detectors(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage of one k and one kind of labels."""
     parts = (
         job.part("data", Easy), job.part("learner", Learner), job.part("detectors", Detectors), job.part("labels", Labels),

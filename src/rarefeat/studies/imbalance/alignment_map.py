@@ -6,12 +6,12 @@ from rarefeat.config.study import Study
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.simulators import make_simulator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 from rarefeat.studies.imbalance.tables import HEATMAP
 
 
-def alignment_map(read: Read, job: Job) -> pd.DataFrame:
+def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:
     """Squared cosine of every neuron to every feature, for every trained arm and seed."""
     study, parts = job.part(job.study, Study), []
     data, minority = study.data, len(study.data.minority)

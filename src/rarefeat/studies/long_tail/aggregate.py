@@ -12,7 +12,7 @@ from rarefeat.config.images import ImageArm, ImageStudy
 from rarefeat.core.statistics import student_interval
 from rarefeat.images.evaluation import group_metrics
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import ordered
 from rarefeat.studies.long_tail.tables import (
     GROUPS,
@@ -28,7 +28,7 @@ from rarefeat.studies.long_tail.tables import (
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 
 
-def gathered(read: Read, job: Job) -> pd.DataFrame:
+def gathered(read: JobInputs, job: Job) -> pd.DataFrame:
     """The files of every cell and block of a study, with their keys."""
     study, parts = job.part(job.study, ImageStudy), []
     (folder,) = job.files
@@ -40,12 +40,12 @@ def gathered(read: Read, job: Job) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def longtail_classes(read: Read, job: Job) -> pd.DataFrame:
+def longtail_classes(read: JobInputs, job: Job) -> pd.DataFrame:
     """Accuracies of every probe on every class."""
     return ordered(LONGTAIL_CLASSES, gathered(read, job))
 
 
-def longtail_trajectories(read: Read, job: Job) -> pd.DataFrame:
+def longtail_trajectories(read: JobInputs, job: Job) -> pd.DataFrame:
     """The course of every training."""
     return ordered(LONGTAIL_TRAJECTORIES, gathered(read, job))
 

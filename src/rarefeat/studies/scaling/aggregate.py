@@ -11,7 +11,7 @@ from rarefeat.core.neurons import absolute_cosines, lucky_neurons, ordinary_neur
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 from rarefeat.studies.scaling.bounds import trained_cells
 from rarefeat.studies.scaling.config import Scaling
@@ -48,7 +48,7 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
     return pd.DataFrame(sizes | {name: values.numpy() for name, values in columns.items()})
 
 
-def trained_sizes(read: Read, job: Job) -> pd.DataFrame:
+def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
     """A row per trained point and seed."""
     scaling, parts = job.part("scaling", Scaling), []
     studies = scaling.studies()

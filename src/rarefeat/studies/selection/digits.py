@@ -18,7 +18,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.selection.config import Perceptron
 from rarefeat.studies.selection.scores import score
 
@@ -164,6 +164,6 @@ def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list
     return found
 
 
-def digits_of_selection(read: Read, job: Job) -> list[dict]:
+def digits_of_selection(read: JobInputs, job: Job) -> list[dict]:
     """The stage of one rho and block of seeds, every rule."""
     return rows(job.part("draws", str), job.part("training", Perceptron), job.cell["rho"], job.seed_list)

@@ -17,7 +17,7 @@ from rarefeat.core.sparse_coding import aggregated_sign, latent_pairs, target
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import at_once
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.selection.config import SCORES, Drawn, Intervention, point_of
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.scores import judged, score
@@ -135,6 +135,6 @@ def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
 
 
-def measure_selection(read: Read, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_selection(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     """The stage of a cell and block: its numbers and judgements, each row with its point and eps_min."""
     return tuple(found.assign(point=point_of(job.at), eps_min=float(job.cell["eps_min"])) for found in measure(job))

@@ -7,12 +7,12 @@ from rarefeat.config.study import Study
 from rarefeat.core.divergence import diverged
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 from rarefeat.studies.theory.tables import MILESTONE_ROWS
 
 
-def read_milestones(read: Read, job: Job) -> pd.DataFrame:
+def read_milestones(read: JobInputs, job: Job) -> pd.DataFrame:
     """One row per point, trained arm, seed and metric."""
     study, rows = job.part(job.study, Study), []
     for encoders in read.files("encoders"):

@@ -25,7 +25,7 @@ from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign, frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 from rarefeat.studies.theory.tables import ONE_STEP_ROWS
 
@@ -165,7 +165,7 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
-def read_one_step(read: Read, job: Job, batches: int = BATCHES) -> pd.DataFrame:
+def read_one_step(read: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataFrame:
     """One row per point, seed and metric of the dense arm."""
     study, rows = job.part(job.study, Study), []
     for encoders in read.files("encoders"):

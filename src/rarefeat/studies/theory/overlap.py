@@ -1,6 +1,6 @@
 """Stage 4 for what magnitude pruning takes for granted: how far the smallest neurons are those of the minority feature.
 
-Read from the kept history of the dense arm, so that every pruning ratio and every recorded step costs no training.
+JobInputs from the kept history of the dense arm, so that every pruning ratio and every recorded step costs no training.
 """
 
 import pandas as pd
@@ -12,7 +12,7 @@ from rarefeat.core.definitions import ALIGNED
 from rarefeat.core.recording import log_spaced
 from rarefeat.core.statistics import student_interval
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import checked
 from rarefeat.studies.theory.tables import OVERLAP
 
@@ -32,7 +32,7 @@ def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
     return ordered.cumsum(-1) / torch.arange(1, norms.shape[-1] + 1)
 
 
-def read_overlap(read: Read, job: Job) -> pd.DataFrame:
+def read_overlap(read: JobInputs, job: Job) -> pd.DataFrame:
     """One row per point, recorded step and pruning ratio k / m."""
     study, rows = job.part(job.study, Study), []
     m, histories = study.training.m, dict[tuple, list[Tensor]]()

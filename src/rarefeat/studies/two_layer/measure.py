@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.two_layer import metrics, replica
 from rarefeat.studies.two_layer.config import Setting
 from rarefeat.studies.two_layer.data import Law
@@ -68,6 +68,6 @@ def _targets(law: Law) -> tuple[Tensor, list[str]]:
     return torch.cat([centres, -centres]), ["target", "opposite"]
 
 
-def measure_two_layer(read: Read, job: Job) -> Block:
+def measure_two_layer(read: JobInputs, job: Job) -> Block:
     """The stage of a setting and block of seeds."""
     return measure(job.cell["setting"], job.part("setting", Setting), job.seed_list, job.part("pictured", int))

@@ -8,7 +8,7 @@ import pandas as pd
 
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.two_layer import replica
 from rarefeat.studies.two_layer.config import LEARNERS, Rates, Setting
 
@@ -46,7 +46,7 @@ def measure(setting: Setting, name: str, grid: dict[str, list[float]], seeds: It
     return pd.DataFrame(rows)
 
 
-def search_rates(read: Read, job: Job) -> pd.DataFrame:
+def search_rates(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a setting and seed: a row per candidate."""
     grid = job.part("candidates", dict[str, list[float]])
     return measure(job.part("setting", Setting), job.cell["setting"], grid, job.seed_list)

@@ -17,7 +17,7 @@ from rarefeat.core.products import product
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardised
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels.config import Descent, Perceptrons, Scheme
 from rarefeat.studies.fine_labels.granularity.labelling import Levels, at_level, classes_of, most_classes, read_levels
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
@@ -186,7 +186,7 @@ def head_of(width: int, most: int, classes: int, stream: torch.Generator) -> tup
     return weights, bias
 
 
-def sweep_digits(read: Read, job: Job) -> list[dict]:
+def sweep_digits(read: JobInputs, job: Job) -> list[dict]:
     """The stage of one coarse task and kind of labels."""
     training, scheme = job.part("training", Perceptrons), job.part("labels", Scheme)
     levels = read_levels(job.part("levels", dict[str, list[int]]))

@@ -17,7 +17,7 @@ from rarefeat.images.input_hashes import refuse_changed
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import Course, identity_of, keep, load, prepare, take, train
 from rarefeat.run.job import Job
-from rarefeat.run.read import File, Read
+from rarefeat.run.job_inputs import CellFile, JobInputs
 from rarefeat.studies.fine_labels.config import Descent, Residuals, Scheme
 from rarefeat.studies.fine_labels.granularity.labelling import Levels, at_level, classes_of, read_levels
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
@@ -145,7 +145,7 @@ def replica(
             yield {"classes": G, "epoch": epoch, "readout": readout, "seed": seed, "error": error}
 
 
-def read_images(file: File, levels: Levels, superclass: str, device: str) -> Images:
+def read_images(file: CellFile, levels: Levels, superclass: str, device: str) -> Images:
     """The images that a job reads."""
     train, labels, test, test_labels = file.tensors("train", "train_labels", "test", "test_labels")
     truth, test_truth = (at_level(levels, superclass, part) for part in (labels, test_labels))
@@ -156,7 +156,7 @@ def read_images(file: File, levels: Levels, superclass: str, device: str) -> Ima
     return Images(*(part.to(device) for part in (train, labels, truth, test, test_truth)))
 
 
-def sweep_photographs(read: Read, job: Job) -> list[dict]:
+def sweep_photographs(read: JobInputs, job: Job) -> list[dict]:
     """The stage: one coarse task and kind of labels."""
     training, scheme, superclass = job.part("training", Residuals), job.part("labels", Scheme), job.part("superclass", str)
     prepare(training.threads, training.device)

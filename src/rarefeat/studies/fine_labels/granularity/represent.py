@@ -9,7 +9,7 @@ from rarefeat.images.pretrain import Bank, pretrain_images
 from rarefeat.images.splits import few_shot
 from rarefeat.images.trainer import Course, identity_of, prepare
 from rarefeat.run.job import Job
-from rarefeat.run.read import Read
+from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels.config import Residuals, SelfSupervised
 
 SEED = 0
@@ -19,7 +19,7 @@ FEW = 5
 """Images of a class for the probe that is recorded over its training."""
 
 
-def represent_photographs(read: Read, job: Job) -> dict[str, Tensor]:
+def represent_photographs(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage; a training that is interrupted goes on from its checkpoint."""
     features, network = job.part("features", SelfSupervised), job.part("training", Residuals).network
     training = features.training

@@ -1,8 +1,8 @@
 """What the study of two-layer networks makes."""
 
 from rarefeat.config.names import differing
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, collected, made_by
 from rarefeat.studies.two_layer.config import Emergence, Search, Setting, TwoLayer, inherit
+from rarefeat.study_kind import ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, collected_table, table_from
 
 PACKAGE = "studies.two_layer"
 MEASURE = Stage(f"{PACKAGE}.measure:measure_two_layer", Emergence, Emergence.measured, ("probes.parquet", "pictures.parquet"))
@@ -51,26 +51,31 @@ SEE_NEURONS = (
 )
 
 
-def made(section: TwoLayer) -> Made:
+def build_outputs(section: TwoLayer) -> StudyOutputs:
     """Tables of all settings and of the search; figures by part of the appendix, and a picture of each setting's neurons."""
     study = section.emergence
     search = section.rate_search
     rates = {name: section.settings[name].rates for name in search.settings}
     tables = {
-        "two_layer": collected(schema("two_layer"), MEASURE, "probes", "emergence", study),
-        "two_layer_pictures": collected(schema("two_layer_pictures"), MEASURE, "pictures", "emergence", study),
-        "two_layer_search": collected(schema("two_layer_search"), SEARCH, "probes", "rate_search", section.search),
-        "two_layer_summary": made_by(f"{PACKAGE}.compare:two_layer_summary", tables=("two_layer",), study="emergence"),
-        "two_layer_closed_forms": made_by(f"{PACKAGE}.compare:two_layer_closed_forms", {"emergence": study}, study="emergence"),
-        "two_layer_rates": made_by(
+        "two_layer": collected_table(schema("two_layer"), MEASURE, "probes", "emergence", study),
+        "two_layer_pictures": collected_table(schema("two_layer_pictures"), MEASURE, "pictures", "emergence", study),
+        "two_layer_search": collected_table(schema("two_layer_search"), SEARCH, "probes", "rate_search", section.search),
+        "two_layer_summary": table_from(f"{PACKAGE}.compare:two_layer_summary", tables=("two_layer",), study="emergence"),
+        "two_layer_closed_forms": table_from(
+            f"{PACKAGE}.compare:two_layer_closed_forms", {"emergence": study}, study="emergence"
+        ),
+        "two_layer_rates": table_from(
             f"{PACKAGE}.rates:two_layer_rates", {"rates": rates}, tables=("two_layer_search",), study="rate_search"
         ),
     }
-    page = Page("two-layer networks", f"{PACKAGE}.found:answer", ("two_layer_summary",), {"two_layer": section})
-    browsed = Browsed(
-        "Two-layer networks: every setting and arm over seeds, and the search for the rates", ("two_layer_summary", *SEARCHED)
+    page = Page(
+        "two-layer networks",
+        f"{PACKAGE}.found:answer",
+        ("two_layer_summary",),
+        {"two_layer": section},
+        ("two_layer_summary", *SEARCHED),
     )
-    return Made(tables, drawn(study), {"two_layer": page}, {"two_layer_tables": browsed})
+    return StudyOutputs(tables, figures_of(study), {"two_layer": page})
 
 
 def schema(table: str) -> str:
@@ -78,13 +83,13 @@ def schema(table: str) -> str:
     return f"{PACKAGE}.tables:{table.upper()}"
 
 
-def drawn(study: Emergence) -> dict[str, Figure]:
+def figures_of(study: Emergence) -> dict[str, Figure]:
     """The figures of the settings that there are."""
     found = {}
 
     def add(name: str, function: str, see: str, settings: dict[str, Setting], table: str = "two_layer") -> None:
         if settings:
-            found[name] = Figure((table,), see, function=function, parts={"settings": settings})
+            found[name] = Figure((table,), see, function=function, sections={"settings": settings})
 
     for name, settings in over_steps(study).items():
         add(f"two_layer_accuracy_{name}", "accuracy_over_steps", SEE_OVER_STEPS, settings)
@@ -118,14 +123,14 @@ def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
     return differing("figures", groups, {name: {name: setting} for name, setting in shown.items() if name not in grouped})
 
 
-def claimed(section: TwoLayer) -> Claimed:
+def claim_inputs(section: TwoLayer) -> ClaimInputs:
     """What chapters 2 and 3 state."""
     regimes = {"emergence": {"setting": set(section.emergence.settings)}}
-    return Claimed(("two_layer",), {"emergence": section.emergence}, regimes)
+    return ClaimInputs(("two_layer",), {"emergence": section.emergence}, regimes)
 
 
 # By default once its full run has been made.
-KIND = Kind(
-    "two_layer", "Two-layer networks", TwoLayer, made, TwoLayer.studies, (MEASURE, SEARCH), inherit=inherit, claimed=claimed,
+KIND = StudyKind(
+    "two_layer", "Two-layer networks", TwoLayer, build_outputs, TwoLayer.studies, (MEASURE, SEARCH), inherit=inherit, claim_inputs=claim_inputs,
     by_default=False,
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """What the study of fine labels makes."""
 
-from rarefeat.kind import IMAGE_DATA, Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected
 from rarefeat.studies.fine_labels.config import (
     DIGITS,
     DIRECT,
@@ -12,6 +11,7 @@ from rarefeat.studies.fine_labels.config import (
     Networks,
     Photographs,
 )
+from rarefeat.study_kind import IMAGE_DATA, ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, Table, collected_table
 
 SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
 CROSSED = ("fine_labels_crossing", "fine_labels_crossing_heads")
@@ -47,17 +47,16 @@ FIGURES = {
     ),
 }
 SWEPT = f"{STAGES}.granularity"
-TRAIN = Stage(f"{STAGES}.train:train_detectors", Networks, Networks.trained, ("detectors.safetensors",), runtime=10)
+TRAIN = Stage(f"{STAGES}.train:train_detectors", Networks, Networks.trained, ("detectors.safetensors",))
 MEASURE = Stage(
     f"{STAGES}.measure:measure_detectors", Networks, Networks.measured,
-    ("errors.parquet", "trajectories.parquet", "heads.parquet"), (TRAIN,), runtime=10,
+    ("errors.parquet", "trajectories.parquet", "heads.parquet"), (TRAIN,),
 )  # fmt: skip
-COMPARE = Stage(f"{STAGES}.compare:compare_simulators", Compared, Compared.measured, ("simulators.parquet",), runtime=20)
+COMPARE = Stage(f"{STAGES}.compare:compare_simulators", Compared, Compared.measured, ("simulators.parquet",))
 CROSS = Stage(
     f"{STAGES}.crossing:train_contrastive", Contrasted, Contrasted.measured, ("crossing.parquet", "crossing_heads.parquet"),
-    runtime=20,
 )  # fmt: skip
-SWEEP_DIGITS = Stage(f"{SWEPT}.digits:sweep_digits", Digits, Digits.measured, ("sweeps.parquet",), runtime=20)
+SWEEP_DIGITS = Stage(f"{SWEPT}.digits:sweep_digits", Digits, Digits.measured, ("sweeps.parquet",))
 REPRESENT = Stage(
     f"{SWEPT}.represent:represent_photographs", Photographs, Photographs.represented, ("features.safetensors",), (IMAGE_DATA,),
     axes=(),
@@ -86,13 +85,13 @@ FOUND = (
 """Tables that what was found is read from."""
 
 
-def made(section: FineLabels) -> Made:
+def build_outputs(section: FineLabels) -> StudyOutputs:
     """Tables of the networks, the simulators, the contrastive encoders and the sweeps on images, each with its figures."""
     parts, studies = {"fine_labels": section}, section.studies()
     of_cells = {"errors": MEASURE, "trajectories": MEASURE, "heads": MEASURE, "simulators": COMPARE}
     of_cells |= {"crossing": CROSS, "crossing_heads": CROSS}
     tables = {
-        f"fine_labels_{folder}": collected(f"{SCHEMAS}:{folder.upper()}", stage, folder, name, studies[name])
+        f"fine_labels_{folder}": collected_table(f"{SCHEMAS}:{folder.upper()}", stage, folder, name, studies[name])
         for folder, stage in of_cells.items()
         for name in studies
         if isinstance(studies[name], stage.study)
@@ -101,35 +100,32 @@ def made(section: FineLabels) -> Made:
         f"{SCHEMAS}:SUMMARY", f"{STAGES}.aggregate:fine_labels_summary", tables=("fine_labels_errors",), study=SCALAR
     )
     figures = {
-        name: Figure(read, see, function=name.removeprefix("fine_labels_"), parts=parts)
+        name: Figure(read, see, function=name.removeprefix("fine_labels_"), sections=parts)
         for name, (read, see) in FIGURES.items()
     }
-    browsed = Browsed(
-        "Coarse, fine and other labels: means over seeds; the two simulators, replica by replica",
-        ("fine_labels_summary", "fine_labels_simulators", *(f"{name}_summary" for name in section.sweeps)),
-    )
+    shown = "fine_labels_summary", "fine_labels_simulators", *(f"{name}_summary" for name in section.sweeps)
     for name, sweep in section.sweeps.items():
         stage = SWEEP_DIGITS if name == DIGITS else SWEEP_PHOTOGRAPHS
-        tables[f"{name}_errors"] = collected(f"{SCHEMAS}:SWEEP", stage, "sweeps", name, sweep)
+        tables[f"{name}_errors"] = collected_table(f"{SCHEMAS}:SWEEP", stage, "sweeps", name, sweep)
         tables[f"{name}_summary"] = Table(
             f"{SCHEMAS}:SWEEP_SUMMARY", f"{SWEPT}.aggregate:sweep_summary", tables=(f"{name}_errors",), study=name
         )
         for kind, see in (("granularity", SEE_SWEEP), ("checkpoints", SEE_CHECKPOINTS)):
             drawn = f"{SWEPT}.figures"
             figures[f"{name}_{kind}"] = Figure((f"{name}_errors",), see, drawn, kind, {"sweep": sweep})
-    page = Page("fine-grained labels", f"{STAGES}.found:answer", FOUND, {"fine_labels": section})
-    return Made(tables, figures, {"fine_labels": page} if set(FOUND) <= set(tables) else {}, {"fine_labels_tables": browsed})
+    page = Page("fine-grained labels", f"{STAGES}.found:answer", FOUND, {"fine_labels": section}, shown)
+    return StudyOutputs(tables, figures, {"fine_labels": page} if set(FOUND) <= set(tables) else {})
 
 
-def claimed(section: FineLabels) -> Claimed:
+def claim_inputs(section: FineLabels) -> ClaimInputs:
     """What Hong et al. prove and predict."""
     tables = ("fine_labels_errors", "fine_labels_heads", "fine_labels_simulators")
     tables += tuple(f"{name}_errors" for name in section.sweeps)
     regimes = {SCALAR: {"k": set(section.k)}, DIRECT: {}} | {name: {} for name in section.sweeps}
-    return Claimed(tables, {"fine_labels": section}, regimes)
+    return ClaimInputs(tables, {"fine_labels": section}, regimes)
 
 
-KIND = Kind(
-    "fine_labels", "Fine-grained labels", FineLabels, made, FineLabels.studies,
-    (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS, REPRESENT, SWEEP_PHOTOGRAPHS), claimed=claimed, by_default=False,
+KIND = StudyKind(
+    "fine_labels", "Fine-grained labels", FineLabels, build_outputs, FineLabels.studies,
+    (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS, REPRESENT, SWEEP_PHOTOGRAPHS), claim_inputs=claim_inputs, by_default=False,
 )  # fmt: skip

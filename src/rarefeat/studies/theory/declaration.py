@@ -1,8 +1,18 @@
 """What is measured for the claims of the theory."""
 
 from rarefeat.config.study import SHARED
-from rarefeat.kind import PRETRAIN, Claimed, Figure, Kind, Made, Page, Table, axes_of_cells, trajectories
 from rarefeat.studies.theory.config import HISTORY, Theory
+from rarefeat.study_kind import (
+    PRETRAIN,
+    ClaimInputs,
+    Figure,
+    Page,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    trajectories_table,
+    values_on_axes,
+)
 
 SCHEMAS = "studies.theory.tables"
 MAPS = {
@@ -21,7 +31,7 @@ MAPS = {
 }
 
 
-def made(section: Theory) -> Made:
+def build_outputs(section: Theory) -> StudyOutputs:
     """Milestones of the studies with a history, one step of those of the stages, trajectories of the others; and two maps."""
     tables = {}
     for name, study in section.of_role(*HISTORY).items():
@@ -29,19 +39,19 @@ def made(section: Theory) -> Made:
     for name, study in section.of_role("stages", "T1_d").items():
         tables[f"{name}_one_step"] = read_from_encoders("ONE_STEP_ROWS", "one_step", name, study)
     for name, study in section.of_role("pruning", "phase").items():
-        tables[f"{name}_trajectories"] = trajectories(name, study)
+        tables[f"{name}_trajectories"] = trajectories_table(name, study)
     mapped = {"phase": list(section.of_role("phase")), "overlap": section.maps.overlap}
     for name in mapped["overlap"]:
         tables[f"{name}_overlap"] = read_from_encoders("OVERLAP", "overlap", name, section.studies[name])
     figures = {
         figure: Figure(
             tuple(f"{name}_{table}" for name in mapped[role]), see, function=role,
-            parts={"studies": {name: section.every_study()[name] for name in mapped[role]}},
+            sections={"studies": {name: section.every_study()[name] for name in mapped[role]}},
         )
         for figure, (role, table, see) in MAPS.items()
     }  # fmt: skip
     page = Page("sensitivity", "studies.theory.sensitivity:page", ("sensitivity_imbalance_and_pruning",), {"theory": section})
-    return Made(tables, figures, {"sensitivity": page})
+    return StudyOutputs(tables, figures, {"sensitivity": page})
 
 
 def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
@@ -50,19 +60,26 @@ def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
     return Table(f"{SCHEMAS}:{schema}", function, {name: study.plain()}, encoders, study=name)
 
 
-def claimed(section: Theory) -> Claimed:
+def claim_inputs(section: Theory) -> ClaimInputs:
     """What is read from the milestones, one step, and trajectories of every study."""
-    tables = tuple(name for name in made(section).tables if not name.endswith("_overlap"))
+    tables = tuple(name for name in build_outputs(section).tables if not name.endswith("_overlap"))
     regimes: dict[str, dict] = {"confirmation": {}, "scaling": {}}
     for name, study in section.every_study().items():
         arms = {"arm": {arm.arm for arm in study.arms}}
         masks = {"mask": {(arm.alpha, arm.onset) for arm in study.arms}, "update": {arm.pruned_update for arm in study.arms}}
-        regimes[name] = {**axes_of_cells(study), **arms, **masks, "step": {study.training.T}, "at": {"W(0)"}}
+        regimes[name] = {**values_on_axes(study), **arms, **masks, "step": {study.training.T}, "at": {"W(0)"}}
         # What is over the studies of a role.
         regimes.setdefault(study.role, dict(arms))
-    return Claimed((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes)
+    return ClaimInputs((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes)
 
 
-KIND = Kind(
-    "theory", "The theory, measured", Theory, made, Theory.every_study, inherits=SHARED, claimed=claimed, by_default=False
+KIND = StudyKind(
+    "theory",
+    "The theory, measured",
+    Theory,
+    build_outputs,
+    Theory.every_study,
+    inherits=SHARED,
+    claim_inputs=claim_inputs,
+    by_default=False,
 )

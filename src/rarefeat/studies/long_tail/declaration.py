@@ -1,8 +1,18 @@
 """What the study of long-tailed images makes."""
 
 from rarefeat.config.names import differing
-from rarefeat.kind import IMAGE_PRETRAIN, IMAGE_PROBE, Browsed, Claimed, Figure, Kind, Made, Page, joined, made_by
 from rarefeat.studies.long_tail.config import LongTail, inherit
+from rarefeat.study_kind import (
+    IMAGE_PRETRAIN,
+    IMAGE_PROBE,
+    ClaimInputs,
+    Figure,
+    Page,
+    StudyKind,
+    StudyOutputs,
+    concatenated_tables,
+    table_from,
+)
 
 STAGE = "studies.long_tail.aggregate"
 TABLES = ("longtail", "longtail_classes", "longtail_summary", "longtail_trajectories")
@@ -19,46 +29,43 @@ SEE_GAINS = (
 )
 
 
-def made(section: LongTail) -> Made:
+def build_outputs(section: LongTail) -> StudyOutputs:
     """The tables and figures of each study; then all studies in one, and Table 2."""
     tables, figures, gains = {}, {}, {}
     for name, study in section.studies.items():
         courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
         read = {
-            "longtail_classes": {"parts": {name: study}, "files": {"probes": IMAGE_PROBE}},
-            "longtail_trajectories": {"parts": {name: study}, "files": {"trajectories": IMAGE_PRETRAIN}},
-            "longtail": {"parts": {name: study}, "tables": courses[::-1]},
+            "longtail_classes": {"sections": {name: study}, "files": {"probes": IMAGE_PROBE}},
+            "longtail_trajectories": {"sections": {name: study}, "files": {"trajectories": IMAGE_PRETRAIN}},
+            "longtail": {"sections": {name: study}, "tables": courses[::-1]},
             "longtail_summary": {"tables": (f"{name}.longtail",)},
         }
-        tables |= {f"{name}.{table}": made_by(f"{STAGE}:{table}", **of, study=name) for table, of in read.items()}
+        tables |= {f"{name}.{table}": table_from(f"{STAGE}:{table}", **of, study=name) for table, of in read.items()}
         figures[f"longtail_{name}"] = Figure(
             (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
         )
         if any(arm.arm != "dense" for arm in study.arms):
             gains[f"longtail_{name}_gains"] = Figure(courses, SEE_GAINS, function="gains")
-    for table in TABLES:
-        schema = f"studies.long_tail.tables:{table.upper()}"
-        tables[table] = joined(schema, (f"{name}.{table}" for name in section.studies))
-    pages = {"long_tail": page("long-tailed images", section)}
+    schemas = {table: f"studies.long_tail.tables:{table.upper()}" for table in TABLES}
+    sources = {table: [f"{name}.{table}" for name in section.studies] for table in TABLES}
+    tables |= concatenated_tables("concat_long_tail", schemas, sources)
+    pages = {"long_tail": page("long-tailed images", section, shown=("longtail_summary",))}
     pages |= {f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.") for name in section.studies}
-    about = "Probes of networks pretrained on long-tailed images"
-    return Made(
-        tables, differing("figures", figures, gains), pages, {"long_tail_tables": Browsed(about, ("longtail_summary",))}
-    )
+    return StudyOutputs(tables, differing("figures", figures, gains), pages)
 
 
-def page(title: str, section: LongTail, prefix: str = "") -> Page:
+def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:
     """What was found of all studies, or of one."""
     tables = f"{prefix}longtail_summary", f"{prefix}longtail"
-    return Page(title, "studies.long_tail.found:answer", tables, {"long_tail": section})
+    return Page(title, "studies.long_tail.found:answer", tables, {"long_tail": section}, shown)
 
 
-def claimed(section: LongTail) -> Claimed:
+def claim_inputs(section: LongTail) -> ClaimInputs:
     """Table 2."""
     regimes = {
         name: {"rho": set(study.rho), "arm": {arm.label for arm in study.arms}} for name, study in section.studies.items()
     }
-    return Claimed(("longtail",), regimes=regimes)
+    return ClaimInputs(("longtail",), regimes=regimes)
 
 
-KIND = Kind("long_tail", "Long-tailed images", LongTail, made, inherit=inherit, claimed=claimed)
+KIND = StudyKind("long_tail", "Long-tailed images", LongTail, build_outputs, inherit=inherit, claim_inputs=claim_inputs)

@@ -1,28 +1,33 @@
 """What the scaling study makes."""
 
 from rarefeat.config.cells import paths_of
-from rarefeat.kind import PRETRAIN, Browsed, Figure, Kind, Made, Page, Table, made_by
 from rarefeat.studies.scaling.config import Scaling, inherit
+from rarefeat.study_kind import PRETRAIN, Figure, Page, StudyKind, StudyOutputs, Table, table_from
 
 
-def made(section: Scaling) -> Made:
+def build_outputs(section: Scaling) -> StudyOutputs:
     """Lucky sets at initialisation, what training makes of them, and exponents in d."""
     parts, encoders, sizes = {"scaling": section}, {"encoders": PRETRAIN}, ("lucky_sets", "scaling")
     tables = {
-        "lucky_sets": made_by("studies.scaling.lucky_sets:lucky_sets", parts),
+        "lucky_sets": table_from("studies.scaling.lucky_sets:lucky_sets", parts, rule="lucky_sets"),
         "scaling": Table(
-            "studies.scaling.tables:SCALING", "studies.scaling.aggregate:trained_sizes", parts, encoders, ("lucky_sets",)
+            "studies.scaling.tables:SCALING", "studies.scaling.aggregate:trained_sizes", parts, encoders, ("lucky_sets",), rule="trained_sizes"
         ),
-        "scaling_exponents": made_by("studies.scaling.exponents:scaling_exponents", tables=sizes),
+        "scaling_exponents": table_from("studies.scaling.exponents:scaling_exponents", tables=sizes),
     }
     figure = Figure(
         sizes,
         "How the sets of the theory grow with the number of features d, at initialisation and after training, with lines of the exponent"
         " that each bound allows. See whether the points run on the side that the bound allows.",
     )
-    browsed = Browsed("Lucky sets and learned features against size", ("scaling_exponents", "scaling", "lucky_sets"))
-    page = Page("across sizes", "studies.scaling.found:answer", ("scaling_exponents",), parts)
-    return Made(tables, {"scaling": figure}, {"scaling": page}, {"scaling_tables": browsed})
+    page = Page(
+        "across sizes",
+        "studies.scaling.found:answer",
+        ("scaling_exponents",),
+        parts,
+        ("scaling_exponents", "scaling", "lucky_sets"),
+    )
+    return StudyOutputs(tables, {"scaling": figure}, {"scaling": page})
 
 
 def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, str]) -> list[str]:
@@ -43,4 +48,4 @@ def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, st
     ]
 
 
-KIND = Kind("scaling", "Theorem 3.1 across sizes", Scaling, made, Scaling.studies, inherit=inherit)
+KIND = StudyKind("scaling", "Theorem 3.1 across sizes", Scaling, build_outputs, Scaling.studies, inherit=inherit)

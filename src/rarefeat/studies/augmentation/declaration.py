@@ -1,22 +1,21 @@
 """What the study of augmentation makes."""
 
-from rarefeat.kind import (
+from rarefeat.studies.augmentation.config import Augmentation, inherit
+from rarefeat.study_kind import (
     IMAGE_DATA,
     IMAGE_PRETRAIN,
     IMAGE_SPLITS,
     PRETRAIN,
-    Browsed,
-    Claimed,
+    ClaimInputs,
     Figure,
-    Kind,
-    Made,
     Page,
     Stage,
+    StudyKind,
+    StudyOutputs,
     Table,
-    axes_of_cells,
-    joined,
+    concatenated_tables,
+    values_on_axes,
 )
-from rarefeat.studies.augmentation.config import Augmentation, inherit
 
 TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
 IMAGE_TABLES = ("augmentation_images", "augmentation_images_units", "augmentation_images_embedding")
@@ -57,7 +56,7 @@ SEE_IMAGES = (
 )
 
 
-def made(section: Augmentation) -> Made:
+def build_outputs(section: Augmentation) -> StudyOutputs:
     """Four tables of each study and three of each kind of views of images; then all of them in one."""
     stage, images = (
         "studies.augmentation.measure:measure_augmentation",
@@ -70,25 +69,32 @@ def made(section: Augmentation) -> Made:
         for name, study in section.studies.items():
             parts = {name: study, **sizes} | ({"supervised": section.supervised} if section.like_supervised(name) else {})
             tables[f"{name}.{table}"] = Table(
-                schema(table), stage, parts, {"encoders": PRETRAIN}, study=name, after=(SUPERVISE,)
+                schema(table), stage, parts, {"encoders": PRETRAIN}, study=name, upstream=(SUPERVISE,), rule="measure_augmentation"
             )
-        tables[table] = joined(schema(table), (f"{name}.{table}" for name in section.studies))
     for table in IMAGE_TABLES:
         for name, study in views.items():
             files = {"images": IMAGE_DATA, "splits": IMAGE_SPLITS, "encoders": IMAGE_PRETRAIN}
             tables[f"{name}.{table}"] = Table(
-                schema(table), images, {name: study, "embedded": section.images.embedded}, files, study=name
+                schema(table), images, {name: study, "embedded": section.images.embedded}, files, study=name, rule="measure_image_views"
             )
-        tables[table] = joined(schema(table), (f"{name}.{table}" for name in views))
+    for names, studies, group in (
+        (TABLES, section.studies, "concat_augmentation"),
+        (IMAGE_TABLES, views, "concat_image_views"),
+    ):
+        sources = {table: [f"{name}.{table}" for name in studies] for table in names}
+        tables |= concatenated_tables(group, {table: schema(table) for table in names}, sources)
     images_figure = Figure(
-        IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", parts={"kinds": list(views)}
+        IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", sections={"kinds": list(views)}
     )
     figures = FIGURES | {"augmentation_images": images_figure}
-    about = "Features of images by kind of augmentation, replica by replica"
     page = Page(
-        "augmentation and feature decoupling", "studies.augmentation.found:answer", ("augmentation",), {"augmentation": section}
+        "augmentation and feature decoupling",
+        "studies.augmentation.found:answer",
+        ("augmentation",),
+        {"augmentation": section},
+        shown=("augmentation_images",),
     )
-    return Made(tables, figures, {"augmentation": page}, {"image_views_tables": Browsed(about, ("augmentation_images",))})
+    return StudyOutputs(tables, figures, {"augmentation": page})
 
 
 def schema(table: str) -> str:
@@ -96,21 +102,21 @@ def schema(table: str) -> str:
     return f"studies.augmentation.tables:{table.upper()}"
 
 
-def claimed(section: Augmentation) -> Claimed:
+def claim_inputs(section: Augmentation) -> ClaimInputs:
     """What Wen & Li predict."""
     regimes = {
-        name: {**axes_of_cells(study), "arm": {arm.arm for arm in study.arms}} for name, study in section.studies.items()
+        name: {**values_on_axes(study), "arm": {arm.arm for arm in study.arms}} for name, study in section.studies.items()
     }
-    return Claimed(("augmentation",), {"augmentation": section}, regimes)
+    return ClaimInputs(("augmentation",), {"augmentation": section}, regimes)
 
 
-KIND = Kind(
+KIND = StudyKind(
     "augmentation",
     "Augmentation and feature decoupling",
     Augmentation,
-    made,
+    build_outputs,
     Augmentation.every_study,
     (SUPERVISE,),
     inherit=inherit,
-    claimed=claimed,
+    claim_inputs=claim_inputs,
 )

@@ -3,14 +3,14 @@
 import csv
 from pathlib import Path
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, Table, collected, made_by
 from rarefeat.studies.exact_results.config import RESULTS, ExactResults, inherit
+from rarefeat.study_kind import ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, Table, collected_table, table_from
 
 PACKAGE = "studies.exact_results"
 STAGES = {
     name: Stage(
         f"{PACKAGE}.{name}:measured", result, lambda study, cell: {"parameters": study.parameters(cell)}, ("probes.parquet",),
-        rule=f"measure_{name}", runtime=30,
+        rule=f"measure_{name}",
     )
     for name, result in RESULTS.items()
 }  # fmt: skip
@@ -56,34 +56,33 @@ def experiments() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def made(section: ExactResults) -> Made:
+def build_outputs(section: ExactResults) -> StudyOutputs:
     """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
     studies = section.studies()
     tables = {
-        name: collected(f"{PACKAGE}.tables:{name.upper()}", STAGES[name], "probes", name, study)
+        name: collected_table(f"{PACKAGE}.tables:{name.upper()}", STAGES[name], "probes", name, study)
         for name, study in studies.items()
     }
     tables["exact_results"] = Table(
         f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary:exact_results_summary", tables=tuple(studies)
     )
     costs = {"machine": section.machine, "experiments": experiments()}
-    tables["out_of_reach"] = made_by(f"{PACKAGE}.out_of_reach:out_of_reach", costs)
+    tables["out_of_reach"] = table_from(f"{PACKAGE}.out_of_reach:out_of_reach", costs)
     together = ("exact_results", "out_of_reach")
-    figures = {name: Figure((name,), see, parts={name: studies[name]}) for name, see in SEE.items()}
-    page = Page("exact results", f"{PACKAGE}.found:answer", ("exact_results",), {"exact_results": section})
-    browsed = Browsed("Exact results, stated beside measured, and the cost of what is out of reach", together)
-    return Made(tables, figures, {"exact_results": page}, {"exact_results_tables": browsed})
+    figures = {name: Figure((name,), see, sections={name: studies[name]}) for name, see in SEE.items()}
+    page = Page("exact results", f"{PACKAGE}.found:answer", ("exact_results",), {"exact_results": section}, together)
+    return StudyOutputs(tables, figures, {"exact_results": page})
 
 
-def claimed(section: ExactResults) -> Claimed:
+def claim_inputs(section: ExactResults) -> ClaimInputs:
     """What chapters 2 and 4 to 8 state of them."""
     studies = section.studies()
     regimes = {name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()}
-    return Claimed(tuple(studies), studies, regimes)
+    return ClaimInputs(tuple(studies), studies, regimes)
 
 
 # By default once its full run has been made.
-KIND = Kind(
-    "exact_results", "Exact results", ExactResults, made, ExactResults.studies, tuple(STAGES.values()), inherit=inherit, claimed=claimed,
+KIND = StudyKind(
+    "exact_results", "Exact results", ExactResults, build_outputs, ExactResults.studies, tuple(STAGES.values()), inherit=inherit, claim_inputs=claim_inputs,
     by_default=False,
 )  # fmt: skip

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from rarefeat.config.study import OF_TRAINING
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Stage, collected, made_by
 from rarefeat.studies.fate.config import AXES, Course, Fate
+from rarefeat.study_kind import ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, collected_table, table_from
 
 PACKAGE = "studies.fate"
 MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, Course.trained, ("probes.parquet",))
@@ -19,22 +19,22 @@ SEE = (
 )
 
 
-def made(section: Fate) -> Made:
+def build_outputs(section: Fate) -> StudyOutputs:
     """The table of each course, the shares over time, and the law for the time."""
     tables = {
-        f"{name}_fate": collected(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, course)
+        f"{name}_fate": collected_table(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, course)
         for name, course in section.studies.items()
     }
     points, law = section.of_role("point"), section.of_role("fit", "test")
-    tables["fate_shares"] = made_by(f"{PACKAGE}.times:fate_shares", tables=tables_of(points))
+    tables["fate_shares"] = table_from(f"{PACKAGE}.times:fate_shares", tables=tables_of(points))
     read = {"fate_points": ("times", points)}
     if law:
         read |= {"fate_late": ("step", law), "fate_step": ("step", law | points), "fate_times": ("times", law)}
     for name, (module, courses) in read.items():
-        tables[name] = made_by(f"{PACKAGE}.{module}:{name}", {"courses": courses}, tables=tables_of(courses))
+        tables[name] = table_from(f"{PACKAGE}.{module}:{name}", {"courses": courses}, tables=tables_of(courses))
     shown = ("fate_shares", "fate_points")
-    browsed = {"fate_tables": Browsed("The fate over time: shares and points", shown)}
-    return Made(tables, {"fate_over_time": Figure(shown, SEE)}, browsed=browsed)
+    page = Page("late learning", "", (), shown=shown)
+    return StudyOutputs(tables, {"fate_over_time": Figure(shown, SEE)}, pages={"fate": page})
 
 
 def tables_of(courses: Iterable[str]) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def tables_of(courses: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{name}_fate" for name in courses)
 
 
-def claimed(section: Fate) -> Claimed:
+def claim_inputs(section: Fate) -> ClaimInputs:
     """What is stated of late learning."""
     tables = tables_of(section.of_role("point"))
     tables += ("fate_times", "fate_late") if section.of_role("fit", "test") else ()
@@ -50,10 +50,17 @@ def claimed(section: Fate) -> Claimed:
         name: {} if course.drawn else {axis: {point[axis] for point in course.points()} for axis in AXES}
         for name, course in section.studies.items()
     }
-    return Claimed(tables, {"fate": section}, regimes)
+    return ClaimInputs(tables, {"fate": section}, regimes)
 
 
 # By default once its full run has been made.
-KIND = Kind(
-    "fate", "At once, late or never", Fate, made, stages=(MEASURE,), inherits=OF_TRAINING, claimed=claimed, by_default=False
+KIND = StudyKind(
+    "fate",
+    "At once, late or never",
+    Fate,
+    build_outputs,
+    stages=(MEASURE,),
+    inherits=OF_TRAINING,
+    claim_inputs=claim_inputs,
+    by_default=False,
 )

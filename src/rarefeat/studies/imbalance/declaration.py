@@ -4,8 +4,20 @@ import dataclasses
 
 from rarefeat.config.names import differing
 from rarefeat.config.study import SHARED
-from rarefeat.kind import PRETRAIN, Browsed, Claimed, Figure, Kind, Made, Page, Table, axes_of_cells, chain_tables, made_by
 from rarefeat.studies.imbalance.config import Imbalance
+from rarefeat.study_kind import (
+    PRETRAIN,
+    ClaimInputs,
+    Figure,
+    HtmlPage,
+    Page,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    chain_tables,
+    table_from,
+    values_on_axes,
+)
 
 FIGURES = {
     "fate": Figure(
@@ -71,14 +83,14 @@ SHIPPED = ("paper", "confirmation", "direct", "neighbour", "without_bias", "heat
 """Studies that have figures and tables of their own; each other one is a user's, and has Figures 1 to 4 of its grid."""
 
 
-def made(section: Imbalance) -> Made:
+def build_outputs(section: Imbalance) -> StudyOutputs:
     """Tables of every study, and the figures of the paper's."""
     tables = differing("tables", *(chain_tables(name, study) for name, study in section.studies.items()))
     if "heatmap" in section.studies:
         stage, parts = "studies.imbalance.alignment_map:alignment_map", {"heatmap": section.studies["heatmap"]}
         read = {"encoders": PRETRAIN}
         tables["alignment_heatmap"] = Table("studies.imbalance.tables:HEATMAP", stage, parts, read, study="heatmap")
-    tables["cross_check"] = made_by("studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid"))
+    tables["cross_check"] = table_from("studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid"))
     own = {
         f"{name}.{figure}": dataclasses.replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
         for name in section.studies
@@ -86,31 +98,31 @@ def made(section: Imbalance) -> Made:
         for figure in OF_A_STUDY
     }
     read = [f"{study}_{table}" for study in ("paper", "without_bias") for table in ("trends", "grid", "trajectories")]
-    page = Page("imbalance and pruning", "studies.imbalance.found:answer", ("confirmation_grid", *read), {"imbalance": section})
+    page = Page(
+        "imbalance and pruning",
+        "studies.imbalance.found:answer",
+        ("confirmation_grid", *read),
+        {"imbalance": section},
+        shown=(
+            "paper_summary",
+            "paper_trends",
+            "neighbour_trends",
+            "without_bias_trends",
+            "cross_check",
+            "direct_summary",
+        ),
+    )
     confirmation = {"confirmation": section.studies["confirmation"]}
-    browsed = {
-        "imbalance_tables": Browsed(
-            "Means and trends of Figures 1-4, by metric and arm",
-            ("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
-        ),
-        "play": Browsed(
-            "The law for a rare feature beside what was measured, to play with",
-            ("confirmation_grid",),
-            "report.play:page",
-            confirmation,
-            "Play",
-        ),
-        "cross_check_tables": Browsed(
-            "The two simulators against each other, and pruning by single weights", ("cross_check", "direct_summary")
-        ),
-    }
-    return Made(tables, FIGURES | own, {"imbalance": page}, browsed)
+    play = HtmlPage(
+        "The law for a rare feature, and what was measured", "report.play:page", ("confirmation_grid",), confirmation
+    )
+    return StudyOutputs(tables, FIGURES | own, {"imbalance": page}, {"play": play})
 
 
-def claimed(section: Imbalance) -> Claimed:
+def claim_inputs(section: Imbalance) -> ClaimInputs:
     """The trends of Figures 1 to 4."""
     study = section.studies["confirmation"]
-    return Claimed(("confirmation_grid",), {"confirmation": study}, {"confirmation": axes_of_cells(study)})
+    return ClaimInputs(("confirmation_grid",), {"confirmation": study}, {"confirmation": values_on_axes(study)})
 
 
-KIND = Kind("imbalance", "Imbalance and pruning", Imbalance, made, inherits=SHARED, claimed=claimed)
+KIND = StudyKind("imbalance", "Imbalance and pruning", Imbalance, build_outputs, inherits=SHARED, claim_inputs=claim_inputs)

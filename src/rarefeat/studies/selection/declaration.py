@@ -1,7 +1,17 @@
 """What the study of selection makes."""
 
-from rarefeat.kind import Browsed, Claimed, Figure, Kind, Made, Page, Stage, axes_of_cells, collected, made_by
 from rarefeat.studies.selection.config import DIGITS, Digits, Selection, Sweep, inherit
+from rarefeat.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    collected_table,
+    table_from,
+    values_on_axes,
+)
 
 PACKAGE = "studies.selection"
 MEASURE = Stage(
@@ -49,24 +59,23 @@ FOUND = ("scores_new_selection_scores", "interventions_selection", "selection_st
 """Tables that what was found is read from."""
 
 
-def made(section: Selection) -> Made:
+def build_outputs(section: Selection) -> StudyOutputs:
     """The tables of each sweep; steps, the law and the digits; and their figures."""
     tables = {}
     for name, sweep in section.sweeps.items():
-        tables[f"{name}_selection"] = collected(f"{SCHEMAS}:SELECTION", MEASURE, "probes", name, sweep)
-        tables[f"{name}_selection_scores"] = collected(f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep)
+        tables[f"{name}_selection"] = collected_table(f"{SCHEMAS}:SELECTION", MEASURE, "probes", name, sweep)
+        tables[f"{name}_selection_scores"] = collected_table(f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep)
     if of_steps := numbers_of(section, "help", *LAW):
-        tables["selection_steps"] = made_by(f"{PACKAGE}.steps:selection_steps", tables=of_steps)
+        tables["selection_steps"] = table_from(f"{PACKAGE}.steps:selection_steps", tables=of_steps)
     if of_law := numbers_of(section, *LAW):
         law = {"sweeps": section.of_role(*LAW)}
         tables |= {
-            name: made_by(f"{PACKAGE}.tested:{name}", law, tables=of_law) for name in ("selection_fate", "selection_law")
+            name: table_from(f"{PACKAGE}.tested:{name}", law, tables=of_law) for name in ("selection_fate", "selection_law")
         }
-    tables[DIGITS] = collected(f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits)
-    page = Page("which neurons to prune", f"{PACKAGE}.found:answer", FOUND, {"selection": section})
-    pages = {"selection": page} if set(FOUND) <= set(tables) else {}
+    tables[DIGITS] = collected_table(f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits)
     small = tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
-    return Made(tables, figures(section), pages, {"selection_tables": Browsed("Selection: steps and the law", small)})
+    page = Page("which neurons to prune", f"{PACKAGE}.found:answer", FOUND, {"selection": section}, small)
+    return StudyOutputs(tables, figures(section), {"selection": page} if set(FOUND) <= set(tables) else {})
 
 
 def numbers_of(section: Selection, *roles: str) -> tuple[str, ...]:
@@ -86,10 +95,10 @@ def figures(section: Selection) -> dict[str, Figure]:
     if scores and masks and helped and law:
         found["selection"] = (*scores, *masks, *helped, *law)
     parts = {"selection": section}
-    return {name: Figure(tables, SEE[name], parts=parts) for name, tables in found.items() if tables}
+    return {name: Figure(tables, SEE[name], sections=parts) for name, tables in found.items() if tables}
 
 
-def claimed(section: Selection) -> Claimed:
+def claim_inputs(section: Selection) -> ClaimInputs:
     """What is stated beyond the papers."""
     kept = {**section.of_role("scores", "interventions", "help"), **section.of_role(*LAW)}
     tables = [f"{name}_selection" for name, sweep in kept.items() if sweep.role in ("interventions", "help")]
@@ -97,7 +106,7 @@ def claimed(section: Selection) -> Claimed:
     tables += ["selection_fate", "selection_law"] if section.of_role(*LAW) else []
     regimes = {
         name: {
-            **axes_of_cells(sweep),
+            **values_on_axes(sweep),
             "arm": {arm.label for arm in sweep.arms},
             "step": set(sweep.scored),
             "source": {"running", "batch"},
@@ -105,11 +114,11 @@ def claimed(section: Selection) -> Claimed:
         for name, sweep in section.sweeps.items()
     }
     regimes[DIGITS] = {"rho": set(section.digits.rho), "rule": set(section.digits.training.rules)}
-    return Claimed((*tables, DIGITS), {"selection": section}, regimes)
+    return ClaimInputs((*tables, DIGITS), {"selection": section}, regimes)
 
 
 # By default once its full run has been made.
-KIND = Kind(
-    "selection", "Which neurons to prune", Selection, made, Selection.studies, (MEASURE, MEASURE_DIGITS), inherit=inherit, claimed=claimed,
+KIND = StudyKind(
+    "selection", "Which neurons to prune", Selection, build_outputs, Selection.studies, (MEASURE, MEASURE_DIGITS), inherit=inherit, claim_inputs=claim_inputs,
     by_default=False,
 )  # fmt: skip

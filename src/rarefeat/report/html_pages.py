@@ -1,0 +1,109 @@
+"""Pages of the report: the text of a study, and below it tables that a reader can sort and filter.
+
+Each is one file of HTML that needs no network. The large tables, a row for each replica or step, stay Parquet.
+"""
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import pandas as pd
+from itables import options, to_html_datatable
+from itables.javascript import generate_init_offline_itables_html
+from markdown_it import MarkdownIt
+
+from rarefeat.run.cli_helpers import load_function
+from rarefeat.run.job import Job
+
+# The library's own list of types knows no texts of the conditions.
+options.warn_on_unexpected_option_type = False
+
+
+ROWS = 15
+STYLE = """
+body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: #1f2933; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
+p, ul { max-width: 60rem; } nav a { margin-right: 1rem; }
+.prose table { border-collapse: collapse; } .prose td, .prose th { padding: 0.2rem 0.6rem; border-bottom: 1px solid #ccd; }
+table.dataTable { font-size: 12px; } table.dataTable td { max-width: 28rem; white-space: normal; }
+tfoot input { width: 100%; min-width: 4rem; box-sizing: border-box; font-weight: normal; }
+details { margin: 0.5rem 0; max-width: 60rem; } dt { font-weight: 600; } dd { margin-left: 1.5rem; }
+"""
+
+
+def document(title: str, body: str) -> str:
+    """Return a whole page of HTML with its style."""
+    title = html.escape(title)
+    head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body></html>\n'
+
+
+def library() -> str:
+    """Return the script that sorts and filters, which a page needs once."""
+    return generate_init_offline_itables_html(Path(str(files("itables") / "html" / "dt_bundle.js")))
+
+
+def interactive_table(name: str, table: pd.DataFrame) -> str:
+    """Return a table with a search over all of it, conditions on columns, and a filter under each column."""
+    identifier = "table_" + re.sub(r"\W", "_", name)
+    with pd.option_context("display.float_format", "{:.4g}".format):
+        return to_html_datatable(
+            table, table_id=identifier, connected=False, display_logo_when_loading=False, maxBytes=0, showIndex=False,
+            column_filters="footer", classes="display compact stripe", style="width:100%",
+            layout={"top1": "searchBuilder", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
+            language={"searchBuilder": {"title": {"0": "", "_": "%d conditions"}, "add": "Add a condition on a column"}},
+            text_in_header_can_be_selected=False, pageLength=ROWS, lengthMenu=[ROWS, 50, 200],
+        )  # fmt: skip
+
+
+def column_descriptions(schema: str) -> str:
+    """Return the description of each column of a schema, MODULE:NAME, to unfold."""
+    entries = []
+    for column, item in load_function(schema).columns.items():
+        unit = f" ({html.escape(item.metadata['unit'])})" if item.metadata["unit"] else ""
+        entries.append(f"<dt>{column}</dt><dd>{html.escape(item.description)}{unit}</dd>")
+    return f"<details><summary>What the columns are</summary><dl>{''.join(entries)}</dl></details>"
+
+
+def table_section(name: str, schema: str, table: pd.DataFrame) -> str:
+    """Return a headed table with the descriptions of its columns.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table.
+    schema : str
+        MODULE:NAME of its schema.
+    table : DataFrame
+        The table.
+    """
+    name = html.escape(name)
+    about = f"{len(table):,} rows, from <code>{name}.parquet</code>. {column_descriptions(schema)}"
+    return f'<h2 id="{name}">{name}</h2>\n<p>{about}</p>\n{interactive_table(name, table)}'
+
+
+def render_page(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> tuple[str, str]:
+    """Return a page as Markdown, and as HTML with the tables that the job names in `schemas` below the text.
+
+    Parameters
+    ----------
+    function : callable
+        Called with `(tables, job)`; it returns the Markdown.
+    tables : mapping
+        Tables by name.
+    job : Job
+        The job of the page.
+    """
+    text, schemas = function(tables, job), job.part("schemas", dict[str, str])
+    title, _, rest = text.partition("\n")
+    prose = MarkdownIt("commonmark", {"html": False}).enable("table").render(rest)
+    sections = [table_section(name, schema, tables[name]) for name, schema in schemas.items()]
+    body = f'<div class="prose">{prose}</div>' + (library() + "".join(sections) if sections else "")
+    return text, document(title.lstrip("# "), body)
+
+
+def title_only(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """Return the text of a page of tables alone: its title."""
+    return f"# {job.part('title', str).capitalize()}\n"

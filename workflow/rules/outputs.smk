@@ -1,0 +1,83 @@
+# Stages and tables that need no rule of their own in the file of their kind, and the rules of targets.
+
+
+def make_stage_rule(stage):
+    """Make the rule of a stage from its declaration."""
+
+    rule:
+        name:
+            stage.name
+        input:
+            [
+                f"<results>/{folder}/{{study}}/{{cell}}/seeds={{seeds}}.{suffix}"
+                for upstream in stage.upstream
+                for folder, suffix in upstream.folders.items()
+            ],
+        output:
+            [
+                f"<results>/{folder}/{{study}}/{{cell}}/seeds={{seeds}}.{suffix}"
+                for folder, suffix in stage.folders.items()
+            ],
+        log:
+            f"<results>/logs/{stage.name}/{{study}}/{{cell}}/seeds={{seeds}}.log",
+        wildcard_constraints:
+            study=any_of(PROJECT.studies_of(stage)),
+        params:
+            job=stage_job(stage),
+        resources:
+            mem_mb=scale_with_attempt(2000),
+            runtime=scale_with_attempt(60),
+        shell:
+            RUN_JOB
+
+
+def make_group_rule(name, group):
+    """Make the rule of tables that are made at once, with one job."""
+
+    rule:
+        name:
+            name
+        input:
+            cells=cell_files(group[0]),
+            tables=source_tables(group[0]),
+        output:
+            tables(group),
+        log:
+            f"<results>/logs/tables/{name}.log",
+        params:
+            job=table_job(group[0]),
+        resources:
+            mem_mb=scale_with_attempt(4000),
+            runtime=scale_with_attempt(20),
+        shell:
+            RUN_JOB
+
+
+def make_target(name, paths):
+    """Make the rule of a target."""
+
+    rule:
+        name:
+            name
+        input:
+            [f"<results>/{path}" for path in paths],
+
+
+# A table from the files of cells and from other tables.
+rule tabulate:
+    input:
+        cells=cell_files(),
+        tables=source_tables(),
+    output:
+        "<results>/tables/{table}.parquet",
+    log:
+        "<results>/logs/tables/{table}.log",
+    wildcard_constraints:
+        table=any_of(PROJECT.tables_by_rule["tabulate"]),
+    params:
+        job=table_job(),
+    resources:
+        mem_mb=scale_with_attempt(4000),
+        runtime=scale_with_attempt(20),
+    shell:
+        RUN_JOB
