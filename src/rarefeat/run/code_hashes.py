@@ -30,7 +30,7 @@ from rarefeat.storage.files import unreadable, verify
 
 PACKAGE = Path(__file__).parents[1]
 EXCLUDED_MODULES = {
-    *("core.own", "core.user_modules", "run", "registry", "project", "kind"),
+    *("core.own", "core.user_modules", "run", "registry", "project", "study_kind"),
     *("storage.contents", "storage.files", "storage.origin", "storage.tensors"),
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number.
