@@ -57,7 +57,7 @@ RESULTS ?= results
 TABLES ?= docs/tables
 UNTIL ?= confirm
 KEPT ?=
-CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.choose "$(RESULTS)" --until "$(UNTIL)"
+CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.staged_protocol "$(RESULTS)" --until "$(UNTIL)"
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
@@ -66,7 +66,7 @@ photographs: venv
 	  fi; \
 	  $(SNAKEMAKE) --nolock $$next; failed=$$?; \
 	  { test -z "$(KEPT)" || $(BIN)/python -m rarefeat.manage.archive pack "$(RESULTS)" "$(KEPT)"; } && test $$failed = 0 && \
-	  $(BIN)/python -m rarefeat.report.published "$(RESULTS)" "$(TABLES)" || exit 1; \
+	  $(BIN)/python -m rarefeat.report.published_tables "$(RESULTS)" "$(TABLES)" || exit 1; \
 	done
 
 quick: venv
@@ -105,7 +105,7 @@ test-all: venv
 
 # The small grid against the committed references; what is there already is not made again.
 check: quick
-	$(BIN)/python -m rarefeat.manage.check tests/reference --configfile config/quick.yaml
+	$(BIN)/python -m rarefeat.manage.compare_references tests/reference --configfile config/quick.yaml
 
 # The pages that are rendered: reference/ from the code, studies/ and the README from docs/templates and docs/tables.
 docs: venv
@@ -119,7 +119,7 @@ site: venv
 
 # What is there of `make paper` and `make claims`, into docs/.
 publish: venv
-	$(BIN)/python -m rarefeat.report.published results
+	$(BIN)/python -m rarefeat.report.published_tables results
 	$(MAKE) docs
 
 lint: venv

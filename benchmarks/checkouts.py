@@ -28,24 +28,37 @@ def commands(study: Any, cell: Any, block: str, folder: str) -> list[tuple[Any, 
     from rarefeat.run.job import job
 
     if not hasattr(pretrain, "main"):
-        from rarefeat import kind
+        from rarefeat import study_kind
+        from rarefeat.run import execute_job
         from rarefeat.run import job as jobs
-        from rarefeat.run import make
 
         found = []
         for stage in (kind.SYNTHESISE, kind.PRETRAIN, kind.PROBE):
             told = stage.job("paper", study, stage.shared(cell), block)
-            told = jobs.job_file(told, folder) if hasattr(jobs, "job_file") else told.text  # as older checkouts take it
+            told = (
+                jobs.job_file(told, folder) if hasattr(jobs, "job_file") else told.text
+            )  # as older checkouts take it
             outputs = [f"{folder}/{stage.path(of, 'paper', cell, block)}" for of in stage.folders]
             found.append((make, told, ["--results", folder, "--output", *outputs]))
         return found
     latents, encoders = f"{folder}/latents.safetensors", f"{folder}/encoders.safetensors"
     trained = ["--encoders", encoders] if cell.trained else []
-    told = {"draws": study.draws, "data": study.data}, study.pretrained(cell), study.probed(cell)
+    told = (
+        {"draws": study.draws, "data": study.data},
+        study.pretrain_config(cell),
+        study.probed(cell),
+    )
     at = type(cell)((cell.axes[0],)), cell, cell
     files = (
         ["--output", latents],
-        ["--latents", latents, "--encoders", encoders, "--trajectories", f"{folder}/trajectories.parquet"],
+        [
+            "--latents",
+            latents,
+            "--encoders",
+            encoders,
+            "--trajectories",
+            f"{folder}/trajectories.parquet",
+        ],
         ["--latents", latents, "--output", f"{folder}/probes.parquet", *trained],
     )
     jobs = (job(name, OLD[:n], told[n], "paper", at[n], block).text for n, name in enumerate(OLD))
@@ -69,7 +82,9 @@ def measured(steps: int, seeds: int) -> dict[str, float]:
         if tuple(cell.values.values()) not in CELLS:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            for name, (module, told, files) in zip(found, commands(study, cell, f"100-{99 + seeds}", folder), strict=True):
+            for name, (module, told, files) in zip(
+                found, commands(study, cell, f"100-{99 + seeds}", folder), strict=True
+            ):
                 with mock.patch.object(sys, "argv", [name, "--job", told, *files]):
                     begun = time.process_time()
                     module.main()
@@ -85,7 +100,9 @@ def core_minutes(found: dict[str, float], steps: int, seeds: int) -> float:
 
 def main() -> None:
     """Print every round, and the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
@@ -111,14 +128,28 @@ def main() -> None:
                 "--seeds",
                 str(args.seeds),
             ]
-            environment = os.environ | {"PYTHONPATH": str(checkout.resolve() / "src"), "OMP_NUM_THREADS": "1"}
-            done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, encoding="utf-8", check=False)
+            environment = os.environ | {
+                "PYTHONPATH": str(checkout.resolve() / "src"),
+                "OMP_NUM_THREADS": "1",
+            }
+            done = subprocess.run(
+                command,
+                env=environment,
+                cwd=checkout,
+                capture_output=True,
+                encoding="utf-8",
+                check=False,
+            )
             if done.returncode:
                 raise SystemExit(done.stderr)
             found = json.loads(done.stdout.splitlines()[-1])
             pair.append(found | {"core-minutes": core_minutes(found, args.steps, args.seeds)})
         rounds.append(pair)
-        print(*({name: round(value, 1) for name, value in part.items()} for part in pair), sep="\n", flush=True)
+        print(
+            *({name: round(value, 1) for name, value in part.items()} for part in pair),
+            sep="\n",
+            flush=True,
+        )
     for name in ("training", "probes", "core-minutes", "MB"):
         before, after = ([pair[side][name] for pair in rounds] for side in (0, 1))
         ratios = [one / other for one, other in zip(before, after, strict=True)]

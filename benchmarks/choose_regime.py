@@ -36,7 +36,9 @@ def measure(job: tuple) -> dict:
     training = study.training.model_copy(update={"lambda_": lambda_, "bias": bias, "T": max(STEPS)})
     seeds = list(range(5))
     latents = synthesise("choose_regime", data, 1.0, seeds)
-    _, rows = pretrain("choose_regime", "direct", data, training, [Arm(arm="dense")], 0.05, seeds, latents["train"])
+    _, rows = pretrain(
+        "choose_regime", "direct", data, training, [Arm(arm="dense")], 0.05, seeds, latents["train"]
+    )
     mean = pd.DataFrame(rows).groupby(["metric", "step"])["value"].mean()
     excess = mean["loss"] - mean["loss_floor"]
     # The loss of one batch is noisy: average the recorded steps of the last third of a decade.
@@ -58,11 +60,16 @@ def measure(job: tuple) -> dict:
 
 def main() -> None:
     """Print the table of candidates in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", default="config/config.yaml")
     parser.add_argument("--cores", type=int, default=2)
     args = parser.parse_args()
-    jobs = [(args.config, *point) for point in itertools.product((1.0, 2.0), (0.02, 0.05, 0.1), (0.0, 0.2, 0.3))]
+    jobs = [
+        (args.config, *point)
+        for point in itertools.product((1.0, 2.0), (0.02, 0.05, 0.1), (0.0, 0.2, 0.3))
+    ]
     with concurrent.futures.ProcessPoolExecutor(args.cores) as pool:
         table = pd.DataFrame(pool.map(measure, jobs))
     print(table.to_markdown(index=False, floatfmt=".3f"))

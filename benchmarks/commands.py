@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from rarefeat.report.published import Published
+from rarefeat.report.published_tables import PublishedTables
 
 BEGUN = re.compile(r"^  Date: (.+)$", re.MULTILINE)
 STAMP = re.compile(r"^\[(\w{3} \w{3} +\d+ [\d:]+ \d{4})\]$", re.MULTILINE)
@@ -39,7 +39,9 @@ def read_log(path: Path) -> Run:
     text = path.read_text(encoding="utf-8")
     first = BEGUN.search(text)
     if first is None:
-        raise SystemExit(f"{path} is no log of Snakemake, which says its date; they lie in .snakemake/log")
+        raise SystemExit(
+            f"{path} is no log of Snakemake, which says its date; they lie in .snakemake/log"
+        )
     begun = datetime.fromisoformat(first[1])
     stamps = [datetime.strptime(stamp, "%a %b %d %H:%M:%S %Y") for stamp in STAMP.findall(text)]
     return Run(begun, max(stamps, default=begun), max(map(int, DONE.findall(text)), default=0))
@@ -47,23 +49,38 @@ def read_log(path: Path) -> Run:
 
 def during(results: Path, runs: list[Run]) -> list[Path]:
     """The benchmarks that were written during one of the runs."""
-    written = {path: datetime.fromtimestamp(path.stat().st_mtime) for path in results.rglob("*.log.tsv")}
-    return [path for path, time in written.items() if any(run.begun <= time <= run.ended for run in runs)]
+    written = {
+        path: datetime.fromtimestamp(path.stat().st_mtime) for path in results.rglob("*.log.tsv")
+    }
+    return [
+        path
+        for path, time in written.items()
+        if any(run.begun <= time <= run.ended for run in runs)
+    ]
 
 
 def core_minutes(benchmarks: list[Path]) -> float:
     """Minutes of a core of the jobs of these benchmarks."""
-    seconds = (pd.to_numeric(pd.read_csv(path, sep="\t")["cpu_time"], errors="coerce").sum() for path in benchmarks)
+    seconds = (
+        pd.to_numeric(pd.read_csv(path, sep="\t")["cpu_time"], errors="coerce").sum()
+        for path in benchmarks
+    )
     return round(sum(seconds) / 60, 1)
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("project", type=Path, help="the clone in which the command ran")
     parser.add_argument("command", help="NAME=COMMAND, as in paper='make paper'")
-    parser.add_argument("--commit", help="that the command ran at; what the clone has checked out now if not given")
-    parser.add_argument("--results", type=Path, help="its folder of results; that of the clone if not given")
+    parser.add_argument(
+        "--commit", help="that the command ran at; what the clone has checked out now if not given"
+    )
+    parser.add_argument(
+        "--results", type=Path, help="its folder of results; that of the clone if not given"
+    )
     parser.add_argument("--studies", nargs="+", default=[], help="what it made, instead of logs")
     parser.add_argument("logs", nargs="*", type=Path, help="the logs of its calls of Snakemake")
     args = parser.parse_intermixed_args()
@@ -80,14 +97,19 @@ def main() -> None:
         parser.error(f"{results}/logs has no benchmark of {', '.join(args.studies)}")
     row = {
         "what": name,
-        "minutes": round(sum((run.ended - run.begun).total_seconds() for run in runs) / 60, 1) if runs else float("nan"),
+        "minutes": round(sum((run.ended - run.begun).total_seconds() for run in runs) / 60, 1)
+        if runs
+        else float("nan"),
         "core_minutes": core_minutes(during(results, runs) if runs else of_studies),
         "jobs": sum(run.jobs for run in runs) if runs else len(of_studies),
         "command": command,
     }
     head = ["git", "-C", str(args.project), "rev-parse", "--short", "HEAD"]
-    row["commit"] = args.commit or subprocess.run(head, capture_output=True, encoding="utf-8", check=True).stdout.strip()
-    published = Published()
+    row["commit"] = (
+        args.commit
+        or subprocess.run(head, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    )
+    published = PublishedTables()
     earlier = published["times"]
     table = pd.concat([earlier[earlier["what"] != name], pd.DataFrame([row])], ignore_index=True)
     commits = ", ".join(table["commit"].dropna().unique())

@@ -53,17 +53,24 @@ def plan(cells: int) -> float:
     with tempfile.TemporaryDirectory() as scratch:
         study = {"seeds_per_block": 100, "grid": {"large": grid}}
         config = Path(scratch, "large.yaml")
-        config.write_text(json.dumps({"results": scratch, "imbalance": {"studies": {"paper": study}}}), encoding="utf-8")
+        config.write_text(
+            json.dumps({"results": scratch, "imbalance": {"studies": {"paper": study}}}),
+            encoding="utf-8",
+        )
         table = f"{scratch}/tables/paper_grid.parquet"
         before = spent()
         command = [sys.executable, "-m", "snakemake", "--dry-run", "--quiet", "all", "--cores", "2"]
-        subprocess.run([*command, "--configfile", str(config), "--", table], check=True, capture_output=True)
+        subprocess.run(
+            [*command, "--configfile", str(config), "--", table], check=True, capture_output=True
+        )
         return spent() - before
 
 
 def main() -> None:
     """Print a row for each quantity."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40)
     args = parser.parse_args()
@@ -72,12 +79,17 @@ def main() -> None:
     for name, first in START.items():
         sizes = [first * factor for factor in DOUBLED]
         rounds = [
-            [plan(size) if name == "cells" else training(args.steps, **{name: size}) for size in sizes]
+            [
+                plan(size) if name == "cells" else training(args.steps, **{name: size})
+                for size in sizes
+            ]
             for _ in range(args.rounds)
         ]
         least = np.min(rounds, axis=0)
         slope = np.polyfit(np.log(sizes), np.log(least), 1)[0]
-        taken = ", ".join(f"{size}: {seconds:.2f} s" for size, seconds in zip(sizes, least, strict=True))
+        taken = ", ".join(
+            f"{size}: {seconds:.2f} s" for size, seconds in zip(sizes, least, strict=True)
+        )
         print(f"{name:6} {taken:45} exponent {slope:.2f}", flush=True)
 
 

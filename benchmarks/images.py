@@ -27,12 +27,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rarefeat.config.images import ImageArm, ImageStudy
 from rarefeat.images.augmentation import make_augment, two_views
-from rarefeat.images.bfloat16 import prepare
+from rarefeat.images.bfloat16 import enable_emulation
 from rarefeat.images.network import make_encoder
-from rarefeat.images.pretrain import Bank, pretrain_images
-from rarefeat.images.trainer import Course
+from rarefeat.images.pretrain import ProbeData, pretrain_images
+from rarefeat.images.trainer import TrainingRun
 from rarefeat.project import load
-from rarefeat.report.published import Published, commit
+from rarefeat.report.published_tables import PublishedTables, commit
 from rarefeat.run.metadata import machine
 
 SIDE, PER_EPOCH, EPOCHS = 32, 9, 2
@@ -58,9 +58,11 @@ def train(study: ImageStudy, arm: ImageArm, images: torch.Tensor, **changes) -> 
     few = images[:20], torch.arange(20) % 2
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder, "checkpoint.safetensors"), torch.zeros(32, dtype=torch.uint8)
-        course = Course("benchmark", 1, *where, training.checkpoint_minutes, "benchmark")
+        course = TrainingRun("benchmark", 1, *where, training.checkpoint_minutes, "benchmark")
         seen = images[: training.batch * PER_EPOCH]
-        pretrain_images(course, seen, Bank(*few * 3), arm, study.network, study.augmentation, training)
+        pretrain_images(
+            course, seen, ProbeData(*few * 3), arm, study.network, study.augmentation, training
+        )
 
 
 def of_width(study: ImageStudy, width: int) -> ImageStudy:
@@ -80,7 +82,7 @@ def products_of_a_view(study: ImageStudy) -> float:
 def rates(study: ImageStudy, widths: list[int], rounds: int) -> dict[tuple, float]:
     """Medians over the rounds of one process on one thread: products and views a CPU second."""
     torch.set_num_threads(1)
-    prepare()
+    enable_emulation()
     batch = study.training.batch
     images = torch.randint(0, 256, (2 * batch * PER_EPOCH, 3, SIDE, SIDE), dtype=torch.uint8)
     augment, square = make_augment(study.augmentation, SIDE), torch.randn(2048, 2048)
@@ -97,12 +99,22 @@ def rates(study: ImageStudy, widths: list[int], rounds: int) -> dict[tuple, floa
     for _ in range(rounds):
         measured(("float32",), 2 * 2048**3, torch.mm, square, square)
         measured(("bfloat16",), 2 * 2048**3, torch.mm, in_bfloat16, in_bfloat16)
-        measured(("augmentation",), 2 * batch, two_views, augment, images[:batch], "benchmark", 1, 0)
+        measured(
+            ("augmentation",), 2 * batch, two_views, augment, images[:batch], "benchmark", 1, 0
+        )
         for width, arm in itertools.product(widths, ARMS):
             wide = of_width(study, width)
-            measured((width, arm.label), views, functools.partial(train, wide, arm, images, bfloat16=True))
+            measured(
+                (width, arm.label),
+                views,
+                functools.partial(train, wide, arm, images, bfloat16=True),
+            )
             if arm is ARMS[0]:
-                measured((width, "in float32"), views, functools.partial(train, wide, ARMS[0], images, bfloat16=False))
+                measured(
+                    (width, "in float32"),
+                    views,
+                    functools.partial(train, wide, ARMS[0], images, bfloat16=False),
+                )
                 twice = functools.partial(train, wide, arm, images, bfloat16=True, batch=2 * batch)
                 measured((width, "twice the batch"), 2 * views, twice)
     return {name: statistics.median(values) for name, values in found.items()}
@@ -117,31 +129,43 @@ def table_of(study: ImageStudy, found: dict[tuple, float], processes: int) -> pd
         rows.append((processes, width, what, views, views / found[width, "dense"], share))
     columns = ["processes", "width", "what", "views_per_second", "of_dense", "share_of_products"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.assign(gflops_float32=found["float32",] / 1e9, gflops_bfloat16=found["bfloat16",] / 1e9)
+    return table.assign(
+        gflops_float32=found["float32",] / 1e9, gflops_bfloat16=found["bfloat16",] / 1e9
+    )
 
 
 def main() -> None:
     """Measure, print, and publish where that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="config/cifar10_two_cores.yaml", help="laid over config/config.yaml")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--config", default="config/cifar10_two_cores.yaml", help="laid over config/config.yaml"
+    )
     parser.add_argument("--study", default="cifar10_confirm")
     parser.add_argument("--widths", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="how many measure at the same time")
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2], help="how many measure at the same time"
+    )
     parser.add_argument("--publish", action="store_true", help="write docs/tables/image_rates.csv")
     args = parser.parse_args()
     study = load("config/config.yaml", args.config).studies[args.study]
     parts = []
     for processes in args.processes:
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            every = list(pool.map(rates, *zip(*[(study, args.widths, args.rounds)] * processes, strict=True)))
+            every = list(
+                pool.map(rates, *zip(*[(study, args.widths, args.rounds)] * processes, strict=True))
+            )
         medians = {name: statistics.median(found[name] for found in every) for name in every[0]}
         parts.append(table_of(study, medians, processes))
     table = pd.concat(parts, ignore_index=True)
     print(table.to_string(index=False, float_format="%.3g"))
     if args.publish:
         run = f"benchmarks/images.py, medians of {args.rounds} rounds"
-        Published().put("image_rates", table, {"run": run, "commit": commit(), "machine": machine()})
+        PublishedTables().put(
+            "image_rates", table, {"run": run, "commit": commit(), "machine": machine()}
+        )
 
 
 if __name__ == "__main__":

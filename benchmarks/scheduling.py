@@ -36,11 +36,15 @@ def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
     """Seconds of the clock, seconds of a core and MB at most that a command took, children included."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     # A process of its own for each, because the greatest memory of any child is all that the system remembers.
-    measured = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, timeout=500); "
+    measured = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, timeout=500); "
+    )
     measured += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000, file=open('memory', 'w'))"
     with tempfile.TemporaryDirectory() as scratch:
         inner = f"cd {shlex.quote(str(folder))} && exec {shlex.join(command)} > /dev/null 2>&1"
-        subprocess.run([sys.executable, "-c", measured, "bash", "-c", inner], cwd=scratch, check=True)
+        subprocess.run(
+            [sys.executable, "-c", measured, "bash", "-c", inner], cwd=scratch, check=True
+        )
         memory = float(Path(scratch, "memory").read_text(encoding="utf-8"))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     core = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -51,7 +55,9 @@ def throughput(name: str, jobs: int, command: str, options: list[str]) -> None:
     """Print a row: jobs that do nothing but `command`."""
     with tempfile.TemporaryDirectory(dir=os.getcwd()) as scratch:
         folder = Path(scratch)
-        (folder / "Snakefile").write_text(SNAKEFILE.format(jobs=jobs, command=command), encoding="utf-8")
+        (folder / "Snakefile").write_text(
+            SNAKEFILE.format(jobs=jobs, command=command), encoding="utf-8"
+        )
         clock, core, _ = timed([*SNAKEMAKE, *options], folder)
     print(f"| {name} | {jobs} | {clock:.1f} | {jobs / clock:.2g} | {core / jobs:.3f} |", flush=True)
 
@@ -61,9 +67,23 @@ def plan(name: str, seeds_per_block: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         config = Path(scratch, "large.yaml")
         study = {"seeds_per_block": seeds_per_block, "grid": {"large": LARGE}}
-        config.write_text(yaml.safe_dump({"results": scratch, "imbalance": {"studies": {"paper": study}}}), encoding="utf-8")
+        config.write_text(
+            yaml.safe_dump({"results": scratch, "imbalance": {"studies": {"paper": study}}}),
+            encoding="utf-8",
+        )
         table = f"{scratch}/tables/paper_grid.parquet"
-        command = [*SNAKEMAKE, "--dry-run", "--quiet", "all", "--cores", "2", "--configfile", str(config), "--", table]
+        command = [
+            *SNAKEMAKE,
+            "--dry-run",
+            "--quiet",
+            "all",
+            "--cores",
+            "2",
+            "--configfile",
+            str(config),
+            "--",
+            table,
+        ]
         clock, core, memory = timed(command, Path.cwd())
     print(f"| {name} | {clock:.1f} | {core:.1f} | {memory:.0f} |", flush=True)
 
@@ -71,13 +91,20 @@ def plan(name: str, seeds_per_block: int) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cluster", action="append", default=[], help="options of an executor for a cluster")
+    parser.add_argument(
+        "--cluster", action="append", default=[], help="options of an executor for a cluster"
+    )
     args = parser.parse_args()
     print("| executor | jobs | s | jobs/s | s of a core each |\n|---|---|---|---|---|")
     for scheduler in ("ilp", "greedy"):
         local = ["--cores", "2", "--scheduler", scheduler]
         throughput(f"local, {scheduler}", 300, "echo", local)
-        throughput(f"local, {scheduler}, 500 jobs at most in 10 s", 300, "echo", [*local, "--max-jobs-per-timespan", "500/10s"])
+        throughput(
+            f"local, {scheduler}, 500 jobs at most in 10 s",
+            300,
+            "echo",
+            [*local, "--max-jobs-per-timespan", "500/10s"],
+        )
     throughput("local, a job that imports torch", 20, TORCH, ["--cores", "2"])
     for options in args.cluster:
         own = ["--jobs", "2", "--cores", "1", "--latency-wait", "5", *shlex.split(options)]

@@ -23,20 +23,26 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.project import load
 
 NSR = 1.25
-PARTS = [(simulators.Reduced, "tokens"), (stage, "attend"), (stage, "answer"), (stage, "slopes"), (stage, "update"),
-         (simulators.Reduced, "step"), (simulators, "normals")]  # fmt: skip
+PARTS = [(simulators.ReducedSimulator, "tokens"), (stage, "attend"), (stage, "answer"), (stage, "slopes"), (stage, "update"),
+         (simulators.ReducedSimulator, "step"), (simulators, "normals")]  # fmt: skip
 
 
 ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1), Arm(arm="oracle_all")]
 
 
-def milliseconds(simulator: str, study, train: torch.Tensor, d1: int, steps: int, arms: int = 1) -> float:
+def milliseconds(
+    simulator: str, study, train: torch.Tensor, d1: int, steps: int, arms: int = 1
+) -> float:
     """Milliseconds per replica-step and arm of one training of `steps` steps, with this many arms on the same tokens."""
     data = study.data.model_copy(update={"d1": d1})
-    training = study.training.model_copy(update={"T": steps, "sigma_0": study.training.sigma_0 * math.sqrt(500 / d1)})
+    training = study.training.model_copy(
+        update={"T": steps, "sigma_0": study.training.sigma_0 * math.sqrt(500 / d1)}
+    )
     start = time.perf_counter()
     seeds = list(range(len(train)))
-    stage.pretrain("benchmark", simulator, data, training, ARMS[:arms], math.sqrt(NSR / d1), seeds, train)
+    stage.pretrain(
+        "benchmark", simulator, data, training, ARMS[:arms], math.sqrt(NSR / d1), seeds, train
+    )
     return 1e3 * (time.perf_counter() - start) / steps / len(train) / arms
 
 
@@ -60,12 +66,16 @@ def parts(study, train: torch.Tensor, steps: int) -> dict[str, float]:
     whole = 1e3 * milliseconds("reduced", study, train, study.data.d1, steps)
     for owner, name, function in originals:
         setattr(owner, name, function)
-    return {name: 1e6 * seconds / steps / len(train) for name, seconds in spent.items()} | {"whole step": whole}
+    return {name: 1e6 * seconds / steps / len(train) for name, seconds in spent.items()} | {
+        "whole step": whole
+    }
 
 
 def main() -> None:
     """Print medians over rounds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", default="config/config.yaml")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
@@ -74,19 +84,32 @@ def main() -> None:
 
     torch.set_num_threads(1)
     study = load(args.config).studies["paper"]
-    probability = activation_probability(frequencies(study.data.d, study.data.minority, 0.5), study.data.C)
+    probability = activation_probability(
+        frequencies(study.data.d, study.data.minority, 0.5), study.data.C
+    )
     draws = [generator("benchmark", seed, "train") for seed in range(args.replicas)]
-    train = torch.stack([latent_pairs(study.data.N, study.data.L, probability, draw) for draw in draws])
+    train = torch.stack(
+        [latent_pairs(study.data.N, study.data.L, probability, draw) for draw in draws]
+    )
 
     widths = [500, 10**3, 10**4, 10**5, 10**6]
     rounds = []
     for _ in range(args.rounds):
         reduced = [milliseconds("reduced", study, train, d1, args.steps) for d1 in widths]
         direct = milliseconds("direct", study, train, 500, args.steps)
-        shared = [milliseconds(kind, study, train, 500, args.steps, arms=3) for kind in ("reduced", "direct")]
+        shared = [
+            milliseconds(kind, study, train, 500, args.steps, arms=3)
+            for kind in ("reduced", "direct")
+        ]
         ratios = direct / reduced[0], *(cost / reduced[1] for cost in reduced[2:])
-        rounds.append((*reduced, direct, *ratios, *shared, shared[0] / reduced[0], shared[1] / direct))
-    names = [*(f"reduced, ms, d1 = {d1}" for d1 in widths), "direct, ms, d1 = 500", "direct / reduced at d1 = 500"]
+        rounds.append(
+            (*reduced, direct, *ratios, *shared, shared[0] / reduced[0], shared[1] / direct)
+        )
+    names = [
+        *(f"reduced, ms, d1 = {d1}" for d1 in widths),
+        "direct, ms, d1 = 500",
+        "direct / reduced at d1 = 500",
+    ]
     names += [f"d1 = {d1} / d1 = 1000" for d1 in widths[2:]]
     names += [
         "reduced, ms an arm, three arms",
@@ -95,7 +118,9 @@ def main() -> None:
         "direct, of three / alone",
     ]
     for name, values in zip(names, zip(*rounds, strict=True), strict=True):
-        print(f"{name:32} {statistics.median(values):8.3f}   [{min(values):.3f}, {max(values):.3f}]")
+        print(
+            f"{name:32} {statistics.median(values):8.3f}   [{min(values):.3f}, {max(values):.3f}]"
+        )
     profiles = [parts(study, train, args.steps) for _ in range(args.rounds)]
     for name in sorted(profiles[0], key=lambda name: -profiles[0][name]):
         print(f"{name:32} {statistics.median(profile[name] for profile in profiles):8.1f} us")

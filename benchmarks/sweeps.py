@@ -16,7 +16,7 @@ import time
 import torch
 
 import rarefeat
-from rarefeat.api.sweeps import KEPT
+from rarefeat.api.sweeps import SESSION_CACHE
 
 SIZE = {"N": 4096, "progress": False}
 TARGET = "figures/figure2_max_alignment.png"
@@ -37,7 +37,7 @@ def loop(seeds: int, steps: int) -> None:
 
 def together(seeds: int, steps: int) -> None:
     """All seeds at once, and nothing kept of an earlier round."""
-    KEPT.clear()
+    SESSION_CACHE.clear()
     rarefeat.sweep(seed=range(seeds), T=steps, **SIZE)
 
 
@@ -47,13 +47,25 @@ def visit(results: str, decay: float) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(values)
         file.flush()
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile", "config/quick.yaml", file.name, "--"]
+        command = [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--cores",
+            "2",
+            "--configfile",
+            "config/quick.yaml",
+            file.name,
+            "--",
+        ]
         subprocess.run([*command, f"{results}/{TARGET}"], check=True, capture_output=True)
 
 
 def main() -> None:
     """Print both."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=300)
@@ -61,11 +73,17 @@ def main() -> None:
 
     torch.set_num_threads(1)
     together(1, 1)  # what is imported only once
-    rounds = [[seconds(way, args.seeds, args.steps) for way in (loop, together)] for _ in range(args.rounds)]
+    rounds = [
+        [seconds(way, args.seeds, args.steps) for way in (loop, together)]
+        for _ in range(args.rounds)
+    ]
     ratios = [of_loop / of_sweep for of_loop, of_sweep in rounds]
     loops, sweeps = zip(*rounds, strict=True)
     for name, values in {"loop, s": loops, "sweep, s": sweeps, "loop / sweep": ratios}.items():
-        print(f"{name:12} median {statistics.median(values):7.2f}   minimum {min(values):7.2f}", flush=True)
+        print(
+            f"{name:12} median {statistics.median(values):7.2f}   minimum {min(values):7.2f}",
+            flush=True,
+        )
     with tempfile.TemporaryDirectory() as folder:
         for name, decay in (("A", 0.05), ("B", 0.04), ("A again", 0.05)):
             print(f"{name:12} {seconds(visit, folder, decay):7.1f} s", flush=True)

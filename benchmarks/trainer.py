@@ -26,7 +26,9 @@ def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:
     for index, seed in enumerate(seeds):
         space = make_simulator("direct", "benchmark", data.d, data.d1, training.m, [seed])
         dictionary, train = space.dictionary[0], latents["train"][index]
-        weights = space.weights(training.sigma_0, [generator("benchmark", seed, "weights")])[0].requires_grad_()
+        weights = space.initial_weights(
+            training.sigma_0, [generator("benchmark", seed, "weights")]
+        )[0].requires_grad_()
         draws = generator("benchmark", seed, "plain")
         for _ in range(training.T):
             rows = torch.randint(data.N, (training.K,), generator=draws)
@@ -37,7 +39,11 @@ def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:
             similarity = f_x @ f_y.detach().T / training.tau
             loss = torch.nn.functional.cross_entropy(similarity, torch.arange(training.K))
             (slope,) = torch.autograd.grad(loss, weights)
-            weights = ((1 - training.eta * training.lambda_) * weights - training.eta * slope).detach().requires_grad_()
+            weights = (
+                ((1 - training.eta * training.lambda_) * weights - training.eta * slope)
+                .detach()
+                .requires_grad_()
+            )
 
 
 def flops_per_step(study) -> float:
@@ -60,7 +66,9 @@ def seconds(function, *arguments) -> float:
 
 def main() -> None:
     """Print the figures of every round and their medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", default="config/config.yaml")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40)
@@ -69,7 +77,9 @@ def main() -> None:
 
     torch.set_num_threads(1)
     study = load(args.config).studies["paper"]
-    study = study.model_copy(update={"training": study.training.model_copy(update={"T": args.steps})})
+    study = study.model_copy(
+        update={"training": study.training.model_copy(update={"T": args.steps})}
+    )
     seeds, sigma = list(range(args.replicas)), 0.05
     latents = synthesise("benchmark", study.data, 0.5, seeds)
     square = torch.randn(2048, 2048)
@@ -77,7 +87,16 @@ def main() -> None:
     draws = generator("benchmark", 0, "noise")
 
     def train() -> None:
-        pretrain("benchmark", "direct", study.data, study.training, [Arm(arm="dense")], sigma, seeds, latents["train"])
+        pretrain(
+            "benchmark",
+            "direct",
+            study.data,
+            study.training,
+            [Arm(arm="dense")],
+            sigma,
+            seeds,
+            latents["train"],
+        )
 
     rounds = []
     for _ in range(args.rounds):
@@ -85,8 +104,12 @@ def main() -> None:
         step = seconds(train) / (args.steps * args.replicas)
         plain = seconds(plain_loop, study, latents, sigma, seeds) / (args.steps * args.replicas)
         normals = seconds(lambda: noise.normal_(generator=draws))
-        rounds.append((1e3 * step, flops_per_step(study) / step / rate, normals / step, plain / step))
-    print(f"{'ms a replica-step':>18} {'share of mm rate':>17} {'share of normals':>17} {'plain / trainer':>16}")
+        rounds.append(
+            (1e3 * step, flops_per_step(study) / step / rate, normals / step, plain / step)
+        )
+    print(
+        f"{'ms a replica-step':>18} {'share of mm rate':>17} {'share of normals':>17} {'plain / trainer':>16}"
+    )
     for row in [*rounds, tuple(map(statistics.median, zip(*rounds, strict=True)))]:
         print(f"{row[0]:18.3f} {row[1]:17.3f} {row[2]:17.3f} {row[3]:16.2f}")
     print("the last row: medians; normals: the time to draw a step's noise alone")

@@ -10,13 +10,17 @@ from markdown.extensions import Extension
 DOCS = Path(__file__).parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#]+)(#[^)]*)?\)")
 COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL)
-DETAILS = re.compile(r"^<details>\n<summary>(.*?)</summary>\n(.*?)^</details>\n", re.DOTALL | re.MULTILINE)
+DETAILS = re.compile(
+    r"^<details>\n<summary>(.*?)</summary>\n(.*?)^</details>\n", re.DOTALL | re.MULTILINE
+)
 FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOTALL)
 DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
 BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
 COLUMN = 1200
 """Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown half as wide."""
-FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
+FORMULA = re.compile(
+    r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL
+)
 
 
 BUILT = "built_gallery"
@@ -46,13 +50,17 @@ def walked(entry: object) -> object:
         return [
             page
             for each in entry
-            for page in (walked(each) if isinstance(each, str) and each.endswith("/") else [walked(each)])
+            for page in (
+                walked(each) if isinstance(each, str) and each.endswith("/") else [walked(each)]
+            )
         ]
     if isinstance(entry, dict):
         return {title: walked(inside) for title, inside in entry.items()}
     if entry.endswith("/"):
         index, inside = next(
-            (at, up) for at, up in ((DOCS / entry / "index.md", ""), (DOCS / "index.md", entry)) if at.exists()
+            (at, up)
+            for at, up in ((DOCS / entry / "index.md", ""), (DOCS / "index.md", entry))
+            if at.exists()
         )
         listed = re.findall(rf"\]\({inside}(\w[\w.-]*\.md)\)", index.read_text(encoding="utf-8"))
         pages = sorted(
@@ -91,10 +99,16 @@ def folded(found: re.Match) -> str:
 
 def captioned(found: re.Match) -> str:
     """A picture with its caption; a drawing of our own stands in the page, so that one can point at its parts."""
-    picture = DRAWING.sub(lambda svg: (DOCS / "figures" / f"{svg[2]}.svg").read_text(encoding="utf-8"), found[1])
+    picture = DRAWING.sub(
+        lambda svg: (DOCS / "figures" / f"{svg[2]}.svg").read_text(encoding="utf-8"), found[1]
+    )
     bitmap = BITMAP.search(picture)
     # A PNG has its width in these bytes.
-    width = int.from_bytes((DOCS / "figures" / bitmap[1]).read_bytes()[16:20], "big") if bitmap else COLUMN
+    width = (
+        int.from_bytes((DOCS / "figures" / bitmap[1]).read_bytes()[16:20], "big")
+        if bitmap
+        else COLUMN
+    )
     column = ' class="column"' if width < COLUMN else ""
     return f"<figure{column}>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
 

@@ -21,23 +21,23 @@ from torch import Tensor
 from rarefeat.chain.pretrain import TrainedEncoder, batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.claims.declared import declared
-from rarefeat.claims.measured import NOT_RUN, Measured, measured_table
+from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.measurements import NOT_RUN, Measurement, measured_table
 from rarefeat.claims.verdict import verdicts
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm, Data, Training
-from rarefeat.config.study import Study, merged
-from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.config.study import Study, merge_configs
+from rarefeat.core.encoder import attend, embed, pre_activations
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
-from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 from rarefeat.project import Project, parse
 from rarefeat.run.cli_helpers import load_function
+from rarefeat.run.execute_job import write
 from rarefeat.run.job import Job, job_file
-from rarefeat.run.make import write
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
+from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 
 torch.set_num_threads(1)
 # Of a shell that runs the tests in the background, processes would inherit that SIGINT is ignored.
@@ -50,21 +50,30 @@ settings.load_profile("rarefeat")
 
 def of_size(size: str) -> Project:
     """The config as it ships, at one of its sizes."""
-    return parse(yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": size})
+    return parse(
+        yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": size}
+    )
 
 
 def quick(**sections: dict) -> Project:
     """The config of the quick grid, with sections over it."""
-    files = (yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8")) for name in ("config", "quick"))
-    return parse(merged(*files) | sections)
+    files = (
+        yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+        for name in ("config", "quick")
+    )
+    return parse(merge_configs(*files) | sections)
 
 
 ARMS = {
     "dense": Arm(arm="dense"),
     "pruned_neuron": Arm(arm="pruned_neuron", alpha=0.25),
-    "pruned_neuron, straight through": Arm(arm="pruned_neuron", alpha=0.25, pruned_update="straight_through"),
+    "pruned_neuron, straight through": Arm(
+        arm="pruned_neuron", alpha=0.25, pruned_update="straight_through"
+    ),
     "pruned_weight": Arm(arm="pruned_weight", alpha=0.25),
-    "pruned_weight, straight through": Arm(arm="pruned_weight", alpha=0.25, pruned_update="straight_through"),
+    "pruned_weight, straight through": Arm(
+        arm="pruned_weight", alpha=0.25, pruned_update="straight_through"
+    ),
     "oracle_all": Arm(arm="oracle_all"),
 }
 
@@ -119,13 +128,32 @@ def some_damage(content: bytes, flips: int) -> Iterator[bytes]:
 
 
 def tiny_data(**changes) -> Data:
-    base = {"d": 4, "d1": 12, "L": 3, "C": 6.0, "minority": [1.0], "N": 24, "probe_pairs": 30, "test_pairs": 40, "test_seed": 7}
+    base = {
+        "d": 4,
+        "d1": 12,
+        "L": 3,
+        "C": 6.0,
+        "minority": [1.0],
+        "N": 24,
+        "probe_pairs": 30,
+        "test_pairs": 40,
+        "test_seed": 7,
+    }
     return Data(**base | changes)
 
 
 def tiny_training(**changes) -> Training:
     bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 1} | changes.pop("bias", {})
-    base = {"m": 8, "K": 6, "tau": 0.7, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.5, "T": 1, "history": False}
+    base = {
+        "m": 8,
+        "K": 6,
+        "tau": 0.7,
+        "eta": 0.3,
+        "lambda": 0.05,
+        "sigma_0": 0.5,
+        "T": 1,
+        "history": False,
+    }
     return Training(**base | changes, bias=bias)
 
 
@@ -134,7 +162,14 @@ SMALL_DATA = tiny_data(d=9, d1=60, L=4, C=2.0, N=100, probe_pairs=50, test_pairs
 
 def small_training(**changes) -> Training:
     """Of twelve neurons and eight steps, with a bias from the third on."""
-    base = {"m": 12, "K": 32, "tau": 1.0, "sigma_0": 0.1, "T": 8, "bias": {"T1": min(3, changes.get("T", 8))}}
+    base = {
+        "m": 12,
+        "K": 32,
+        "tau": 1.0,
+        "sigma_0": 0.1,
+        "T": 8,
+        "bias": {"T1": min(3, changes.get("T", 8))},
+    }
     return tiny_training(**base | changes)
 
 
@@ -143,13 +178,19 @@ def dictionaries(study: str, data: Data, seeds: list[int]) -> Tensor:
     return make_simulator("direct", study, data.d, data.d1, 1, seeds).dictionary
 
 
-def initial_weights(study: str, simulator: str, data: Data, training: Training, seeds: list[int]) -> Tensor:
+def initial_weights(
+    study: str, simulator: str, data: Data, training: Training, seeds: list[int]
+) -> Tensor:
     """W(0) as `pretrain` draws it, (S, m, p)."""
     space = make_simulator(simulator, study, data.d, data.d1, training.m, seeds)
-    return space.weights(training.sigma_0, [generator(study, seed, "weights") for seed in seeds])
+    return space.initial_weights(
+        training.sigma_0, [generator(study, seed, "weights") for seed in seeds]
+    )
 
 
-def tokens_of_step(study: str, data: Data, training: Training, sigma: float, seed: int, step: int) -> Tensor:
+def tokens_of_step(
+    study: str, data: Data, training: Training, sigma: float, seed: int, step: int
+) -> Tensor:
     """The tokens (2, K, L, d1) that one replica of the direct simulator sees at a step, both views, in float64."""
     latents = synthesise(study, data, 0.5, [seed])
     indices = next(itertools.islice(batches(study, [seed], data.N, training.K), step, None))[0]
@@ -160,9 +201,9 @@ def tokens_of_step(study: str, data: Data, training: Training, sigma: float, see
     return z @ dictionaries(study, data, [seed])[0].double().T + sigma * noise.double()
 
 
-def embed(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+def embed_tokens(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """f(X), (S, n, L, P), (S, m, p), (S, m) -> (S, n, m)."""
-    return respond(pre_activations(attend(tokens), weights), bias)
+    return embed(pre_activations(attend(tokens), weights), bias)
 
 
 def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedEncoder, list[dict]]:
@@ -180,13 +221,13 @@ def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, enco
 SEEDS = 12
 
 
-def table_of(kind: str, measured: Iterable[Measured]) -> pd.DataFrame:
+def table_of(kind: str, measured: Iterable[Measurement]) -> pd.DataFrame:
     """The table of some measured rows of a kind, without those of claims whose primary regime is not among them."""
-    table = measured_table(measured, declared(kind))
+    table = measured_table(measured, load_claims(kind))
     return table[table["remark"] != NOT_RUN].reset_index(drop=True)
 
 
-def verdicts_of(kind: str, measured: Iterable[Measured]) -> pd.DataFrame:
+def verdicts_of(kind: str, measured: Iterable[Measurement]) -> pd.DataFrame:
     """The verdicts on some measured rows of a kind."""
     return verdicts(table_of(kind, measured))
 
@@ -209,17 +250,27 @@ def made_table(results: Path, table: Table) -> Any:
     return load_function(table.stage)(JobInputs(told, results), told)
 
 
-def write_encoders(results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]) -> Path:
+def write_encoders(
+    results: Path, name: str, study: Study, cell: Cell, block: str, tensors: dict[str, Tensor]
+) -> Path:
     """Encoders where the chain has them, which say of themselves what `pretrain` says."""
     path = results / PRETRAIN.path("encoders", name, cell, block)
-    write_tensors(path, {part: x.contiguous() for part, x in tensors.items()}, PRETRAIN.job(name, study, cell, block).text)
+    write_tensors(
+        path,
+        {part: x.contiguous() for part, x in tensors.items()},
+        PRETRAIN.job(name, study, cell, block).to_json,
+    )
     return path
 
 
 def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) -> dict[str, Path]:
     """The command lines of the chain for a cell and block of a study: -> its files, by their folder."""
     stages = (SYNTHESISE, PRETRAIN, PROBE)
-    return {folder: path for stage in stages for folder, path in run_cell(results, stage, name, study, cell, block).items()}
+    return {
+        folder: path
+        for stage in stages
+        for folder, path in run_cell(results, stage, name, study, cell, block).items()
+    }
 
 
 def job_at(stage: Stage, config: dict[str, Any], name: str, at: Cell, block: str) -> Job:
@@ -227,7 +278,9 @@ def job_at(stage: Stage, config: dict[str, Any], name: str, at: Cell, block: str
     return replace(stage, told=lambda study, cell: config).job(name, None, at, block)
 
 
-def run_cell(results: Path, stage: Stage, name: str, study: Any, cell: Cell, block: str, *more: Any) -> dict[str, Path]:
+def run_cell(
+    results: Path, stage: Stage, name: str, study: Any, cell: Cell, block: str, *more: Any
+) -> dict[str, Path]:
     """The command line of a stage for a cell and block: -> its files, by their folder; more: arguments."""
     paths = {folder: results / stage.path(folder, name, cell, block) for folder in stage.folders}
     told = stage.job(name, study, stage.shared(cell), block)
@@ -241,10 +294,24 @@ def train_study(results: Path, name: str, study: Study) -> list[dict]:
     for cell in study.cells():
         for block, seeds in study.blocks().items():
             latents = synthesise(study.draws, study.data, cell["eps_min"], seeds)["train"]
-            at = study.draws, study.simulator, study.data, study.training, cell.trained, cell["sigma"], seeds
+            at = (
+                study.draws,
+                study.simulator,
+                study.data,
+                study.training,
+                cell.trained,
+                cell["sigma"],
+                seeds,
+            )
             encoders, trajectory = pretrain(*at, latents)
-            parts = {f"{label}/{part}": x for label, encoder in encoders.items() for part, x in encoder._asdict().items()}
-            parts = {part: x.clone() for part, x in parts.items()}  # arms share what none of them changes
+            parts = {
+                f"{label}/{part}": x
+                for label, encoder in encoders.items()
+                for part, x in encoder._asdict().items()
+            }
+            parts = {
+                part: x.clone() for part, x in parts.items()
+            }  # arms share what none of them changes
             write_encoders(results, name, study, cell, block, parts)
             rows += [{**row, **cell.values} for row in trajectory]
     return rows

@@ -10,7 +10,7 @@ from conftest import refusal
 import rarefeat
 from rarefeat.api import sweeps as sweeping
 from rarefeat.core.arms import ARMS
-from rarefeat.core.pruning import smallest
+from rarefeat.core.pruning import mask_smallest
 from rarefeat.run.code_hashes import code_hash
 
 SMALL = {"T": 8, "N": 256, "d1": 60, "progress": False}
@@ -32,7 +32,7 @@ def wrong(seen):
 
 
 def small(seen):
-    return smallest(seen.norms, seen.alpha)
+    return mask_smallest(seen.norms, seen.alpha)
 
 
 def named(name):
@@ -83,7 +83,10 @@ def test_a_rule_may_know_what_is_said_and_draws_from_its_own_generators():
 
     alone = rarefeat.train(arm=coin, seed=5, alpha=0, **SMALL)
     beside = rarefeat.sweep(arm=["dense", coin], seed=[4, 5], alpha=0, **SMALL)
-    assert beside.at(arm="coin", seed=5).table["max_alignment"].item() == alone.metrics["max_alignment"]
+    assert (
+        beside.select(arm="coin", seed=5).table["max_alignment"].item()
+        == alone.metrics["max_alignment"]
+    )
 
 
 def test_rule_is_hashed_with_its_helpers(rules):
@@ -95,14 +98,29 @@ def test_rule_is_hashed_with_its_helpers(rules):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"arm": "my_rules:wrong"}, "the rule my_rules:wrong must return a mask, bool (S, m) = (1, 30)"),
+        (
+            {"arm": "my_rules:wrong"},
+            "the rule my_rules:wrong must return a mask, bool (S, m) = (1, 30)",
+        ),
         ({"arm": "my_rules:smal"}, "my_rules.py has no function smal; it has small, half, wrong"),
         ({"arm": "rules:small"}, "rules.py"),
         ({"arm": lambda seen: seen.norms > 0}, "a rule of your own needs a name"),
-        ({"arm": named("dense")}, "a rule of your own is called dense, as one that is built in; give it another name"),
-        ({"bias": {"rule": named("follow")}}, "a rule of your own is called follow, as one that is built in"),
-        ({"bias": {"rule": "my_rules:small"}}, "the rule my_rules:small fails at step 1: AttributeError"),
-        ({"bias": {"rule": "folow"}}, "must be one of follow, grow, gradient, or MODULE:FUNCTION of your own, got 'folow'"),
+        (
+            {"arm": named("dense")},
+            "a rule of your own is called dense, as one that is built in; give it another name",
+        ),
+        (
+            {"bias": {"rule": named("follow")}},
+            "a rule of your own is called follow, as one that is built in",
+        ),
+        (
+            {"bias": {"rule": "my_rules:small"}},
+            "the rule my_rules:small fails at step 1: AttributeError",
+        ),
+        (
+            {"bias": {"rule": "folow"}},
+            "must be one of follow, grow, gradient, or MODULE:FUNCTION of your own, got 'folow'",
+        ),
     ],
 )
 def test_a_rule_that_is_wrong_is_one_line(rules, changes, line):
@@ -111,13 +129,18 @@ def test_a_rule_that_is_wrong_is_one_line(rules, changes, line):
 
 
 def test_two_rules_of_one_name_are_refused_by_their_name():
-    with pytest.raises(rarefeat.RarefeatError, match="sweep: arm: two rules are called rule; give each a name of its own"):
+    with pytest.raises(
+        rarefeat.RarefeatError,
+        match="sweep: arm: two rules are called rule; give each a name of its own",
+    ):
         rarefeat.sweep(arm=[named("rule"), named("rule")], **SMALL)
 
 
 @pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if arm.trained])
 def test_every_arm_that_is_built_in_is_trained_by_its_name(arm):
-    encoder = rarefeat.train(arm=arm, simulator="direct" if ARMS[arm].single_weights else "reduced", **SMALL)
+    encoder = rarefeat.train(
+        arm=arm, simulator="direct" if ARMS[arm].single_weights else "reduced", **SMALL
+    )
     assert (encoder.arm.arm, encoder.arm.alpha) == (arm, 0.1 * ARMS[arm].ratio)
 
 
@@ -132,7 +155,7 @@ def test_a_sweep_trains_once_and_again_where_a_rule_is_edited(rules, tmp_path, m
         return real(*arguments)
 
     monkeypatch.setattr(sweeping, "pretrain", counted)
-    sweeping.KEPT.clear()
+    sweeping.SESSION_CACHE.clear()
     assert rarefeat.sweep(arm=arms, cache="kept", **TWO, **SMALL).table.equals(first.table)
     assert trained == []
     rules(times=2)
@@ -142,15 +165,15 @@ def test_a_sweep_trains_once_and_again_where_a_rule_is_edited(rules, tmp_path, m
 
 
 def test_who_stops_a_sweep_goes_on_from_there(monkeypatch):
-    sweeping.KEPT.clear()
-    real, done = sweeping.measure, []
+    sweeping.SESSION_CACHE.clear()
+    real, done = sweeping.train_and_probe, []
 
     def once(*arguments):
         if done:
             raise KeyboardInterrupt
         done.append(real(*arguments))
 
-    monkeypatch.setattr(sweeping, "measure", once)
+    monkeypatch.setattr(sweeping, "train_and_probe", once)
     with pytest.raises(KeyboardInterrupt, match="3 of 6 encoders are kept"):
         rarefeat.sweep(**TWO, **SMALL)
     done.clear()
@@ -158,16 +181,18 @@ def test_who_stops_a_sweep_goes_on_from_there(monkeypatch):
 
 
 def test_lists_of_changes_are_columns():
-    found = rarefeat.sweep(seed=2, arm=["dense", "pruned_neuron"], alpha=[0.1, 0.3], lambda_=[0.02, 0.05], **SMALL)
+    found = rarefeat.sweep(
+        seed=2, arm=["dense", "pruned_neuron"], alpha=[0.1, 0.3], lambda_=[0.02, 0.05], **SMALL
+    )
     assert list(found.table.columns[:2]) == ["lambda", "eps_min"]
-    assert sorted(found.at(**{"lambda": 0.05}).table["alpha"]) == [0.0, 0.1, 0.3]
+    assert sorted(found.select(**{"lambda": 0.05}).table["alpha"]) == [0.0, 0.1, 0.3]
     assert set(found.summary().columns[:1]) == {"lambda"}
     assert "3 points" not in repr(found)
     with pytest.raises(rarefeat.RarefeatError, match="several lambda; choose one"):
         found.plot()
-    lines = found.at(**{"lambda": 0.05}).plot("max_alignment", x="step").get_lines()
+    lines = found.select(**{"lambda": 0.05}).plot("max_alignment", x="step").get_lines()
     assert len(lines) >= 3
-    shown = found.at(**{"lambda": 0.05})._repr_html_()
+    shown = found.select(**{"lambda": 0.05})._repr_html_()
     assert shown.count("<polyline") == 3
     assert "pruned by neuron" in shown
 
@@ -182,22 +207,26 @@ def test_the_digest_of_a_function_is_of_all_that_it_reads():
 
         return rule
 
-    assert sweeping.fingerprint(made(0.5)) == sweeping.fingerprint(made(0.5))
-    assert sweeping.fingerprint(made(0.5)) != sweeping.fingerprint(made(0.6))
-    with pytest.raises(rarefeat.RarefeatError, match="a PosixPath, of which no digest can be taken"):
-        sweeping.fingerprint(made(Path()))
+    assert sweeping.hash_function(made(0.5)) == sweeping.hash_function(made(0.5))
+    assert sweeping.hash_function(made(0.5)) != sweeping.hash_function(made(0.6))
+    with pytest.raises(
+        rarefeat.RarefeatError, match="a PosixPath, of which no digest can be taken"
+    ):
+        sweeping.hash_function(made(Path()))
 
 
 def test_an_encoder_is_called_saved_and_shown(tmp_path):
     encoder = rarefeat.train(eps_min=1.0, seed=9, history=True, simulator="direct", **SMALL)
-    pairs = encoder.batch(50)
+    pairs = encoder.sample_pairs(50)
     z = torch.softmax(pairs.tokens @ pairs.tokens.mT, -1) @ pairs.tokens
     s = z @ encoder.weights.T
     expected = ((s - encoder.bias).relu() - (-s - encoder.bias).relu()).sum(-2)
     assert torch.allclose(encoder(pairs), expected, atol=1e-5)
     assert torch.allclose(encoder(pairs.tokens[3, 1]), expected[3, 1], atol=1e-5)
     assert torch.allclose(
-        (pairs.tokens @ encoder.dictionary).round().clamp(-1, 1).mean(), pairs.latents.float().mean(), atol=0.05
+        (pairs.tokens @ encoder.dictionary).round().clamp(-1, 1).mean(),
+        pairs.latents.float().mean(),
+        atol=0.05,
     )
     encoder.save(tmp_path / "one.safetensors")
     again = rarefeat.load(tmp_path / "one.safetensors")

@@ -21,7 +21,11 @@ from rarefeat.cli import main
         ("images nowhere", 1, "nowhere"),
         ("list figure", 0, " |cos| at least"),
         ("predict-critical-frequency 0.8 10 m=60", 0, "0."),
-        ("predict-step 0.8 10 'bias={share: 0.2}'", 1, "training.bias: Input should be a valid dictionary"),
+        (
+            "predict-step 0.8 10 'bias={share: 0.2}'",
+            1,
+            "training.bias: Input should be a valid dictionary",
+        ),
         ("predict-step 0.8 10 m", 1, "m: must be KEY=VALUE"),
         ("show nothing", 1, "nothing"),
         ("new 1st", 1, "new: '1st': use letters"),

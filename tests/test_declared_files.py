@@ -12,17 +12,17 @@ import torch
 from conftest import run_cell, run_chain, run_stage
 from safetensors import safe_open
 
-from rarefeat.chain import files as chain
-from rarefeat.core.recording import log_spaced
-from rarefeat.images import files as images
+from rarefeat.chain import file_schemas as chain
+from rarefeat.core.recorded_steps import log_spaced
+from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
-from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 from rarefeat.project import load
 from rarefeat.report.reference import files_page, parts
 from rarefeat.run.job import job
-from rarefeat.storage.contents import Contents
+from rarefeat.storage.file_schema import FileSchema
 from rarefeat.storage.tensors import write_tensors
-from rarefeat.studies.augmentation import files as augmentation
+from rarefeat.studies.augmentation import file_schemas as augmentation
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
 CONFIG = Path(__file__).parents[1] / "config"
 TYPES = {"double": "float64", "large_string": "string"}
@@ -30,21 +30,37 @@ TYPES = {"double": "float64", "large_string": "string"}
 
 def pattern(text: str) -> str:
     """A regular expression for what a name with wildcards stands for."""
-    return re.sub(r"\\{(\w+)\\}", lambda found: r"\d+" if found[1] == "seed" else ".+", re.escape(text))
+    return re.sub(
+        r"\\{(\w+)\\}", lambda found: r"\d+" if found[1] == "seed" else ".+", re.escape(text)
+    )
 
 
-def differences(path: Path, results: Path, contents: Contents, sizes: Mapping[str, int]) -> list[str]:
+def differences(
+    path: Path, results: Path, contents: FileSchema, sizes: Mapping[str, int]
+) -> list[str]:
     """What of a file is not as it was declared. sizes: of known axes; each of the others has one size in the file."""
-    found = [] if re.fullmatch(pattern(contents.path), str(path.relative_to(results))) else [f"path {path}"]
+    found = (
+        []
+        if re.fullmatch(pattern(contents.path), str(path.relative_to(results)))
+        else [f"path {path}"]
+    )
     seen, sizes = set(), dict(sizes)
     if path.suffix == ".parquet":
-        written = {field.name: (TYPES.get(str(field.type), str(field.type)), ()) for field in pq.read_schema(path)}
+        written = {
+            field.name: (TYPES.get(str(field.type), str(field.type)), ())
+            for field in pq.read_schema(path)
+        }
     else:
         with safe_open(path, framework="pt") as handle:
             tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
-        written = {name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for name, tensor in tensors.items()}
+        written = {
+            name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+            for name, tensor in tensors.items()
+        }
     for name, (kind, shape) in written.items():
-        entry = next((item for item in contents.entries if re.fullmatch(pattern(item.name), name)), None)
+        entry = next(
+            (item for item in contents.entries if re.fullmatch(pattern(item.name), name)), None
+        )
         if entry is None:
             found.append(f"{name} is not declared")
             continue
@@ -54,8 +70,14 @@ def differences(path: Path, results: Path, contents: Contents, sizes: Mapping[st
         if entry.shape is not None:
             if len(shape) == len(entry.shape):
                 # `n` is the length of a list, of each its own.
-                sizes |= {axis: size for axis, size in zip(entry.shape, shape, strict=True) if axis not in sizes or axis == "n"}
-            if shape != tuple(eval(axis, {}, sizes) if axis not in sizes else sizes[axis] for axis in entry.shape):
+                sizes |= {
+                    axis: size
+                    for axis, size in zip(entry.shape, shape, strict=True)
+                    if axis not in sizes or axis == "n"
+                }
+            if shape != tuple(
+                eval(axis, {}, sizes) if axis not in sizes else sizes[axis] for axis in entry.shape
+            ):
                 found.append(f"{name} has shape {shape}")
     return found + [f"{entry.name} is not there" for entry in contents.entries if entry not in seen]
 
@@ -70,12 +92,22 @@ def encoded(request, project, tmp_path_factory):
     """A study and the files of its first cell: latents, encoders, trajectories and probes."""
     results, study = tmp_path_factory.mktemp("results"), project.studies[request.param]
     cell, block = study.cells()[0], next(iter(study.blocks()))
-    return results, study, run_chain(results, request.param, study, cell, block), len(study.blocks()[block])
+    return (
+        results,
+        study,
+        run_chain(results, request.param, study, cell, block),
+        len(study.blocks()[block]),
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "contents"),
-    [("latents", chain.LATENTS), ("encoders", chain.ENCODERS), ("trajectories", chain.COURSES), ("probes", chain.PROBES)],
+    [
+        ("latents", chain.LATENTS),
+        ("encoders", chain.ENCODERS),
+        ("trajectories", chain.COURSES),
+        ("probes", chain.PROBES),
+    ],
     ids=lambda item: item if isinstance(item, str) else "",
 )
 def test_the_chain_writes_what_is_declared(encoded, kind, contents):
@@ -100,7 +132,9 @@ def pictured(project, tmp_path_factory):
     checkpoints = results / "checkpoints/digits" / cell.path
     paths = run_cell(results, IMAGE_DATA, *at) | run_cell(results, IMAGE_SPLITS, *at)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # keep them, as an interruption does
+        patch.setattr(
+            Path, "unlink", lambda path, missing_ok=False: None
+        )  # keep them, as an interruption does
         paths |= run_cell(results, IMAGE_PRETRAIN, *at, "--checkpoints", checkpoints)
     paths |= run_cell(results, IMAGE_PROBE, *at)
     paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
@@ -132,14 +166,30 @@ def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
     study = section.studies[section.supervised.study]
     told = {"study": study, "supervised": section.supervised.model_copy(update={"steps": 2})}
     path = tmp_path / "supervised.safetensors"
-    run_stage(job("studies.augmentation.supervise:supervise_encoders", (), told, runs="run.make"), "--output", path)
+    run_stage(
+        job(
+            "studies.augmentation.supervised_baseline:supervise_encoders",
+            (),
+            told,
+            runs="run.execute_job",
+        ),
+        "--output",
+        path,
+    )
     sizes = {"m": study.training.m, "d1": study.data.d1}
     assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []
 
 
 def test_another_file_is_seen(tmp_path):
     path = tmp_path / "supervised.safetensors"
-    write_tensors(path, {"100/weights": torch.zeros(4, 3), "100/bias": torch.zeros(3).double(), "extra": torch.zeros(1)})
+    write_tensors(
+        path,
+        {
+            "100/weights": torch.zeros(4, 3),
+            "100/bias": torch.zeros(3).double(),
+            "extra": torch.zeros(1),
+        },
+    )
     assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
         "100/bias has type float64", "100/bias has shape (3,)", "extra is not declared"
     ]  # fmt: skip

@@ -16,7 +16,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FIGURES = ("figure1_aligned_neurons", "figure2_max_alignment", "figure3_cosine_similarity", "figure4_regression_mse")
+FIGURES = (
+    "figure1_aligned_neurons",
+    "figure2_max_alignment",
+    "figure3_cosine_similarity",
+    "figure4_regression_mse",
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,10 @@ def wheel(tmp_path_factory) -> Path:
         source, target = ROOT / name, folder / "source" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target, follow_symlinks=False)
-    build = [sys.executable, *["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]]
+    build = [
+        sys.executable,
+        *["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"],
+    ]
     subprocess.run([*build, folder, folder / "source"], check=True)
     return next(folder.glob("*.whl"))
 
@@ -41,7 +49,9 @@ def python(wheel, tmp_path_factory) -> Path:
     venv.create(folder, with_pip=False)
     (site,) = folder.glob("lib/python*/site-packages")
     zipfile.ZipFile(wheel).extractall(site)
-    (entry,) = importlib.metadata.PathDistribution(next(site.glob("rarefeat-*.dist-info"))).entry_points.select(name="rarefeat")
+    (entry,) = importlib.metadata.PathDistribution(
+        next(site.glob("rarefeat-*.dist-info"))
+    ).entry_points.select(name="rarefeat")
     # As pip writes it.
     script = f"#!{folder}/bin/python\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n"
     (folder / "bin/rarefeat").write_text(script, encoding="utf-8")
@@ -53,8 +63,12 @@ def python(wheel, tmp_path_factory) -> Path:
 
 
 def done(program: Path, folder: Path, *arguments: str) -> str:
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    ended = subprocess.run([program, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    ended = subprocess.run(
+        [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert not ended.returncode, ended.stdout + ended.stderr
     return ended.stdout
 

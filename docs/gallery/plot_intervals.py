@@ -7,7 +7,9 @@ Two strengths of weight decay at three frequencies. A list stands for each of it
 
 import rarefeat
 
-found = rarefeat.sweep(eps_min=[0.3, 0.6, 1.0], lambda_=[0.02, 0.05], seed=range(8), T=200, progress=False)
+found = rarefeat.sweep(
+    eps_min=[0.3, 0.6, 1.0], lambda_=[0.02, 0.05], seed=range(8), T=200, progress=False
+)
 found.plot("max_alignment", hue="lambda")
 
 # %%

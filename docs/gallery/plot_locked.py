@@ -11,7 +11,9 @@ import rarefeat
 
 found = rarefeat.sweep(eps_min=0.5, T=400, seed=range(12), progress=False)
 rows = found.trajectories.query("metric == 'max_alignment'")
-ax = sns.lineplot(rows, x="step", y="value", units="seed", estimator=None, color="0.3", linewidth=0.8)
+ax = sns.lineplot(
+    rows, x="step", y="value", units="seed", estimator=None, color="0.3", linewidth=0.8
+)
 ax.set(xlabel="training step", ylabel="largest |cos| with the rare feature", ylim=(0, 1.03))
 
 # %%

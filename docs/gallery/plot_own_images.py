@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from rarefeat.images.lists import split
+from rarefeat.images.list_files import split
 
 digits, folder = load_digits(), Path(tempfile.mkdtemp())
 for i, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):

@@ -8,12 +8,12 @@ The neurons whose embeddings agree least over positive pairs, against dense trai
 import torch
 
 import rarefeat
-from rarefeat.core.pruning import smallest
+from rarefeat.core.pruning import mask_smallest
 
 
 def disagreeing(seen: rarefeat.Seen) -> torch.Tensor:
     """The share alpha of the neurons with the smallest agreement E h(X) h(Y)."""
-    return smallest(seen.moments.agreement, seen.alpha)
+    return mask_smallest(seen.moments.agreement, seen.alpha)
 
 
 # %%
@@ -32,4 +32,8 @@ found.plot("max_alignment")
 
 # %%
 summary = found.summary().query("metric == 'max_alignment' and arm != 'dense'")
-print(summary[["eps_min", "arm", "paired_difference", "paired_ci_low", "paired_ci_high"]].to_string(index=False))
+print(
+    summary[["eps_min", "arm", "paired_difference", "paired_ci_low", "paired_ci_high"]].to_string(
+        index=False
+    )
+)

@@ -16,7 +16,9 @@ print(*json.loads((folder / "origin.json").read_text(encoding="utf-8")), sep="\n
 
 # %%
 # How much of what pruning changes is more than nothing: paired differences to dense, over each block of the grid.
-trends = pd.read_csv(folder / "paper_trends.csv").query("metric == 'max_alignment' and paired_difference.notna()")
+trends = pd.read_csv(folder / "paper_trends.csv").query(
+    "metric == 'max_alignment' and paired_difference.notna()"
+)
 trends = trends[~trends["arm"].isin(["initial", "ideal"])]
 ax = sns.scatterplot(trends, x="paired_difference", y="arm", hue="sigma", palette="viridis")
 ax.hlines(trends["arm"], trends["paired_ci_low"], trends["paired_ci_high"], color="0.5", zorder=0)

@@ -17,5 +17,7 @@ for simulator in ("reduced", "direct"):
 
 # %%
 # Other draws of one law: their means lie within each other's intervals, or nearly.
-found = rarefeat.sweep(eps_min=[0.3, 1.0], simulator=["reduced", "direct"], seed=range(6), T=100, progress=False)
+found = rarefeat.sweep(
+    eps_min=[0.3, 1.0], simulator=["reduced", "direct"], seed=range(6), T=100, progress=False
+)
 found.plot("max_alignment", hue="simulator")

@@ -42,7 +42,7 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
     from rarefeat.run.cli_helpers import load_function
 
     for name, study in project.studies.items():
-        grid = getattr(study, "in_words", "") or f"{study.seeds} seeds"
+        grid = getattr(study, "summary_text", "") or f"{study.seeds} seeds"
         yield "study", name, f"{kinds()[project.kind_of[name]].title}: {grid}"
     for name, figure in project.figures.items():
         yield "figure", name, figure.caption.replace("\\|", "|")
@@ -68,7 +68,7 @@ FORWARDED = (
     ("show", "manage.provenance", ["show"], "Show what made the table, figure or page FILE."),
     ("verify", "manage.provenance", ["verify"], "Check the files of a results folder."),
     ("accept", "manage.accept", [], "Accept a code edit that changes no byte of a sample."),
-    ("images", "images.lists", [], "Write the list files of a FOLDER of images."),
+    ("images", "images.list_files", [], "Write the list files of a FOLDER of images."),
 )
 """Commands that a module's own command line reads: name, module, its first arguments, help."""
 PASS_OPTIONS = {"ignore_unknown_options": True}
@@ -80,10 +80,10 @@ def add_forwarded_command(name: str, module: str, words: list[str], text: str) -
     @main.command(name, help=text, add_help_option=False, context_settings=PASS_OPTIONS)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def forward(arguments: tuple[str, ...]) -> None:
-        from rarefeat.run.cli_helpers import run
+        from rarefeat.run.cli_helpers import run_main
 
         sys.argv = [" ".join(["rarefeat", *([] if words else [name])]), *words, *arguments]
-        run(importlib.import_module(f"rarefeat.{module}").main)
+        run_main(importlib.import_module(f"rarefeat.{module}").main)
 
 
 for settings in FORWARDED:
@@ -146,7 +146,9 @@ def new(name: str) -> None:
         files["Snakefile"] = SNAKEFILE.format(name=name)
     for file, text in files.items():
         Path(file).write_text(text, encoding="utf-8")
-    click.echo(f"{', '.join(files)} written; run `snakemake --cores 2 {name} --configfile {name}.yaml`")
+    click.echo(
+        f"{', '.join(files)} written; run `snakemake --cores 2 {name} --configfile {name}.yaml`"
+    )
 
 
 @main.command(name="predict-critical-frequency")
@@ -155,19 +157,21 @@ def new(name: str) -> None:
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--sigma", default=0.05, show_default=True, help="standard deviation of the noise")
 @CONFIGFILE
-def predict(kappa: float, gamma: float, changes: tuple[str, ...], sigma: float, configfile: tuple[str, ...]) -> None:
+def predict(
+    kappa: float, gamma: float, changes: tuple[str, ...], sigma: float, configfile: tuple[str, ...]
+) -> None:
     """Predict the eps_min at which half of the replicas learn the rare feature.
 
     KAPPA and GAMMA are the fitted constants of docs/studies/selection.md, as in
     `rarefeat predict-critical-frequency 0.8 10 m=60`.
     """
-    from rarefeat.api import predict_step
+    from rarefeat.api import predict_critical_frequency
 
     if wrong := [change for change in changes if "=" not in change]:
         raise RarefeatError(f"{wrong[0]}: must be KEY=VALUE, as in m=60")
     values = dict(change.split("=", 1) for change in changes)
     config = load(DEFAULT, *configfile)
-    click.echo(f"{predict_step(kappa, gamma, sigma, config=config, **values):.4g}")
+    click.echo(f"{predict_critical_frequency(kappa, gamma, sigma, config=config, **values):.4g}")
 
 
 main.command("predict-step", hidden=True, params=predict.params)(predict.callback)

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
-from rarefeat.claims.declared import Declared, declared, page_of
-from rarefeat.config.names import RULE, differing, named, near, short
-from rarefeat.config.section import Section, one_line
-from rarefeat.config.study import SHARED, merged
+from rarefeat.claims.declarations import ClaimSet, load_claims, page_of
+from rarefeat.config.names import RULE, check_name, merge_unique, shorten_repr, suggest
+from rarefeat.config.section import Section, format_validation_error
+from rarefeat.config.study import SHARED_STUDY_KEYS, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.core.errors import RarefeatError
 from rarefeat.registry import kinds
@@ -42,9 +42,17 @@ def check_results_path(folder: str) -> str:
     """Return the folder of results; ValueError for one that Snakemake or a shell would misread, or that holds the project."""
     first = Path(folder).parts[0]
     if first in (*PROJECT_FOLDERS, ".", "..") or first[0] in "-~" or "://" in folder:
-        raise ValueError(f"must be a folder of its own, as results/mine, got {short(folder)}")
-    if wrong := [character for character in folder if character in "'\"{}*?$`\\" or not character.isprintable()]:
-        raise ValueError(f"must be without {wrong[0]!r}, which breaks command lines, got {short(folder)}")
+        raise ValueError(
+            f"must be a folder of its own, as results/mine, got {shorten_repr(folder)}"
+        )
+    if wrong := [
+        character
+        for character in folder
+        if character in "'\"{}*?$`\\" or not character.isprintable()
+    ]:
+        raise ValueError(
+            f"must be without {wrong[0]!r}, which breaks command lines, got {shorten_repr(folder)}"
+        )
     return folder.rstrip("/") or folder
 
 
@@ -55,11 +63,16 @@ class TopLevelConfig(Section):
         min_length=1, description="folder of everything that is computed"
     )
     size: str = Field(
-        default="", description="an entry of `sizes` of the studies' files, laid over each that has it; empty for none"
+        default="",
+        description="an entry of `sizes` of the studies' files, laid over each that has it; empty for none",
     )
-    most_seeds: int = Field(default=0, ge=0, description="no study has more seeds than this; 0 for no limit")
+    most_seeds: int = Field(
+        default=0, ge=0, description="no study has more seeds than this; 0 for no limit"
+    )
     store_gb: float = Field(
-        default=10, ge=0, description="room of the output cache, so that to change back costs nothing; 0 for no cache"
+        default=10,
+        ge=0,
+        description="room of the output cache, so that to change back costs nothing; 0 for no cache",
     )
 
 
@@ -80,7 +93,10 @@ class Project:
     @cached_property
     def studies(self) -> dict[str, Any]:
         """Every study by its name, each with `cells()` and `blocks()`."""
-        return unique("study", {kind.name: kind.studies(self.sections[kind.name]) for kind in kinds().values()})
+        return unique(
+            "study",
+            {kind.name: kind.studies(self.sections[kind.name]) for kind in kinds().values()},
+        )
 
     @cached_property
     def outputs(self) -> dict[str, StudyOutputs]:
@@ -90,9 +106,15 @@ class Project:
     @cached_property
     def kind_of(self) -> dict[str, str]:
         """Kind of every table, figure and study."""
-        studies = {name: kind.name for kind in kinds().values() for name in kind.studies(self.sections[kind.name])}
+        studies = {
+            name: kind.name
+            for kind in kinds().values()
+            for name in kind.studies(self.sections[kind.name])
+        }
         return studies | {
-            name: kind for kind, outputs in self.outputs.items() for name in (*outputs.tables, *outputs.figures)
+            name: kind
+            for kind, outputs in self.outputs.items()
+            for name in (*outputs.tables, *outputs.figures)
         }
 
     @cached_property
@@ -102,9 +124,9 @@ class Project:
         return {name: item for name, item in inputs.items() if item}
 
     @cached_property
-    def claim_sets(self) -> dict[str, Declared]:
+    def claim_sets(self) -> dict[str, ClaimSet]:
         """Declared claims of each of these kinds."""
-        return {name: declared(name) for name in self.claim_inputs}
+        return {name: load_claims(name) for name in self.claim_inputs}
 
     @cached_property
     def papers(self) -> dict[str, list[str]]:
@@ -117,7 +139,11 @@ class Project:
     @property
     def default_papers(self) -> dict[str, list[str]]:
         """Papers of which a kind is made by default, which `make claims` measures."""
-        return {paper: names for paper, names in self.papers.items() if any(kinds()[name].by_default for name in names)}
+        return {
+            paper: names
+            for paper, names in self.papers.items()
+            if any(kinds()[name].by_default for name in names)
+        }
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -130,40 +156,56 @@ class Project:
                 f"{kinds()[kind].module('claims')}:measure",
                 {**inputs.sections, "claims": self.claim_sets[kind].digest},
                 tables=inputs.tables,
-                wrapper="claims.measure:measure_claims",
+                wrapper="claims.run_measurements:measure_claims",
             )
         for paper, names in self.papers.items():
             measured = tuple(f"{kind}_measured" for kind in names)
-            claim_tables[f"claims_{paper}"] = Table("claims.tables:CLAIMS", "claims.table:claims", tables=measured)
-            claim_tables[f"sensitivity_{paper}"] = Table("claims.tables:CHANGES", "claims.table:sensitivity", tables=measured)
-        return sort_tables(differing("tables", tables, claim_tables))
+            claim_tables[f"claims_{paper}"] = Table(
+                "claims.tables:CLAIMS", "claims.verdict_tables:claims", tables=measured
+            )
+            claim_tables[f"sensitivity_{paper}"] = Table(
+                "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=measured
+            )
+        return sort_tables(merge_unique("tables", tables, claim_tables))
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """Every figure by its name; RarefeatError where one needs a table that no study makes."""
         claim_figures = {
-            page_of(group): Figure((f"claims_{paper}",), CLAIMS_CAPTION, "claims.figure", "group", {"group": group})
+            page_of(group): Figure(
+                (f"claims_{paper}",), CLAIMS_CAPTION, "claims.figure", "group", {"group": group}
+            )
             for paper, names in self.papers.items()
             for name in names
             for group in self.claim_sets[name].groups
         }
-        figures = unique("figure", {name: outputs.figures for name, outputs in self.outputs.items()})
-        return self._with_tables("figure", differing("figures", figures, claim_figures))
+        figures = unique(
+            "figure", {name: outputs.figures for name, outputs in self.outputs.items()}
+        )
+        return self._with_tables("figure", merge_unique("figures", figures, claim_figures))
 
     @cached_property
     def pages(self) -> dict[str, Page]:
         """Every page of text by its name."""
         claim_pages = {
-            f"claims_{paper}": Page(f"claims of {paper}", "claims.page:page", (name := f"claims_{paper}",), shown=(name,))
+            f"claims_{paper}": Page(
+                f"claims of {paper}",
+                "claims.page:page",
+                (name := f"claims_{paper}",),
+                shown=(name,),
+            )
             for paper in self.papers
         }
         pages = unique("page", {name: outputs.pages for name, outputs in self.outputs.items()})
-        return self._with_tables("page", differing("pages", pages, claim_pages))
+        return self._with_tables("page", merge_unique("pages", pages, claim_pages))
 
     @cached_property
     def html_pages(self) -> dict[str, HtmlPage]:
         """Every page of HTML alone by its name."""
-        return self._with_tables("page", unique("page", {name: outputs.html_pages for name, outputs in self.outputs.items()}))
+        return self._with_tables(
+            "page",
+            unique("page", {name: outputs.html_pages for name, outputs in self.outputs.items()}),
+        )
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
@@ -173,23 +215,35 @@ class Project:
         """
         targets = {}
         for kind, outputs in self.outputs.items():
-            targets[kind] = paths(outputs.tables, outputs.figures, outputs.pages, outputs.html_pages)
+            targets[kind] = paths(
+                outputs.tables, outputs.figures, outputs.pages, outputs.html_pages
+            )
         for name in self.studies:
             tables = {table for table, item in self.tables.items() if item.study == name}
             figures, pages = (
-                [item_name for item_name, item in items.items() if item.tables and set(item.tables) <= tables]
+                [
+                    item_name
+                    for item_name, item in items.items()
+                    if item.tables and set(item.tables) <= tables
+                ]
                 for items in (self.figures, self.pages)
             )
             targets.setdefault(name, paths(sorted(tables), figures, pages))
         for paper in self.papers:
             name = f"claims_{paper}"
-            targets[name] = paths([name], [figure for figure, item in self.figures.items() if item.tables == (name,)], [name])
+            targets[name] = paths(
+                [name],
+                [figure for figure, item in self.figures.items() if item.tables == (name,)],
+                [name],
+            )
         return targets
 
     @property
     def default(self) -> list[str]:
         """Files of a plain `snakemake`."""
-        return [path for name, kind in kinds().items() if kind.by_default for path in self.targets[name]]
+        return [
+            path for name, kind in kinds().items() if kind.by_default for path in self.targets[name]
+        ]
 
     @cached_property
     def accepted(self) -> list[dict[str, Any]]:
@@ -223,8 +277,14 @@ class Project:
     @property
     def figure_targets(self) -> dict[str, str]:
         """Figure of each target: its name, and the number of one of a paper's figures, as figure1."""
-        numbered = {match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))}
-        return {target: name for target, name in (numbered | {name: name for name in self.figures}).items() if target not in self.targets}
+        numbered = {
+            match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
+        }
+        return {
+            target: name
+            for target, name in (numbered | {name: name for name in self.figures}).items()
+            if target not in self.targets
+        }
 
     def files_of(self, name: str) -> list[str]:
         """Return the cell files that a table is made from, below the folder of results."""
@@ -243,15 +303,26 @@ class Project:
         """Return the identity of the job of each of some tables, for their readers."""
         return {name: self._table_job(name)[1] for name in tables}
 
-    def _job(self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = "") -> Job:
-        return make_job(function, (), sections, runs=runs, tables=self.identities(tables), accepted=self.accepted)
+    def _job(
+        self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = ""
+    ) -> Job:
+        return make_job(
+            function,
+            (),
+            sections,
+            runs=runs,
+            tables=self.identities(tables),
+            accepted=self.accepted,
+        )
 
     def figure_job(self, name: str) -> Job:
         """Return the job that draws a figure."""
         figure = self.figures[name]
         module = figure.module or kinds()[self.kind_of[name]].module("figures")
         sections = {**figure.sections, **self.size_section}
-        return self._job(f"{module}:{figure.function or name}", sections, figure.tables, "figures.draw:draw")
+        return self._job(
+            f"{module}:{figure.function or name}", sections, figure.tables, "figures.draw:draw"
+        )
 
     def page_job(self, name: str) -> Job:
         """Return the job that writes a page, as text and for the report."""
@@ -259,7 +330,12 @@ class Project:
         schemas = {table: self.tables[table].schema for table in page.shown}
         sections = {"title": page.title, "schemas": schemas, **page.sections, **self.size_section}
         tables = dict.fromkeys((*page.tables, *page.shown))
-        return self._job(page.function or "report.html_pages:title_only", sections, tables, "report.html_pages:render_page")
+        return self._job(
+            page.function or "report.html_pages:title_only",
+            sections,
+            tables,
+            "report.html_pages:render_page",
+        )
 
     def html_page_job(self, name: str) -> Job:
         """Return the job that writes a page of HTML."""
@@ -275,31 +351,52 @@ class Project:
     def warning(self) -> str:
         """Warning of the report that this is no run of the default size; empty where it is one."""
         seeds = f" No study has more than {self.most_seeds} seeds." if self.most_seeds else ""
-        return (f"A run of size {self.size}, not of the default size." if self.size_section else "") + seeds
+        return (
+            f"A run of size {self.size}, not of the default size." if self.size_section else ""
+        ) + seeds
 
     def check(self) -> "Project":
         """Return itself; RarefeatError for a name that two things have, or that no path can have, and for too many seeds."""
         for name, study in self.studies.items():
             try:
-                named(getattr(study, "draws", "none"))
+                check_name(getattr(study, "draws", "none"))
             except ValueError as error:
-                raise RarefeatError(f"config: {self.kind_of[name]}: draws of the study {name}: {error}") from error
+                raise RarefeatError(
+                    f"config: {self.kind_of[name]}: draws of the study {name}: {error}"
+                ) from error
             last = getattr(study, "first_seed", 0) + study.seeds - 1
             if study.seeds > MAX_SEEDS:
-                raise RarefeatError(f"config: the study {name}: seeds must be at most {MAX_SEEDS:,}, got {short(study.seeds)}")
+                raise RarefeatError(
+                    f"config: the study {name}: seeds must be at most {MAX_SEEDS:,}, got {shorten_repr(study.seeds)}"
+                )
             if last > MAX_SEED:
-                raise RarefeatError(f"config: the study {name}: first_seed + seeds - 1 must be at most {MAX_SEED:,}, got {last:,}")
+                raise RarefeatError(
+                    f"config: the study {name}: first_seed + seeds - 1 must be at most {MAX_SEED:,}, got {last:,}"
+                )
         claims = {f"claims_{paper}": paper for paper in self.papers}
-        differing("targets", kinds(), self.studies, claims)
-        differing("pages", self.pages, self.html_pages)
-        for label, names in {"table": self.tables, "figure": self.figures, "page": self.pages}.items():
-            differing(f"{label}s", names)
+        merge_unique("targets", kinds(), self.studies, claims)
+        merge_unique("pages", self.pages, self.html_pages)
+        for label, names in {
+            "table": self.tables,
+            "figure": self.figures,
+            "page": self.pages,
+        }.items():
+            merge_unique(f"{label}s", names)
             if wrong := [name for name in names if "/" in name or len(name) > MAX_NAME]:
-                raise RarefeatError(f"config: the {label} {short(wrong[0])} is too long for a file; {RULE}")
-        ids = [(claim, claim_set) for claim_set in self.claim_sets.values() for claim in claim_set.claims]
+                raise RarefeatError(
+                    f"config: the {label} {shorten_repr(wrong[0])} is too long for a file; {RULE}"
+                )
+        ids = [
+            (claim, claim_set)
+            for claim_set in self.claim_sets.values()
+            for claim in claim_set.claims
+        ]
         for name, claim_set in ids:
             if len(others := [other.file for claim, other in ids if claim == name]) > 1:
-                raise claim_set.error(name, f"its id is in {' and in '.join(others)}; each claim needs an id of its own")
+                raise claim_set.error(
+                    name,
+                    f"its id is in {' and in '.join(others)}; each claim needs an id of its own",
+                )
         return self
 
     def _with_tables(self, label: str, items: dict[str, Any]) -> dict[str, Any]:
@@ -333,7 +430,10 @@ def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
 
 
 def paths(
-    tables: Iterable[str], figures: Iterable[str] = (), pages: Iterable[str] = (), html_pages: Iterable[str] = ()
+    tables: Iterable[str],
+    figures: Iterable[str] = (),
+    pages: Iterable[str] = (),
+    html_pages: Iterable[str] = (),
 ) -> list[str]:
     """Return the paths of outputs below the folder of results.
 
@@ -357,7 +457,9 @@ def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, An
     for kind, items in by_kind.items():
         for name in items:
             if (owner := owners.setdefault(name, kind)) != kind:
-                raise RarefeatError(f"config: {owner} and {kind} both have a {label} {name}; each needs a name of its own")
+                raise RarefeatError(
+                    f"config: {owner} and {kind} both have a {label} {name}; each needs a name of its own"
+                )
     return {name: item for items in by_kind.values() for name, item in items.items()}
 
 
@@ -376,51 +478,71 @@ def parse(raw: dict, *folders: Path) -> Project:
     RarefeatError
         With one line that names the keys, what is wrong and what is allowed.
     """
-    known = [*TopLevelConfig.model_fields, *SHARED, "images", *kinds()]
+    known = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
     if unknown := sorted(map(str, set(raw) - set(known))):
         raise RarefeatError(
-            f"config: {short(unknown[0])[1:-1]}: unknown key{near(unknown[0], known)}; allowed are {', '.join(known)}"
+            f"config: {shorten_repr(unknown[0])[1:-1]}: unknown key{suggest(unknown[0], known)}; allowed are {', '.join(known)}"
         )
     top = {key: raw[key] for key in TopLevelConfig.model_fields if key in raw}
-    shared = {key: raw[key] for key in (*SHARED, "images") if key in raw}
+    shared = {key: raw[key] for key in (*SHARED_STUDY_KEYS, "images") if key in raw}
     size, most_seeds = raw.get("size"), raw.get("most_seeds")
     sections, sizes = {}, set()
     for name, kind in kinds().items():
-        candidates = [*(folder / f"{name}.yaml" for folder in folders or (STUDIES,)), SINGLE_FILE_STUDIES / f"{name}.yaml"]
+        candidates = [
+            *(folder / f"{name}.yaml" for folder in folders or (STUDIES,)),
+            SINGLE_FILE_STUDIES / f"{name}.yaml",
+        ]
         defaults = read_yaml(next((path for path in candidates if path.is_file()), candidates[0]))
         kind_sizes, changes = defaults.pop("sizes", None) or {}, raw.get(name, {})
         defaults.pop("claims", None)
         sizes |= kind_sizes.keys()
-        section = merged(defaults, kind_sizes.get(size) or {}) if isinstance(size, str) else defaults
-        section = merged(section, changes) if isinstance(changes, dict) else changes
+        section = (
+            merge_configs(defaults, kind_sizes.get(size) or {})
+            if isinstance(size, str)
+            else defaults
+        )
+        section = merge_configs(section, changes) if isinstance(changes, dict) else changes
         sections[name] = limit_seeds(kind.inherited(section, shared), most_seeds)
     if isinstance(size, str) and size and size not in sizes:
-        raise RarefeatError(f"config: size: unknown size {short(size)}{near(size, sizes)}; allowed are {', '.join(sorted(sizes))}")
-    model = create_model("Config", __base__=TopLevelConfig, **{name: (kind.section, ...) for name, kind in kinds().items()})
+        raise RarefeatError(
+            f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are {', '.join(sorted(sizes))}"
+        )
+    model = create_model(
+        "Config",
+        __base__=TopLevelConfig,
+        **{name: (kind.section, ...) for name, kind in kinds().items()},
+    )
     try:
         config = model.model_validate(top | sections)
     except ValidationError as error:
-        if missing := [key for key in SHARED if key not in raw]:
+        if missing := [key for key in SHARED_STUDY_KEYS if key not in raw]:
             raise RarefeatError(
                 f"config: {missing[0]}: missing, as is all of {DEFAULT}; start snakemake in the project's folder, or name it by"
                 " --directory"
             ) from error
-        raise RarefeatError(f"config: {one_line(error, model, raw)}") from error
+        raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
     typed = {name: getattr(config, name) for name in kinds()}
     return Project(config.results, typed, config.size, config.most_seeds, config.store_gb).check()
 
 
 def limit_seeds(section: Any, most_seeds: Any) -> Any:
     """Return a raw section with at most so many seeds, where that is a number above 0."""
-    if not isinstance(most_seeds, int) or isinstance(most_seeds, bool) or most_seeds < 1 or not isinstance(section, dict):
+    if (
+        not isinstance(most_seeds, int)
+        or isinstance(most_seeds, bool)
+        or most_seeds < 1
+        or not isinstance(section, dict)
+    ):
         return section
     return {
-        key: min(value, most_seeds) if key == "seeds" and isinstance(value, int) else limit_seeds(value, most_seeds)
+        key: min(value, most_seeds)
+        if key == "seeds" and isinstance(value, int)
+        else limit_seeds(value, most_seeds)
         for key, value in section.items()
     }
 
 
-def located(path: str | Path) -> Path:
+def resolve_path(path: str | Path) -> Path:
     """Return a file of the working directory, or else of those that come with the package."""
     path = Path(path)
     return PACKAGED_FILES / path if not path.exists() and (PACKAGED_FILES / path).exists() else path
@@ -436,8 +558,8 @@ def load(*files: str | Path, folder: Path | None = None) -> Project:
     folder : Path, optional
         Folder of the studies' files; `studies` beside the first file by default.
     """
-    files = tuple(map(located, files or (DEFAULT,)))
+    files = tuple(map(resolve_path, files or (DEFAULT,)))
     raw: dict = {}
     for path in files:
-        raw = merged(raw, read_yaml(path))
+        raw = merge_configs(raw, read_yaml(path))
     return parse(raw, folder or files[0].parent / "studies")

@@ -23,7 +23,11 @@ NAMES = (
 def load_kind(name: str) -> StudyKind:
     """Return KIND of the file of a kind, or of the module `declaration` of its folder."""
     module = importlib.import_module(f"rarefeat.studies.{name}")
-    return (module if hasattr(module, "KIND") else importlib.import_module(f"{module.__name__}.declaration")).KIND
+    return (
+        module
+        if hasattr(module, "KIND")
+        else importlib.import_module(f"{module.__name__}.declaration")
+    ).KIND
 
 
 def kinds() -> dict[str, StudyKind]:
@@ -31,8 +35,12 @@ def kinds() -> dict[str, StudyKind]:
     return {name: load_kind(name) for name in NAMES}
 
 
-def stage_of(function: str) -> Stage | None:
+def find_stage(function: str) -> Stage | None:
     """Return the pipeline stage with a function; None where the function belongs to a table, a figure or a page."""
     package, *names = function.partition(":")[0].split(".")
-    stages = load_kind(names[0]).stages if package == "studies" and names[:1] and names[0] in NAMES else SHARED_STAGES
+    stages = (
+        load_kind(names[0]).stages
+        if package == "studies" and names[:1] and names[0] in NAMES
+        else SHARED_STAGES
+    )
     return next((stage for stage in stages if stage.function == function), None)

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-from rarefeat.config.cells import Cell, path_of
+from rarefeat.config.cells import Cell, cell_path
 from rarefeat.config.images import ImageStudy
-from rarefeat.config.section import Section, told
-from rarefeat.config.study import Study, merged, sharing
+from rarefeat.config.section import Section, dump_config
+from rarefeat.config.study import Study, merge_configs, share_defaults
 from rarefeat.run.job import Job, make_job
 
 ConfigSections = Mapping[str, Any]
@@ -85,7 +85,7 @@ class Stage:
         """
         if self.axes == ():
             return f"{folder}/{name}.{self.folders[folder]}"
-        return path_of(folder, name, self.shared_cell(cell), block, self.folders[folder])
+        return cell_path(folder, name, self.shared_cell(cell), block, self.folders[folder])
 
     def job(
         self,
@@ -116,7 +116,9 @@ class Stage:
         config = {**(self.job_config(study, cell) or {}), **(extra or {})}
         files = {folder: stage.function for stage in self.upstream for folder in stage.folders}
         upstream = lineage(self.upstream)
-        return make_job(self.function, upstream, config, name, cell, block, files=files, accepted=accepted)
+        return make_job(
+            self.function, upstream, config, name, cell, block, files=files, accepted=accepted
+        )
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
         """Yield the first cell, the seed block and the path of every file of a study in a folder."""
@@ -132,7 +134,11 @@ class Stage:
     def expected_config(self, study: Any, cell: Cell) -> dict[str, Any]:
         """Return the config values that the file of a cell must have been made with."""
         config = self.job_config(study, cell) or {}
-        return {name: told(section) for name, section in config.items() if name not in self.not_compared}
+        return {
+            name: dump_config(section)
+            for name, section in config.items()
+            if name not in self.not_compared
+        }
 
 
 def lineage(stages: Iterable[Stage]) -> tuple[str, ...]:
@@ -172,7 +178,13 @@ class Table:
     def lineage(self) -> tuple[str, ...]:
         """Functions upstream of its own, and schemas that it is given by name."""
         named = self.sections.get("schema", ())
-        schemas = (named,) if isinstance(named, str) else named.values() if isinstance(named, Mapping) else ()
+        schemas = (
+            (named,)
+            if isinstance(named, str)
+            else named.values()
+            if isinstance(named, Mapping)
+            else ()
+        )
         return (*lineage((*self.files.values(), *self.upstream)), *dict.fromkeys(schemas))
 
     def job(self, tables: Mapping[str, str], accepted: Iterable[Mapping[str, Any]] = ()) -> Job:
@@ -187,7 +199,9 @@ class Table:
         """
         files = {folder: stage.function for folder, stage in self.files.items()}
         reads = {"tables": tables, "files": files, "accepted": accepted}
-        return make_job(self.function, self.lineage, self.sections, self.study, runs=self.wrapper, **reads)
+        return make_job(
+            self.function, self.lineage, self.sections, self.study, runs=self.wrapper, **reads
+        )
 
 
 @dataclass(frozen=True)
@@ -255,7 +269,7 @@ class ClaimInputs:
 
 
 STUDIES = Path(__file__).parent / "studies"
-SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "page")
+SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "doc_tables")
 """What a study kind that is one file holds itself."""
 
 
@@ -295,7 +309,9 @@ class StudyKind:
         """
         if not (STUDIES / f"{self.name}.py").is_file():
             return f"studies.{self.name}.{name}"
-        return f"studies.{self.name}" if name in SINGLE_FILE_MODULES else f"studies.{self.name}_{name}"
+        return (
+            f"studies.{self.name}" if name in SINGLE_FILE_MODULES else f"studies.{self.name}_{name}"
+        )
 
     def load(self, name: str) -> ModuleType | None:
         """Import one of its modules; None where it has none of this name."""
@@ -307,9 +323,9 @@ class StudyKind:
         if self.inherit:
             return self.inherit(raw, shared)
         if studies := self.section.model_fields.get("studies"):
-            return sharing(raw, shared, get_args(studies.annotation)[1], self.inherits)
+            return share_defaults(raw, shared, get_args(studies.annotation)[1], self.inherits)
         taken = {key: shared[key] for key in self.inherits if key in shared}
-        return merged(taken, raw) if isinstance(raw, dict) else raw
+        return merge_configs(taken, raw) if isinstance(raw, dict) else raw
 
 
 def table_from(function: str, sections: ConfigSections | None = None, **options: Any) -> Table:
@@ -329,7 +345,9 @@ def table_from(function: str, sections: ConfigSections | None = None, **options:
     return Table(f"{folder}.tables:{name.upper()}", function, sections or {}, **options)
 
 
-def concatenated_tables(rule: str, schemas: Mapping[str, str], sources: Mapping[str, Iterable[str]]) -> dict[str, Table]:
+def concatenated_tables(
+    rule: str, schemas: Mapping[str, str], sources: Mapping[str, Iterable[str]]
+) -> dict[str, Table]:
     """Return tables that each hold the rows of several others; one rule makes them all.
 
     Parameters
@@ -344,7 +362,10 @@ def concatenated_tables(rule: str, schemas: Mapping[str, str], sources: Mapping[
     names = {name: list(tables) for name, tables in sources.items()}
     read = tuple(dict.fromkeys(source for tables in names.values() for source in tables))
     sections = {"schema": dict(schemas), "sources": names}
-    return {name: Table(schema, "chain.join:join", sections, tables=read, rule=rule) for name, schema in schemas.items()}
+    return {
+        name: Table(schema, "chain.concat_tables:join", sections, tables=read, rule=rule)
+        for name, schema in schemas.items()
+    }
 
 
 def collected_table(schema: str, stage: Stage, folder: str, name: str, study: Any) -> Table:
@@ -363,7 +384,13 @@ def collected_table(schema: str, stage: Stage, folder: str, name: str, study: An
     study : Any
         The study.
     """
-    return Table(schema, "chain.join:collect", {name: study, "schema": schema}, {folder: stage}, study=name)
+    return Table(
+        schema,
+        "chain.concat_tables:collect",
+        {name: study, "schema": schema},
+        {folder: stage},
+        study=name,
+    )
 
 
 def values_on_axes(study: Any) -> dict[str, set]:
@@ -386,7 +413,7 @@ SYNTHESISE = Stage(
 PRETRAIN = Stage(
     "chain.pretrain:stage",
     Study,
-    lambda study, cell: study.pretrained(cell) if cell.trained else None,
+    lambda study, cell: study.pretrain_config(cell) if cell.trained else None,
     ("encoders.safetensors", "trajectories.parquet"),
     (SYNTHESISE,),
     not_compared=("arms",),
@@ -395,7 +422,7 @@ PRETRAIN = Stage(
 PROBE = Stage(
     "chain.probe:stage",
     Study,
-    Study.probed,
+    Study.probe_config,
     ("probes.parquet",),
     (SYNTHESISE, PRETRAIN),
     not_compared=("arms", "untrained"),
@@ -421,7 +448,7 @@ IMAGE_SPLITS = Stage(
 IMAGE_PRETRAIN = Stage(
     "images.pretrain:stage",
     ImageStudy,
-    ImageStudy.pretrained,
+    ImageStudy.pretrain_config,
     ("encoders.safetensors", "trajectories.parquet"),
     (IMAGE_DATA, IMAGE_SPLITS),
     rule="pretrain_images",
@@ -429,7 +456,7 @@ IMAGE_PRETRAIN = Stage(
 IMAGE_PROBE = Stage(
     "images.probe:stage",
     ImageStudy,
-    ImageStudy.probed,
+    ImageStudy.probe_config,
     ("probes.parquet",),
     (IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN),
     rule="probe_images",
@@ -442,7 +469,7 @@ def chain_tables(name: str, study: Study) -> dict[str, Table]:
     """Return the tables of an encoder study and of each block of its grid, STUDY_... and STUDY.BLOCK_...; one rule makes them."""
     files = {"probes": PROBE, "trajectories": PRETRAIN}
     options = {"files": files, "study": name, "rule": f"aggregate_{name}"}
-    function, sections = "chain.aggregate:aggregate_study", {name: study.plain()}
+    function, sections = "chain.aggregate:aggregate_study", {name: study.as_plain_study()}
     return {
         f"{prefix}_{table}": Table(f"chain.tables:{table.upper()}", function, sections, **options)
         for prefix in (name, *(f"{name}.{block}" for block in study.grid))
@@ -452,5 +479,11 @@ def chain_tables(name: str, study: Study) -> dict[str, Table]:
 
 def trajectories_table(name: str, study: Study) -> Table:
     """Return the table of what the neurons of a study did during training."""
-    sections, files = {name: study.plain()}, {"trajectories": PRETRAIN}
-    return Table("chain.tables:TRAJECTORIES", "chain.aggregate:aggregate_trajectories", sections, files, study=name)
+    sections, files = {name: study.as_plain_study()}, {"trajectories": PRETRAIN}
+    return Table(
+        "chain.tables:TRAJECTORIES",
+        "chain.aggregate:aggregate_trajectories",
+        sections,
+        files,
+        study=name,
+    )

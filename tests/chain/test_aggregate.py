@@ -11,9 +11,9 @@ import scipy.stats
 from rarefeat.chain.aggregate import grid_table, summary_table, trends_table
 from rarefeat.chain.tables import ARM, GRID, KEYS, METRICS
 from rarefeat.core.errors import RarefeatError
-from rarefeat.manage.check import differences, summed_up
+from rarefeat.manage.compare_references import list_differences, reference_rows
 from rarefeat.project import load
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 
 STUDY = load("config/config.yaml", "config/quick.yaml").sections["imbalance"].studies["paper"]
 SEEDS = range(5)
@@ -25,10 +25,17 @@ def rows():
     rng = np.random.default_rng(0)
     parts = []
     for cell, arm in ((at, arm) for at in STUDY.cells() for arm in at.arms):
-        keys = {**cell.values, "nsr": cell["sigma"] ** 2 * 60, "simulator": "direct", **arm.model_dump()}
+        keys = {
+            **cell.values,
+            "nsr": cell["sigma"] ** 2 * 60,
+            "simulator": "direct",
+            **arm.model_dump(),
+        }
         for seed in SEEDS:
             metrics = dict(zip(METRICS, rng.uniform(0, 1, len(METRICS)), strict=True))
-            metrics["mask_minority_overlap"] = None if arm.arm == "dense" else metrics["mask_minority_overlap"]
+            metrics["mask_minority_overlap"] = (
+                None if arm.arm == "dense" else metrics["mask_minority_overlap"]
+            )
             rows = pa.Table.from_pylist([keys | {"seed": seed} | metrics]).to_pandas()
             parts.append(SimpleNamespace(cell=cell, table=lambda rows=rows: rows))
     return parts
@@ -46,9 +53,9 @@ def test_grid_rows_are_unique_sorted_and_ordered(rows):
 def test_a_value_out_of_bounds_is_named(rows):
     grid = grid_table(rows)
     with pytest.raises(RarefeatError, match="max_alignment"):
-        checked(GRID, grid.assign(max_alignment=1.5))
+        validate(GRID, grid.assign(max_alignment=1.5))
     with pytest.raises(RarefeatError, match="final_loss"):
-        checked(GRID, grid.drop(columns="final_loss"))
+        validate(GRID, grid.drop(columns="final_loss"))
 
 
 def test_summary_and_paired_difference_by_hand(rows):
@@ -64,7 +71,10 @@ def test_summary_and_paired_difference_by_hand(rows):
     np.testing.assert_allclose((row["mean"], row["sd"]), (pruned.mean(), pruned.std()))
     np.testing.assert_allclose(row[["paired_ci_low", "paired_ci_high"]].astype(float), expected)
     assert summary.xs("dense", level="arm")["paired_difference"].isna().all()
-    assert summary.loc[(eps_min, sigma, "dense", 0.0, 0, "unmasked", "mask_minority_overlap"), "n"] == 0
+    assert (
+        summary.loc[(eps_min, sigma, "dense", 0.0, 0, "unmasked", "mask_minority_overlap"), "n"]
+        == 0
+    )
 
 
 def test_trends_recover_a_planted_slope(rows):
@@ -80,18 +90,22 @@ def test_trends_recover_a_planted_slope(rows):
 
 
 def test_check_tells_a_changed_summary_from_the_same(rows):
-    summary = summed_up(summary_table(grid_table(rows)), [*KEYS, "metric"])
-    assert differences(summary, summary) == []
-    shifted = summary.assign(mean=np.where(summary["metric"] == "final_loss", summary["mean"] + 0.1, summary["mean"]))
-    assert len(differences(summary, shifted)) == (summary["metric"] == "final_loss").sum()
-    assert differences(summary, summary.iloc[1:])
-    assert differences(summary, summary.assign(n=3))
+    summary = reference_rows(summary_table(grid_table(rows)), [*KEYS, "metric"])
+    assert list_differences(summary, summary) == []
+    shifted = summary.assign(
+        mean=np.where(summary["metric"] == "final_loss", summary["mean"] + 0.1, summary["mean"])
+    )
+    assert len(list_differences(summary, shifted)) == (summary["metric"] == "final_loss").sum()
+    assert list_differences(summary, summary.iloc[1:])
+    assert list_differences(summary, summary.assign(n=3))
 
 
-@pytest.mark.parametrize(("metric", "allowed"), [("accuracy", 0.03), ("singletons", 0.34), ("final_loss", 0.03)])
+@pytest.mark.parametrize(
+    ("metric", "allowed"), [("accuracy", 0.03), ("singletons", 0.34), ("final_loss", 0.03)]
+)
 def test_check_allows_each_metric_what_another_processor_changes(metric, allowed):
     """Of a value of 1; the last has no allowance of its own: a hundredth, and two hundredths of its value."""
     reference = pd.DataFrame({"metric": [metric], "mean": [1.0], "n": [3]})
     for sign in (-1, 1):
-        assert not differences(reference, reference.assign(mean=1 + sign * 0.99 * allowed))
-        assert differences(reference, reference.assign(mean=1 + sign * 1.01 * allowed))
+        assert not list_differences(reference, reference.assign(mean=1 + sign * 0.99 * allowed))
+        assert list_differences(reference, reference.assign(mean=1 + sign * 1.01 * allowed))

@@ -8,11 +8,16 @@ from scipy import stats
 from rarefeat.chain import pretrain, probe
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm, Training, Views
-from rarefeat.config.section import told
-from rarefeat.core import device, products, randomness, simulators
+from rarefeat.config.section import dump_config
+from rarefeat.core import batch_invariant, device, randomness, simulators
 from rarefeat.core.errors import RarefeatError
 
-ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.5, onset=2), Arm(arm="oracle_all"), Arm(arm="oracle_gated")]
+ARMS = [
+    Arm(arm="dense"),
+    Arm(arm="pruned_neuron", alpha=0.5, onset=2),
+    Arm(arm="oracle_all"),
+    Arm(arm="oracle_gated"),
+]
 SEEDS = [3, 4, 5]
 FAR = 5.0
 CPU = torch.device("cpu")
@@ -21,7 +26,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def everywhere(monkeypatch):
     """Every branch of a device on the processor, its draws among them."""
-    for module in (device, products, simulators):
+    for module in (device, batch_invariant, simulators):
         monkeypatch.setattr(module, "on_processor", lambda x: False)
     for module in (pretrain, probe):
         monkeypatch.setattr(module, "streams", at_once)
@@ -30,32 +35,50 @@ def everywhere(monkeypatch):
 def at_once(study, seeds, purpose, device="cpu"):
     """What is drawn at each step in one call; what is drawn once, or on the processor in any case, as ever."""
     if "noise" in purpose or purpose == "complement":
-        return randomness.Block(len(seeds), CPU, randomness.on_device(CPU, f"{study}/{seeds}/{purpose}"))
-    return randomness.streams(study, seeds, purpose)
+        return randomness.DeviceGenerator(
+            len(seeds), CPU, randomness.make_device_generator(CPU, f"{study}/{seeds}/{purpose}")
+        )
+    return randomness.make_generators(study, seeds, purpose)
 
 
 def without_data(monkeypatch, **changes) -> Training:
     """A training on torch's device for shapes, where to ask for a value is an error."""
-    monkeypatch.setattr(randomness, "on_device", lambda device, key: None)
+    monkeypatch.setattr(randomness, "make_device_generator", lambda device, key: None)
     return small_training(**changes).model_copy(update={"device": "meta"})
 
 
 @pytest.mark.parametrize("d1", [SMALL_DATA.d1, 15])
-@pytest.mark.parametrize("views", [Views(), Views(rho=0.5, colour=2, colour_sigma=0.1), Views(mask=0.3, clean_negatives=True)])
+@pytest.mark.parametrize(
+    "views",
+    [Views(), Views(rho=0.5, colour=2, colour_sigma=0.1), Views(mask=0.3, clean_negatives=True)],
+)
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_a_training_stays_on_its_device_and_never_waits_for_it(simulator, views, d1, monkeypatch):
     if views != Views() and simulator == "reduced":
         pytest.skip("other views need every coordinate")
-    data = SMALL_DATA.model_copy(update={"views": views, "d1": d1, "L": 1 if views.mask else SMALL_DATA.L})
+    data = SMALL_DATA.model_copy(
+        update={"views": views, "d1": d1, "L": 1 if views.mask else SMALL_DATA.L}
+    )
     arms = [*ARMS, *([Arm(arm="pruned_weight", alpha=0.5)] if simulator == "direct" else [])]
     at = without_data(monkeypatch, history=True)
     train = synthesise("device", data, 0.5, SEEDS)["train"]
-    encoders, courses = pretrain.trained("device", simulator, data, at, arms, 0.1, SEEDS, train, "")
-    of_processor, rows = pretrain.pretrain("device", simulator, data, small_training(history=True), arms, 0.1, SEEDS, train)
+    encoders, courses = pretrain.train_arms(
+        "device", simulator, data, at, arms, 0.1, SEEDS, train, ""
+    )
+    of_processor, rows = pretrain.pretrain(
+        "device", simulator, data, small_training(history=True), arms, 0.1, SEEDS, train
+    )
     for label, found in encoders.items():
-        assert [(part.shape, part.dtype) for part in found] == [(part.shape, part.dtype) for part in of_processor[label]]
+        assert [(part.shape, part.dtype) for part in found] == [
+            (part.shape, part.dtype) for part in of_processor[label]
+        ]
     tensors = [part for found in encoders.values() for part in found]
-    tensors += [value for found in courses.values() for metrics in found.values() for value in metrics.values()]
+    tensors += [
+        value
+        for found in courses.values()
+        for metrics in found.values()
+        for value in metrics.values()
+    ]
     assert {part.device.type for part in tensors} == {"meta"}
     assert {row["step"] for row in rows} == set(courses)
 
@@ -65,26 +88,35 @@ def test_a_bias_stays_on_its_device_too(rule, monkeypatch):
     at = without_data(monkeypatch)
     at = at.model_copy(update={"bias": at.bias.model_copy(update={"rule": rule})})
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
-    encoders, _ = pretrain.trained("device", "reduced", SMALL_DATA, at, ARMS, 0.1, SEEDS, train, "")
+    encoders, _ = pretrain.train_arms(
+        "device", "reduced", SMALL_DATA, at, ARMS, 0.1, SEEDS, train, ""
+    )
     assert encoders["dense"].bias.is_meta
 
 
 def test_a_wait_for_the_device_is_seen(monkeypatch):
     """What the test of a training rests on."""
-    monkeypatch.setattr(pretrain, "anywhere", lambda condition: bool(condition.any()))
+    monkeypatch.setattr(pretrain, "any_or_gpu", lambda condition: bool(condition.any()))
     with pytest.raises(RuntimeError, match="meta"):
-        test_a_training_stays_on_its_device_and_never_waits_for_it("reduced", Views(), SMALL_DATA.d1, monkeypatch)
+        test_a_training_stays_on_its_device_and_never_waits_for_it(
+            "reduced", Views(), SMALL_DATA.d1, monkeypatch
+        )
 
 
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_embeddings_of_a_probe_are_made_on_the_device(simulator, monkeypatch):
     at = without_data(monkeypatch)
     monkeypatch.setattr(torch.Tensor, "cpu", lambda x: x)
-    space = simulators.placed(simulators.make_simulator(simulator, "device", SMALL_DATA.d, SMALL_DATA.d1, at.m, [3]), "meta")
+    space = simulators.to_device(
+        simulators.make_simulator(simulator, "device", SMALL_DATA.d, SMALL_DATA.d1, at.m, [3]),
+        "meta",
+    )
     latents = synthesise("device", SMALL_DATA, 0.5, [3])
     network = torch.randn(1, at.m, space.dictionary.shape[1]), torch.zeros(1, at.m)
-    noise = randomness.streams("device", [3], "probe noise", "meta")
-    (found,) = probe.embed_pairs(latents["test_balanced"], latents["test_matched"], space, [network], 0.1, noise)
+    noise = randomness.make_generators("device", [3], "probe noise", "meta")
+    (found,) = probe.embed_pairs(
+        latents["test_balanced"], latents["test_matched"], space, [network], 0.1, noise
+    )
     assert {name: (part.device.type, part.shape) for name, part in found.items()} == {
         name: ("meta", (SMALL_DATA.test_pairs, 2, at.m)) for name in ("balanced", "matched")
     }
@@ -94,13 +126,17 @@ def test_a_gpu_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
     with pytest.raises(RarefeatError, match=r"training\.device is cuda, and there is no GPU here"):
-        pretrain.pretrain("device", "reduced", SMALL_DATA, small_training(device="cuda"), ARMS, 0.1, SEEDS, train)
+        pretrain.pretrain(
+            "device", "reduced", SMALL_DATA, small_training(device="cuda"), ARMS, 0.1, SEEDS, train
+        )
 
 
 def test_a_job_is_told_of_a_device_that_is_not_the_processor_alone():
     """No result of before is made anew."""
-    assert told(small_training(device="cpu")) == {
-        key: value for key, value in told(small_training(device="cuda")).items() if key != "device"
+    assert dump_config(small_training(device="cpu")) == {
+        key: value
+        for key, value in dump_config(small_training(device="cuda")).items()
+        if key != "device"
     }
 
 
@@ -108,37 +144,51 @@ def test_a_job_is_told_of_a_device_that_is_not_the_processor_alone():
 
 
 def block(S, seed=0):
-    return randomness.Block(S, CPU, torch.Generator().manual_seed(seed))
+    return randomness.DeviceGenerator(S, CPU, torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("dof", [3, 40])
 def test_chi_of_a_block_has_the_law_of_chi(dof):
-    found = simulators.chi(20_000, 3, dof, block(2))
+    found = simulators.chi_variables(20_000, 3, dof, block(2))
     for column in range(3):
         assert stats.kstest(found[..., column].flatten(), stats.chi(dof - column).cdf).pvalue > 1e-4
 
 
 def test_a_block_draws_replicas_and_calls_apart():
     noise = block(2)
-    first, second = simulators.normals(2, 400, 50, noise), simulators.normals(2, 400, 50, noise)
+    first, second = (
+        simulators.standard_normals(2, 400, 50, noise),
+        simulators.standard_normals(2, 400, 50, noise),
+    )
     for x in (first[0], first[1], second[0]):
         assert stats.kstest(x.flatten(), stats.norm.cdf).pvalue > 1e-4
     assert (
-        torch.corrcoef(torch.stack([first[0], first[1], second[0]]).flatten(1)).fill_diagonal_(0).abs().max()
+        torch.corrcoef(torch.stack([first[0], first[1], second[0]]).flatten(1))
+        .fill_diagonal_(0)
+        .abs()
+        .max()
         < FAR / 20_000**0.5
     )
 
 
 def test_a_stream_on_a_device_knows_study_seeds_and_purpose():
-    keys = [("a", [1, 2], "noise"), ("b", [1, 2], "noise"), ("a", [1, 3], "noise"), ("a", [1, 2], "complement")]
-    seeds = [randomness.on_device(CPU, f"{study}/{seeds}/{purpose}").initial_seed() for study, seeds, purpose in keys]
+    keys = [
+        ("a", [1, 2], "noise"),
+        ("b", [1, 2], "noise"),
+        ("a", [1, 3], "noise"),
+        ("a", [1, 2], "complement"),
+    ]
+    seeds = [
+        randomness.make_device_generator(CPU, f"{study}/{seeds}/{purpose}").initial_seed()
+        for study, seeds, purpose in keys
+    ]
     assert len(set(seeds)) == len(keys)
     assert max(seeds) >= 2**32
 
 
 def test_a_scatter_has_the_mean_and_variance_of_wishart():
     rows, dof, S = 4, 30, 20_000
-    T = simulators.bartlett(rows, dof, block(S)).double()
+    T = simulators.bartlett_factor(rows, dof, block(S)).double()
     scatter = T @ T.mT
     variance = dof * (1 + torch.eye(rows, dtype=torch.float64))
     assert ((scatter.mean(0) - dof * torch.eye(rows)).abs() < FAR * (variance / S).sqrt()).all()
@@ -149,8 +199,8 @@ def test_tokens_have_the_same_mean_and_gram_matrices(everywhere):
     """Inner products of a sample's tokens, in the coordinates that no weight sees too."""
     latents = torch.zeros(2, 4000, 3, 4)
     latents[..., 0] = 1
-    space = simulators.Reduced(4, 60, 6, 2)
-    tokens = space.tokens(latents, 0.5, block(2)).double().flatten(0, 1)
+    space = simulators.ReducedSimulator(4, 60, 6, 2)
+    tokens = space.sample_tokens(latents, 0.5, block(2)).double().flatten(0, 1)
     gram = tokens @ tokens.mT
     mean = 1 + 0.25 * 60 * torch.eye(3, dtype=torch.float64)
     assert ((gram.mean(0) - mean).abs() < FAR * (gram.var(0) / len(gram)).sqrt()).all()
@@ -162,10 +212,10 @@ def test_a_factor_that_asks_nothing_is_the_one_that_asks():
     a[1, :, 3:] = 0
     a[2, 2] = 0
     gram = (a @ a.mT).float().double()
-    found = simulators.factor_unasked(gram)
-    assert torch.allclose(found, simulators.factor(gram), rtol=1e-9, atol=1e-12)
+    found = simulators.robust_cholesky_gpu(gram)
+    assert torch.allclose(found, simulators.robust_cholesky(gram), rtol=1e-9, atol=1e-12)
     gram[3, 0, 0] = -1
-    again = simulators.factor_unasked(gram)
+    again = simulators.robust_cholesky_gpu(gram)
     assert again[:3].equal(found[:3])
     assert again[3].isnan().all()
 
@@ -177,17 +227,31 @@ def test_a_training_by_draws_of_a_block_has_the_same_law(simulator, everywhere, 
     latents = synthesise("device", SMALL_DATA, 0.5, seeds)
 
     def measured():
-        encoders, _ = pretrain.pretrain("device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents["train"])
-        answers = {label: (found.weights, found.bias, found.loss) for label, found in encoders.items()}
-        return probe.probe("device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents, answers)
+        encoders, _ = pretrain.pretrain(
+            "device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents["train"]
+        )
+        answers = {
+            label: (found.weights, found.bias, found.loss) for label, found in encoders.items()
+        }
+        return probe.probe(
+            "device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents, answers
+        )
 
     found = measured()
     monkeypatch.undo()
     expected = measured()
     assert repr(found) != repr(expected)
-    for name in ("max_alignment", "majority_alignment", "feature_share", "final_loss", "cosine_similarity_balanced"):
+    for name in (
+        "max_alignment",
+        "majority_alignment",
+        "feature_share",
+        "final_loss",
+        "cosine_similarity_balanced",
+    ):
         for arm in ARMS[:2]:
-            of_arm = [[row[name] for row in rows if row["arm"] == arm.arm] for rows in (found, expected)]
+            of_arm = [
+                [row[name] for row in rows if row["arm"] == arm.arm] for rows in (found, expected)
+            ]
             assert stats.ks_2samp(*of_arm).pvalue > 1e-3, (name, arm.arm)
 
 
@@ -196,7 +260,9 @@ def test_where_nothing_is_drawn_both_paths_agree(everywhere, monkeypatch):
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
 
     def weights():
-        found, _ = pretrain.pretrain("device", "direct", SMALL_DATA, small_training(), ARMS, 0.0, SEEDS, train)
+        found, _ = pretrain.pretrain(
+            "device", "direct", SMALL_DATA, small_training(), ARMS, 0.0, SEEDS, train
+        )
         return torch.stack([found[arm.label].weights for arm in ARMS])
 
     found = weights()

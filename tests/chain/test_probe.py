@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import embed, probe_arm, seeded, small_training, tiny_data
+from conftest import embed_tokens, probe_arm, seeded, small_training, tiny_data
 
 from rarefeat.chain.probe import embed_pairs
 from rarefeat.chain.synthesise import synthesise
@@ -14,7 +14,9 @@ TRAINING = small_training(m=9, eta=0.1, sigma_0=0.01, T=1, bias={"T1": "eq34"})
 
 
 def sized(**changes) -> Data:
-    return tiny_data(**{"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700} | changes)
+    return tiny_data(
+        **{"d": 9, "d1": 40, "C": 2.0, "N": 64, "probe_pairs": 200, "test_pairs": 700} | changes
+    )
 
 
 @pytest.fixture(params=["direct", "reduced"])
@@ -25,7 +27,9 @@ def simulator(request):
 def ideal(simulator: str, data: Data, sigma: float, bias: float | None = None) -> tuple[dict, dict]:
     """The probe's row for the dictionary as encoder, and the latents it saw."""
     latents = synthesise("probe", data, 0.3, [1])
-    weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT.contiguous()
+    weights = make_simulator(
+        simulator, "probe", data.d, data.d1, data.d, [1]
+    ).dictionary.mT.contiguous()
     arm = Arm(arm="ideal" if bias is None else "dense")
     encoder = weights, torch.full((1, data.d), bias or 0.0)
     (row,) = probe_arm("probe", simulator, data, TRAINING, arm, sigma, [1], latents, encoder)
@@ -58,9 +62,15 @@ def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
     """Without the minority neuron the balanced MSE is the variance of that feature's part of the label, its activation rate."""
     data = sized(L=1, test_pairs=5000)
     latents = synthesise("probe", data, 0.3, [1])
-    weights = make_simulator(simulator, "probe", data.d, data.d1, data.d, [1]).dictionary.mT[:, :-1].contiguous()
+    weights = (
+        make_simulator(simulator, "probe", data.d, data.d1, data.d, [1])
+        .dictionary.mT[:, :-1]
+        .contiguous()
+    )
     encoder = weights, torch.zeros(1, 8)
-    (row,) = probe_arm("probe", simulator, data, TRAINING, Arm(arm="dense"), 0.0, [1], latents, encoder)
+    (row,) = probe_arm(
+        "probe", simulator, data, TRAINING, Arm(arm="dense"), 0.0, [1], latents, encoder
+    )
     for name in ("balanced", "matched"):
         rate = (aggregated_sign(latents[f"test_{name}"][:, 0])[:, -1] != 0).double().mean().item()
         assert row[f"regression_mse_{name}"] == pytest.approx(rate, rel=0.05)
@@ -72,13 +82,19 @@ def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
     rows = [ideal(simulator, data, sigma)[0] for sigma in (0.0, 0.2, 0.5)]
     assert all(row["final_loss"] > row["loss_floor"] > 0 for row in rows)
     for name in ("balanced", "matched"):
-        assert rows[0][f"regression_mse_{name}"] < rows[1][f"regression_mse_{name}"] < rows[2][f"regression_mse_{name}"]
+        assert (
+            rows[0][f"regression_mse_{name}"]
+            < rows[1][f"regression_mse_{name}"]
+            < rows[2][f"regression_mse_{name}"]
+        )
         assert rows[0][f"cosine_similarity_{name}"] > rows[1][f"cosine_similarity_{name}"]
 
 
 def test_the_ideal_arm_is_the_dictionary_without_a_bias(simulator):
     data = sized()
-    assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {"arm": "ideal"}
+    assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {
+        "arm": "ideal"
+    }
 
 
 def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulator):
@@ -88,16 +104,21 @@ def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulat
     changed = (balanced != matched).flatten(1).any(1)
     assert 0 < changed.sum() < len(changed)
     space = make_simulator(simulator, "probe", data.d, data.d1, 5, [1])
-    weights, bias = space.weights(1.0, [seeded(3)]), torch.full((1, 5), 0.1)
+    weights, bias = space.initial_weights(1.0, [seeded(3)]), torch.full((1, 5), 0.1)
     # A second network beside the first changes nothing of it.
-    both, other = embed_pairs(balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, [seeded(4)])
+    both, other = embed_pairs(
+        balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, [seeded(4)]
+    )
     for name in both:
         torch.testing.assert_close(other[name], both[name][..., :2])
     for name, z in (("balanced", balanced), ("matched", matched)):
         # The same noise, drawn by the same chunks, whatever the latents.
         noise = seeded(4)
-        parts = [space.tokens(part.flatten(0, 1)[None].float(), 0.3, [noise]) for part in z.split(500)]
-        everything = embed(torch.cat(parts, 1), weights, bias)[0].unflatten(0, (-1, 2))
+        parts = [
+            space.sample_tokens(part.flatten(0, 1)[None].float(), 0.3, [noise])
+            for part in z.split(500)
+        ]
+        everything = embed_tokens(torch.cat(parts, 1), weights, bias)[0].unflatten(0, (-1, 2))
         assert both[name].shape == (len(z), 2, 5)
         torch.testing.assert_close(both[name], everything)
     assert torch.equal(both["balanced"][~changed], both["matched"][~changed])

@@ -3,16 +3,24 @@ import itertools
 
 import pytest
 import torch
-from conftest import ARMS, SMALL_DATA, initial_weights, pretrain_arm, probe_arm, small_training, tiny_data
+from conftest import (
+    ARMS,
+    SMALL_DATA,
+    initial_weights,
+    pretrain_arm,
+    probe_arm,
+    small_training,
+    tiny_data,
+)
 
 from rarefeat.chain.pretrain import batches, pretrain
 from rarefeat.chain.probe import probe
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
 from rarefeat.core.randomness import generator
-from rarefeat.core.recording import log_spaced
+from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import target
+from rarefeat.core.sparse_coding import regression_target
 
 # Not in their order, on which nothing may depend.
 BLOCK = [5, 4, 3]
@@ -40,12 +48,16 @@ def simulator(request, arm):
 
 def train(arm, seeds, data=SMALL_DATA, study="blocks", sigma=0.1, simulator="direct", **changes):
     latents = synthesise(study, data, 0.5, seeds)
-    return pretrain_arm(study, simulator, data, small_training(**changes), arm, sigma, seeds, latents["train"])
+    return pretrain_arm(
+        study, simulator, data, small_training(**changes), arm, sigma, seeds, latents["train"]
+    )
 
 
 def measure(arm, seeds, encoder, simulator, data=SMALL_DATA, **changes):
     latents = synthesise("blocks", data, 0.5, seeds)
-    return probe_arm("blocks", simulator, data, small_training(**changes), arm, 0.1, seeds, latents, encoder)
+    return probe_arm(
+        "blocks", simulator, data, small_training(**changes), arm, 0.1, seeds, latents, encoder
+    )
 
 
 def of_replica(encoder, index):
@@ -84,7 +96,10 @@ def test_generator_leaves_the_global_state_alone():
 def test_generators_of_neighbouring_seeds_are_uncorrelated():
     n, streams = 20_000, 20
     draws = torch.stack(
-        [torch.randn(n, generator=generator("a", seed, "noise"), dtype=torch.float64) for seed in range(streams)]
+        [
+            torch.randn(n, generator=generator("a", seed, "noise"), dtype=torch.float64)
+            for seed in range(streams)
+        ]
     )
     off_diagonal = torch.corrcoef(draws) - torch.eye(streams)
     assert off_diagonal.abs().max() < 5.5 / n**0.5
@@ -97,7 +112,9 @@ def test_every_epoch_visits_each_pair_once_in_a_new_order():
     N, K = 12, 4
     steps = [next_batch.tolist() for next_batch in itertools.islice(batches("a", [1, 2], N, K), 6)]
     for replica in range(2):
-        epochs = [[i for step in steps[first : first + 3] for i in step[replica]] for first in (0, 3)]
+        epochs = [
+            [i for step in steps[first : first + 3] for i in step[replica]] for first in (0, 3)
+        ]
         assert [sorted(epoch) for epoch in epochs] == [list(range(N))] * 2
         assert epochs[0] != epochs[1]
     assert [step[0] for step in steps] != [step[1] for step in steps]
@@ -144,7 +161,9 @@ def test_history_holds_every_neuron_at_the_recorded_steps():
     data = tiny_data(d1=40)
     for simulator in ("direct", "reduced"):
         plain, _ = train(ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator)
-        kept, rows = train(ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator, history=True)
+        kept, rows = train(
+            ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator, history=True
+        )
         assert plain.history.shape == (3, 0, 12, data.d + 2)
         assert kept.history.shape == (3, len(log_spaced(12)), 12, data.d + 2)
         assert torch.equal(plain.weights, kept.weights)
@@ -162,7 +181,10 @@ def test_history_holds_every_neuron_at_the_recorded_steps():
 
 
 def test_synthesise_does_not_depend_on_the_block():
-    block, alone = synthesise("blocks", SMALL_DATA, 0.5, BLOCK), synthesise("blocks", SMALL_DATA, 0.5, [4])
+    block, alone = (
+        synthesise("blocks", SMALL_DATA, 0.5, BLOCK),
+        synthesise("blocks", SMALL_DATA, 0.5, [4]),
+    )
     assert block.keys() == alone.keys()
     for name in block:
         one = block[name] if name.startswith("test") else block[name][1:2]
@@ -221,10 +243,15 @@ def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
     point = "blocks", simulator, SMALL_DATA, small_training()
     encoders, trajectory = pretrain(*point, together, 0.1, BLOCK, latents["train"])
     every_arm = [*together, Arm(arm="initial"), Arm(arm="ideal")]
-    networks = {name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()}
+    networks = {
+        name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()
+    }
     rows = probe(*point, every_arm, 0.1, BLOCK, latents, networks)
     # Without an aligned neuron yet, the oracle prunes nothing.
-    assert len({encoder.weights.numpy().tobytes() for encoder in encoders.values()}) >= len(together) - 1
+    assert (
+        len({encoder.weights.numpy().tobytes() for encoder in encoders.values()})
+        >= len(together) - 1
+    )
     for arm in every_arm:
 
         def of_arm(rows, arm=arm):
@@ -232,7 +259,9 @@ def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
 
         if arm.trained:
             alone, alone_trajectory = pretrain_arm(*point, arm, 0.1, BLOCK, latents["train"])
-            assert all(torch.equal(*parts) for parts in zip(alone, encoders[arm.label], strict=True))
+            assert all(
+                torch.equal(*parts) for parts in zip(alone, encoders[arm.label], strict=True)
+            )
             assert of_arm(trajectory) == repr(alone_trajectory)
         assert of_arm(rows) == repr(probe(*point, [arm], 0.1, BLOCK, latents, networks))
 
@@ -242,7 +271,9 @@ def test_arms_share_their_draws_and_differ_in_what_they_learn():
     start, end = set(), set()
     for arm in ARMS.values():
         encoder, rows = train(arm, [4], tiny_data(N=40), K=16, m=8, sigma_0=0.5)
-        start.add(next(row["value"] for row in rows if row["step"] == 0 and row["metric"] == "loss"))
+        start.add(
+            next(row["value"] for row in rows if row["step"] == 0 and row["metric"] == "loss")
+        )
         end.add(encoder.weights.numpy().tobytes())
     assert len(start) == 1
     assert len(end) == len(ARMS)
@@ -259,14 +290,18 @@ def test_probe_does_not_depend_on_the_block(arm, simulator):
     assert rows[0] != {**rows[1], "seed": BLOCK[0]}
 
 
-@pytest.mark.parametrize(("m", "d1"), [(1, 60), (5, 12), (5, 60), (7, 9), (13, 23), (17, 500), (30, 60), (40, 60)])
+@pytest.mark.parametrize(
+    ("m", "d1"), [(1, 60), (5, 12), (5, 60), (7, 9), (13, 23), (17, 500), (30, 60), (40, 60)]
+)
 def test_probe_does_not_depend_on_the_block_at_other_sizes(m, d1):
     data, arm = SMALL_DATA.model_copy(update={"d1": d1}), ARMS["dense"]
     for simulator in ("direct", "reduced"):
         encoder, _ = train(arm, BLOCK, data, simulator=simulator, m=m, T=2)
         rows = measure(arm, BLOCK, (encoder.weights, encoder.bias), simulator, data, m=m)
         for index, seed in enumerate(BLOCK):
-            assert measure(arm, [seed], of_replica(encoder, index), simulator, data, m=m) == [rows[index]]
+            assert measure(arm, [seed], of_replica(encoder, index), simulator, data, m=m) == [
+                rows[index]
+            ]
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
@@ -285,9 +320,9 @@ def test_replicas_do_not_share_their_test_noise():
 
 
 def test_target_of_the_regression_is_signs_that_depend_on_the_seed_alone():
-    signs = torch.stack([target("a", seed, 50) for seed in range(20)])
+    signs = torch.stack([regression_target("a", seed, 50) for seed in range(20)])
     assert torch.equal(signs.abs(), torch.ones(20, 50))
-    assert torch.equal(signs[3], target("a", 3, 50))
+    assert torch.equal(signs[3], regression_target("a", 3, 50))
     assert len(torch.unique(signs, dim=0)) == 20
     assert abs(signs.sum().item()) < 5 * 1000**0.5
 
@@ -312,4 +347,6 @@ def test_a_small_change_of_the_noise_or_the_rate_is_far_beyond_that_tolerance():
     one, _ = train(ARMS["dense"], [4], T=10)
     for changes in ({"sigma": 0.11}, {"eta": 0.303}):
         other, _ = train(ARMS["dense"], [4], **{"T": 10} | changes)
-        assert (one.weights - other.weights).abs().max() > 10 * THREADS_TOLERANCE * one.weights.abs().max()
+        assert (
+            one.weights - other.weights
+        ).abs().max() > 10 * THREADS_TOLERANCE * one.weights.abs().max()

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from conftest import refusal
 
-from rarefeat.claims import declared as module
+from rarefeat.claims import declarations as module
 from rarefeat.claims.claim import Regime
-from rarefeat.claims.declared import declared, written
+from rarefeat.claims.declarations import format_axis_value, load_claims
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse
 from rarefeat.registry import kinds
@@ -28,7 +28,7 @@ def read(folder: Path, **groups):
     (folder / kind).mkdir()
     raw = {"paper": "paper", "axes": {"eps_min": "eps_min {}"}, "groups": groups}
     (folder / kind / "claims.yaml").write_text(yaml.safe_dump(raw, sort_keys=False))
-    return declared(kind, folder)
+    return load_claims(kind, folder)
 
 
 def test_a_file_says_all_of_a_claim(tmp_path):
@@ -36,7 +36,7 @@ def test_a_file_says_all_of_a_claim(tmp_path):
     assert found.groups == ["part", "other"]
     assert found.claims["a"].threshold == 27 / 32
     assert found.claims["a"].primary == Regime("main", {"eps_min": 0.5})
-    assert found.said(found.claims["a"].primary) == "main: eps_min 0.5"
+    assert found.format_regime(found.claims["a"].primary) == "main: eps_min 0.5"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_file_says_all_of_a_claim(tmp_path):
     ],
 )
 def test_a_place_on_an_axis_is_written_as_its_axis_says(text, at, said):
-    assert written(text, at) == said
+    assert format_axis_value(text, at) == said
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,10 @@ def test_a_place_on_an_axis_is_written_as_its_axis_says(text, at, said):
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_claim_is_one_line(tmp_path, change, said):
-    assert re.search(rf"kind_\d+/claims.yaml: .*{re.escape(said)}", refusal(read, tmp_path, part={"a": CLAIM | change}))
+    assert re.search(
+        rf"kind_\d+/claims.yaml: .*{re.escape(said)}",
+        refusal(read, tmp_path, part={"a": CLAIM | change}),
+    )
 
 
 def test_a_key_that_is_missing_and_ids_that_are_none_or_double_are_one_line(tmp_path):
@@ -80,7 +83,10 @@ def test_a_key_that_is_missing_and_ids_that_are_none_or_double_are_one_line(tmp_
     for groups, said in (
         ({"part": {"a": without}}, "claim a: control: missing"),
         ({"part": {3.1: CLAIM}}, "claim 3.1: an id is a text; write it in quotes"),
-        ({"part": {"a": CLAIM}, "other": {"a": CLAIM}}, "claim a: it stands in two groups, part and other"),
+        (
+            {"part": {"a": CLAIM}, "other": {"a": CLAIM}},
+            "claim a: it stands in two groups, part and other",
+        ),
         ({"part": {}}, "groups.part: it has no claim"),
     ):
         with pytest.raises(RarefeatError, match=said):
@@ -94,14 +100,18 @@ def changed(monkeypatch):
     raw = yaml.safe_load(path.read_text())
 
     def read_with(change, **keys):
-        monkeypatch.setattr(module, "read_yaml", lambda path, what: raw if path.parent.name == "theory" else before(path, what))
+        monkeypatch.setattr(
+            module,
+            "read_yaml",
+            lambda path, what: raw if path.parent.name == "theory" else before(path, what),
+        )
         change(raw["groups"])
-        declared.cache_clear()
+        load_claims.cache_clear()
         return parse(yaml.safe_load(Path("config/config.yaml").read_text()) | keys)
 
     before = module.read_yaml
     yield read_with
-    declared.cache_clear()
+    load_claims.cache_clear()
 
 
 def rename(groups, old, new):
@@ -116,18 +126,35 @@ def elsewhere(group, name, **axes):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (elsewhere("initialisation", "C.2", study="stage_theory"), "claim C.2: primary: study: 'stage_theory' is none of"),
-        (elsewhere("stage 1", "3.1b", eps_min=0.95), "claim 3.1b: primary: eps_min: stages_theory has no 0.95, it has 0.7"),
-        (elsewhere("stage 1", "33-eps", eps_min=[0.7, 2]), "claim 33-eps: primary: eps_min: stages_theory has no (0.7, 2.0)"),
-        (lambda g: rename(g, "stage 1", "imbalance_and_pruning"), "imbalance_and_pruning: its page is that of the paper"),
-        (lambda g: rename(g, "stage 1", "table 2"), "its page is that of the part table 2 of studies/long_tail/claims.yaml"),
+        (
+            elsewhere("initialisation", "C.2", study="stage_theory"),
+            "claim C.2: primary: study: 'stage_theory' is none of",
+        ),
+        (
+            elsewhere("stage 1", "3.1b", eps_min=0.95),
+            "claim 3.1b: primary: eps_min: stages_theory has no 0.95, it has 0.7",
+        ),
+        (
+            elsewhere("stage 1", "33-eps", eps_min=[0.7, 2]),
+            "claim 33-eps: primary: eps_min: stages_theory has no (0.7, 2.0)",
+        ),
+        (
+            lambda g: rename(g, "stage 1", "imbalance_and_pruning"),
+            "imbalance_and_pruning: its page is that of the paper",
+        ),
+        (
+            lambda g: rename(g, "stage 1", "table 2"),
+            "its page is that of the part table 2 of studies/long_tail/claims.yaml",
+        ),
         (
             lambda g: rename(g["stage 1"], "3.1b", "T2-rho"),
             "claim T2-rho: studies/long_tail/claims.yaml has a claim of this id",
         ),
     ],
 )
-def test_claims_that_clash_or_that_nothing_can_test_are_refused_with_the_config(changed, change, said):
+def test_claims_that_clash_or_that_nothing_can_test_are_refused_with_the_config(
+    changed, change, said
+):
     with pytest.raises(RarefeatError, match=r"claims\.yaml: ") as error:
         changed(change)
     assert said in str(error.value)
@@ -140,14 +167,22 @@ def test_a_regime_that_this_configuration_leaves_out_is_no_misspelling(changed):
 
 def test_figures_and_pages_of_claims_follow_from_the_files():
     project = load()
-    assert set(project.claimed) == {name for name in kinds() if (module.STUDIES / name / "claims.yaml").exists()}
+    assert set(project.claimed) == {
+        name for name in kinds() if (module.STUDIES / name / "claims.yaml").exists()
+    }
     for known in project.declared.values():
         for group in known.groups:
-            assert project.figures[f"claims_{group.replace(' ', '_')}"].tables == (f"claims_{known.paper}",)
-            assert project.pages[f"claims_{group.replace(' ', '_')}"].tables == (f"claims_{known.paper}",)
+            assert project.figures[f"claims_{group.replace(' ', '_')}"].tables == (
+                f"claims_{known.paper}",
+            )
+            assert project.pages[f"claims_{group.replace(' ', '_')}"].tables == (
+                f"claims_{known.paper}",
+            )
 
 
 def test_a_statement_is_words_that_can_be_said_aloud():
     for known in load().declared.values():
         for claim in known.claims.values():
-            assert not re.search(r"[|<>^~{\\]|!=|\+-|\b[Oo]\(|Omega|Theta\(|sqrt", claim.statement), claim.id
+            assert not re.search(
+                r"[|<>^~{\\]|!=|\+-|\b[Oo]\(|Omega|Theta\(|sqrt", claim.statement
+            ), claim.id

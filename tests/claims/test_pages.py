@@ -5,29 +5,33 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import of_size
-from seeds_needed import POWER, power, seeds_needed
+from sample_size import POWER, power, seeds_needed
 
 from rarefeat.claims.claim import Claim
-from rarefeat.claims.declared import Declared
-from rarefeat.claims.figure import MOST, chosen, draw, limits
-from rarefeat.claims.measured import measured_table, of
+from rarefeat.claims.declarations import ClaimSet
+from rarefeat.claims.figure import MAX_CLAIMS, chosen, draw, limits
+from rarefeat.claims.measurements import measured_table, measurement
 from rarefeat.claims.page import by_claim, index, other_verdicts, part, place, primary_verdicts
-from rarefeat.claims.verdict import LEVEL, verdicts
-from rarefeat.figures.style import styled
+from rarefeat.claims.verdict import ALPHA_LEVEL, verdicts
+from rarefeat.figures.style import project_style
 from rarefeat.project import load
 
 KNOWN = load().declared
 CLAIMS: list[Claim] = [claim for known in KNOWN.values() for claim in known.claims.values()]
 # As if they were all of one file.
-AXES = {axis: text for known in KNOWN.values() for axis, text in known.axes.items()} | {"point": "{}"}
-ALL = Declared("all", "", AXES, {claim.id: claim for claim in CLAIMS}, "")
+AXES = {axis: text for known in KNOWN.values() for axis, text in known.axes.items()} | {
+    "point": "{}"
+}
+ALL = ClaimSet("all", "", AXES, {claim.id: claim for claim in CLAIMS}, "")
 LEAST = 40_000
 """No page in docs is larger, in bytes."""
 
 
 def of_kind(claim: Claim, values: np.ndarray) -> np.ndarray:
     """Numbers, or where replicas are 0 or 1 whether they are above a half."""
-    return {"0 or 1": values > 0.5, "paired 0 or 1": np.sign(np.round(values))}.get(claim.kind, values).astype(float)
+    return {"0 or 1": values > 0.5, "paired 0 or 1": np.sign(np.round(values))}.get(
+        claim.kind, values
+    ).astype(float)
 
 
 def planted(claims=CLAIMS, regimes=24):
@@ -37,12 +41,23 @@ def planted(claims=CLAIMS, regimes=24):
     for claim in claims:
         low, high = claim.region
         edge = low if np.isfinite(low) else high
-        rows.append(of(claim.id, *claim.primary, of_kind(claim, edge + rng.normal(rng.normal(), 0.3, 12))))
+        rows.append(
+            measurement(
+                claim.id, *claim.primary, of_kind(claim, edge + rng.normal(rng.normal(), 0.3, 12))
+            )
+        )
         for number in range(regimes):
             values = of_kind(claim, edge + rng.normal(0, 1) + 0.3 * rng.normal(size=12))
             why = "too few replicas have a lucky neuron" if number % 7 == 0 else ""
-            study, place = f"stages_of_another_regime_{number // 4}", {"point": f"eps_min 0.{number}, sigma 0.05"}
-            rows.append(of(claim.id, study, place, values, untestable=why, diverged=3 * (number % 11 == 1)))
+            study, place = (
+                f"stages_of_another_regime_{number // 4}",
+                {"point": f"eps_min 0.{number}, sigma 0.05"},
+            )
+            rows.append(
+                measurement(
+                    claim.id, study, place, values, untestable=why, diverged=3 * (number % 11 == 1)
+                )
+            )
     return verdicts(measured_table(rows, ALL))
 
 
@@ -54,13 +69,15 @@ def test_the_seeds_of_every_primary_row_have_the_power_that_they_promise():
         rows = sum(other.paper == claim.paper for other in CLAIMS)
         if claim.seeds:
             assert claim.seeds >= seeds_needed(claim.test, claim.effect, rows), claim.id
-            assert power(claim.seeds, claim.effect, 0.05 / rows, claim.test == "equivalence") >= POWER, claim.id
+            assert (
+                power(claim.seeds, claim.effect, 0.05 / rows, claim.test == "equivalence") >= POWER
+            ), claim.id
 
 
 def test_where_all_replicas_agree_the_sign_test_can_pass():
     for claim in CLAIMS:
         rows = sum(other.paper == claim.paper for other in CLAIMS)
-        assert claim.kind == "number" or 0.5**claim.seeds * rows < LEVEL, claim.id
+        assert claim.kind == "number" or 0.5**claim.seeds * rows < ALPHA_LEVEL, claim.id
 
 
 def test_every_primary_regime_is_in_the_config_with_as_many_seeds_as_it_declares():
@@ -84,9 +101,16 @@ def test_the_primary_studies_of_the_theory_use_seeds_that_no_other_study_uses():
         study = studies[name]
         return {seed for block in study.blocks().values() for seed in block}
 
-    theory = {name for name in ours & set(studies) if getattr(studies[name], "role", "") == "stages"}
+    theory = {
+        name for name in ours & set(studies) if getattr(studies[name], "role", "") == "stages"
+    }
     assert theory
-    used = {seed for name in studies if name.startswith("stages") and name not in theory for seed in seeds(name)}
+    used = {
+        seed
+        for name in studies
+        if name.startswith("stages") and name not in theory
+        for seed in seeds(name)
+    }
     for name in theory:
         assert not used & seeds(name), name
 
@@ -118,12 +142,14 @@ def test_the_page_of_a_part_says_what_was_declared_and_found_and_is_small(group)
 @pytest.mark.parametrize("group", ["stage 2", "pruning", "feature decoupling"])
 def test_a_figure_says_at_most_ten_claims_in_words_and_all_its_text_lies_on_it(group):
     rows = TABLE[TABLE["group"] == group]
-    with styled():
+    with project_style():
         figure = draw(rows, group)
-        assert len(figure.axes) == 3 * min(rows["claim_id"].nunique(), MOST)
+        assert len(figure.axes) == 3 * min(rows["claim_id"].nunique(), MAX_CLAIMS)
         figure.canvas.draw()
         whole = figure.bbox
-        boxes = [text.get_window_extent() for ax in figure.axes for text in (*ax.texts, ax.xaxis.label)]
+        boxes = [
+            text.get_window_extent() for ax in figure.axes for text in (*ax.texts, ax.xaxis.label)
+        ]
         assert all(box.x0 >= whole.x0 and box.x1 <= whole.x1 for box in boxes)
         rows_of_text = [ax.texts[0].get_window_extent() for ax in figure.axes[::3]]
         assert all(below.y1 <= above.y0 for above, below in pairwise(rows_of_text))
@@ -142,7 +168,7 @@ def test_claims_that_are_not_supported_have_the_first_place():
     last = rows["claim_id"].iloc[-1]
     rows.loc[rows["primary"] & (rows["claim_id"] == last), "verdict"] = "contradicted"
     assert last in chosen(rows)
-    assert len(chosen(rows)) == MOST
+    assert len(chosen(rows)) == MAX_CLAIMS
     assert "](figures/" in part(rows, "feature decoupling", "claims_paper.md")
     rows.loc[rows["primary"], "verdict"] = "supported"
     assert "](figures/" not in part(rows, "feature decoupling", "claims_paper.md")
@@ -154,7 +180,7 @@ def test_a_claim_that_is_not_decided_says_why_and_a_single_point_that_is_require
     rows = rows[rows["claim_id"].isin([first, second])]
     rows.loc[rows["claim_id"] == first, "verdict"] = "diverged"
     rows.loc[rows["claim_id"] == second, ["required_low", "required_high"]] = 0.5
-    with styled():
+    with project_style():
         axes = draw(rows, "feature decoupling").axes[1::3]
     assert [text.get_text() for text in axes[0].texts] == ["diverged"]
     assert any(line.get_xdata()[0] == line.get_xdata()[-1] == 0.5 for line in axes[1].lines)
@@ -164,9 +190,13 @@ def test_a_claim_that_is_not_decided_says_why_and_a_single_point_that_is_require
 
 def test_a_runaway_regime_does_not_set_the_scale():
     one = TABLE[(TABLE["claim_id"] == "E.1b")].copy()
-    before = limits(one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0)
+    before = limits(
+        one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0
+    )
     one.loc[one.index[-1], "estimate"] = 1e8
-    after = limits(one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0)
+    after = limits(
+        one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0
+    )
     assert after[1] < before[1] + 5
 
 
@@ -179,9 +209,18 @@ def test_the_verdicts_that_are_published_are_those_of_the_primary_rows():
     found = primary_verdicts(TABLE)
     assert found["claim_id"].tolist() == TABLE["claim_id"].drop_duplicates().tolist()
     primary = TABLE[TABLE["primary"]].set_index("claim_id")
-    assert (primary.loc[found["claim_id"], "verdict"].to_numpy() == found["verdict"].to_numpy()).all()
-    others = TABLE[~TABLE["primary"] & (TABLE["verdict"] == "contradicted")].groupby("claim_id").size()
-    assert (others.reindex(found["claim_id"], fill_value=0).to_numpy() == found["contradicted_elsewhere"].to_numpy()).all()
+    assert (
+        primary.loc[found["claim_id"], "verdict"].to_numpy() == found["verdict"].to_numpy()
+    ).all()
+    others = (
+        TABLE[~TABLE["primary"] & (TABLE["verdict"] == "contradicted")].groupby("claim_id").size()
+    )
+    assert (
+        others.reindex(found["claim_id"], fill_value=0).to_numpy()
+        == found["contradicted_elsewhere"].to_numpy()
+    ).all()
     elsewhere = other_verdicts(TABLE)
     assert len(found) + len(elsewhere) == len(TABLE)
-    assert elsewhere[elsewhere["verdict"] == "contradicted"].groupby("claim_id").size().equals(others)
+    assert (
+        elsewhere[elsewhere["verdict"] == "contradicted"].groupby("claim_id").size().equals(others)
+    )

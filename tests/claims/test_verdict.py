@@ -7,33 +7,40 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_size import POWER, seeds_needed
 from scipy.stats import binomtest
-from seeds_needed import POWER, seeds_needed
 
 from rarefeat.claims.claim import Claim
-from rarefeat.claims.declared import Declared
-from rarefeat.claims.estimate import Estimate, censored_exponent, difference, exponent, of_fit, of_seeds
-from rarefeat.claims.measured import NOT_RUN, measured_table, of
+from rarefeat.claims.declarations import ClaimSet
+from rarefeat.claims.estimate import (
+    Estimate,
+    censored_exponent,
+    difference,
+    estimate_from_interval,
+    estimate_mean,
+    exponent,
+)
+from rarefeat.claims.measurements import NOT_RUN, measured_table, measurement
 from rarefeat.claims.verdict import (
+    ALPHA_LEVEL,
     CHANGED,
     CONTRADICTED,
     DIVERGED,
-    LEVEL,
     NOT_TESTABLE,
     SAME,
     SUPPORTED,
     UNDECIDED,
     UNKNOWN,
-    change,
-    changes,
-    condition,
-    ends,
-    judge,
-    line,
-    shown_above,
-    shown_below,
-    shown_inside,
-    shown_outside,
+    classify_change,
+    confidence_bounds,
+    describe_split,
+    format_counts,
+    judge_family,
+    p_value_above,
+    p_value_below,
+    p_value_inside,
+    p_value_outside,
+    sensitivity_rows,
 )
 from rarefeat.claims.verdict import verdicts as judged
 from rarefeat.core.errors import RarefeatError
@@ -57,12 +64,14 @@ def claim(kind=ABOVE, identity="a", paper="paper", primary=None, **more):
 
 def row(item, study, values, place=None, **more):
     """A claim with what was measured of it."""
-    return item, of(item.id, study, place or {}, values, **more)
+    return item, measurement(item.id, study, place or {}, values, **more)
 
 
 def tabled(rows):
     """The table of some rows, and of nothing else."""
-    known = Declared("file", "paper", {"eps_min": "eps_min {}"}, {item.id: item for item, _ in rows}, "")
+    known = ClaimSet(
+        "file", "paper", {"eps_min": "eps_min {}"}, {item.id: item for item, _ in rows}, ""
+    )
     return measured_table([measured for _, measured in rows], known)
 
 
@@ -76,14 +85,14 @@ def seeds_around(value, spread=1e-3, n=12, seed=0):
 
 
 def around(value, spread=1e-3, n=12, seed=0):
-    return of_seeds(seeds_around(value, spread, n, seed))
+    return estimate_mean(seeds_around(value, spread, n, seed))
 
 
 def alone(kind, estimate):
     """The verdict of one number that is a family of its own."""
     low, high = claim(kind).region
-    sides = (np.array([test(estimate, low, high)]) for test in (shown_inside, shown_outside))
-    return judge(*sides, primary=True)[2][0]
+    sides = (np.array([test(estimate, low, high)]) for test in (p_value_inside, p_value_outside))
+    return judge_family(*sides, primary=True)[2][0]
 
 
 # Each verdict where it is right
@@ -91,7 +100,13 @@ def alone(kind, estimate):
 
 @pytest.mark.parametrize(
     ("kind", "inside", "outside"),
-    [(ABOVE, 0.2, -0.2), (BELOW, -0.2, 0.2), (NOT_BELOW, 0.6, 0.4), (NOT_ABOVE, 1.4, 1.6), (AROUND, -1.4, -0.4)],
+    [
+        (ABOVE, 0.2, -0.2),
+        (BELOW, -0.2, 0.2),
+        (NOT_BELOW, 0.6, 0.4),
+        (NOT_ABOVE, 1.4, 1.6),
+        (AROUND, -1.4, -0.4),
+    ],
 )
 def test_a_precise_number_is_supported_inside_and_contradicted_outside(kind, inside, outside):
     assert alone(kind, around(inside)) == SUPPORTED
@@ -118,7 +133,7 @@ def test_no_interval_inside_is_false_and_none_outside_is_true(value, error, n):
 
 
 def test_the_row_that_a_review_found():
-    assert alone(AROUND, of_fit(-0.945, -1.29, -0.60, 20)) == SUPPORTED
+    assert alone(AROUND, estimate_from_interval(-0.945, -1.29, -0.60, 20)) == SUPPORTED
 
 
 @settings(max_examples=60)
@@ -126,22 +141,24 @@ def test_the_row_that_a_review_found():
 def test_no_number_is_both_supported_and_contradicted(value, error, n):
     for kind in KINDS:
         estimate, (low, high) = Estimate(value, error, n - 1, n), claim(kind).region
-        assert shown_inside(estimate, low, high) + shown_outside(estimate, low, high) >= 1 - 1e-9
+        assert (
+            p_value_inside(estimate, low, high) + p_value_outside(estimate, low, high) >= 1 - 1e-9
+        )
 
 
 def test_replicas_without_spread_are_tested_by_their_number():
     """Forty of forty on one side is much, four of four is not; and no p-value is 0."""
-    assert shown_inside(of_seeds(np.ones(10)), 0.95, np.inf) == 2.0**-10
-    assert shown_outside(of_seeds(np.zeros(10)), 0.95, np.inf) == 2.0**-10
-    assert alone(("superiority", "above", 0.95, 0.0), of_seeds(np.full(40, 0.97))) == SUPPORTED
-    assert alone(("superiority", "above", 0.95, 0.0), of_seeds(np.ones(4))) == UNDECIDED
-    assert alone(ABOVE, of_seeds(np.zeros(10))) == UNDECIDED
+    assert p_value_inside(estimate_mean(np.ones(10)), 0.95, np.inf) == 2.0**-10
+    assert p_value_outside(estimate_mean(np.zeros(10)), 0.95, np.inf) == 2.0**-10
+    assert alone(("superiority", "above", 0.95, 0.0), estimate_mean(np.full(40, 0.97))) == SUPPORTED
+    assert alone(("superiority", "above", 0.95, 0.0), estimate_mean(np.ones(4))) == UNDECIDED
+    assert alone(ABOVE, estimate_mean(np.zeros(10))) == UNDECIDED
 
 
 def test_the_rounding_of_sums_shows_nothing():
     for values in (np.full(30, 2e-17), 2e-17 + 1e-18 * np.random.default_rng(0).normal(size=30)):
-        estimate = of_seeds(values)
-        assert shown_above(estimate, 0.0) == shown_below(estimate, 0.0) == 1.0
+        estimate = estimate_mean(values)
+        assert p_value_above(estimate, 0.0) == p_value_below(estimate, 0.0) == 1.0
 
 
 def test_an_interval_stays_within_the_range_of_its_quantity_the_verdict_as_it_is():
@@ -155,11 +172,14 @@ def test_an_interval_stays_within_the_range_of_its_quantity_the_verdict_as_it_is
 
 
 def test_too_few_replicas_and_given_reasons_are_not_tested_and_say_why():
-    few = row(claim(), "main", of_seeds(np.array([1.0, math.nan, 1.0])))
+    few = row(claim(), "main", estimate_mean(np.array([1.0, math.nan, 1.0])))
     told = row(claim(), "elsewhere", around(1.0), untestable="true by construction")
     table = verdicts([few, told])
     assert list(table["verdict"]) == [NOT_TESTABLE] * 2
-    assert list(table["remark"]) == ["2 replicas have a value, fewer than a test needs", "true by construction"]
+    assert list(table["remark"]) == [
+        "2 replicas have a value, fewer than a test needs",
+        "true by construction",
+    ]
 
 
 def test_a_training_that_diverged_is_no_gain_however_large():
@@ -174,7 +194,11 @@ def test_a_claim_says_what_it_requires_and_refuses_a_margin_its_test_has_not():
     assert said[0] == "above 0"
     assert said[2] == "at least 1, with a margin of 0.5"
     assert said[4] == "within 0.5 of -1"
-    for wrong in (("superiority", "above", 0.0, 0.1), ("equivalence", "around", 0.0, 0.0), ("equivalence", "above", 0.0, 0.1)):
+    for wrong in (
+        ("superiority", "above", 0.0, 0.1),
+        ("equivalence", "around", 0.0, 0.0),
+        ("equivalence", "above", 0.0, 0.1),
+    ):
         with pytest.raises(ValueError, match=r"side: equivalence, and|margin: "):
             claim(wrong)
 
@@ -198,20 +222,31 @@ def test_the_regime_that_was_declared_is_primary_by_its_study_or_by_its_place():
 
 def test_other_papers_and_secondary_rows_change_no_primary_verdict():
     mine = [planted(ABOVE, 0.9, f"mine{index}", seed=index) for index in range(5)]
-    other = [planted(ABOVE, 0.0, f"other{index}", seed=index, paper="another") for index in range(200)]
-    secondary = [planted(ABOVE, 0.0, "mine0", f"elsewhere{index}", seed=index) for index in range(200)]
+    other = [
+        planted(ABOVE, 0.0, f"other{index}", seed=index, paper="another") for index in range(200)
+    ]
+    secondary = [
+        planted(ABOVE, 0.0, "mine0", f"elsewhere{index}", seed=index) for index in range(200)
+    ]
     before = verdicts(mine)
     after = verdicts([*mine, *other, *secondary])[:5]
     pd.testing.assert_frame_equal(before, after)
     # Within the paper, the others do count.
-    more = verdicts([*mine, *[planted(ABOVE, 0.0, f"more{index}", seed=index) for index in range(200)]])[:5]
+    more = verdicts(
+        [*mine, *[planted(ABOVE, 0.0, f"more{index}", seed=index) for index in range(200)]]
+    )[:5]
     assert (more["adjusted_p_supported"] > before["adjusted_p_supported"]).all()
 
 
 def test_a_primary_row_without_a_test_keeps_its_place_in_the_family():
     mine = planted(ABOVE, 0.9)
-    untold = [row(claim(ABOVE, f"b{index}"), "main", around(0.0), untestable="not here") for index in range(9)]
-    assert verdicts([mine, *untold])["adjusted_p_supported"][0] == pytest.approx(10 * verdicts([mine])["p_supported"][0])
+    untold = [
+        row(claim(ABOVE, f"b{index}"), "main", around(0.0), untestable="not here")
+        for index in range(9)
+    ]
+    assert verdicts([mine, *untold])["adjusted_p_supported"][0] == pytest.approx(
+        10 * verdicts([mine])["p_supported"][0]
+    )
 
 
 def test_the_secondary_rows_of_a_claim_are_a_family():
@@ -225,11 +260,16 @@ def p_values(truth, kind, rows, n, repeats, seed, shared=0.0):
     """Two-sided p-values, each (repeats, rows), of rows with means `truth`; `shared` is their correlation."""
     rng = np.random.default_rng(seed)
     common = rng.normal(size=(repeats, 1, n))
-    draws = np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=(repeats, rows, n)) + np.reshape(truth, (-1, 1))
+    draws = (
+        np.sqrt(shared) * common
+        + np.sqrt(1 - shared) * rng.normal(size=(repeats, rows, n))
+        + np.reshape(truth, (-1, 1))
+    )
     low, high = claim(kind).region
-    estimates = [[of_seeds(row) for row in family] for family in draws]
+    estimates = [[estimate_mean(row) for row in family] for family in draws]
     return (
-        np.array([[test(one, low, high) for one in family] for family in estimates]) for test in (shown_inside, shown_outside)
+        np.array([[test(one, low, high) for one in family] for family in estimates])
+        for test in (p_value_inside, p_value_outside)
     )
 
 
@@ -242,21 +282,26 @@ def test_a_wrong_verdict_among_the_primary_rows_is_as_rare_as_promised(shared, s
     inside, outside = p_values(truth, ABOVE, rows, 8, repeats, 1, shared)
     wrong = 0
     for p_in, p_out in zip(inside, outside, strict=True):
-        found = judge(p_in, p_out, primary=True)[2]
-        wrong += ((found == SUPPORTED) & (truth < 0)).any() or ((found == CONTRADICTED) & (truth > 0)).any()
-    assert wrong / repeats <= LEVEL + 3 * math.sqrt(LEVEL * (1 - LEVEL) / repeats)
+        found = judge_family(p_in, p_out, primary=True)[2]
+        wrong += ((found == SUPPORTED) & (truth < 0)).any() or (
+            (found == CONTRADICTED) & (truth > 0)
+        ).any()
+    assert wrong / repeats <= ALPHA_LEVEL + 3 * math.sqrt(ALPHA_LEVEL * (1 - ALPHA_LEVEL) / repeats)
 
 
 def test_without_the_correction_the_promise_would_not_be_kept():
     inside, _ = p_values(np.zeros(12), ABOVE, 12, 8, 300, 2)
-    assert (inside < LEVEL).any(1).mean() > 0.3
+    assert (inside < ALPHA_LEVEL).any(1).mean() > 0.3
 
 
 def test_the_promise_holds_for_equivalence_at_both_of_its_edges():
     for mean in (-1.5, -0.5):
         inside, outside = p_values(np.full(6, mean), AROUND, 6, 8, 400, 3)
         for p in (inside, outside):
-            assert (np.array([judge(part, np.ones(6), True)[0].min() for part in p]) < LEVEL).mean() < LEVEL + 0.033
+            assert (
+                np.array([judge_family(part, np.ones(6), True)[0].min() for part in p])
+                < ALPHA_LEVEL
+            ).mean() < ALPHA_LEVEL + 0.033
 
 
 def test_false_discoveries_among_secondary_rows_are_as_rare_as_promised():
@@ -264,19 +309,21 @@ def test_false_discoveries_among_secondary_rows_are_as_rare_as_promised():
     inside, outside = p_values(truth, ABOVE, 20, 8, 400, 4)
     shares = []
     for p_in, p_out in zip(inside, outside, strict=True):
-        supported = judge(p_in, p_out, primary=False)[2] == SUPPORTED
+        supported = judge_family(p_in, p_out, primary=False)[2] == SUPPORTED
         shares.append((supported & (truth < 0)).sum() / max(supported.sum(), 1))
-    assert np.mean(shares) < LEVEL
+    assert np.mean(shares) < ALPHA_LEVEL
 
 
 # Lines and conditions
 
 
 def test_the_line_of_a_claim_counts_its_regimes():
-    assert line(pd.Series([SUPPORTED, SUPPORTED, CONTRADICTED, UNDECIDED])) == (
+    assert format_counts(pd.Series([SUPPORTED, SUPPORTED, CONTRADICTED, UNDECIDED])) == (
         "supported in 2, contradicted in 1, undecided in 1 of 4 regimes"
     )
-    assert line(pd.Series([DIVERGED, NOT_TESTABLE])).endswith("diverged in 1, not testable in 1 of 2 regimes")
+    assert format_counts(pd.Series([DIVERGED, NOT_TESTABLE])).endswith(
+        "diverged in 1, not testable in 1 of 2 regimes"
+    )
 
 
 def test_a_condition_is_written_where_regimes_differ_and_nowhere_else():
@@ -287,32 +334,37 @@ def test_a_condition_is_written_where_regimes_differ_and_nowhere_else():
             "verdict": [SUPPORTED, CONTRADICTED, SUPPORTED, SUPPORTED],
         }
     )
-    assert condition(rows) == "Supported: a (1), b. Contradicted: a (2)"
-    assert condition(rows[2:]) == ""
-    assert condition(rows.assign(verdict=[SUPPORTED, UNDECIDED, SUPPORTED, UNDECIDED])) == ""
+    assert describe_split(rows) == "Supported: a (1), b. Contradicted: a (2)"
+    assert describe_split(rows[2:]) == ""
+    assert describe_split(rows.assign(verdict=[SUPPORTED, UNDECIDED, SUPPORTED, UNDECIDED])) == ""
 
 
 # Power
 
 
-@pytest.mark.parametrize(("kind", "mean"), [(ABOVE, 1.0), (("equivalence", "around", 0.0, 1.0), 0.0)])
+@pytest.mark.parametrize(
+    ("kind", "mean"), [(ABOVE, 1.0), (("equivalence", "around", 0.0, 1.0), 0.0)]
+)
 def test_the_number_of_seeds_has_the_power_that_it_promises(kind, mean):
     n = seeds_needed(kind[0], 1.0, rows=20)
     assert 10 < n < 60
     inside, _ = p_values(np.full(1, mean), kind, 1, n, 2000, 5)
-    hit = (inside < LEVEL / 20).mean()
+    hit = (inside < ALPHA_LEVEL / 20).mean()
     assert hit > POWER - 3 * math.sqrt(0.09 / 2000)
     fewer, _ = p_values(np.full(1, mean), kind, 1, n - 4, 2000, 6)
-    assert (fewer < LEVEL / 20).mean() < POWER + 0.01
+    assert (fewer < ALPHA_LEVEL / 20).mean() < POWER + 0.01
 
 
 # Half and double
 
 
 def test_a_change_is_shown_to_be_none_or_some_or_neither():
-    found = [change(around(value, spread, 10), 0.1) for value, spread in ((0.0, 0.05), (0.4, 0.05), (0.0, 1.0))]
+    found = [
+        classify_change(around(value, spread, 10), 0.1)
+        for value, spread in ((0.0, 0.05), (0.4, 0.05), (0.0, 1.0))
+    ]
     assert found == [SAME, CHANGED, UNKNOWN]
-    assert change(of_seeds(np.array([1.0])), 0.1) == UNKNOWN
+    assert classify_change(estimate_mean(np.array([1.0])), 0.1) == UNKNOWN
 
 
 def test_a_change_is_paired_by_seed():
@@ -336,7 +388,7 @@ def times(exponent_of=-1.0, spread=0.2, seeds=20, seed=0, horizon=np.inf):
 
 def test_without_censoring_the_exponent_is_the_mean_of_each_seeds_own():
     x, found, horizon = times()
-    expected = of_seeds(exponent(x, found))
+    expected = estimate_mean(exponent(x, found))
     estimate = censored_exponent(x, found, horizon)
     assert estimate == pytest.approx(expected, rel=1e-6)
 
@@ -367,21 +419,29 @@ def test_where_most_replicas_do_not_reach_the_time_there_is_no_exponent():
 
 
 def test_varied_rows_are_compared_with_their_own_study_and_have_no_verdict():
-    own = row(claim(primary={"eps_min": 0.5}), "main", seeds_around(0.5, 0.05, 30, 1), {"eps_min": 0.5})
-    moved = row(own[0], "main", seeds_around(0.9, 0.05, 10, 2), {"eps_min": 0.5}, varied="eta = 0.05")
-    alone = row(own[0], "main", seeds_around(0.9, 0.05, 10, 2), {"eps_min": 0.9}, varied="eta = 0.05")
+    own = row(
+        claim(primary={"eps_min": 0.5}), "main", seeds_around(0.5, 0.05, 30, 1), {"eps_min": 0.5}
+    )
+    moved = row(
+        own[0], "main", seeds_around(0.9, 0.05, 10, 2), {"eps_min": 0.5}, varied="eta = 0.05"
+    )
+    alone = row(
+        own[0], "main", seeds_around(0.9, 0.05, 10, 2), {"eps_min": 0.9}, varied="eta = 0.05"
+    )
     table = tabled([own, moved, alone])
     assert len(judged(table)) == 1
-    found = changes(table)
+    found = sensitivity_rows(table)
     assert list(found["varied"]) == ["eta = 0.05"]
     assert list(found["found"]) == [CHANGED]
     assert found["change"][0] == pytest.approx(0.4, abs=0.05)
-    assert len(changes(table[:1])) == 0
+    assert len(sensitivity_rows(table[:1])) == 0
 
 
 def test_a_primary_regime_that_was_not_run_is_said_and_keeps_its_place():
     """No other regime stands in for the declared one."""
-    table = judged(tabled([row(claim(primary={"eps_min": 0.5}), "other", around(1.0), {"eps_min": 0.5})]))
+    table = judged(
+        tabled([row(claim(primary={"eps_min": 0.5}), "other", around(1.0), {"eps_min": 0.5})])
+    )
     assert list(table["primary"]) == [False, True]
     assert list(table["verdict"]) == [SUPPORTED, NOT_TESTABLE]
     assert table["remark"][1] == "its primary regime is no part of this configuration"
@@ -403,7 +463,11 @@ LAWS = {
     "exponential, turned round": lambda rng, shape: 1 - rng.exponential(size=shape),
 }
 """Each with a mean of 0."""
-PROMISED = {"normal": (0.06,) * 4, "exponential": (0.17, 0.145, 0.105, 0.085), "exponential, turned round": (0.05,) * 4}
+PROMISED = {
+    "normal": (0.06,) * 4,
+    "exponential": (0.17, 0.145, 0.105, 0.085),
+    "exponential, turned round": (0.05,) * 4,
+}
 """The largest share of false answers that a mean is above what it is at n = 5, 10, 30 and 100: 6 %, or what the page says."""
 SIZES = (5, 10, 30, 100)
 
@@ -418,14 +482,18 @@ def replicas(draws):
 def false_verdicts(law, n, mean=0.0, kind="number", studies=20_000):
     """How often a mean is shown to be below, and above, what it is."""
     found = replicas(law(np.random.default_rng(n), (studies, n)))
-    return tuple((test(found, mean, kind) < LEVEL).mean() for test in (shown_below, shown_above))
+    return tuple(
+        (test(found, mean, kind) < ALPHA_LEVEL).mean() for test in (p_value_below, p_value_above)
+    )
 
 
 @pytest.mark.parametrize(("place", "n"), list(enumerate(SIZES)))
 @pytest.mark.parametrize("law", PROMISED)
 def test_a_false_verdict_is_as_rare_as_the_page_says(law, place, n):
     below, above = false_verdicts(LAWS[law], n)
-    other = PROMISED[{"exponential": "exponential, turned round", "normal": "normal"}.get(law, "exponential")]
+    other = PROMISED[
+        {"exponential": "exponential, turned round", "normal": "normal"}.get(law, "exponential")
+    ]
     assert below <= PROMISED[law][place]
     assert above <= other[place]
 
@@ -442,11 +510,11 @@ def test_a_share_of_replicas_is_tested_exactly(n, share):
     def law(rng, shape):
         return (rng.random(shape) < share).astype(float)
 
-    assert max(false_verdicts(law, n, share, "0 or 1")) <= LEVEL + 0.005
+    assert max(false_verdicts(law, n, share, "0 or 1")) <= ALPHA_LEVEL + 0.005
     # The bound is that of Clopper & Pearson.
     for ones in {0, 1, n // 2, n}:
         found = replicas(np.repeat([1.0, 0.0], [ones, n - ones])[None])
-        p = float(shown_above(found, share, "0 or 1")[0])
+        p = float(p_value_above(found, share, "0 or 1")[0])
         if abs(ones / n - share) > 1e-9:
             assert p == pytest.approx(binomtest(ones, n, share, alternative="greater").pvalue)
 
@@ -460,13 +528,15 @@ def test_paired_replicas_of_0_or_1_are_tested_exactly(n, mean):
             at = rng.random(shape)
             return (at < more).astype(float) - (at > 1 - less)
 
-        assert max(false_verdicts(law, n, mean, "paired 0 or 1", studies=2000)) <= LEVEL + 0.01
+        assert (
+            max(false_verdicts(law, n, mean, "paired 0 or 1", studies=2000)) <= ALPHA_LEVEL + 0.01
+        )
     # By Student's test, a quarter that all changed in one direction would be judged wrongly too often.
     found = replicas(np.repeat([1.0, 0.0], [n // 2, n - n // 2])[None])
     estimate = Estimate(float(found.value[0]), float(found.error[0]), n - 1, n)
-    low, high = ends(estimate, 0.025, "paired 0 or 1")
+    low, high = confidence_bounds(estimate, 0.025, "paired 0 or 1")
     assert -1 <= low < estimate.value < high <= 1
-    assert shown_above(estimate, low, "paired 0 or 1") == pytest.approx(0.025, abs=1e-3)
+    assert p_value_above(estimate, low, "paired 0 or 1") == pytest.approx(0.025, abs=1e-3)
 
 
 def test_by_student_and_by_signs_it_would_be_wrong():
@@ -481,9 +551,9 @@ def test_a_law_of_one_value_is_never_judged_wrong(n):
     for value in (-1.0, 0.0, 1.0):
         found = replicas(np.full((1, n), value))
         if value <= 0:
-            assert shown_above(found, 0.0)[0] == 1
+            assert p_value_above(found, 0.0)[0] == 1
         if value >= 0:
-            assert shown_below(found, 0.0)[0] == 1
+            assert p_value_below(found, 0.0)[0] == 1
 
 
 def test_an_effect_of_nothing_contradicts_a_claim_of_one():
@@ -491,8 +561,14 @@ def test_an_effect_of_nothing_contradicts_a_claim_of_one():
     nothing = np.zeros(30)
     for kind in (ABOVE, BELOW):
         assert verdicts([row(claim(kind), "main", nothing)])["verdict"].item() == UNDECIDED
-        assert verdicts([row(claim(kind, least=0.05), "main", nothing)])["verdict"].item() == CONTRADICTED
-    assert verdicts([row(claim(ABOVE, least=0.05), "main", np.full(30, 0.1))])["verdict"].item() == SUPPORTED
+        assert (
+            verdicts([row(claim(kind, least=0.05), "main", nothing)])["verdict"].item()
+            == CONTRADICTED
+        )
+    assert (
+        verdicts([row(claim(ABOVE, least=0.05), "main", np.full(30, 0.1))])["verdict"].item()
+        == SUPPORTED
+    )
 
 
 @settings(max_examples=40)
@@ -505,7 +581,12 @@ def test_the_deciding_interval_lies_inside_what_is_required_only_of_supported_cl
         for index, kind in enumerate(kinds)
     ]
     rows += [
-        (item, of(item.id, "elsewhere", {"eps_min": at}, rng.normal(0, 1) + rng.normal(size=8)))
+        (
+            item,
+            measurement(
+                item.id, "elsewhere", {"eps_min": at}, rng.normal(0, 1) + rng.normal(size=8)
+            ),
+        )
         for item, _ in rows[:5]
         for at in (1, 2, 3)
     ]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from conftest import refusal
 
-from rarefeat.config.study import merged
+from rarefeat.config.study import merge_configs
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.project import load
 
@@ -22,7 +22,7 @@ STUDY = {"grid": {"g": {"eps_min": [0.5], "sigma": [0.05], "arms": ["dense"]}}}
 def config_text(case: dict) -> str:
     """Return the config file of a case."""
     if "study" in case:
-        case = {"config": {"imbalance": {"studies": {"mine": merged(STUDY, case["study"])}}}}
+        case = {"config": {"imbalance": {"studies": {"mine": merge_configs(STUDY, case["study"])}}}}
     return case["config"] if isinstance(case["config"], str) else yaml.safe_dump(case["config"])
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from rarefeat.config.cells import Cell, cell, path_of, paths_of
+from rarefeat.config.cells import Cell, cell, cell_path, cell_paths
 from rarefeat.config.model import Arm
-from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.project import load, parse
 
@@ -28,14 +28,17 @@ def test_a_cell_has_a_value_on_each_axis_and_its_trained_arms():
 
 def test_files_of_a_cell_lie_in_folders_of_its_values():
     assert AT.path == "eps_min=0.5/sigma=0.05"
-    assert path_of("encoders", "paper", AT, "1-2", "safetensors") == (
+    assert cell_path("encoders", "paper", AT, "1-2", "safetensors") == (
         "encoders/paper/eps_min=0.5/sigma=0.05/seeds=1-2.safetensors"
     )
     # What several cells share has the axes that it depends on.
-    assert AT.to("eps_min").path == "eps_min=0.5"
-    assert AT.to("sigma", "eps_min").axes == AT.axes
-    assert path_of("latents", "paper", AT.to(), "1-2", "safetensors") == "latents/paper/seeds=1-2.safetensors"
-    assert list(paths_of("probes", "s", [AT.to("sigma"), cell(sigma=1)], iter(["1-2", "3-4"]), "parquet")) == [
+    assert AT.restrict_to("eps_min").path == "eps_min=0.5"
+    assert AT.restrict_to("sigma", "eps_min").axes == AT.axes
+    assert (
+        cell_path("latents", "paper", AT.restrict_to(), "1-2", "safetensors")
+        == "latents/paper/seeds=1-2.safetensors"
+    )
+    assert list(cell_paths("probes", "s", [AT.restrict_to("sigma"), cell(sigma=1)], iter(["1-2", "3-4"]), "parquet")) == [
         "probes/s/sigma=0.05/seeds=1-2.parquet", "probes/s/sigma=0.05/seeds=3-4.parquet",
         "probes/s/sigma=1/seeds=1-2.parquet", "probes/s/sigma=1/seeds=3-4.parquet",
     ]  # fmt: skip
@@ -44,7 +47,9 @@ def test_files_of_a_cell_lie_in_folders_of_its_values():
 def test_no_two_files_of_the_workflow_have_one_path():
     studies = load("config/config.yaml").studies
     paths = [
-        path for name, study in studies.items() for path in paths_of("probes", name, study.cells(), study.blocks(), "parquet")
+        path
+        for name, study in studies.items()
+        for path in cell_paths("probes", name, study.cells(), study.blocks(), "parquet")
     ]
     assert len(paths) == len(set(paths)) > 500
 
@@ -67,7 +72,9 @@ sizes = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=4)
 @given(st.integers(0, 50), st.integers(1, 60), sizes)
 def test_blocks_cover_every_seed_once_and_in_order(first, seeds, per_block):
     blocks = seed_blocks(first, seeds, per_block)
-    assert [seed for block in blocks.values() for seed in block] == list(range(first, first + seeds))
+    assert [seed for block in blocks.values() for seed in block] == list(
+        range(first, first + seeds)
+    )
     assert all(name == f"{block[0]}-{block[-1]}" for name, block in blocks.items())
 
 
@@ -84,9 +91,11 @@ def test_more_seeds_leave_the_blocks_before_them_as_they_are(first, seeds, more,
 @pytest.mark.parametrize("value", [0, -1, [], [0], [20, 0], "all", 2.5])
 def test_a_size_of_a_block_that_cannot_be_is_refused(value):
     with pytest.raises(ValidationError):
-        TypeAdapter(PerBlock).validate_python(value)
+        TypeAdapter(SeedsPerBlock).validate_python(value)
 
 
 def test_more_seeds_keep_the_blocks_of_the_paper():
-    blocks = [list(parse(RAW | {"most_seeds": most}).studies["paper"].blocks()) for most in (10, 50, 0)]
+    blocks = [
+        list(parse(RAW | {"most_seeds": most}).studies["paper"].blocks()) for most in (10, 50, 0)
+    ]
     assert blocks == [["100-109"], ["100-109", "110-149"], ["100-109", "110-149", "150-199"]]

@@ -9,13 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rarefeat.config.images import ImageStudy
-from rarefeat.config.names import LONGEST, NAME, RULE, named, short
-from rarefeat.config.study import Study, merged
+from rarefeat.config.names import LONGEST, NAME, RULE, check_name, shorten_repr
+from rarefeat.config.study import Study, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.core.errors import RarefeatError
-from rarefeat.study_kind import Stage
 from rarefeat.project import load, parse
 from rarefeat.registry import kinds
+from rarefeat.study_kind import Stage
 
 RAW = read_yaml(Path("config/config.yaml"))
 
@@ -37,7 +37,9 @@ def test_a_cell_has_the_arms_of_every_block_that_holds_it():
                 if cell["eps_min"] in block.eps_min and cell["sigma"] in block.sigma
                 for name in block.arms
             }
-            assert [arm.label for arm in cell.arms] == [arm.label for arm in study.arms if arm.arm in named]
+            assert [arm.label for arm in cell.arms] == [
+                arm.label for arm in study.arms if arm.arm in named
+            ]
             assert cell.trained == [arm for arm in cell.arms if arm.trained]
 
 
@@ -52,21 +54,29 @@ def test_the_quick_grid_is_smaller_and_has_studies_of_every_kind():
     assert all(quick.made[kind].tables for kind in full.sections)
     for name in set(full.studies) & set(quick.studies):
         assert len(quick.studies[name].cells()) <= len(full.studies[name].cells())
-    replicas = [sum(len(study.cells()) * number(study) for study in config.studies.values()) for config in (full, quick)]
+    replicas = [
+        sum(len(study.cells()) * number(study) for study in config.studies.values())
+        for config in (full, quick)
+    ]
     assert replicas[1] < replicas[0] / 3
 
 
 def test_a_study_s_own_target_has_its_tables_and_figures_and_no_other_s():
     project = parse(RAW)
-    assert {"figures/longtail_digits.pdf", "tables/digits.longtail_summary.parquet"} <= set(project.targets["digits"])
+    assert {"figures/longtail_digits.pdf", "tables/digits.longtail_summary.parquet"} <= set(
+        project.targets["digits"]
+    )
     assert all("digits" in path for path in project.targets["digits"])
 
 
 def test_a_study_overrides_key_by_key():
     config = parse(RAW)
     assert config.studies["neighbour"].training.lambda_ == 0.02
-    assert config.studies["neighbour"].training.model_copy(update={"lambda_": 0.05}) == config.studies["paper"].training
-    assert merged({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}}) == {"a": {"b": 1, "c": [2]}}
+    assert (
+        config.studies["neighbour"].training.model_copy(update={"lambda_": 0.05})
+        == config.studies["paper"].training
+    )
+    assert merge_configs({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}}) == {"a": {"b": 1, "c": [2]}}
 
 
 def test_draws_are_keyed_by_the_name_of_the_study_where_no_other_is_given():
@@ -75,7 +85,10 @@ def test_draws_are_keyed_by_the_name_of_the_study_where_no_other_is_given():
     assert studies["neighbour"].draws == "neighbour"
     # The cross-check shares the test set of the paper's study, and no seed with it.
     assert studies["direct"].draws == "paper"
-    seeds = [{seed for block in studies[name].blocks().values() for seed in block} for name in ("paper", "direct")]
+    seeds = [
+        {seed for block in studies[name].blocks().values() for seed in block}
+        for name in ("paper", "direct")
+    ]
     assert not seeds[0] & seeds[1]
 
 
@@ -96,13 +109,18 @@ def test_scaling_is_a_reduced_study_for_each_size_that_can_be_trained():
                 if (m := round(d**C_m)) <= scaling.most_neurons:
                     expected.add((d, m, round(d**power)))
     assert 0 < len(expected) < len(scaling.trained_d) * len(scaling.C_m) * len(scaling.d1_power)
-    assert {(study.data.d, study.training.m, study.data.d1) for study in studies.values()} == expected
+    assert {
+        (study.data.d, study.training.m, study.data.d1) for study in studies.values()
+    } == expected
     assert len(studies) == len(expected)
     for name, study in studies.items():
         assert study.simulator == "reduced"
         assert study.draws == name
         assert {cell["eps_min"] for cell in study.cells()} == set(scaling.ratio)
-        assert all(cell["sigma"] ** 2 * study.data.d1 == pytest.approx(scaling.nsr) for cell in study.cells())
+        assert all(
+            cell["sigma"] ** 2 * study.data.d1 == pytest.approx(scaling.nsr)
+            for cell in study.cells()
+        )
     assert set(studies) <= set(config.studies)
 
 
@@ -143,9 +161,18 @@ def a_study(kind: str, name: str) -> dict:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (a_study("theory", "paper"), "imbalance and theory both have a study paper; each needs a name of its own"),
-        (a_study("imbalance", "views_none"), "imbalance and augmentation both have a study views_none"),
-        (a_study("imbalance", "theory"), "two targets have the name theory; each needs a name of its own"),
+        (
+            a_study("theory", "paper"),
+            "imbalance and theory both have a study paper; each needs a name of its own",
+        ),
+        (
+            a_study("imbalance", "views_none"),
+            "imbalance and augmentation both have a study views_none",
+        ),
+        (
+            a_study("imbalance", "theory"),
+            "two targets have the name theory; each needs a name of its own",
+        ),
         (a_study("theory", "scaling"), "two targets have the name scaling"),
         ({"most_seeds": "many"}, "most_seeds"),
     ],
@@ -154,15 +181,25 @@ def test_names_must_be_unique(raw, words):
     assert words in refusal(parse, RAW | raw)
 
 
-@pytest.mark.parametrize("name", ["1", "_/x", "a/b", "a b", ".", "-x", "a\nb", "sträuße", "a*", "a.b", "a+b", "x" * 61])
+@pytest.mark.parametrize(
+    "name", ["1", "_/x", "a/b", "a b", ".", "-x", "a\nb", "sträuße", "a*", "a.b", "a+b", "x" * 61]
+)
 def test_a_name_that_no_file_and_no_target_can_have_is_refused(name):
-    assert f"invalid name {short(name)}; {RULE}" in refusal(parse, RAW | a_study("imbalance", name))
+    assert f"invalid name {shorten_repr(name)}; {RULE}" in refusal(
+        parse, RAW | a_study("imbalance", name)
+    )
 
 
-@given(st.from_regex(NAME, fullmatch=True), st.from_regex(NAME, fullmatch=True), *[st.from_regex(NAME, fullmatch=True)] * 2)
-def test_the_name_of_a_block_s_table_says_which_block_of_which_study_it_is(study, block, other, another):
+@given(
+    st.from_regex(NAME, fullmatch=True),
+    st.from_regex(NAME, fullmatch=True),
+    *[st.from_regex(NAME, fullmatch=True)] * 2,
+)
+def test_the_name_of_a_block_s_table_says_which_block_of_which_study_it_is(
+    study, block, other, another
+):
     assume(max(map(len, (study, block, other, another))) <= LONGEST)
-    assert [named(name) for name in (study, block)] == [study, block]
+    assert [check_name(name) for name in (study, block)] == [study, block]
     assert (f"{study}.{block}" == f"{other}.{another}") == ((study, block) == (other, another))
     assert f"{study}.{block}" not in (other, another)
 
@@ -180,12 +217,14 @@ def test_a_name_that_a_target_can_have_is_taken(name):
 
 def test_a_role_says_what_is_measured_of_a_study():
     """A new study with a role gets its tables and its claims, whatever its name; the chain is not told of the role."""
-    project = parse(RAW | {"theory": {"studies": {"ours": {"role": "phase", "grid": GRID}, "my": MINE}}})
+    project = parse(
+        RAW | {"theory": {"studies": {"ours": {"role": "phase", "grid": GRID}, "my": MINE}}}
+    )
     theory = project.claimed["theory"].tables
     assert {"ours_trajectories", "my_milestones", "my_one_step"} <= set(theory)
     assert "my_trajectories" not in project.tables
     assert "ours_milestones" not in project.tables
-    assert "ours" in project.sections["theory"].of_role("phase")
+    assert "ours" in project.sections["theory"].studies_with_role("phase")
     (part,) = project.table_job("my_milestones").config.values()
     assert "role" not in part
     other = parse(RAW | {"theory": {"studies": {"my": MINE | {"role": "T1_C"}}}})
@@ -198,7 +237,10 @@ MINE = {"role": "stages", "training": {"history": True}, "grid": GRID}
 
 def test_two_rules_of_one_name_are_refused(monkeypatch):
     """Stages and functions of tables are rules under their names."""
-    project, twice = parse(RAW), replace(kinds()["selection"], stages=kinds()["selection"].stages * 2)
+    project, twice = (
+        parse(RAW),
+        replace(kinds()["selection"], stages=kinds()["selection"].stages * 2),
+    )
     monkeypatch.setattr("rarefeat.project.kinds", lambda: kinds() | {"selection": twice})
     with pytest.raises(RarefeatError, match="two rules have the name measure_selection"):
         project.check()
@@ -207,7 +249,9 @@ def test_two_rules_of_one_name_are_refused(monkeypatch):
 def test_a_stage_whose_axes_a_reader_needs_is_refused_without_them(monkeypatch):
     """The scores are over lambda, share and eps_min, an order that a job does not know."""
     measure, *others = kinds()["selection"].stages
-    reader = Stage("studies.selection:again", measure.study, measure.told, ("again.parquet",), (measure,))
+    reader = Stage(
+        "studies.selection:again", measure.study, measure.told, ("again.parquet",), (measure,)
+    )
     more = replace(kinds()["selection"], stages=(measure, *others, reader))
     project = parse(RAW)
     monkeypatch.setattr("rarefeat.project.kinds", lambda: kinds() | {"selection": more})

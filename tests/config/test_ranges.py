@@ -2,7 +2,7 @@
 
 import pytest
 
-from rarefeat.config.ranges import Range, hypercube
+from rarefeat.config.ranges import Range, latin_hypercube
 from rarefeat.studies.selection import regimes
 
 
@@ -11,4 +11,4 @@ def test_a_hypercube_without_torch_is_that_of_torch(count):
     ranges = {"N": Range(low=1e3, high=1e6, log=True), "share": Range(low=0.1, high=0.9)}
     for seed in range(20):
         drawn = "fate/hypercube", seed, count, ranges
-        assert hypercube(*drawn) == regimes.hypercube(*drawn)
+        assert latin_hypercube(*drawn) == regimes.hypercube(*drawn)

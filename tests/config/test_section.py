@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pydantic import Field, create_model
 
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
-from rarefeat.config.section import NOTHING, Section, told
-from rarefeat.config.seeds import Seeded
-from rarefeat.study_kind import Kind, Made
+from rarefeat.config.section import NOTHING, Section, dump_config
+from rarefeat.config.seeds import SeedSettings
 from rarefeat.project import load
 from rarefeat.registry import kinds
+from rarefeat.study_kind import Kind, Made
 
 
 class Inner(Section):
@@ -34,44 +34,66 @@ def extended(default: Any, **options) -> type[Old]:
 
 @pytest.mark.parametrize("default", [None, False, 0, 0.0, "", [], {}, Inner()])
 def test_a_new_key_at_a_default_of_nothing_leaves_what_is_told_as_it_was(default):
-    assert told(extended(default)(eta=0.1)) == told(Old(eta=0.1)) == {"eta": 0.1, "steps": 5}
+    assert (
+        dump_config(extended(default)(eta=0.1))
+        == dump_config(Old(eta=0.1))
+        == {"eta": 0.1, "steps": 5}
+    )
 
 
 @pytest.mark.parametrize("default", ["mean", 1, True, 2.5, ["a"], {"a": 1}])
 def test_so_does_one_at_the_default_that_its_field_says_is_absent(default):
-    assert told(extended(default, json_schema_extra={"absent": default})(eta=0.1)) == told(Old(eta=0.1))
+    assert dump_config(
+        extended(default, json_schema_extra={"absent": default})(eta=0.1)
+    ) == dump_config(Old(eta=0.1))
     # Without a word about it, a default is a value as any other, so that a changed one is seen.
-    assert told(extended(default)(eta=0.1))["new"] == default
+    assert dump_config(extended(default)(eta=0.1))["new"] == default
 
 
-@pytest.mark.parametrize("value", [1, True, "x", [0], {"a": 0}, Inner(share=0.1), Inner(names=("a",))])
+@pytest.mark.parametrize(
+    "value", [1, True, "x", [0], {"a": 0}, Inner(share=0.1), Inner(names=("a",))]
+)
 def test_every_other_value_of_such_a_key_stands_there(value):
     for new in (extended(None), extended("mean", json_schema_extra={"absent": "mean"})):
-        assert told(new(eta=0.1, new=value))["new"] == told(value)
+        assert dump_config(new(eta=0.1, new=value))["new"] == dump_config(value)
 
 
 @pytest.mark.parametrize("value", NOTHING)
 def test_nothing_stands_there_where_it_is_not_the_default(value):
     """A key that is set to nothing says something else than one that is left out."""
-    assert told(extended("mean")(eta=0.1, new=value))["new"] == value
-    assert told(extended("mean", json_schema_extra={"absent": "mean"})(eta=0.1, new=value))["new"] == value
+    assert dump_config(extended("mean")(eta=0.1, new=value))["new"] == value
+    assert (
+        dump_config(extended("mean", json_schema_extra={"absent": "mean"})(eta=0.1, new=value))[
+            "new"
+        ]
+        == value
+    )
 
 
 def test_a_required_key_stands_there_whatever_it_is():
-    assert told(Old(eta=0)) == {"eta": 0.0, "steps": 5}
-    assert told(Bias(rule="follow", share=0, cap=1, T1=3))["share"] == 0
+    assert dump_config(Old(eta=0)) == {"eta": 0.0, "steps": 5}
+    assert dump_config(Bias(rule="follow", share=0, cap=1, T1=3))["share"] == 0
 
 
 def test_a_changed_default_is_seen():
     changed = create_model("Old", __base__=Old, steps=(int, Field(default=6)))
-    assert told(changed(eta=0.1)) != told(Old(eta=0.1))
+    assert dump_config(changed(eta=0.1)) != dump_config(Old(eta=0.1))
 
 
 def test_names_are_those_of_the_config():
-    assert told(Training.model_validate(TRAINING))["lambda"] == 0.05
+    assert dump_config(Training.model_validate(TRAINING))["lambda"] == 0.05
 
 
-TRAINING = {"m": 3, "K": 2, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.1, "T": 5, "history": False}
+TRAINING = {
+    "m": 3,
+    "K": 2,
+    "tau": 1.0,
+    "eta": 0.1,
+    "lambda": 0.05,
+    "sigma_0": 0.1,
+    "T": 5,
+    "history": False,
+}
 TRAINING["bias"] = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"}
 
 
@@ -81,7 +103,9 @@ TRAINING["bias"] = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"}
 shares, positive = st.just(0.0) | st.floats(1e-6, 1), st.floats(1e-3, 10)
 masks = st.builds(Views, mask=st.floats(0.01, 0.99), clean_negatives=st.booleans())
 noises = st.builds(Views, rho=shares)
-colours = st.builds(Views, colour=st.integers(1, 3), colour_sigma=positive, colour_redrawn=st.booleans())
+colours = st.builds(
+    Views, colour=st.integers(1, 3), colour_sigma=positive, colour_redrawn=st.booleans()
+)
 data = st.builds(
     Data, d=st.integers(4, 9), d1=st.integers(20, 50), L=st.just(1), C=st.floats(0.1, 5),
     minority=st.lists(st.floats(0.01, 1), min_size=1, max_size=3), N=st.integers(20, 50), probe_pairs=st.integers(2, 9),
@@ -107,18 +131,18 @@ arms = ratio_arms | st.builds(Arm, arm=st.sampled_from(["dense", "oracle_all", "
 
 
 def read_back(section: Section) -> Section:
-    return type(section).model_validate(told(section))
+    return type(section).model_validate(dump_config(section))
 
 
 @given(data | trainings | arms | (masks | noises | colours))
 def test_what_is_told_reads_back_to_an_equal_section(section):
     assert read_back(section) == section
-    assert told(read_back(section)) == told(section)
+    assert dump_config(read_back(section)) == dump_config(section)
 
 
 @given(trainings, trainings)
 def test_two_sections_are_told_alike_only_where_they_are_equal(one, other):
-    assert (told(one) == told(other)) == (one == other)
+    assert (dump_config(one) == dump_config(other)) == (one == other)
 
 
 @pytest.mark.parametrize("files", [[], ["config/quick.yaml"]])
@@ -129,11 +153,15 @@ def test_every_section_of_the_shipped_config_reads_back(files):
     assert len(studies) > 20
     for section in [*project.sections.values(), *studies]:
         assert read_back(section) == section
-        assert told(read_back(section)) == told(section)
+        assert dump_config(read_back(section)) == dump_config(section)
 
 
 def test_a_section_inherits_what_its_kind_says_and_nothing_by_its_name():
     shared = {"seeds": 9, "first_seed": 5, "data": {"d": 3}}
-    kind = Kind("mine", "Mine", Seeded, lambda section: Made(), inherits=("first_seed",))
-    assert kind.inherited({"seeds": 2, "data": 1}, shared) == {"seeds": 2, "data": 1, "first_seed": 5}
+    kind = Kind("mine", "Mine", SeedSettings, lambda section: Made(), inherits=("first_seed",))
+    assert kind.inherited({"seeds": 2, "data": 1}, shared) == {
+        "seeds": 2,
+        "data": 1,
+        "first_seed": 5,
+    }
     assert replace(kind, inherits=()).inherited({"seeds": 2}, shared) == {"seeds": 2}

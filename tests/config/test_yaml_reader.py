@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rarefeat.config.model import Arm
-from rarefeat.config.section import Section, distinct
-from rarefeat.config.study import Study, merged
+from rarefeat.config.section import Section, check_distinct
+from rarefeat.config.study import Study, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.project import load, parse
 
@@ -38,19 +38,27 @@ def test_read_yaml_has_values_of_yaml_1_2(text, value, tmp_path):
 
 def test_read_yaml_merges_anchors(tmp_path):
     path = tmp_path / "merged.yaml"
-    path.write_text("a: &a {b: 1, c: 2}\nd: &d {<<: *a, b: 3}\ne: {<<: *d, c: 4}\n", encoding="utf-8")
+    path.write_text(
+        "a: &a {b: 1, c: 2}\nd: &d {<<: *a, b: 3}\ne: {<<: *d, c: 4}\n", encoding="utf-8"
+    )
     assert read_yaml(path) == {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}, "e": {"b": 3, "c": 4}}
 
 
-@pytest.mark.parametrize("path", list((ROOT / "config").rglob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", list((ROOT / "config").rglob("*.yaml")), ids=lambda path: path.name
+)
 def test_shipped_config_is_valid_yaml(path):
     read_yaml(path)
 
 
-@pytest.mark.parametrize("text", ["\ufeffseeds: 3\n", "seeds: 3\r\nsize: full\r\n", "seeds: '3'\n", "seeds: 3.0\n"])
+@pytest.mark.parametrize(
+    "text", ["\ufeffseeds: 3\n", "seeds: 3\r\nsize: full\r\n", "seeds: '3'\n", "seeds: 3.0\n"]
+)
 def test_odd_forms_of_a_number_are_read(tmp_path, text):
     (tmp_path / "mine.yaml").write_bytes(text.encode())
-    found = load(ROOT / "config/config.yaml", tmp_path / "mine.yaml", folder=ROOT / "config/studies")
+    found = load(
+        ROOT / "config/config.yaml", tmp_path / "mine.yaml", folder=ROOT / "config/studies"
+    )
     assert found.sections["imbalance"].studies["paper"].seeds == 3
 
 
@@ -67,10 +75,12 @@ def test_odd_forms_of_a_number_are_read(tmp_path, text):
     ],
 )
 def test_value_at_its_bound_is_allowed(changes):
-    study = merged(GRID, changes)
+    study = merge_configs(GRID, changes)
     if "arms" in changes and changes["arms"][1].get("onset") != 600:
-        study = merged(study, {"grid": {"g": {"arms": ["dense", changes["arms"][1]["arm"]]}}})
-    raw = merged(RAW, {"imbalance": {"studies": {"ours": study}}})
+        study = merge_configs(
+            study, {"grid": {"g": {"arms": ["dense", changes["arms"][1]["arm"]]}}}
+        )
+    raw = merge_configs(RAW, {"imbalance": {"studies": {"ours": study}}})
     assert isinstance(parse(raw, ROOT / "config/studies").studies["ours"], Study)
 
 
@@ -89,9 +99,9 @@ def test_section_keeps_values_of_float32(value):
 
 @pytest.mark.parametrize(("less", "more"), [(5, 5.0001), (0.5, 0.500001)])
 def test_distinct_compares_six_digits(less, more):
-    distinct([less, more])
+    check_distinct([less, more])
     with pytest.raises(ValueError, match="to six digits"):
-        distinct([less, less * (1 + 1e-7)])
+        check_distinct([less, less * (1 + 1e-7)])
 
 
 def test_arm_labels_differ_beyond_six_digits():

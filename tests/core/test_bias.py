@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
-from rarefeat.core.bias import follow, grow, stage_one_over
+from rarefeat.core.bias import follow, grow, is_stage_one_over
 from rarefeat.core.neurons import feature_share
 
 positive = st.floats(1e-3, 1e3)
@@ -20,9 +20,13 @@ def run(T, seeds=(5,), arm=Arm(arm="dense"), data=tiny_data(), **bias):  # noqa:
     seeds = list(seeds)
     # A training that ends before a fixed T1 is refused by the config.
     longest = max(T, bias["T1"]) if isinstance(bias.get("T1"), int) else T
-    training = tiny_training(T=longest, K=12, eta=0.2, sigma_0=0.05, bias=bias).model_copy(update={"T": T})
+    training = tiny_training(T=longest, K=12, eta=0.2, sigma_0=0.05, bias=bias).model_copy(
+        update={"T": T}
+    )
     latents = synthesise(STUDY, data, 0.5, seeds)
-    encoder, trajectory = pretrain_arm(STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"])
+    encoder, trajectory = pretrain_arm(
+        STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"]
+    )
     return encoder.weights, encoder.bias, encoder.T1, dictionaries(STUDY, data, seeds), trajectory
 
 
@@ -49,7 +53,9 @@ def test_follow_is_the_share_of_the_threshold_of_definition_b_1():
 )
 def test_grow_takes_the_larger_factor_up_to_the_cap(bias, norm, next_norm, expected):
     bias, norm, next_norm = (torch.tensor([[value]]) for value in (bias, norm, next_norm))
-    assert grow(bias, norm, next_norm, eta=0.18, d=9, cap=2.1).item() == pytest.approx(expected, rel=1e-6)
+    assert grow(bias, norm, next_norm, eta=0.18, d=9, cap=2.1).item() == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 @given(st.floats(0, 0.7), positive, positive, st.floats(0.001, 1))
@@ -62,13 +68,15 @@ def test_grow_never_shrinks_below_the_cap_nor_passes_it(bias, norm, next_norm, e
 
 
 def test_grow_survives_a_neuron_of_norm_zero():
-    later = grow(torch.tensor([[0.1, 0.0]]), torch.zeros(1, 2), torch.ones(1, 2), eta=0.1, d=9, cap=2.1)
+    later = grow(
+        torch.tensor([[0.1, 0.0]]), torch.zeros(1, 2), torch.ones(1, 2), eta=0.1, d=9, cap=2.1
+    )
     assert torch.isfinite(later).all()
 
 
 def test_stage_one_is_over_when_every_neuron_has_half_of_its_norm_in_the_features():
     share = torch.tensor([[0.5, 0.9, 1.0], [0.49, 0.9, 1.0], [0.1, 0.2, 0.3]])
-    assert stage_one_over(share).tolist() == [True, False, False]
+    assert is_stage_one_over(share).tolist() == [True, False, False]
 
 
 # The schedule in pretrain
@@ -99,7 +107,9 @@ def test_grow_takes_one_step_of_its_rule(T, cap):
     before, bias, *_ = run(T, **changes)
     after, later, *_ = run(T + 1, **changes)
     assert (bias > 0).all()
-    torch.testing.assert_close(later, grow(bias, before.norm(dim=-1), after.norm(dim=-1), 0.2, 4, cap))
+    torch.testing.assert_close(
+        later, grow(bias, before.norm(dim=-1), after.norm(dim=-1), 0.2, 4, cap)
+    )
 
 
 def test_t1_of_eq_34_is_the_first_step_at_which_it_holds_for_every_neuron():
@@ -114,7 +124,7 @@ def test_t1_of_eq_34_is_the_first_step_at_which_it_holds_for_every_neuron():
     for seed, last in zip(seeds, T1, strict=True):
         for T in range(1, last + 1):
             weights, bias, reached, M, _ = run(T, (seed,), **eq34)
-            assert bool(stage_one_over(feature_share(weights, M))) == (last == T)
+            assert bool(is_stage_one_over(feature_share(weights, M))) == (last == T)
             assert reached.item() == (last if last == T else -1)
             assert bool(bias.any()) == (last == T)
     # Each replica of a block has a T1 of its own, and a bias from there on.

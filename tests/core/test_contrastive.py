@@ -2,13 +2,19 @@ import math
 
 import pytest
 import torch
-from conftest import embed, seeded
+from conftest import embed_tokens, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from rarefeat.core.contrastive import best_scaled_infonce, coefficients, infonce, infonce_floor, probabilities
-from rarefeat.core.encoder import attend, attention, pre_activations, respond
+from rarefeat.core.contrastive import (
+    infonce,
+    infonce_at_best_scale,
+    infonce_floor,
+    probabilities,
+    weight_gradient_coefficients,
+)
+from rarefeat.core.encoder import attend, attention, embed, pre_activations
 
 TAUS = [0.3, 1.0, 2.5]
 
@@ -27,16 +33,16 @@ def closed_form(x, y, weights, bias, tau, attend=attend):
     """The gradient (S, m, d1): coefficients times attended tokens of the anchors."""
     attended = attend(x)
     pre = pre_activations(attended, weights)
-    f_y = respond(pre_activations(attend(y), weights), bias)
-    c = coefficients(pre, bias, f_y, probabilities(respond(pre, bias), f_y, tau), tau)
+    f_y = embed(pre_activations(attend(y), weights), bias)
+    c = weight_gradient_coefficients(pre, bias, f_y, probabilities(embed(pre, bias), f_y, tau), tau)
     assert c.shape == pre.shape
     return torch.einsum("sklm,sklp->smp", c, attended)
 
 
 def by_autograd(x, y, weights, bias, tau, stop=True):
     w = weights.clone().requires_grad_()
-    f_y = embed(y, w, bias)
-    infonce(embed(x, w, bias), f_y.detach() if stop else f_y, tau).sum().backward()
+    f_y = embed_tokens(y, w, bias)
+    infonce(embed_tokens(x, w, bias), f_y.detach() if stop else f_y, tau).sum().backward()
     return w.grad
 
 
@@ -53,8 +59,12 @@ def test_infonce_is_cross_entropy_with_the_positives_as_targets(tau):
     loss = infonce(f_x, f_y, tau)
     assert loss.shape == (3,)
     for s in range(3):
-        similarity = torch.tensor([[float(f_x[s, k] @ f_y[s, n]) / tau for n in range(6)] for k in range(6)])
-        assert loss[s].item() == pytest.approx(cross_entropy(similarity, torch.arange(6)).item(), rel=1e-5)
+        similarity = torch.tensor(
+            [[float(f_x[s, k] @ f_y[s, n]) / tau for n in range(6)] for k in range(6)]
+        )
+        assert loss[s].item() == pytest.approx(
+            cross_entropy(similarity, torch.arange(6)).item(), rel=1e-5
+        )
 
 
 @pytest.mark.parametrize("tau", TAUS)
@@ -118,11 +128,15 @@ def test_planted_errors_in_the_gradient_are_told_apart(case, tau):
 
 def test_floor_is_taken_within_each_replica():
     signs = torch.tensor([[[1, 0], [1, 0]], [[1, 0], [0, 1]]], dtype=torch.int8)
-    torch.testing.assert_close(infonce_floor(signs), torch.tensor([math.log(2), 0.0], dtype=torch.float64))
+    torch.testing.assert_close(
+        infonce_floor(signs), torch.tensor([math.log(2), 0.0], dtype=torch.float64)
+    )
 
 
 sign_batches = st.integers(1, 4).flatmap(
-    lambda d: st.lists(st.lists(st.sampled_from([-1, 0, 1]), min_size=d, max_size=d), min_size=2, max_size=10)
+    lambda d: st.lists(
+        st.lists(st.sampled_from([-1, 0, 1]), min_size=d, max_size=d), min_size=2, max_size=10
+    )
 )
 
 
@@ -142,19 +156,24 @@ def test_no_scale_does_better_and_it_does_not_depend_on_the_scale_given():
     generator = seeded(0)
     f_x = torch.randn(3, 16, 5, generator=generator, dtype=torch.float64)
     f_y = f_x + 0.7 * torch.randn(3, 16, 5, generator=generator, dtype=torch.float64)
-    best = best_scaled_infonce(f_x, f_y, 0.5)
-    tried = [infonce(scale * f_x, scale * f_y, 0.5).mean().item() for scale in torch.linspace(-4, 3, 200).exp()]
+    best = infonce_at_best_scale(f_x, f_y, 0.5)
+    tried = [
+        infonce(scale * f_x, scale * f_y, 0.5).mean().item()
+        for scale in torch.linspace(-4, 3, 200).exp()
+    ]
     assert best <= min(tried) + 1e-9
     assert best == pytest.approx(min(tried), abs=1e-3)
-    assert best_scaled_infonce(7 * f_x, 7 * f_y, 0.5) == pytest.approx(best, abs=1e-6)
+    assert infonce_at_best_scale(7 * f_x, 7 * f_y, 0.5) == pytest.approx(best, abs=1e-6)
 
 
 def test_embeddings_that_say_nothing_have_the_loss_of_chance():
-    assert best_scaled_infonce(torch.zeros(2, 8, 3), torch.zeros(2, 8, 3), 1.0) == pytest.approx(math.log(8))
+    assert infonce_at_best_scale(torch.zeros(2, 8, 3), torch.zeros(2, 8, 3), 1.0) == pytest.approx(
+        math.log(8)
+    )
 
 
 def test_pairs_that_are_told_apart_need_no_loss():
-    assert best_scaled_infonce(torch.eye(6)[None], torch.eye(6)[None], 1.0) < 1e-6
+    assert infonce_at_best_scale(torch.eye(6)[None], torch.eye(6)[None], 1.0) < 1e-6
 
 
 def test_an_empty_anchor_costs_more_than_its_floor_under_any_odd_encoder():
@@ -163,5 +182,5 @@ def test_an_empty_anchor_costs_more_than_its_floor_under_any_odd_encoder():
     p = math.log(math.log(9)) / 9
     active = torch.rand(40, 128, 9, generator=generator) < p
     signs = active * (1 - 2 * torch.randint(2, active.shape, generator=generator)).float()
-    excess = best_scaled_infonce(signs, signs, 1.0) - infonce_floor(signs).mean().item()
+    excess = infonce_at_best_scale(signs, signs, 1.0) - infonce_floor(signs).mean().item()
     assert 0.4 < excess < 0.8

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from conftest import embed, seeded
+from conftest import embed_tokens, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,9 +61,14 @@ def test_embed_equals_a_naive_loop_over_tokens():
     x = torch.randn(S, n, L, d1, generator=seeded(2), dtype=torch.float64)
     weights = torch.randn(S, m, d1, generator=seeded(3), dtype=torch.float64)
     bias = 1.5 * torch.rand(S, m, generator=seeded(4), dtype=torch.float64)
-    f = embed(x, weights, bias)
+    f = embed_tokens(x, weights, bias)
     assert f.shape == (S, n, m)
-    expected = torch.stack([torch.stack([naive_embedding(x[s, k], weights[s], bias[s]) for k in range(n)]) for s in range(S)])
+    expected = torch.stack(
+        [
+            torch.stack([naive_embedding(x[s, k], weights[s], bias[s]) for k in range(n)])
+            for s in range(S)
+        ]
+    )
     torch.testing.assert_close(f, expected)
 
 
@@ -75,8 +80,10 @@ def test_pre_activations_see_the_coordinates_of_the_weights_and_no_others():
     torch.testing.assert_close(pre_activations(x, weights), expected)
     padded = torch.nn.functional.pad(weights, (0, 2))
     bias = torch.full((2, 5), 0.3, dtype=torch.float64)
-    torch.testing.assert_close(embed(x, weights, bias), embed(x, padded, bias))
-    assert (embed(x, weights, bias) - embed(x[..., :4], weights, bias)).abs().max() > 0.01
+    torch.testing.assert_close(embed_tokens(x, weights, bias), embed_tokens(x, padded, bias))
+    assert (
+        embed_tokens(x, weights, bias) - embed_tokens(x[..., :4], weights, bias)
+    ).abs().max() > 0.01
 
 
 def test_one_token_attends_to_itself_alone():

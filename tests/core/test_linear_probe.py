@@ -19,7 +19,10 @@ def regression(n, m, seed, dtype=torch.float64):
     parts = []
     for size in (n, 3 * n):
         x = torch.randn(size, m, generator=g, dtype=torch.float64) + 2
-        parts += [x.to(dtype), (5 + x @ w + 0.3 * torch.randn(size, generator=g, dtype=torch.float64)).to(dtype)]
+        parts += [
+            x.to(dtype),
+            (5 + x @ w + 0.3 * torch.randn(size, generator=g, dtype=torch.float64)).to(dtype),
+        ]
     return parts
 
 
@@ -80,7 +83,9 @@ def test_a_linear_truth_is_found_exactly():
 def test_probe_does_not_depend_on_scale_and_offset_of_the_features(seed, scale, offset):
     x, y, test_x, test_y = regression(20, 3, seed)
     plain = linear_probe(x, y, test_x, test_y)
-    assert linear_probe(scale * x + offset, y, scale * test_x + offset, test_y) == pytest.approx(plain, rel=1e-6)
+    assert linear_probe(scale * x + offset, y, scale * test_x + offset, test_y) == pytest.approx(
+        plain, rel=1e-6
+    )
 
 
 def test_cosine_of_pairs_by_hand():

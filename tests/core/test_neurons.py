@@ -6,7 +6,7 @@ from conftest import seeded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.core.arms import Seen, smallest_norms, smallest_weights
+from rarefeat.core.arms import PruningContext, mask_smallest_norms, mask_smallest_weights
 from rarefeat.core.neurons import (
     absolute_cosines,
     alignment_metrics,
@@ -75,7 +75,9 @@ def test_feature_share_is_that_of_the_projection_in_eq_34(d, seed):
 
 
 def test_feature_share_of_hand_made_neurons():
-    torch.testing.assert_close(feature_share(*hand_made()), torch.tensor([[1.0, 1.0, 1.0, 0.16 / 4.16, 0.0]]))
+    torch.testing.assert_close(
+        feature_share(*hand_made()), torch.tensor([[1.0, 1.0, 1.0, 0.16 / 4.16, 0.0]])
+    )
 
 
 # Definition B.1
@@ -93,7 +95,9 @@ def naive_sets(weights, M, ratio, gamma):
         for j in range(d):
             if squared[j] >= c2 * scale:
                 ordinary.add((i, j))
-            if squared[j] >= c1 * scale and all(squared[k] <= c2 * scale for k in range(d) if k != j):
+            if squared[j] >= c1 * scale and all(
+                squared[k] <= c2 * scale for k in range(d) if k != j
+            ):
                 lucky.add((i, j))
     return ordinary, lucky
 
@@ -106,7 +110,9 @@ def as_set(mask):
 def test_neuron_sets_are_those_of_definition_b_1(d, seed, ratio, gamma):
     weights, M = layer(d, seed, m=30)
     weights[:, :d] = M.mT  # pure neurons among them
-    ordinary, lucky = (select(weights, M, ratio, gamma) for select in (ordinary_neurons, lucky_neurons))
+    ordinary, lucky = (
+        select(weights, M, ratio, gamma) for select in (ordinary_neurons, lucky_neurons)
+    )
     for s in range(2):
         assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], ratio, gamma)
 
@@ -157,7 +163,9 @@ def test_aligned_neurons_is_the_mean_over_minority_features():
     assert alignment_metrics(weights, M, 1)["aligned_neurons"].tolist() == [1.0]
 
 
-@pytest.mark.parametrize(("cosine", "aligned", "pure"), [(0.299, 0, 0), (0.301, 1, 0), (0.899, 1, 0), (0.901, 1, 1)])
+@pytest.mark.parametrize(
+    ("cosine", "aligned", "pure"), [(0.299, 0, 0), (0.301, 1, 0), (0.899, 1, 0), (0.901, 1, 1)]
+)
 def test_thresholds_are_those_of_figure_1_and_of_pure_neurons(cosine, aligned, pure):
     weights = torch.tensor([[[0.0, cosine, math.sqrt(1 - cosine**2)]]])
     metrics = alignment_metrics(weights, torch.eye(3)[None, :, :2], 1)
@@ -214,7 +222,10 @@ def test_overlap_of_an_empty_mask_is_nan_and_the_other_replicas_keep_theirs():
 def test_overlap_lies_in_zero_to_one_and_equals_a_count(d, seed, alpha):
     weights, M = layer(d, seed)
     aligned = absolute_cosines(weights, M)[..., -1] >= 0.3
-    for mask in (rule(Seen(weights, M, 1, alpha)) for rule in (smallest_norms, smallest_weights)):
+    for mask in (
+        rule(PruningContext(weights, M, 1, alpha))
+        for rule in (mask_smallest_norms, mask_smallest_weights)
+    ):
         value = minority_overlap(mask, weights, M, 1)
         for s in range(2):
             expected = mask[s][aligned[s]].sum().item() / mask[s].sum().item()

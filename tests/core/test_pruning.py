@@ -1,15 +1,31 @@
 import pytest
 import torch
-from conftest import dictionaries, embed, initial_weights, pretrain_arm, seeded, tiny_data, tiny_training, tokens_of_step
+from conftest import (
+    dictionaries,
+    embed_tokens,
+    initial_weights,
+    pretrain_arm,
+    seeded,
+    tiny_data,
+    tiny_training,
+    tokens_of_step,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
-from rarefeat.core.arms import ARMS, Seen, of_minority, oracle_all, smallest_norms, smallest_weights
+from rarefeat.core.arms import (
+    ARMS,
+    PruningContext,
+    is_minority_neuron,
+    mask_oracle_all,
+    mask_smallest_norms,
+    mask_smallest_weights,
+)
 from rarefeat.core.contrastive import infonce
 from rarefeat.core.neurons import absolute_cosines
-from rarefeat.core.pruning import smallest
+from rarefeat.core.pruning import mask_smallest
 
 ratios = st.floats(0, 0.999)
 magnitudes = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0]), min_size=1, max_size=30)
@@ -21,18 +37,20 @@ magnitudes = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0]), min_size=
 @pytest.mark.parametrize("percent", range(100))
 def test_count_is_exact_for_every_whole_percentage(percent):
     """0.29 * 100 is 28.999999999999996 in floating point."""
-    assert smallest(torch.ones(1, 100), percent / 100).sum().item() == percent
+    assert mask_smallest(torch.ones(1, 100), percent / 100).sum().item() == percent
 
 
 def test_ties_go_to_the_lower_index():
-    assert smallest(torch.tensor([[1.0, 0.5, 1.0, 1.0, 2.0]]), 0.6).tolist() == [[True, True, True, False, False]]
-    assert smallest(torch.ones(1, 100), 0.5)[0].tolist() == [True] * 50 + [False] * 50
+    assert mask_smallest(torch.tensor([[1.0, 0.5, 1.0, 1.0, 2.0]]), 0.6).tolist() == [
+        [True, True, True, False, False]
+    ]
+    assert mask_smallest(torch.ones(1, 100), 0.5)[0].tolist() == [True] * 50 + [False] * 50
 
 
 @given(magnitudes, ratios)
 def test_nothing_that_is_kept_is_smaller_than_what_is_pruned(values, alpha):
     values = torch.tensor([values])
-    mask = smallest(values, alpha)
+    mask = mask_smallest(values, alpha)
     assert mask.sum().item() == int(alpha * values.numel() + 1e-9)
     if mask.any():
         assert values[mask].max() <= values[~mask].min()
@@ -42,25 +60,27 @@ def test_nothing_that_is_kept_is_smaller_than_what_is_pruned(values, alpha):
 def test_masks_are_nested_in_alpha(values, alpha, beta):
     low, high = sorted((alpha, beta))
     values = torch.tensor([values])
-    assert (smallest(values, low) <= smallest(values, high)).all()
+    assert (mask_smallest(values, low) <= mask_smallest(values, high)).all()
 
 
 def test_neuron_mask_picks_the_smallest_norms_of_each_replica():
     norms = torch.tensor([[3.0, 1.0, 4.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
     direction = torch.nn.functional.normalize(torch.randn(2, 4, 5, generator=seeded(2)), dim=-1)
-    mask = smallest_norms(Seen(norms[..., None] * direction, direction, 1, 0.5))
+    mask = mask_smallest_norms(PruningContext(norms[..., None] * direction, direction, 1, 0.5))
     assert mask.tolist() == [[False, True, False, True], [True, True, False, False]]
 
 
 def test_neuron_mask_goes_by_the_euclidean_norm():
     """The first neuron has the larger norm, the second the larger entries in sum."""
     weights = torch.tensor([[[3.0, 0.0, 0.0], [1.5, 1.5, 1.5]]])
-    assert smallest_norms(Seen(weights, weights, 1, 0.5)).tolist() == [[False, True]]
+    assert mask_smallest_norms(PruningContext(weights, weights, 1, 0.5)).tolist() == [[False, True]]
 
 
 def test_weight_mask_picks_the_smallest_of_the_layer_and_not_row_by_row():
-    weights = torch.tensor([[[0.1, -0.2, 0.3], [5.0, -4.0, 6.0]], [[-9.0, 0.1, 8.0], [7.0, -0.2, 0.3]]])
-    mask = smallest_weights(Seen(weights, weights, 1, 0.5))
+    weights = torch.tensor(
+        [[[0.1, -0.2, 0.3], [5.0, -4.0, 6.0]], [[-9.0, 0.1, 8.0], [7.0, -0.2, 0.3]]]
+    )
+    mask = mask_smallest_weights(PruningContext(weights, weights, 1, 0.5))
     assert mask.tolist() == [
         [[True, True, True], [False, False, False]],
         [[False, True, False], [False, True, True]],
@@ -73,19 +93,55 @@ def test_oracle_mask_is_the_neurons_aligned_most_with_a_minority_feature():
         [
             [
                 [0.0, 0.0, 0.0, 2.0, 0.0],  # the last feature
-                [0.0, 0.0, -0.01, 0.0, 0.0],  # the other minority feature, however small and of either sign
+                [
+                    0.0,
+                    0.0,
+                    -0.01,
+                    0.0,
+                    0.0,
+                ],  # the other minority feature, however small and of either sign
                 [1.0, 0.0, 0.0, 0.0, 0.0],  # a majority feature
                 [0.8, 0.0, 0.0, 0.6, 0.0],  # above the threshold, but more of a majority feature
                 [0.6, 0.0, 0.0, 0.8, 0.0],  # a mixture, most of it minority
-                [0.0, 0.0, 0.0, 0.4, 1.0],  # the minority feature is the largest but below the threshold
+                [
+                    0.0,
+                    0.0,
+                    0.0,
+                    0.4,
+                    1.0,
+                ],  # the minority feature is the largest but below the threshold
                 [0.0, 0.0, 0.0, 0.0, 0.0],  # a dead neuron
             ]
         ]
     )
-    assert oracle_all(Seen(weights, M, 2))[0].tolist() == [True, True, False, False, True, False, False]
-    assert oracle_all(Seen(weights, M, 1))[0].tolist() == [True, False, False, False, True, False, False]
+    assert mask_oracle_all(PruningContext(weights, M, 2))[0].tolist() == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert mask_oracle_all(PruningContext(weights, M, 1))[0].tolist() == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     cosines = absolute_cosines(weights, M)
-    assert of_minority(cosines, 2, threshold=0.9)[0].tolist() == [True, True, False, False, False, False, False]
+    assert is_minority_neuron(cosines, 2, threshold=0.9)[0].tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 # The pruned step of pretrain, against eq. (5) and against autograd
@@ -100,7 +156,7 @@ def naive_step(x, y, weights, bias, mask, training):
     masked = weights.masked_fill(mask, 0.0)
 
     def f(batch, w):
-        return embed(batch[None], w[None], bias[None])[0]
+        return embed_tokens(batch[None], w[None], bias[None])[0]
 
     h_x_masked, h_y_masked, h_y = f(x, masked), f(y, masked), f(y, weights)
     slope = torch.zeros_like(weights)
@@ -118,7 +174,7 @@ def naive_step(x, y, weights, bias, mask, training):
 def autograd_step(x, y, weights, bias, mask, training):
     """The loss of the masked network, its gradient with respect to the masked weights applied to all of them."""
     masked = weights.masked_fill(mask, 0.0).requires_grad_()
-    f_x, f_y = (embed(view[None], masked[None], bias[None]) for view in (x, y))
+    f_x, f_y = (embed_tokens(view[None], masked[None], bias[None]) for view in (x, y))
     infonce(f_x, f_y.detach(), training.tau).sum().backward()
     return (1 - training.eta * training.lambda_) * weights - training.eta * masked.grad
 
@@ -161,22 +217,31 @@ def test_pruned_step_is_eq_5_or_the_gradient_of_the_masked_network(name, step):
             weights, bias, _ = trained(arm, step, **changes)
             assert (bias > 0).all()
         else:
-            weights, bias = initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0], torch.zeros(8)
-        mask = ARMS[name].rule(Seen(weights[None], M, 2, arm.alpha))[0]
+            weights, bias = (
+                initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0],
+                torch.zeros(8),
+            )
+        mask = ARMS[name].rule(PruningContext(weights[None], M, 2, arm.alpha))[0]
         mask = mask if mask.dim() == 2 else mask[:, None]
         assert mask.any()
         x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)
         start, b, training = weights.double(), bias.double(), tiny_training()
         assert relative_error(after, formula(x, y, start, b, mask, training), start) < TOLERANCE
         assert relative_error(after, other(x, y, start, b, mask, training), start) > 100 * TOLERANCE
-        assert relative_error(after, formula(x, y, start, b, torch.zeros_like(mask), training), start) > 100 * TOLERANCE
+        assert (
+            relative_error(after, formula(x, y, start, b, torch.zeros_like(mask), training), start)
+            > 100 * TOLERANCE
+        )
 
 
 @pytest.mark.parametrize("step", [0, 2])
 def test_dense_step_is_eq_5_without_a_mask(step):
     changes = {"bias": {"share": 0.5}}
     after, _, _ = trained(Arm(arm="dense"), step + 1, **changes)
-    weights, bias = initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0], torch.zeros(8)
+    weights, bias = (
+        initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0],
+        torch.zeros(8),
+    )
     if step:
         weights, bias, _ = trained(Arm(arm="dense"), step, **changes)
     x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)

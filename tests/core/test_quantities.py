@@ -5,28 +5,41 @@ import math
 import pytest
 import torch
 
-from rarefeat.core.quantities import (
-    Law,
-    Neurons,
-    Sets,
-    among_smallest,
-    at_end,
-    at_start,
-    first_crossing,
-    linear_phase,
-    neurons,
-    second_crossing,
-    sets_at,
-    smaller_auc,
-    stage_one,
-    stage_two,
-    unit_directions,
-)
 from rarefeat.core.theory import attended_count
+from rarefeat.core.theory_metrics import (
+    Neurons,
+    NeuronSets,
+    TheoryParameters,
+    auc_of_smaller_norm,
+    excess_precision_at_k,
+    final_metrics,
+    initial_metrics,
+    initial_neuron_sets,
+    last_linear_index,
+    max_abs_coordinates,
+    metrics_at_T1,
+    metrics_at_T2,
+    neurons_from_history,
+    stage_one_metrics,
+    stage_two_metrics,
+)
 
 D, D1, M = 4, 20, 3
 EPS = torch.tensor([1.0, 1.0, 1.0, 0.5], dtype=torch.float64)
-LAW = Law(d=D, d1=D1, L=2, C=1.0, K=16, tau=1.0, eta=0.1, lambda_=0.05, sigma_0=0.1, nsr=0.05, eps=EPS, minority=1)
+LAW = TheoryParameters(
+    d=D,
+    d1=D1,
+    L=2,
+    C=1.0,
+    K=16,
+    tau=1.0,
+    eta=0.1,
+    lambda_=0.05,
+    sigma_0=0.1,
+    nsr=0.05,
+    eps=EPS,
+    minority=1,
+)
 STEPS = [0, 1, 2, 5, 10, 20, 40, 80]
 UNIT = torch.full((M,), 0.5, dtype=torch.float64)
 START = [[0.1, 0.2, 0.05, 0.1], [0.2, 0.1, 0.1, 0.05], [0.05, 0.1, 0.2, 0.2]]
@@ -35,9 +48,13 @@ START = [[0.1, 0.2, 0.05, 0.1], [0.2, 0.1, 0.1, 0.05], [0.05, 0.1, 0.2, 0.2]]
 def planted(projections, outside=0.0, bias=0.0):
     """Neurons (..., m, d + 2) with this norm off the features."""
     projections = torch.as_tensor(projections, dtype=torch.float64)
-    norms = (projections.square().sum(-1) + torch.as_tensor(outside, dtype=torch.float64) ** 2).sqrt()
+    norms = (
+        projections.square().sum(-1) + torch.as_tensor(outside, dtype=torch.float64) ** 2
+    ).sqrt()
     bias = torch.as_tensor(bias, dtype=torch.float64).expand(norms.shape)
-    return neurons(torch.cat([projections, norms[..., None], bias[..., None]], -1), projections.shape[-1])
+    return neurons_from_history(
+        torch.cat([projections, norms[..., None], bias[..., None]], -1), projections.shape[-1]
+    )
 
 
 def course(growth, decay=1.0, scale=1e-3):
@@ -49,7 +66,7 @@ def course(growth, decay=1.0, scale=1e-3):
 
 
 def every(value):
-    return Sets(torch.full((M, D), value), torch.full((M, D), value))
+    return NeuronSets(torch.full((M, D), value), torch.full((M, D), value))
 
 
 # W(0)
@@ -57,22 +74,26 @@ def every(value):
 
 def test_initial_norms_are_compared_with_their_law():
     on = planted(torch.full((M, D), LAW.sigma_0), outside=LAW.sigma_0 * math.sqrt(D1 - D))
-    assert at_start(on, LAW)["initial_norm_deviation"] == pytest.approx(0, abs=1e-6)
-    assert at_start(on, LAW)["initial_feature_norm_deviation"] == pytest.approx(0, abs=1e-6)
-    off = planted(2 * on.projections, outside=on.outside)
-    assert at_start(off, LAW)["initial_feature_norm_deviation"] == pytest.approx(3)
-    assert at_start(off, LAW)["initial_norm_deviation"] == pytest.approx(3 * D / D1)
+    assert initial_metrics(on, LAW)["initial_norm_deviation"] == pytest.approx(0, abs=1e-6)
+    assert initial_metrics(on, LAW)["initial_feature_norm_deviation"] == pytest.approx(0, abs=1e-6)
+    off = planted(2 * on.projections, outside=on.complement_norm)
+    assert initial_metrics(off, LAW)["initial_feature_norm_deviation"] == pytest.approx(3)
+    assert initial_metrics(off, LAW)["initial_norm_deviation"] == pytest.approx(3 * D / D1)
 
 
 def test_strong_and_tiny_projections_are_counted_at_the_neuron_with_most_of_them():
-    start = LAW.sigma_0 * torch.tensor([[9.0, 9.0, 9.0, 0.1], [0.1, 9.0, 9.0, 9.0], [9.0, 0.1, 0.1, 9.0]])
-    found = at_start(planted(start), LAW)
+    start = LAW.sigma_0 * torch.tensor(
+        [[9.0, 9.0, 9.0, 0.1], [0.1, 9.0, 9.0, 9.0], [9.0, 0.1, 0.1, 9.0]]
+    )
+    found = initial_metrics(planted(start), LAW)
     assert found["strong_features_at_0"] == pytest.approx(3 / (4 / 2 ** math.sqrt(math.log(4))))
     assert found["tiny_features_at_0"] == pytest.approx(2 * math.log(4) / 4)
 
 
 def test_definition_b1_on_neurons_with_one_feature_and_with_all():
-    sets = sets_at(planted([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]), 1.0)
+    sets = initial_neuron_sets(
+        planted([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]), 1.0
+    )
     assert sets.lucky.int().tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
     assert sets.ordinary.int().tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
 
@@ -82,38 +103,48 @@ def test_definition_b1_on_neurons_with_one_feature_and_with_all():
 
 def test_rates_of_stage_one_are_read_off_the_neurons():
     decay = LAW.eta * LAW.lambda_
-    found = stage_one(course([1.03] * 3 + [1.01], 1 - decay), STEPS, 40, course([1.03] * 3 + [1.01], 1 - decay).at(6), LAW)
+    found = stage_one_metrics(
+        course([1.03] * 3 + [1.01], 1 - decay),
+        STEPS,
+        40,
+        course([1.03] * 3 + [1.01], 1 - decay).at(6),
+        LAW,
+    )
     assert found["stage1_growth_majority"] == pytest.approx(0.03 + decay)
     assert found["stage1_growth_minority"] == pytest.approx(0.01 + decay)
     assert found["stage1_decay_outside"] == pytest.approx(1.0)
     assert found["stage1_growth_over_closed_form"] == pytest.approx(
-        (0.03 + decay) / (LAW.growth[0].item() - 1 + decay), rel=1e-6
+        (0.03 + decay) / (LAW.growth_per_step[0].item() - 1 + decay), rel=1e-6
     )
-    still = stage_one(course([1.0] * 4), STEPS, 40, course([1.0] * 4).at(6), LAW)
+    still = stage_one_metrics(course([1.0] * 4), STEPS, 40, course([1.0] * 4).at(6), LAW)
     assert still["stage1_decay_outside"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_window_ends_where_the_logits_are_no_longer_those_of_chance():
     """At 200 neurons half of stage 1 outlasted it, and the rate that was read there was too small."""
     growing = course([1.3] * 4, scale=0.02)
-    last = linear_phase(growing, STEPS, 80, LAW)
+    last = last_linear_index(growing, STEPS, 80, LAW)
     a = attended_count(LAW.L, LAW.nsr)
-    similarity = [a**2 * growing.projections[i].square().sum(0).max().item() for i in range(len(STEPS))]
+    similarity = [
+        a**2 * growing.projections[i].square().sum(0).max().item() for i in range(len(STEPS))
+    ]
     assert similarity[last] <= math.log(1.1) < similarity[last + 1]
-    assert linear_phase(growing, STEPS, 2, LAW) == 2
-    assert linear_phase(course([1.3] * 4, scale=10.0), STEPS, 80, LAW) is None
+    assert last_linear_index(growing, STEPS, 2, LAW) == 2
+    assert last_linear_index(course([1.3] * 4, scale=10.0), STEPS, 80, LAW) is None
     saturating = growing._replace(projections=growing.projections.clamp(max=0.3))
-    assert stage_one(saturating, STEPS, 80, saturating.at(7), LAW)["stage1_growth_majority"] == pytest.approx(0.305, rel=1e-6)
+    assert stage_one_metrics(saturating, STEPS, 80, saturating.select(7), LAW)[
+        "stage1_growth_majority"
+    ] == pytest.approx(0.305, rel=1e-6)
 
 
 def test_growth_between_the_rates_of_lemma_c1_keeps_its_bounds_and_other_does_not():
     decay = LAW.eta * LAW.lambda_
-    fastest, slowest = (LAW.growth + decay).max().item(), LAW.growth.min().item()
+    fastest, slowest = (LAW.growth_per_step + decay).max().item(), LAW.growth_per_step.min().item()
     middle = (fastest + slowest) / 2
 
     def found(rate, outside=1.0):
         grown = course([rate] * 4, outside)
-        return stage_one(grown, STEPS, 80, grown.at(7), LAW)
+        return stage_one_metrics(grown, STEPS, 80, grown.select(7), LAW)
 
     inside = found(middle)
     assert inside["growth_above_its_bound"] <= 0 <= inside["growth_below_its_bound"]
@@ -125,61 +156,73 @@ def test_growth_between_the_rates_of_lemma_c1_keeps_its_bounds_and_other_does_no
 
 
 def test_a_replica_without_t1_has_rates_and_no_bounds():
-    assert "growth_above_its_bound" not in stage_one(course([1.03] * 4), STEPS, -1, course([1.03] * 4).at(0), LAW)
+    assert "growth_above_its_bound" not in stage_one_metrics(
+        course([1.03] * 4), STEPS, -1, course([1.03] * 4).at(0), LAW
+    )
 
 
 def test_t1_tells_the_statement_from_the_bound_of_its_proof():
     """sqrt(2 log 4 / 4) = 0.83 and sqrt(log 4 / 4) = 0.59: a cosine of 0.7 has one and not the other."""
     at_T1 = planted([[0.7, 0.0, 0.0, 0.0]] * M, outside=math.sqrt(1 - 0.49))
-    sets = Sets(torch.zeros(M, D, dtype=torch.bool), torch.zeros(M, D, dtype=torch.bool))
+    sets = NeuronSets(torch.zeros(M, D, dtype=torch.bool), torch.zeros(M, D, dtype=torch.bool))
     sets.lucky[:, 0] = sets.ordinary[:, 0] = True
-    found = first_crossing(at_T1, sets, LAW, UNIT)
-    assert (found["lucky_above_threshold_at_T1"], found["lucky_above_the_proofs_at_T1"]) == (0.0, 1.0)
+    found = metrics_at_T1(at_T1, sets, LAW, UNIT)
+    assert (found["lucky_above_threshold_at_T1"], found["lucky_above_the_proofs_at_T1"]) == (
+        0.0,
+        1.0,
+    )
     assert found["others_below_threshold_at_T1"] == 1.0
     assert found["few_strong_features_at_T1"] == 1.0
-    assert found["outside_largest_at_T1"] == pytest.approx(0.5 * math.sqrt(0.51) / math.sqrt(math.log(4) / 20))
-    crowded = first_crossing(planted([[0.7, 0.7, 0.0, 0.0]] * M), sets, LAW, UNIT)
+    assert found["outside_largest_at_T1"] == pytest.approx(
+        0.5 * math.sqrt(0.51) / math.sqrt(math.log(4) / 20)
+    )
+    crowded = metrics_at_T1(planted([[0.7, 0.7, 0.0, 0.0]] * M), sets, LAW, UNIT)
     assert crowded["few_strong_features_at_T1"] == 0.0
-    nothing = first_crossing(at_T1, every(False), LAW, UNIT)
+    nothing = metrics_at_T1(at_T1, every(False), LAW, UNIT)
     assert math.isnan(nothing["lucky_above_threshold_at_T1"])
 
 
 def test_the_largest_direction_off_the_features_is_that_of_a_uniform_one():
-    unit = unit_directions(500, 400, torch.Generator().manual_seed(0))
+    unit = max_abs_coordinates(500, 400, torch.Generator().manual_seed(0))
     assert 0.12 < unit.mean() < 0.18  # sqrt(2 log 400 / 400) = 0.17
-    assert unit_directions(3, 1, torch.Generator().manual_seed(0)).tolist() == [1.0, 1.0, 1.0]
+    assert max_abs_coordinates(3, 1, torch.Generator().manual_seed(0)).tolist() == [1.0, 1.0, 1.0]
 
 
 # Stage 2
 
 
 def test_lemma_d1_holds_for_neurons_on_one_side_of_their_bias_and_not_on_the_other():
-    sets = Sets(torch.eye(D, dtype=torch.bool)[:M], torch.eye(D, dtype=torch.bool)[:M])
+    sets = NeuronSets(torch.eye(D, dtype=torch.bool)[:M], torch.eye(D, dtype=torch.bool)[:M])
     good = planted((torch.eye(D)[:M] + 0.01).expand(2, M, D), bias=0.5)
-    found = stage_two(good, sets, LAW, UNIT)
+    found = stage_two_metrics(good, sets, LAW, UNIT)
     assert (found["lucky_above_bias"], found["others_below_bias"]) == (1.0, 1.0)
     assert found["others_largest"] == pytest.approx(0.01 / 1.0102 * 2 / math.log(4), rel=1e-3)
-    assert found["features_near_bias"] == pytest.approx(1 / LAW.few)
+    assert found["features_near_bias"] == pytest.approx(1 / LAW.lemma_c2_count)
     assert found["norm_over_bias"] == pytest.approx(1.0204 * math.log(4) / (4 * 0.25), rel=1e-3)
-    bad = stage_two(good._replace(bias=torch.full((2, M), 1.5, dtype=torch.float64)), sets, LAW, UNIT)
+    bad = stage_two_metrics(
+        good._replace(bias=torch.full((2, M), 1.5, dtype=torch.float64)), sets, LAW, UNIT
+    )
     assert bad["lucky_above_bias"] == 0.0
-    mixed = stage_two(planted(torch.ones(2, M, D), bias=0.5), sets, LAW, UNIT)
+    mixed = stage_two_metrics(planted(torch.ones(2, M, D), bias=0.5), sets, LAW, UNIT)
     assert mixed["others_below_bias"] == 0.0
-    assert mixed["features_near_bias"] == pytest.approx(4 / LAW.few)
-    out = stage_two(planted(torch.zeros(1, M, D), outside=1.0, bias=0.5), sets, LAW, UNIT)
+    assert mixed["features_near_bias"] == pytest.approx(4 / LAW.lemma_c2_count)
+    out = stage_two_metrics(planted(torch.zeros(1, M, D), outside=1.0, bias=0.5), sets, LAW, UNIT)
     assert out["outside_largest_in_stage_two"] == pytest.approx(0.5 * math.sqrt(20) / math.log(20))
 
 
 def test_t2_compares_lucky_neurons_with_what_they_were_at_t1():
     at_T1, at_T2 = planted(torch.ones(M, D)), planted(3 * torch.eye(D)[:M])
-    sets = Sets(torch.eye(D, dtype=torch.bool)[:M], torch.ones(M, D, dtype=torch.bool))
-    found = second_crossing(at_T1, at_T2, sets, LAW)
+    sets = NeuronSets(torch.eye(D, dtype=torch.bool)[:M], torch.ones(M, D, dtype=torch.bool))
+    found = metrics_at_T2(at_T1, at_T2, sets, LAW)
     assert found["lucky_growth_at_T2"] == 1.0  # 9 >= 2 * 4
     assert found["ordinary_over_lucky_at_T2"] == 1.0
     assert found["lucky_focus_at_T2"] == pytest.approx(1 / 0.5)
-    assert second_crossing(at_T1, planted(2.5 * torch.eye(D)[:M]), sets, LAW)["lucky_growth_at_T2"] == 0.0
+    assert (
+        metrics_at_T2(at_T1, planted(2.5 * torch.eye(D)[:M]), sets, LAW)["lucky_growth_at_T2"]
+        == 0.0
+    )
     biased = planted(torch.eye(D)[:M], bias=torch.tensor([0.5, 0.2, 0.9]))
-    assert second_crossing(at_T1, biased, sets, LAW)["bias_at_T2"] == pytest.approx(0.2 * 2)
+    assert metrics_at_T2(at_T1, biased, sets, LAW)["bias_at_T2"] == pytest.approx(0.2 * 2)
 
 
 # The end
@@ -190,60 +233,73 @@ END = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.2, 0.0], [0.0, 0.0, 1.0, 0.5]]
 def test_the_strength_of_a_feature_is_summed_over_its_own_set():
     """Eq. (89): over i in M_j. A neuron outside, however strong, does not count."""
     ordinary = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]], dtype=torch.bool)
-    found = at_end(planted(END), Sets(every(False).lucky, ordinary), LAW, UNIT)
+    found = final_metrics(planted(END), NeuronSets(every(False).lucky, ordinary), LAW, UNIT)
     assert found["strength_ratio"] == pytest.approx(0.25 / ((1 + 1 + 0.04) / 3))
     assert found["strength_ratio_of_all"] == pytest.approx(0.25 / ((1 + 1 + 1.04) / 3))
-    assert math.isnan(at_end(planted(END), every(False), LAW, UNIT)["strength_ratio"])
+    assert math.isnan(final_metrics(planted(END), every(False), LAW, UNIT)["strength_ratio"])
 
 
 def test_magnitude_purity_and_what_is_learned():
-    found = at_end(planted(END), every(True), LAW, UNIT)
+    found = final_metrics(planted(END), every(True), LAW, UNIT)
     assert found["magnitude_ratio"] == pytest.approx(0.5)
     assert found["pure_share"] == pytest.approx(2 / 3)
     assert found["pure_minority_neurons"] == 0
     assert found["largest_norm"] == pytest.approx(math.sqrt(1.25))
     assert found["learned"] == 0.0
-    assert at_end(planted([*END[:2], [0.0, 0.0, 1.0, 0.7]]), every(True), LAW, UNIT)["learned"] == 1.0
+    assert (
+        final_metrics(planted([*END[:2], [0.0, 0.0, 1.0, 0.7]]), every(True), LAW, UNIT)["learned"]
+        == 1.0
+    )
 
 
 def test_what_the_oracle_would_prune_is_seen_apart_from_the_rest():
-    end = planted([[1.0, 0.9, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.3, 1.0]], outside=torch.tensor([5.0, 0.0, 0.4]))
-    found = at_end(end, every(True), LAW, UNIT)
+    end = planted(
+        [[1.0, 0.9, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.3, 1.0]],
+        outside=torch.tensor([5.0, 0.0, 0.4]),
+    )
+    found = final_metrics(end, every(True), LAW, UNIT)
     norm = math.sqrt(1 + 0.09 + 0.16)
     assert found["pruned_other_features"] == pytest.approx(2 * 0.3 / norm)
     assert found["pruned_outside"] == pytest.approx(math.sqrt(20) * 0.5 * 0.4 / norm)
     assert found["outside_largest_at_T"] > 2
     assert found["oracle_neurons"] == 1
-    none = at_end(planted(torch.eye(D)[:M]), every(True), LAW, UNIT)
+    none = final_metrics(planted(torch.eye(D)[:M]), every(True), LAW, UNIT)
     assert math.isnan(none["pruned_outside"])
 
 
 def test_the_sets_at_the_start_carry_over_to_the_end():
-    sets = Sets(torch.eye(D, dtype=torch.bool)[:M], torch.eye(D, dtype=torch.bool)[:M])
-    kept = at_end(planted(torch.eye(D)[:M]), sets, LAW, UNIT)
-    assert kept["lucky_focus_at_T"] == kept["lucky_over_strongest_at_T"] == kept["others_small_at_T"] == 1.0
-    lost = at_end(planted([[0.0, 0.0, 0.0, 1.0]] * M), sets, LAW, UNIT)
+    sets = NeuronSets(torch.eye(D, dtype=torch.bool)[:M], torch.eye(D, dtype=torch.bool)[:M])
+    kept = final_metrics(planted(torch.eye(D)[:M]), sets, LAW, UNIT)
+    assert (
+        kept["lucky_focus_at_T"]
+        == kept["lucky_over_strongest_at_T"]
+        == kept["others_small_at_T"]
+        == 1.0
+    )
+    lost = final_metrics(planted([[0.0, 0.0, 0.0, 1.0]] * M), sets, LAW, UNIT)
     assert lost["lucky_focus_at_T"] == 0.0
     assert lost["others_small_at_T"] < 1.0
 
 
 def test_whether_the_minority_has_the_smaller_neurons():
     norms, wanted = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([True, True, False, False])
-    assert smaller_auc(norms, wanted) == 1.0
-    assert smaller_auc(norms, ~wanted) == 0.0
-    assert smaller_auc(torch.ones(4), wanted) == 0.5
-    assert math.isnan(smaller_auc(norms, torch.zeros(4, dtype=torch.bool)))
-    assert among_smallest(norms, wanted) == pytest.approx(0.5)
-    assert among_smallest(norms, ~wanted) == pytest.approx(-0.5)
-    assert among_smallest(norms, torch.tensor([True, False, False, True])) == pytest.approx(0.0)
-    assert math.isnan(among_smallest(norms, torch.zeros(4, dtype=torch.bool)))
+    assert auc_of_smaller_norm(norms, wanted) == 1.0
+    assert auc_of_smaller_norm(norms, ~wanted) == 0.0
+    assert auc_of_smaller_norm(torch.ones(4), wanted) == 0.5
+    assert math.isnan(auc_of_smaller_norm(norms, torch.zeros(4, dtype=torch.bool)))
+    assert excess_precision_at_k(norms, wanted) == pytest.approx(0.5)
+    assert excess_precision_at_k(norms, ~wanted) == pytest.approx(-0.5)
+    assert excess_precision_at_k(norms, torch.tensor([True, False, False, True])) == pytest.approx(
+        0.0
+    )
+    assert math.isnan(excess_precision_at_k(norms, torch.zeros(4, dtype=torch.bool)))
 
 
 def test_neurons_are_what_training_keeps():
     kept = torch.tensor([[3.0, 0.0, 0.0, 0.0, 5.0, 0.7]])
-    now = neurons(kept, D)
+    now = neurons_from_history(kept, D)
     assert isinstance(now, Neurons)
-    assert now.inside.tolist() == [3.0]
-    assert now.outside.tolist() == [4.0]
+    assert now.feature_norm.tolist() == [3.0]
+    assert now.complement_norm.tolist() == [4.0]
     assert now.cosines[0, 0].item() == pytest.approx(0.6)
     assert now.bias.item() == pytest.approx(0.7)

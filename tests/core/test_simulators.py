@@ -9,7 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from agreement import (
+from conftest import (
+    ARMS,
+    dictionaries,
+    initial_weights,
+    pretrain_arm,
+    probe_arm,
+    seeded,
+    tiny_data,
+    tiny_training,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, chi, kstest, norm, ttest_ind
+from simulator_agreement import (
     CASES,
     KINDS,
     LEVEL,
@@ -34,10 +47,6 @@ from agreement import (
     sample_given_tokens,
     state,
 )
-from conftest import ARMS, dictionaries, initial_weights, pretrain_arm, probe_arm, seeded, tiny_data, tiny_training
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binom, chi, kstest, norm, ttest_ind
 
 import rarefeat.core.simulators as simulators
 from rarefeat.chain.pretrain import batches, pretrain
@@ -50,8 +59,14 @@ from rarefeat.core.divergence import diverged
 from rarefeat.core.encoder import attend
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.core.recording import log_spaced
-from rarefeat.core.simulators import Direct, Reduced, bartlett, factor, make_simulator
+from rarefeat.core.recorded_steps import log_spaced
+from rarefeat.core.simulators import (
+    DirectSimulator,
+    ReducedSimulator,
+    bartlett_factor,
+    make_simulator,
+    robust_cholesky,
+)
 from rarefeat.core.statistics import holm
 
 # Single precision, relative to the size of what is compared.
@@ -76,9 +91,14 @@ def test_the_step_of_these_tests_is_that_of_pretrain_byte_for_byte(name, simulat
     arm, data, seed, study = ARMS[name], tiny_data(d1=40), 5, "one step"
     training = tiny_training(T=2, bias={"share": 0.5, "T1": 1})
     latents = synthesise(study, data, 0.5, [seed])["train"]
-    case = Case(data.d, training.m, data.L, training.K, data.d1, 0.2, arm, tau=0.7, eta=0.3, lambda_=0.05)
+    case = Case(
+        data.d, training.m, data.L, training.K, data.d1, 0.2, arm, tau=0.7, eta=0.3, lambda_=0.05
+    )
     space = make_simulator(simulator, study, data.d, data.d1, training.m, [seed])
-    weights, bias = initial_weights(study, simulator, data, training, [seed]), torch.zeros(1, training.m)
+    weights, bias = (
+        initial_weights(study, simulator, data, training, [seed]),
+        torch.zeros(1, training.m),
+    )
     streams = [[generator(study, seed, purpose)] for purpose in ("noise", "complement")]
     draws = batches(study, [seed], data.N, training.K)
     for _ in range(2):
@@ -94,24 +114,30 @@ def test_the_step_of_these_tests_is_that_of_pretrain_byte_for_byte(name, simulat
 # Parts
 
 
-@pytest.mark.parametrize(("d", "m", "d1"), [(4, 6, 40), (9, 5, 500), (4, 6, 12), (4, 6, 9), (3, 2, 3), (1, 1, 30)])
+@pytest.mark.parametrize(
+    ("d", "m", "d1"), [(4, 6, 40), (9, 5, 500), (4, 6, 12), (4, 6, 9), (3, 2, 3), (1, 1, 30)]
+)
 def test_lift_has_the_features_and_the_gram_matrix_of_the_reduced_weights(d, m, d1):
-    space = Reduced(d, d1, m, 2)
-    weights = space.weights(0.7, [seeded(0), seeded(1)])
+    space = ReducedSimulator(d, d1, m, 2)
+    weights = space.initial_weights(0.7, [seeded(0), seeded(1)])
     in_full, M = lift(weights, d, d1, [seeded(2), seeded(3)])
     assert in_full.shape == (2, m, d1)
     assert M.shape == (2, d1, d)
     torch.testing.assert_close(M.mT @ M, torch.eye(d).expand(2, d, d), atol=TOLERANCE, rtol=0)
     scale = weights.norm(dim=-1).max().item() ** 2
     torch.testing.assert_close(in_full @ M, weights[..., :d], atol=TOLERANCE * scale**0.5, rtol=0)
-    torch.testing.assert_close(in_full @ in_full.mT, weights @ weights.mT, atol=TOLERANCE * scale, rtol=0)
+    torch.testing.assert_close(
+        in_full @ in_full.mT, weights @ weights.mT, atol=TOLERANCE * scale, rtol=0
+    )
     assert not torch.allclose(M[0], M[1])
 
 
 def test_direct_takes_any_dictionary_and_reduced_has_the_first_coordinates():
     M = dictionaries("parts", tiny_data(), [3])
-    assert torch.equal(Direct(M, 7).dictionary, M)
-    assert torch.equal(make_simulator("reduced", "parts", 4, 40, 6, [3]).dictionary[0, :4], torch.eye(4))
+    assert torch.equal(DirectSimulator(M, 7).dictionary, M)
+    assert torch.equal(
+        make_simulator("reduced", "parts", 4, 40, 6, [3]).dictionary[0, :4], torch.eye(4)
+    )
     assert not make_simulator("reduced", "parts", 4, 40, 6, [3]).dictionary[0, 4:].any()
 
 
@@ -120,10 +146,16 @@ def test_direct_takes_any_dictionary_and_reduced_has_the_first_coordinates():
 def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
     sizes = set()
     for d1 in (60, 10**3, 10**6):
-        space = Reduced(9, d1, m, 1)
-        weights = space.weights(1.0, [seeded(0)])
-        tokens = space.tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
-        moved = space.step(weights, torch.zeros(1, 3, L, m), attend(tokens), 0.9, space.beyond([seeded(2)]))
+        space = ReducedSimulator(9, d1, m, 1)
+        weights = space.initial_weights(1.0, [seeded(0)])
+        tokens = space.sample_tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
+        moved = space.descend(
+            weights,
+            torch.zeros(1, 3, L, m),
+            attend(tokens),
+            0.9,
+            space.draw_complement([seeded(2)]),
+        )
         sizes.add((space.p, weights.shape, tokens.shape, moved.shape))
         assert tokens.shape[-1] == space.p + L
         assert space.nu == d1 - 9 - space.q
@@ -143,7 +175,7 @@ def test_factor_reproduces_any_positive_semi_definite_matrix(m, rank, exponents,
     rows *= 10.0 ** torch.tensor(exponents[:m], dtype=torch.float64)[:, None]
     rows[[i for i in dead if i < m]] = 0
     target = rows @ rows.T
-    F = factor(torch.stack([target, torch.eye(m, dtype=torch.float64)]))
+    F = robust_cholesky(torch.stack([target, torch.eye(m, dtype=torch.float64)]))
     assert torch.equal(F, F.tril())
     scale = target.diagonal().sqrt()
     assert ((F[0] @ F[0].T - target).abs() <= 1e-4 * scale[:, None] * scale).all()
@@ -154,25 +186,38 @@ def test_factor_reproduces_any_positive_semi_definite_matrix(m, rank, exponents,
 def test_factor_disturbs_a_singular_matrix_by_the_smallest_jitter_only():
     rows = torch.randn(6, 3, generator=seeded(0), dtype=torch.float64)
     target = rows @ rows.T
-    error = (factor(target[None])[0] @ factor(target[None])[0].T - target).abs().max() / target.diagonal().max()
+    error = (
+        robust_cholesky(target[None])[0] @ robust_cholesky(target[None])[0].T - target
+    ).abs().max() / target.diagonal().max()
     assert error < 3e-7
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("place", [0, 2])
 def test_weights_that_are_no_longer_finite_are_an_error(bad, place):
-    space = Reduced(4, 40, 3, 1)
-    weights = space.weights(1.0, [seeded(0)])
+    space = ReducedSimulator(4, 40, 3, 1)
+    weights = space.initial_weights(1.0, [seeded(0)])
     weights[0, place, 5] = bad
     with pytest.raises(RarefeatError, match="diverged"):
-        space.step(weights, torch.zeros(1, 4, 2, 3), torch.zeros(1, 4, 2, space.p + 2), 0.9, space.beyond([seeded(1)]))
+        space.descend(
+            weights,
+            torch.zeros(1, 4, 2, 3),
+            torch.zeros(1, 4, 2, space.p + 2),
+            0.9,
+            space.draw_complement([seeded(1)]),
+        )
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 def test_a_training_that_diverges_ends_finite_and_its_loss_says_so(simulator):
-    data, training = tiny_data(d1=60), tiny_training(eta=1e4, sigma_0=1.0, T=60, history=True, **{"lambda": 0})
+    data, training = (
+        tiny_data(d1=60),
+        tiny_training(eta=1e4, sigma_0=1.0, T=60, history=True, **{"lambda": 0}),
+    )
     latents = synthesise("diverge", data, 0.5, [1, 2])["train"]
-    encoder, trajectory = pretrain_arm("diverge", simulator, data, training, ARMS["dense"], 0.1, [1, 2], latents)
+    encoder, trajectory = pretrain_arm(
+        "diverge", simulator, data, training, ARMS["dense"], 0.1, [1, 2], latents
+    )
     assert diverged(encoder.loss, training.K, encoder.weights).all()
     assert encoder.weights.isfinite().all()
     assert encoder.history.isfinite().all()
@@ -180,17 +225,24 @@ def test_a_training_that_diverges_ends_finite_and_its_loss_says_so(simulator):
     assert encoder.weights.norm(dim=-1).max() > 1e6
 
 
-@pytest.mark.parametrize(("simulator", "eta"), [("direct", 1e15), ("direct", 1e30), ("reduced", 1e15)])
+@pytest.mark.parametrize(
+    ("simulator", "eta"), [("direct", 1e15), ("direct", 1e30), ("reduced", 1e15)]
+)
 @pytest.mark.parametrize("rule", ["follow", "grow", "gradient"])
 def test_a_replica_frozen_before_its_first_jump_has_diverged(simulator, eta, rule):
-    data, training = tiny_data(d1=60), tiny_training(eta=eta, sigma_0=0.01, T=5, bias={"rule": rule}, **{"lambda": 0})
+    data, training = (
+        tiny_data(d1=60),
+        tiny_training(eta=eta, sigma_0=0.01, T=5, bias={"rule": rule}, **{"lambda": 0}),
+    )
     latents = synthesise("diverge", data, 0.5, [1, 2])
     at = "diverge", simulator, data, training
     start = initial_weights(*at, [1, 2])
     encoders, trajectory = pretrain(*at, [ARMS["dense"]], 0.1, [1, 2], latents["train"])
     encoder = encoders["dense"]
     torch.testing.assert_close(encoder.weights, start)
-    assert [row["value"] for row in trajectory if row["metric"] == "loss"][-1] < 2 * math.log(training.K)
+    assert [row["value"] for row in trajectory if row["metric"] == "loss"][-1] < 2 * math.log(
+        training.K
+    )
     assert diverged(encoder.loss, training.K, encoder.weights).all()
     networks = {"dense": (encoder.weights, encoder.bias, encoder.loss)}
     rows = probe(*at, [ARMS["dense"], Arm(arm="initial")], 0.1, [1, 2], latents, networks)
@@ -201,14 +253,16 @@ def test_a_mask_of_single_weights_is_refused_by_name():
     data = tiny_data(d1=60)
     latents = synthesise("refused", data, 0.5, [1])["train"]
     with pytest.raises(RarefeatError, match="pruned_weight"):
-        pretrain_arm("refused", "reduced", data, tiny_training(), ARMS["pruned_weight"], 0.1, [1], latents)
+        pretrain_arm(
+            "refused", "reduced", data, tiny_training(), ARMS["pruned_weight"], 0.1, [1], latents
+        )
 
 
 @pytest.mark.parametrize("dof", [4, 12, 25, 60, 500, 100_000])
 def test_chi_variables_have_their_law_and_are_independent(dof):
     """Degrees of freedom on both sides of the switch to the method on whole tensors."""
     n, columns = 4000, 4
-    draws = simulators.chi(n, columns, dof, [seeded(1), seeded(2)]).double().numpy()
+    draws = simulators.chi_variables(n, columns, dof, [seeded(1), seeded(2)]).double().numpy()
     assert draws.shape == (2, n, columns)
     tests = 6 * columns
     for column in range(columns):
@@ -225,7 +279,7 @@ def test_chi_variables_have_their_law_and_are_independent(dof):
 @pytest.mark.parametrize(("rows", "dof"), [(3, 10), (3, 3), (5, 2), (2, 1), (4, 60), (1, 7)])
 def test_bartlett_factors_have_the_moments_of_the_wishart_law(rows, dof):
     n = 20_000
-    T = bartlett(rows, dof, [seeded(3)] * n).double()
+    T = bartlett_factor(rows, dof, [seeded(3)] * n).double()
     assert T.shape == (n, rows, min(rows, dof))
     assert torch.equal(T, T.tril())
     W = T @ T.mT
@@ -244,29 +298,43 @@ def test_bartlett_factors_have_the_moments_of_the_wishart_law(rows, dof):
 # Draws from the simulators themselves
 
 
-@pytest.mark.parametrize(("d", "m", "d1"), [(4, 3, 30), (4, 5, 12), (4, 5, 9), (4, 5, 7), (4, 3, 4)])
+@pytest.mark.parametrize(
+    ("d", "m", "d1"), [(4, 3, 30), (4, 5, 12), (4, 5, 9), (4, 5, 7), (4, 3, 4)]
+)
 def test_initial_weights_have_one_law(d, m, d1):
     M = dictionaries("initial", tiny_data(d=d, d1=d1), [1])
     samples = []
-    for offset, space in enumerate((Direct(M.expand(REPLICAS, -1, -1), m), Reduced(d, d1, m, REPLICAS))):
+    for offset, space in enumerate(
+        (DirectSimulator(M.expand(REPLICAS, -1, -1), m), ReducedSimulator(d, d1, m, REPLICAS))
+    ):
         weights = space.weights(0.7, [seeded(offset)] * REPLICAS)
         samples.append(Sample(entries(weights, space.dictionary), None))
     assert p_value(*samples) > FAMILY / 5
 
 
-@pytest.mark.parametrize(("d", "m", "d1", "L"), [(3, 2, 40, 3), (3, 2, 10, 4), (3, 5, 8, 2), (3, 2, 3, 2), (3, 2, 40, 1)])
+@pytest.mark.parametrize(
+    ("d", "m", "d1", "L"), [(3, 2, 40, 3), (3, 2, 10, 4), (3, 5, 8, 2), (3, 2, 3, 2), (3, 2, 40, 1)]
+)
 def test_tokens_have_one_law_seen_by_weights_and_by_each_other(d, m, d1, L):
     """Everything the encoder asks of a token: its products with the weights and with the other tokens of its sample."""
-    start = Reduced(d, d1, m, 1).weights(0.3, [seeded(0)])
+    start = ReducedSimulator(d, d1, m, 1).initial_weights(0.3, [seeded(0)])
     latents = torch.randint(-1, 2, (1, 2, L, d), generator=seeded(1)).float()
     lifted_weights, M = lift(start, d, d1, [seeded(2)])
     samples = []
-    for offset, (space, weights) in enumerate(((Direct(M, m), lifted_weights), (Reduced(d, d1, m, 1), start))):
+    for offset, (space, weights) in enumerate(
+        ((DirectSimulator(M, m), lifted_weights), (ReducedSimulator(d, d1, m, 1), start))
+    ):
         g, rows = [seeded(3 + offset)], []
         for _ in range(REPLICAS // 100):
             x = space.tokens(latents.repeat(1, 100, 1, 1), 0.3, g)[0].double()
             i, j = torch.tril_indices(L, L)
-            seen = torch.cat([(x[..., : weights.shape[-1]] @ weights[0].T.double()).flatten(1), (x @ x.mT)[:, i, j]], 1)
+            seen = torch.cat(
+                [
+                    (x[..., : weights.shape[-1]] @ weights[0].T.double()).flatten(1),
+                    (x @ x.mT)[:, i, j],
+                ],
+                1,
+            )
             rows.append(seen.unflatten(0, (100, 2)).flatten(1))
         samples.append(Sample(torch.cat(rows), None))
     assert p_value(*samples) > FAMILY / 5
@@ -280,15 +348,15 @@ def test_one_step_has_one_law(name):
     """Means and second moments of A' and C'. Only C' has an excess, and a known one."""
     case = CASES[name]
     start = state(case)
-    direct = sample(Direct, case, start, REPLICAS, 1)
-    assert p_value(sample(Reduced, case, start, REPLICAS, 2), direct) > FAMILY / len(CASES)
+    direct = sample(DirectSimulator, case, start, REPLICAS, 1)
+    assert p_value(sample(ReducedSimulator, case, start, REPLICAS, 2), direct) > FAMILY / len(CASES)
     assert p_value(sample(Exact, case, start, REPLICAS, 3), direct) > FAMILY / len(CASES)
 
 
 def test_the_states_of_the_comparison_are_far_from_the_trivial_ones():
     """Logits are not uniform, the bias closes some gates and not all, and the step moves A and C by a good part of both."""
     for name, case in CASES.items():
-        start, space = state(case), Reduced(case.d, case.d1, case.m, 1)
+        start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
         step = one_step(space, *start, case, [seeded(5)], [seeded(6)])
         assert step.logits.max() > 2 / case.K, name
         gated = (step.pre.abs() < start.bias[:, None, None, :]).float().mean()
@@ -307,14 +375,14 @@ def test_one_step_given_its_tokens_has_one_law_but_for_the_known_excess(name):
     """The direct step on the same tokens in R^d1: the same A', and C' with the same mean and, less the excess, covariance."""
     case = CASES[name]
     start = state(case)
-    for kind in (Reduced, Exact):
+    for kind in (ReducedSimulator, Exact):
         assert p_value(*sample_given_tokens(kind, case, start, REPLICAS, 4)) > FAMILY / len(GIVEN)
 
 
 def test_the_excess_is_there_and_the_comparison_sees_it():
     """Without the correction the comparison given the tokens rejects, which is what makes it evidence for the formula."""
     case = CASES["half the neurons pruned, bias"]
-    reduced, direct = sample_given_tokens(Reduced, case, state(case), REPLICAS, 4)
+    reduced, direct = sample_given_tokens(ReducedSimulator, case, state(case), REPLICAS, 4)
     assert p_value(reduced._replace(excess=None), direct) < LEVEL
 
 
@@ -322,28 +390,36 @@ def test_the_excess_is_there_and_the_comparison_sees_it():
 def test_variance_of_what_lies_beyond_is_too_large_by_the_formula(name):
     """2 Q^2 / nu under the reduced simulator, 2 (Q^2 - sum_k q_k^2) / nu under the direct one, Q = sum_k q_k."""
     case, n = CASES[name], 4000
-    start, space = state(case), Reduced(case.d, case.d1, case.m, 1)
+    start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
     g = seeded(7)
-    tokens = space.tokens(start.latents, case.sigma, [g])
+    tokens = space.sample_tokens(start.latents, case.sigma, [g])
     step = one_step(GivenTokens(space, tokens), *start, case, [g], [g])
     own = (step.attended[..., space.p :].mT @ step.descent).double()
     q = own.square().sum(2)[0]  # (K, m)
     total, squares = q.sum(0), q.square().sum(0)
-    expected = {Reduced: 2 * total**2 / space.nu, Exact: 2 * (total**2 - squares) / space.nu}
+    expected = {
+        ReducedSimulator: 2 * total**2 / space.nu,
+        Exact: 2 * (total**2 - squares) / space.nu,
+    }
     torch.testing.assert_close(
-        torch.einsum("iiii->i", excess(step, space)[0]), expected[Reduced] - expected[Exact], rtol=1e-4, atol=1e-12
+        torch.einsum("iiii->i", excess(step, space)[0]),
+        expected[ReducedSimulator] - expected[Exact],
+        rtol=1e-4,
+        atol=1e-12,
     )
     for kind, variance in expected.items():
-        many = (part.expand(n, *part.shape[1:]) for part in (start.weights, step.descent, step.attended))
+        many = (
+            part.expand(n, *part.shape[1:]) for part in (start.weights, step.descent, step.attended)
+        )
         simulator = kind(case.d, case.d1, case.m, 1)
-        moved = simulator.step(*many, 0.95, simulator.beyond([g] * n))
+        moved = simulator.descend(*many, 0.95, simulator.draw_complement([g] * n))
         diagonal = gram(moved, case.d).diagonal(dim1=1, dim2=2)
         squared = (diagonal - diagonal.mean(0)).square()
         drives = variance > 1e-3 * variance.max()
         z = (squared.mean(0) - variance) / (squared.std(0) / math.sqrt(n))
         assert z[drives].abs().max() < norm.isf(FAMILY / 2 / 6 / case.m)
     # The formula is told from no correction: somewhere the excess is a tenth or more.
-    assert (expected[Reduced] / expected[Exact])[drives].max() > 1.1
+    assert (expected[ReducedSimulator] / expected[Exact])[drives].max() > 1.1
 
 
 @pytest.mark.parametrize("name", ["dense, bias", "one token", "two dimensions beyond the span"])
@@ -351,14 +427,24 @@ def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(nam
     """The slow version, with the frames of the tokens that the direct simulator sees: not in law, but number by number."""
     case = CASES[name]
     start, space = state(case), Exact(case.d, case.d1, case.m, 1)
-    tokens = space.tokens(start.latents, case.sigma, [seeded(1)])
+    tokens = space.sample_tokens(start.latents, case.sigma, [seeded(1)])
     slow = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
     everywhere = lifted(tokens, case.d1, space.p, [seeded(4)])
     # Frames are drawn sample by sample, so that those of the anchors are the first.
-    slow_weights = space.step(start.weights, slow.descent, slow.attended, 0.95, space.beyond([seeded(4)]))
-    full = Direct(torch.eye(case.d1, case.d)[None], case.m)
+    slow_weights = space.descend(
+        start.weights, slow.descent, slow.attended, 0.95, space.draw_complement([seeded(4)])
+    )
+    full = DirectSimulator(torch.eye(case.d1, case.d)[None], case.m)
     weights = torch.nn.functional.pad(start.weights, (0, case.d1 - space.p))
-    direct = one_step(GivenTokens(full, everywhere), weights, start.bias, start.latents, case, [seeded(5)], [seeded(6)])
+    direct = one_step(
+        GivenTokens(full, everywhere),
+        weights,
+        start.bias,
+        start.latents,
+        case,
+        [seeded(5)],
+        [seeded(6)],
+    )
     seen = attend(everywhere)[:, : case.K, :, : space.p]
     torch.testing.assert_close(seen, slow.attended[..., : space.p], atol=1e-5, rtol=1e-5)
     values = entries(direct.weights, full.dictionary), entries(slow_weights, space.dictionary)
@@ -369,12 +455,14 @@ def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(nam
 def test_with_nothing_beyond_the_reduced_simulator_is_the_direct_one_rotated(name):
     """Number by number: tokens and weights turned into R^d1 and back."""
     case = CASES[name]
-    start, space = state(case), Reduced(case.d, case.d1, case.m, 1)
+    start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
     assert (space.nu, space.p) == (0, case.d1)
-    turn = torch.linalg.qr(torch.randn(case.d1, case.d1, generator=seeded(0), dtype=torch.float64))[0].float()
-    tokens = space.tokens(start.latents, case.sigma, [seeded(1)])
+    turn = torch.linalg.qr(torch.randn(case.d1, case.d1, generator=seeded(0), dtype=torch.float64))[
+        0
+    ].float()
+    tokens = space.sample_tokens(start.latents, case.sigma, [seeded(1)])
     reduced = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
-    full = Direct(turn[:, : case.d][None].contiguous(), case.m)
+    full = DirectSimulator(turn[:, : case.d][None].contiguous(), case.m)
     rest = start.bias, start.latents, case, [seeded(4)], [seeded(5)]
     direct = one_step(GivenTokens(full, tokens @ turn.T), start.weights @ turn.T, *rest)
     torch.testing.assert_close(direct.weights @ turn, reduced.weights, atol=1e-4, rtol=1e-4)
@@ -402,7 +490,7 @@ def test_planted_mistakes_are_caught_and_the_right_simulators_are_not():
 
 
 def stepped(case: Case, weights, seed=1, share=None) -> Step:
-    space = Reduced(case.d, case.d1, case.m, 1)
+    space = ReducedSimulator(case.d, case.d1, case.m, 1)
     start = state(case)
     bias = follow(weights.norm(dim=-1), case.d, case.share if share is None else share)
     return one_step(space, weights, bias, start.latents, case, [seeded(seed)], [seeded(seed + 1)])
@@ -443,11 +531,21 @@ def test_without_noise_both_simulators_take_the_same_step(d1):
     start = state(case)
     reduced = stepped(case, start.weights).weights
     weights, M = lift(start.weights, case.d, d1, [seeded(3)])
-    direct = one_step(Direct(M, case.m), weights, start.bias, start.latents, case, [seeded(4)], [seeded(5)]).weights
+    direct = one_step(
+        DirectSimulator(M, case.m),
+        weights,
+        start.bias,
+        start.latents,
+        case,
+        [seeded(4)],
+        [seeded(5)],
+    ).weights
     assert (reduced - start.weights).norm() > 0.01
     torch.testing.assert_close(direct @ M, reduced[..., : case.d], atol=1e-5, rtol=1e-4)
     decay = 1 - case.eta * case.lambda_
-    torch.testing.assert_close(gram(reduced, case.d), decay**2 * gram(start.weights, case.d), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        gram(reduced, case.d), decay**2 * gram(start.weights, case.d), atol=1e-5, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -469,8 +567,10 @@ def test_few_dimensions_beyond_the_span_or_none_are_trained_through(d, m, d1, L)
     training = tiny_training(m=m, T=15, bias={"T1": 5})
     latents = synthesise("few", data, 0.5, [1, 2])["train"]
     for name in ("dense", "pruned_neuron", "oracle_all"):
-        encoder, _ = pretrain_arm("few", "reduced", data, training, ARMS[name], 0.2, [1, 2], latents)
-        assert encoder.weights.shape == (2, m, Reduced(d, d1, m, 1).p)
+        encoder, _ = pretrain_arm(
+            "few", "reduced", data, training, ARMS[name], 0.2, [1, 2], latents
+        )
+        assert encoder.weights.shape == (2, m, ReducedSimulator(d, d1, m, 1).p)
         assert encoder.weights.isfinite().all()
         assert encoder.weights.norm() > 0
 
@@ -478,26 +578,70 @@ def test_few_dimensions_beyond_the_span_or_none_are_trained_through(d, m, d1, L)
 # Whole trainings
 
 SEEDS = 24
-METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "feature_share", "weight_norm", "bias_share", "loss", "T1"]
+METRICS = [
+    "aligned_neurons",
+    "max_alignment",
+    "majority_alignment",
+    "feature_share",
+    "weight_norm",
+    "bias_share",
+    "loss",
+    "T1",
+]
 
 
 def training_of(m, K, T, **changes):
     bias = {"T1": "eq34"} | changes.pop("bias", {})
-    return tiny_training(**{"m": m, "K": K, "T": T, "tau": 1.0, "eta": 0.2, "sigma_0": 0.02, "bias": bias} | changes)
+    return tiny_training(
+        **{"m": m, "K": K, "T": T, "tau": 1.0, "eta": 0.2, "sigma_0": 0.02, "bias": bias} | changes
+    )
 
 
 def data_of(d, d1, L, **changes):
-    return tiny_data(**{"d": d, "d1": d1, "L": L, "C": 1.5, "N": 512, "probe_pairs": 2, "test_pairs": 2} | changes)
+    return tiny_data(
+        **{"d": d, "d1": d1, "L": L, "C": 1.5, "N": 512, "probe_pairs": 2, "test_pairs": 2}
+        | changes
+    )
 
 
 PRUNED = Arm(arm="pruned_neuron", alpha=0.25)
 TRAININGS = {
     "dense": (data_of(6, 40, 3), training_of(12, 48, 80), Arm(arm="dense"), 0.1, 0.5),
-    "dense, no bias, one token": (data_of(9, 60, 1), training_of(10, 32, 120, bias={"share": 0}), Arm(arm="dense"), 0.15, 0.2),
-    "dense, little noise, d1 = 100": (data_of(6, 100, 4), training_of(16, 32, 60), Arm(arm="dense"), 0.02, 1.0),
-    "pruned, much noise": (data_of(5, 30, 2, C=2.0), training_of(8, 64, 80, bias={"T1": 30}), PRUNED, 0.3, 0.5),
-    "pruned, few dimensions beyond": (data_of(4, 30, 4, C=2.0), training_of(20, 32, 80), PRUNED, 0.15, 0.3),
-    "oracle_all": (data_of(6, 50, 3), training_of(12, 32, 150, eta=0.4, bias={"T1": 40}), Arm(arm="oracle_all"), 0.1, 0.8),
+    "dense, no bias, one token": (
+        data_of(9, 60, 1),
+        training_of(10, 32, 120, bias={"share": 0}),
+        Arm(arm="dense"),
+        0.15,
+        0.2,
+    ),
+    "dense, little noise, d1 = 100": (
+        data_of(6, 100, 4),
+        training_of(16, 32, 60),
+        Arm(arm="dense"),
+        0.02,
+        1.0,
+    ),
+    "pruned, much noise": (
+        data_of(5, 30, 2, C=2.0),
+        training_of(8, 64, 80, bias={"T1": 30}),
+        PRUNED,
+        0.3,
+        0.5,
+    ),
+    "pruned, few dimensions beyond": (
+        data_of(4, 30, 4, C=2.0),
+        training_of(20, 32, 80),
+        PRUNED,
+        0.15,
+        0.3,
+    ),
+    "oracle_all": (
+        data_of(6, 50, 3),
+        training_of(12, 32, 150, eta=0.4, bias={"T1": 40}),
+        Arm(arm="oracle_all"),
+        0.1,
+        0.8,
+    ),
 }
 
 
@@ -555,20 +699,31 @@ def test_whole_trainings_have_one_law():
     assert rejected(tests) == []
 
 
-@pytest.mark.parametrize("arm", [Arm(arm="initial"), Arm(arm="ideal"), Arm(arm="dense")], ids=lambda arm: arm.arm)
+@pytest.mark.parametrize(
+    "arm", [Arm(arm="initial"), Arm(arm="ideal"), Arm(arm="dense")], ids=lambda arm: arm.arm
+)
 def test_what_the_probe_measures_has_one_law(arm):
     """Every column of it, for encoders before, after and without training; noise is large enough to matter."""
-    data, training = data_of(6, 40, 3, N=256, probe_pairs=80, test_pairs=160), training_of(10, 32, 60, eta=0.3, sigma_0=0.1)
+    data, training = (
+        data_of(6, 40, 3, N=256, probe_pairs=80, test_pairs=160),
+        training_of(10, 32, 60, eta=0.3, sigma_0=0.1),
+    )
     both = {}
     for simulator, first in (("direct", 0), ("reduced", 1000)):
         seeds = list(range(first, first + SEEDS))
         latents = synthesise("probed", data, 0.5, seeds)
         encoder = None
         if arm.trained:
-            trained_cell, _ = pretrain_arm("probed", simulator, data, training, arm, 0.2, seeds, latents["train"])
+            trained_cell, _ = pretrain_arm(
+                "probed", simulator, data, training, arm, 0.2, seeds, latents["train"]
+            )
             encoder = trained_cell.weights, trained_cell.bias
         rows = probe_arm("probed", simulator, data, training, arm, 0.2, seeds, latents, encoder)
-        columns = [name for name, value in rows[0].items() if value is not None and name not in ("seed", *ARM)]
+        columns = [
+            name
+            for name, value in rows[0].items()
+            if value is not None and name not in ("seed", *ARM)
+        ]
         both[simulator] = {(name,): np.array([row[name] for row in rows]) for name in columns}
     tests = p_values(both["direct"], both["reduced"])
     assert len(tests) > 12
@@ -579,7 +734,10 @@ def test_what_the_probe_measures_has_one_law(arm):
 def test_a_planted_mistake_is_seen_in_whole_trainings(monkeypatch, kind):
     """Where noise is large: with little of it what lies beyond the span hardly matters, nor would the mistake."""
     name = "pruned, much noise"
-    monkeypatch.setattr("rarefeat.chain.pretrain.make_simulator", lambda _, __, d, d1, m, seeds: kind(d, d1, m, len(seeds)))
+    monkeypatch.setattr(
+        "rarefeat.chain.pretrain.make_simulator",
+        lambda _, __, d, d1, m, seeds: kind(d, d1, m, len(seeds)),
+    )
     mistaken = trained(name, "reduced", 2000)
     monkeypatch.undo()
     assert rejected(p_values(measured(name, "direct"), mistaken))
@@ -587,7 +745,16 @@ def test_a_planted_mistake_is_seen_in_whole_trainings(monkeypatch, kind):
 
 def test_the_benchmark_of_the_simulators_runs():
     root = Path(__file__).parents[2]
-    words = [sys.executable, root / "benchmarks" / "simulators.py", "--rounds", "1", "--steps", "2", "--replicas", "1"]
+    words = [
+        sys.executable,
+        root / "benchmarks" / "simulators.py",
+        "--rounds",
+        "1",
+        "--steps",
+        "2",
+        "--replicas",
+        "1",
+    ]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "whole step" in done.stdout

@@ -11,7 +11,7 @@ from scipy.stats import chi2, chi2_contingency, chisquare
 
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Data
-from rarefeat.core.simulators import Direct
+from rarefeat.core.simulators import DirectSimulator
 from rarefeat.core.sparse_coding import aggregated_sign, dictionary, frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 
@@ -53,12 +53,18 @@ def patterns(views):
 
 def test_frequencies_put_the_minority_last_each_with_its_own_share_of_eps_min():
     expected = [1, 1, 1, 0.3, 0.15]
-    torch.testing.assert_close(frequencies(5, [1.0, 0.5], 0.3), torch.tensor(expected, dtype=torch.float64))
+    torch.testing.assert_close(
+        frequencies(5, [1.0, 0.5], 0.3), torch.tensor(expected, dtype=torch.float64)
+    )
 
 
 def test_the_probability_of_activation_is_the_closed_form():
-    assert activation_probability(EPS, 2.0)[0].item() == pytest.approx(2 * math.log(math.log(9)) / 9)
-    assert activation_probability(EPS, 2.0)[8].item() == pytest.approx(0.3 * 2 * math.log(math.log(9)) / 9)
+    assert activation_probability(EPS, 2.0)[0].item() == pytest.approx(
+        2 * math.log(math.log(9)) / 9
+    )
+    assert activation_probability(EPS, 2.0)[8].item() == pytest.approx(
+        0.3 * 2 * math.log(math.log(9)) / 9
+    )
 
 
 # Dictionary
@@ -153,7 +159,9 @@ def test_samples_are_independent(pairs):
     assert z_scores(products, 0.0).abs().max() < Z
     active = signed.abs()
     together = (active[:-1] * active[1:])[::2]
-    assert ((together.mean(0) - PROBABILITY**2) / (PROBABILITY**2 / len(together)).sqrt()).abs().max() < Z
+    assert (
+        (together.mean(0) - PROBABILITY**2) / (PROBABILITY**2 / len(together)).sqrt()
+    ).abs().max() < Z
 
 
 def test_positive_pairs_share_support_and_sign(pairs):
@@ -181,12 +189,16 @@ def test_positive_pairs_share_nothing_else(dense_pairs):
 
 # Latent pairs: what holds for every draw
 
-probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(lambda p: torch.tensor(p, dtype=torch.float64))
+probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(
+    lambda p: torch.tensor(p, dtype=torch.float64)
+)
 seeds = st.integers(0, 2**31)
 
 
 @given(st.integers(1, 20), st.integers(1, 5), probabilities, seeds)
-def test_latent_pairs_satisfy_the_assumptions_in_every_draw(n, tokens_per_sample, probability, seed):
+def test_latent_pairs_satisfy_the_assumptions_in_every_draw(
+    n, tokens_per_sample, probability, seed
+):
     z = latent_pairs(n, tokens_per_sample, probability, seeded(seed))
     assert z.shape == (n, 2, tokens_per_sample, len(probability))
     assert z.dtype == torch.int8
@@ -198,7 +210,9 @@ def test_latent_pairs_satisfy_the_assumptions_in_every_draw(n, tokens_per_sample
 
 @given(st.integers(1, 20), st.integers(1, 5), seeds)
 def test_probability_one_is_always_active_and_zero_never(n, tokens_per_sample, seed):
-    z = latent_pairs(n, tokens_per_sample, torch.tensor([1.0, 0.0], dtype=torch.float64), seeded(seed))
+    z = latent_pairs(
+        n, tokens_per_sample, torch.tensor([1.0, 0.0], dtype=torch.float64), seeded(seed)
+    )
     assert (aggregated_sign(z)[..., 0] != 0).all()
     assert not z[..., 1].any()
 
@@ -213,7 +227,17 @@ def test_draws_are_nested_across_probabilities(probability, factor, seed):
 
 
 def test_synthesise_is_nested_in_eps_min_and_leaves_the_majority_alone():
-    data = Data(d=9, d1=12, L=4, C=2.0, minority=[1.0, 0.5], N=400, probe_pairs=50, test_pairs=60, test_seed=7)
+    data = Data(
+        d=9,
+        d1=12,
+        L=4,
+        C=2.0,
+        minority=[1.0, 0.5],
+        N=400,
+        probe_pairs=50,
+        test_pairs=60,
+        test_seed=7,
+    )
     rare, common = (synthesise("study", data, eps_min, [3]) for eps_min in (0.2, 0.7))
     for part in ("train", "probe_matched", "test_matched"):
         assert torch.equal(rare[part][..., :-2], common[part][..., :-2])
@@ -236,7 +260,7 @@ def token_latents(shape, seed, d=3):
 def test_tokens_are_m_z_plus_sigma_xi():
     latents = token_latents((2, 5, 4), 6)
     M = torch.stack([dictionary(7, 3, seeded(s)) for s in (7, 8)])
-    x = Direct(M, 1).tokens(latents, 0.3, [seeded(5), seeded(9)])
+    x = DirectSimulator(M, 1).sample_tokens(latents, 0.3, [seeded(5), seeded(9)])
     noise = torch.stack([torch.randn(20, 7, generator=seeded(s)).view(5, 4, 7) for s in (5, 9)])
     expected = torch.einsum("sij,snlj->snli", M.double(), latents.double()) + 0.3 * noise.double()
     torch.testing.assert_close(x.double(), expected, atol=1e-6, rtol=0)
@@ -246,7 +270,7 @@ def test_noise_of_a_token_has_mean_square_norm_equal_to_the_nsr():
     n, d1, sigma = 4000, 50, 0.1
     latents = latent_pairs(n, 1, PROBABILITY, seeded(12))[None, :, 0].float()
     M = dictionary(d1, D, seeded(13))[None]
-    x = Direct(M, 1).tokens(latents, sigma, [seeded(14)])
+    x = DirectSimulator(M, 1).sample_tokens(latents, sigma, [seeded(14)])
     total = (x - latents @ M.mT).double().square().sum().item() / sigma**2
     assert chi2.ppf(P, n * d1) < total < chi2.isf(P, n * d1)
     # What is left in the span of the features is isotropic too.

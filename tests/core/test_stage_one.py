@@ -42,7 +42,9 @@ class Regime(NamedTuple):
 
 REGIMES = {
     "large batch": Regime(L=4, nsr=0.3, K=256, tau=1.0, eta=0.05, lambda_=0.05, steps=120, C=0.1),
-    "small batch, noisy, tau 0.5": Regime(L=3, nsr=2.0, K=8, tau=0.5, eta=0.008, lambda_=0.03, steps=1800, C=0.2),
+    "small batch, noisy, tau 0.5": Regime(
+        L=3, nsr=2.0, K=8, tau=0.5, eta=0.008, lambda_=0.03, steps=1800, C=0.2
+    ),
 }
 
 
@@ -58,7 +60,14 @@ class Measured(NamedTuple):
 
     def predicted(self, **changes):
         r = self.regime
-        arguments = {"eps": frequencies(r.d, MINORITY, EPS_MIN), "C": r.C, "L": r.L, "nsr": r.nsr, "K": r.K, "tau": r.tau}
+        arguments = {
+            "eps": frequencies(r.d, MINORITY, EPS_MIN),
+            "C": r.C,
+            "L": r.L,
+            "nsr": r.nsr,
+            "K": r.K,
+            "tau": r.tau,
+        }
         return stage1_growth(**arguments | {"eta": r.eta, "lambda_": r.lambda_} | changes)
 
     def signal(self, growth):
@@ -66,7 +75,11 @@ class Measured(NamedTuple):
         return growth - 1 + self.regime.eta * self.regime.lambda_
 
 
-@pytest.fixture(scope="module", params=list(REGIMES), ids=[name.replace(",", "").replace(" ", "_") for name in REGIMES])
+@pytest.fixture(
+    scope="module",
+    params=list(REGIMES),
+    ids=[name.replace(",", "").replace(" ", "_") for name in REGIMES],
+)
 def measured(request):
     r = REGIMES[request.param]
     sizes = {"d": r.d, "d1": r.d1, "L": r.L, "N": r.K * r.steps}
@@ -78,7 +91,9 @@ def measured(request):
     latents = synthesise("growth", data, EPS_MIN, seeds)
     M = dictionaries("growth", data, seeds)
     sigma = math.sqrt(r.nsr / r.d1)
-    encoder, _ = pretrain_arm("growth", "direct", data, training, Arm(arm="dense"), sigma, seeds, latents["train"])
+    encoder, _ = pretrain_arm(
+        "growth", "direct", data, training, Arm(arm="dense"), sigma, seeds, latents["train"]
+    )
     assert not encoder.bias.any()
 
     def slope(before, after, dim):
@@ -96,7 +111,10 @@ def test_every_feature_grows_at_the_rate_of_the_closed_form(measured):
 
 def test_rates_are_accurate_and_not_only_compatible(measured):
     """Majority features pooled to 3 %, minority features to 15 % of the signal, which is 4 standard errors or more."""
-    signal, expected = measured.signal(measured.growth), measured.signal(measured.predicted())
+    signal, expected = (
+        measured.signal(measured.growth_per_step),
+        measured.signal(measured.predicted()),
+    )
     majority = signal[:, :-2].mean(1)
     error = majority.std() / math.sqrt(REPLICAS)
     assert (majority.mean() - expected[0]).abs() < STANDARD_ERRORS * error
@@ -109,18 +127,22 @@ def test_rates_are_accurate_and_not_only_compatible(measured):
 
 def test_rate_is_proportional_to_eps_j(measured):
     """The ratio of the signals, in which everything but eps_j cancels."""
-    signal = measured.signal(measured.growth)
+    signal = measured.signal(measured.growth_per_step)
     ratio = signal[:, -2:] / signal[:, :-2].mean(1, keepdim=True)
     eps = frequencies(9, MINORITY, EPS_MIN)[-2:]
-    assert ((ratio.mean(0) - eps) / (ratio.std(0) / math.sqrt(REPLICAS))).abs().max() < STANDARD_ERRORS
+    assert (
+        (ratio.mean(0) - eps) / (ratio.std(0) / math.sqrt(REPLICAS))
+    ).abs().max() < STANDARD_ERRORS
 
 
 def test_weights_outside_the_features_decay_as_in_eq_8(measured):
     r = measured.regime
-    z = (measured.complement.mean() - (1 - r.eta * r.lambda_)) / (measured.complement.std() / math.sqrt(REPLICAS))
+    z = (measured.complement.mean() - (1 - r.eta * r.lambda_)) / (
+        measured.complement.std() / math.sqrt(REPLICAS)
+    )
     assert z.abs() < STANDARD_ERRORS
     # Features grow, the rest shrinks: the difference is what stage 1 is about.
-    assert (measured.complement.mean() < measured.growth.mean(0)).all()
+    assert (measured.complement.mean() < measured.growth_per_step.mean(0)).all()
 
 
 def test_planted_errors_in_the_closed_form_are_told_apart(measured):
@@ -134,13 +156,16 @@ def test_planted_errors_in_the_closed_form_are_told_apart(measured):
     assert off(measured.predicted(eps=torch.ones(r.d, dtype=torch.float64)), rare)
     assert off(measured.predicted(lambda_=0.0))
     # Majority features pooled: one number, a smaller error.
-    pooled = Measured(r, measured.growth[:, :-2].mean(1, keepdim=True), measured.complement)
+    pooled = Measured(
+        r, measured.growth_per_step[:, :-2].mean(1, keepdim=True), measured.complement
+    )
     first = right[:1]
     factors = {
         "uniform attention": ((r.L + 1) / 2 / attended_count(r.L, r.nsr)) ** 2,
         "attended count not squared": 1 / attended_count(r.L, r.nsr),
         "rate of a token in place of a sample": (r.L + 1) / (2 * r.L),
-        "noise left out of the attention": (attended_count(r.L, 0.0) / attended_count(r.L, r.nsr)) ** 2,
+        "noise left out of the attention": (attended_count(r.L, 0.0) / attended_count(r.L, r.nsr))
+        ** 2,
         "tau left out": r.tau,
         "1/K left out": 1 / (1 - 1 / r.K),
     }
@@ -152,7 +177,9 @@ def test_planted_errors_in_the_closed_form_are_told_apart(measured):
     assert pooled.z(first).abs().max() < STANDARD_ERRORS
     for name, factor in factors.items():
         wrong = first + (factor - 1) * measured.signal(first)
-        assert bool(off_pooled := pooled.z(wrong).abs().max() > STANDARD_ERRORS) != (name in invisible), (name, off_pooled)
+        assert bool(off_pooled := pooled.z(wrong).abs().max() > STANDARD_ERRORS) != (
+            name in invisible
+        ), (name, off_pooled)
 
 
 def test_attended_count_of_one_token_and_of_no_preference():

@@ -6,7 +6,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.core.statistics import holm, smallest_seen, student_interval, values_needed
+from rarefeat.core.statistics import (
+    holm,
+    minimum_detectable_mean,
+    required_sample_size,
+    student_interval,
+)
 
 
 def test_student_interval_is_scipys():
@@ -21,7 +26,9 @@ def test_student_interval_is_scipys():
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=9), st.sampled_from([0.9, 0.95, 0.99]))
 def test_an_interval_inside_a_range_is_what_the_range_leaves_of_it(values, level):
-    whole, inside = (student_interval(np.array(values), level, ends) for ends in ((-np.inf, np.inf), (0.0, 1.0)))
+    whole, inside = (
+        student_interval(np.array(values), level, ends) for ends in ((-np.inf, np.inf), (0.0, 1.0))
+    )
     assert whole[:2] + whole[4:] == inside[:2] + inside[4:]
     assert inside[2:4] == (min(max(whole[2], 0.0), 1.0), min(max(whole[3], 0.0), 1.0))
     assert np.isnan(student_interval(np.array([0.5]), inside=(0.0, 1.0))[2])
@@ -45,14 +52,14 @@ def test_holm_lies_between_the_p_value_and_bonferroni_and_keeps_the_order(values
 @pytest.mark.parametrize("n", [2, 5, 9])
 def test_the_smallest_mean_that_could_be_seen_is_seen_with_its_power(n):
     """By draws: intervals of n values around it lie above zero in 80 %."""
-    mean = smallest_seen(2.0, n)
+    mean = minimum_detectable_mean(2.0, n)
     draws = np.random.default_rng(n).normal(mean, 2.0, size=(6000, n))
     half = scipy.stats.t.ppf(0.975, n - 1) * draws.std(1, ddof=1) / np.sqrt(n)
     assert abs(np.mean(draws.mean(1) > half) - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 6000)
-    assert smallest_seen(2.0, n, power=0.9) > mean > smallest_seen(1.0, n)
-    assert np.isnan(smallest_seen(2.0, 1))
+    assert minimum_detectable_mean(2.0, n, power=0.9) > mean > minimum_detectable_mean(1.0, n)
+    assert np.isnan(minimum_detectable_mean(2.0, 1))
 
 
 def test_as_many_values_are_needed_as_see_the_mean():
-    n = values_needed(2.0, 3.0)
-    assert smallest_seen(2.0, n) <= 3 < smallest_seen(2.0, n - 1)
+    n = required_sample_size(2.0, 3.0)
+    assert minimum_detectable_mean(2.0, n) <= 3 < minimum_detectable_mean(2.0, n - 1)

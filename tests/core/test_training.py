@@ -7,10 +7,10 @@ from conftest import pretrain_arm, seeded, tiny_data, tiny_training
 from rarefeat.chain import pretrain as stage
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
-from rarefeat.core.arms import ARMS, Seen
-from rarefeat.core.products import aligned, product
+from rarefeat.core.arms import ARMS, PruningContext
+from rarefeat.core.batch_invariant import align_replicas, matmul
 from rarefeat.core.randomness import standard_gamma
-from rarefeat.core.training import answer, masked, slopes, start
+from rarefeat.core.training import apply_mask, forward, initial_state, loss_gradient
 
 POINT = "training tests", "reduced", tiny_data(d1=60), tiny_training(T=8, history=True)
 
@@ -22,42 +22,66 @@ def together(arms, T=8):
 
 def test_arms_that_mask_nothing_yet_share_their_steps_and_are_what_each_is_alone(monkeypatch):
     steps = []
-    monkeypatch.setattr(stage, "update", lambda *args, update=stage.update: steps.append(args) or update(*args))
-    arms = [Arm(arm="dense"), Arm(arm="oracle_all", onset=7), Arm(arm="pruned_neuron", alpha=0.25, onset=3)]
+    monkeypatch.setattr(
+        stage,
+        "apply_step",
+        lambda *args, update=stage.apply_step: steps.append(args) or update(*args),
+    )
+    arms = [
+        Arm(arm="dense"),
+        Arm(arm="oracle_all", onset=7),
+        Arm(arm="pruned_neuron", alpha=0.25, onset=3),
+    ]
     encoders, rows = together(arms)
-    assert len(steps) == 3 * 1 + 4 * 2 + len({encoder.weights.numpy().tobytes() for encoder in encoders.values()})
+    assert len(steps) == 3 * 1 + 4 * 2 + len(
+        {encoder.weights.numpy().tobytes() for encoder in encoders.values()}
+    )
     for arm in arms:
         latents = synthesise(POINT[0], POINT[2], 0.5, [1, 2])["train"]
         alone, own = pretrain_arm(*POINT, arm, 0.1, [1, 2], latents)
         for one, other in zip(encoders[arm.label], alone, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
-        assert repr([row for row in rows if row.items() >= arm.model_dump().items()]) == repr(own)  # NaN is NaN
+        assert repr([row for row in rows if row.items() >= arm.model_dump().items()]) == repr(
+            own
+        )  # NaN is NaN
 
 
 @pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.rule])
 def test_every_rule_gives_a_mask_of_each_replica_s_own(name):
-    weights, draw = torch.randn(3, 8, 12, generator=seeded(0)), torch.rand(3, 8, generator=seeded(1))
+    weights, draw = (
+        torch.randn(3, 8, 12, generator=seeded(0)),
+        torch.rand(3, 8, generator=seeded(1)),
+    )
     # Four along the minority feature, so that the oracles have some to take, and one along another; of norms by replica.
-    weights[:, :4] = torch.tensor([1.0, 2.0, 3.0])[:, None, None] * torch.linspace(0.5, 6.5, 4)[:, None] * torch.eye(12)[3]
+    weights[:, :4] = (
+        torch.tensor([1.0, 2.0, 3.0])[:, None, None]
+        * torch.linspace(0.5, 6.5, 4)[:, None]
+        * torch.eye(12)[3]
+    )
     weights[:, 4] = torch.tensor([[2.0], [3.0], [9.0]]) * torch.eye(12)[0]
-    seen = Seen(weights, torch.eye(12, 4).expand(3, -1, -1), 1, 0.25, draw)
+    seen = PruningContext(weights, torch.eye(12, 4).expand(3, -1, -1), 1, 0.25, draw)
     mask = ARMS[name].rule(seen)
     assert mask.dtype == torch.bool
     assert mask.any(-1).all() or ARMS[name].single_weights
     assert mask.shape == (weights.shape if ARMS[name].single_weights else draw.shape)
     for s in range(3):
-        own = seen._replace(weights=weights[s : s + 1], dictionary=seen.dictionary[:1], draw=draw[s : s + 1])
+        own = seen._replace(
+            weights=weights[s : s + 1], dictionary=seen.dictionary[:1], draw=draw[s : s + 1]
+        )
         assert torch.equal(ARMS[name].rule(own)[0], mask[s])
     if ARMS[name].ratio:
         assert mask.flatten(1).sum(-1).tolist() == [mask[0].numel() // 4] * 3
 
 
 def test_a_masked_answer_leaves_out_neurons_or_single_weights():
-    weights, tokens = torch.randn(2, 8, 12, generator=seeded(0)), torch.randn(2, 6, 3, 12, generator=seeded(1))
-    state = start(weights)._replace(bias=torch.full((2, 8), 0.1))
-    whole, neurons = answer(tokens, state), torch.arange(8).expand(2, -1) < 3
-    by_neuron = masked(whole, neurons, tokens, state, "straight_through")
-    by_weight = masked(whole, neurons[..., None].expand_as(weights), tokens, state)
+    weights, tokens = (
+        torch.randn(2, 8, 12, generator=seeded(0)),
+        torch.randn(2, 6, 3, 12, generator=seeded(1)),
+    )
+    state = initial_state(weights)._replace(bias=torch.full((2, 8), 0.1))
+    whole, neurons = forward(tokens, state), torch.arange(8).expand(2, -1) < 3
+    by_neuron = apply_mask(whole, neurons, tokens, state, "straight_through")
+    by_weight = apply_mask(whole, neurons[..., None].expand_as(weights), tokens, state)
     for one, other in zip(by_neuron, by_weight, strict=True):
         torch.testing.assert_close(one, other)
     assert not by_neuron.f[..., :3].any()
@@ -65,11 +89,19 @@ def test_a_masked_answer_leaves_out_neurons_or_single_weights():
 
 @pytest.mark.parametrize("gradient", ["unmasked", "masked_keys", "straight_through"])
 def test_only_eq_5_lets_the_logits_of_others_move_a_pruned_neuron(gradient):
-    weights, tokens = torch.randn(2, 8, 12, generator=seeded(0)), torch.randn(2, 6, 3, 12, generator=seeded(1))
-    state, settings = start(weights)._replace(bias=torch.full((2, 8), 0.1)), tiny_training(K=3)
+    weights, tokens = (
+        torch.randn(2, 8, 12, generator=seeded(0)),
+        torch.randn(2, 6, 3, 12, generator=seeded(1)),
+    )
+    state, settings = (
+        initial_state(weights)._replace(bias=torch.full((2, 8), 0.1)),
+        tiny_training(K=3),
+    )
     mask = torch.arange(8).expand(2, -1) < 3
-    whole = answer(tokens, state)
-    found = slopes(whole, masked(whole, mask, tokens, state, gradient), state.bias, settings, gradient).coefficients
+    whole = forward(tokens, state)
+    found = loss_gradient(
+        whole, apply_mask(whole, mask, tokens, state, gradient), state.bias, settings, gradient
+    ).coefficients
     assert found[..., :3].any() == (gradient == "unmasked")
     assert found[..., 3:].any()
 
@@ -85,13 +117,19 @@ SHAPES = [  # those of a step at the paper's size, small ones, and lengths that 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_product_has_the_bits_of_a_call_for_each_replica_in_any_batch(shape, dtype, transposed):
     p, q, r = shape
-    a, b = torch.randn(14, p, q, generator=seeded(0), dtype=dtype), torch.randn(14, q, r, generator=seeded(1), dtype=dtype)
+    a, b = (
+        torch.randn(14, p, q, generator=seeded(0), dtype=dtype),
+        torch.randn(14, q, r, generator=seeded(1), dtype=dtype),
+    )
     if transposed:
         a, b = a.mT.contiguous().mT, b.mT.contiguous().mT
-    whole = product(a, b)
-    torch.testing.assert_close(whole, torch.stack([x @ y for x, y in zip(aligned(a), aligned(b), strict=True)]))
+    whole = matmul(a, b)
+    torch.testing.assert_close(
+        whole,
+        torch.stack([x @ y for x, y in zip(align_replicas(a), align_replicas(b), strict=True)]),
+    )
     for part in (slice(0, 1), slice(3, 4), slice(2, 5), slice(7, 14)):
-        assert torch.equal(whole[part], product(a[part], b[part]))
+        assert torch.equal(whole[part], matmul(a[part], b[part]))
 
 
 def test_gamma_variables_are_those_that_were_published():

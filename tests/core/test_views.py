@@ -6,11 +6,16 @@ from conftest import pretrain_arm, seeded, tiny_data, tiny_training
 
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm, Data, Views
-from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, probabilities
-from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.contrastive import (
+    bias_gradient,
+    infonce,
+    probabilities,
+    weight_gradient_coefficients,
+)
+from rarefeat.core.encoder import embed, pre_activations
 from rarefeat.core.errors import RarefeatError
+from rarefeat.core.positive_pairs import PairSampler
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.views import Pairs
 
 D, D1, K, SIGMA = 6, 200, 400, 0.3
 
@@ -18,9 +23,9 @@ D, D1, K, SIGMA = 6, 200, 400, 0.3
 def views_of(seed=1, signal=1, **changes):
     """Both views of K pairs with one token each, (K, d1) twice, their signal, and the Pairs."""
     space = make_simulator("direct", "views", D, D1, 1, [seed])
-    pairs = Pairs(Views(**changes), space, "direct", "views", [seed])
+    pairs = PairSampler(Views(**changes), space, "direct", "views", [seed])
     z = signal * torch.randint(-1, 2, (1, K, 1, D), generator=seeded(3)).float()
-    x, y = pairs.tokens(torch.cat([z, z], 1), SIGMA, [seeded(4)])[0, :, 0].split(K)
+    x, y = pairs.sample_pair_tokens(torch.cat([z, z], 1), SIGMA, [seeded(4)])[0, :, 0].split(K)
     return x, y, z[0, :, 0] @ space.dictionary[0].T, pairs
 
 
@@ -62,7 +67,9 @@ def test_a_colour_is_shared_unless_it_is_redrawn_and_lies_off_the_features(redra
     x, y, signal, pairs = views_of(colour=3, colour_sigma=2.0, colour_redrawn=redrawn)
     C = pairs.directions[0]
     torch.testing.assert_close(C.T @ C, torch.eye(3), atol=1e-5, rtol=0)
-    torch.testing.assert_close(pairs.space.dictionary[0].T @ C, torch.zeros(D, 3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        pairs.space.dictionary[0].T @ C, torch.zeros(D, 3), atol=1e-5, rtol=0
+    )
     seen = correlation((x - signal) @ C, (y - signal) @ C)
     assert seen == pytest.approx(0.0 if redrawn else 4 / (4 + SIGMA**2), abs=0.08)
     assert ((x - signal) @ C).std().item() == pytest.approx((4 + SIGMA**2) ** 0.5, rel=0.06)
@@ -71,8 +78,10 @@ def test_a_colour_is_shared_unless_it_is_redrawn_and_lies_off_the_features(redra
 def test_default_views_are_the_simulator_s_own_tokens():
     space = make_simulator("direct", "views", D, D1, 1, [1])
     z = torch.randint(-1, 2, (1, 8, 2, D), generator=seeded(3)).float()
-    pairs = Pairs(Views(), space, "direct", "views", [1])
-    assert torch.equal(pairs.tokens(z, SIGMA, [seeded(4)]), space.tokens(z, SIGMA, [seeded(4)]))
+    pairs = PairSampler(Views(), space, "direct", "views", [1])
+    assert torch.equal(
+        pairs.sample_pair_tokens(z, SIGMA, [seeded(4)]), space.sample_tokens(z, SIGMA, [seeded(4)])
+    )
 
 
 def test_views_do_not_depend_on_the_block_a_replica_ran_in():
@@ -81,7 +90,9 @@ def test_views_do_not_depend_on_the_block_a_replica_ran_in():
 
     def tokens(seeds, latents):
         space = make_simulator("direct", "views", D, D1, 1, seeds)
-        return Pairs(config, space, "direct", "views", seeds).tokens(latents, SIGMA, [seeded(seed) for seed in seeds])
+        return PairSampler(config, space, "direct", "views", seeds).sample_pair_tokens(
+            latents, SIGMA, [seeded(seed) for seed in seeds]
+        )
 
     together = tokens([5, 6], z)
     torch.testing.assert_close(together[1:], tokens([6], z[1:]))
@@ -90,12 +101,22 @@ def test_views_do_not_depend_on_the_block_a_replica_ran_in():
 def test_the_reduced_simulator_and_impossible_views_are_refused():
     space = make_simulator("reduced", "views", D, D1, 1, [1])
     with pytest.raises(RarefeatError, match="only the simulator direct has"):
-        Pairs(Views(mask=0.5), space, "reduced", "views", [1])
-    for changes in ({"mask": 0.5, "rho": 0.5}, {"colour": 2}, {"colour_redrawn": True}, {"rho": 1.5}):
+        PairSampler(Views(mask=0.5), space, "reduced", "views", [1])
+    for changes in (
+        {"mask": 0.5, "rho": 0.5},
+        {"colour": 2},
+        {"colour_redrawn": True},
+        {"rho": 1.5},
+    ):
         with pytest.raises(ValueError, match=r"rho|colour|less than"):
             Views(**changes)
-    for changes in ({"views": {"mask": 0.5}, "L": 3}, {"views": {"colour": 9, "colour_sigma": 1.0}, "L": 1}):
-        with pytest.raises(ValueError, match=r"views\.mask needs L = 1|views\.colour must be at most"):
+    for changes in (
+        {"views": {"mask": 0.5}, "L": 3},
+        {"views": {"colour": 9, "colour_sigma": 1.0}, "L": 1},
+    ):
+        with pytest.raises(
+            ValueError, match=r"views\.mask needs L = 1|views\.colour must be at most"
+        ):
             Data(**tiny_data().model_dump() | changes)
 
 
@@ -108,13 +129,13 @@ def test_gradients_in_weights_and_bias_are_those_of_automatic_differentiation(si
     weights = torch.randn(2, 4, 7, generator=seeded(2)).requires_grad_()
     bias = (sign * torch.rand(2, 4, generator=seeded(3))).requires_grad_()
     tau = 0.8
-    f = respond(pre_activations(attended, weights), bias)
+    f = embed(pre_activations(attended, weights), bias)
     f_x, f_y = f[:, :5], f[:, 5:].detach()
     infonce(f_x, f_y, tau).sum().backward()
     pre = pre_activations(attended[:, :5], weights).detach()
     p = probabilities(f_x, f_y, tau).detach()
     torch.testing.assert_close(bias_gradient(pre, bias.detach(), f_y, p, tau), bias.grad)
-    c = coefficients(pre, bias.detach(), f_y, p, tau)
+    c = weight_gradient_coefficients(pre, bias.detach(), f_y, p, tau)
     torch.testing.assert_close(torch.einsum("skli,sklp->sip", c, attended[:, :5]), weights.grad)
 
 
@@ -122,7 +143,9 @@ def test_the_gradient_rule_moves_the_bias_from_the_first_step_on():
     data = tiny_data(L=1, d1=24)
     training = tiny_training(T=3, history=True, bias={"rule": "gradient"})
     latents = synthesise("views", data, 0.5, [1, 2])["train"]
-    encoder = pretrain_arm("views", "direct", data, training, Arm(arm="dense"), 0.3, [1, 2], latents)[0]
+    encoder = pretrain_arm(
+        "views", "direct", data, training, Arm(arm="dense"), 0.3, [1, 2], latents
+    )[0]
     assert (encoder.bias != 0).any()
     assert (encoder.history[:, 1, :, -1] != 0).any()
 
@@ -130,10 +153,21 @@ def test_the_gradient_rule_moves_the_bias_from_the_first_step_on():
 def test_the_history_holds_the_colour_s_directions_after_the_features():
     data = tiny_data(L=1, d1=24, views={"colour": 2, "colour_sigma": 1.0})
     latents = synthesise("views", data, 0.5, [1])["train"]
-    encoder = pretrain_arm("views", "direct", data, tiny_training(T=3, history=True), Arm(arm="dense"), 0.3, [1], latents)[0]
+    encoder = pretrain_arm(
+        "views",
+        "direct",
+        data,
+        tiny_training(T=3, history=True),
+        Arm(arm="dense"),
+        0.3,
+        [1],
+        latents,
+    )[0]
     space = make_simulator("direct", "views", data.d, data.d1, 8, [1])
-    C = Pairs(data.views, space, "direct", "views", [1]).directions[0]
-    torch.testing.assert_close(encoder.history[0, -1, :, data.d : data.d + 2], encoder.weights[0] @ C)
+    C = PairSampler(data.views, space, "direct", "views", [1]).directions[0]
+    torch.testing.assert_close(
+        encoder.history[0, -1, :, data.d : data.d + 2], encoder.weights[0] @ C
+    )
 
 
 def test_negatives_without_augmentation_are_the_other_samples_in_loss_and_gradient():
@@ -141,23 +175,28 @@ def test_negatives_without_augmentation_are_the_other_samples_in_loss_and_gradie
     space = make_simulator("direct", "views", D, D1, 1, [1])
     z = torch.randint(-1, 2, (1, 8, 1, D), generator=seeded(3)).float()
     tokens = [
-        Pairs(Views(mask=0.5, clean_negatives=clean), space, "direct", "views", [1]).tokens(
-            torch.cat([z, z], 1), SIGMA, [seeded(4)]
-        )
+        PairSampler(
+            Views(mask=0.5, clean_negatives=clean), space, "direct", "views", [1]
+        ).sample_pair_tokens(torch.cat([z, z], 1), SIGMA, [seeded(4)])
         for clean in (False, True)
     ]
     assert torch.equal(tokens[0], tokens[1][:, :16])
     x, y, sample = tokens[1].split(8, 1)
-    assert torch.equal(sample, space.tokens(z, SIGMA, [seeded(4)]))
+    assert torch.equal(sample, space.sample_tokens(z, SIGMA, [seeded(4)]))
     weights = torch.randn(1, 5, D1, generator=seeded(5)).mul(0.3).requires_grad_()
     bias, tau = torch.full((1, 5), 0.1), 0.5
-    f_x = respond(pre_activations(x, weights), bias)
-    f_y, negatives = (respond(pre_activations(part, weights), bias).detach() for part in (y, sample))
-    scores = torch.stack([torch.stack([f_x[0, p] @ (f_y if p == s else negatives)[0, s] for s in range(8)]) for p in range(8)])
+    f_x = embed(pre_activations(x, weights), bias)
+    f_y, negatives = (embed(pre_activations(part, weights), bias).detach() for part in (y, sample))
+    scores = torch.stack(
+        [
+            torch.stack([f_x[0, p] @ (f_y if p == s else negatives)[0, s] for s in range(8)])
+            for p in range(8)
+        ]
+    )
     loss = torch.nn.functional.cross_entropy(scores / tau, torch.arange(8))
     torch.testing.assert_close(infonce(f_x, f_y, tau, negatives)[0], loss)
     loss.backward()
     with torch.no_grad():
         p = probabilities(f_x, f_y, tau, negatives)
-        c = coefficients(pre_activations(x, weights), bias, f_y, p, tau, negatives)
+        c = weight_gradient_coefficients(pre_activations(x, weights), bias, f_y, p, tau, negatives)
         torch.testing.assert_close(torch.einsum("sklm,sklp->smp", c, x), weights.grad)

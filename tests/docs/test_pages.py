@@ -12,22 +12,33 @@ import pytest
 from markdown_it import MarkdownIt
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.report.drawn import mosaic, papers
-from rarefeat.report.pages import interval, number, one, pages, run_of, told
-from rarefeat.report.play import CONSTANTS, PAGE
-from rarefeat.report.published import FOLDER, Published, by_exception
+from rarefeat.report.doc_figures import papers, verdict_mosaic
+from rarefeat.report.interactive_page import CONSTANTS, PAGE
+from rarefeat.report.pages import interval, number, pages, run_of, single_row, trend_word
+from rarefeat.report.published_tables import FOLDER, PublishedTables, shorten_verdict_line
 from rarefeat.report.reference import rendered
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000
 MOST_WORDS = 55_000
 """Of all pages but the reference and those from the papers to the code, which are looked up and not read."""
-SKIPPED = {"gallery", "built_gallery", ".venv", ".git", ".snakemake", "results", "site", "node_modules"}
+SKIPPED = {
+    "gallery",
+    "built_gallery",
+    ".venv",
+    ".git",
+    ".snakemake",
+    "results",
+    "site",
+    "node_modules",
+}
 
 
 def markdown() -> list[Path]:
     """Every page of the project."""
-    return sorted(path for path in ROOT.rglob("*.md") if not SKIPPED & set(path.relative_to(ROOT).parts[:-1]))
+    return sorted(
+        path for path in ROOT.rglob("*.md") if not SKIPPED & set(path.relative_to(ROOT).parts[:-1])
+    )
 
 
 def of_this_project(path: Path) -> str:
@@ -37,8 +48,13 @@ def of_this_project(path: Path) -> str:
 def anchors(path: Path) -> set[str]:
     """The anchors that a forge gives the headings of a page."""
     tokens = MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
-    texts = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
-    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text).lower()).replace(" ", "-") for text in texts}
+    texts = [
+        tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"
+    ]
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text).lower()).replace(" ", "-")
+        for text in texts
+    }
 
 
 def links(path: Path) -> list[str]:
@@ -59,7 +75,9 @@ def test_every_link_leads_somewhere(path):
         place = (path.parent / target).resolve() if target else path
         assert place.exists(), f"{link} is not there"
         if anchor and place.suffix == ".md":
-            assert anchor in anchors(place), f"{link}: no such heading; there are {sorted(anchors(place))}"
+            assert anchor in anchors(place), (
+                f"{link}: no such heading; there are {sorted(anchors(place))}"
+            )
 
 
 @pytest.mark.parametrize("path", markdown(), ids=of_this_project)
@@ -69,7 +87,11 @@ def test_no_page_is_too_long_to_read(path):
 
 def test_all_pages_together_are_not_too_much_to_read():
     docs = (path for path in markdown() if path.is_relative_to(ROOT / "docs"))
-    read = (path for path in docs if "reference" not in path.parts and not path.name.startswith("papers"))
+    read = (
+        path
+        for path in docs
+        if "reference" not in path.parts and not path.name.startswith("papers")
+    )
     assert sum(len(path.read_text(encoding="utf-8").split()) for path in read) <= MOST_WORDS
 
 
@@ -91,11 +113,13 @@ def test_pages_with_numbers_are_in_step_with_the_published_tables():
 
 def test_reference_pages_are_in_step_with_the_code():
     for name, text in rendered().items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, f"run `make docs` to renew docs/{name}"
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, (
+            f"run `make docs` to renew docs/{name}"
+        )
 
 
 def test_every_published_table_is_whole_small_and_says_where_it_is_from():
-    published = Published(ROOT / FOLDER)
+    published = PublishedTables(ROOT / FOLDER)
     files = {path.stem for path in (ROOT / FOLDER).glob("*.csv")}
     assert files == set(published.origins)
     for name in files:
@@ -105,9 +129,13 @@ def test_every_published_table_is_whole_small_and_says_where_it_is_from():
 
 
 def test_a_page_says_where_the_commit_of_a_table_was_not_kept():
-    published = Published(ROOT / FOLDER)
+    published = PublishedTables(ROOT / FOLDER)
     lost = [name for name, origin in published.origins.items() if origin.get("lost")]
-    assert {name for name in published.origins if "does not hold" in run_of(published, name)} == set(lost) != set()
+    assert (
+        {name for name in published.origins if "does not hold" in run_of(published, name)}
+        == set(lost)
+        != set()
+    )
 
 
 def test_a_number_changed_by_hand_is_refused(tmp_path):
@@ -115,17 +143,20 @@ def test_a_number_changed_by_hand_is_refused(tmp_path):
     path = folder / "paper_convergence.csv"
     path.write_text(re.sub(r"\d", "7", path.read_text(), count=1))
     with pytest.raises(RarefeatError, match=r"paper_convergence\.csv is not as it was written"):
-        Published(folder)["paper_convergence"]
+        PublishedTables(folder)["paper_convergence"]
 
 
 def test_sentences_follow_the_interval():
     row = {"slope": 0.2, "ci_low": 0.1, "ci_high": 0.3}
     words = ("rises", "falls", "no trend")
-    assert told(row, "slope", *words) == "rises"
-    assert told(row | {"ci_low": -0.1}, "slope", *words) == "no trend"
-    assert told({"slope": -0.2, "ci_low": -0.3, "ci_high": -0.1}, "slope", *words) == "falls"
+    assert trend_word(row, "slope", *words) == "rises"
+    assert trend_word(row | {"ci_low": -0.1}, "slope", *words) == "no trend"
+    assert trend_word({"slope": -0.2, "ci_low": -0.3, "ci_high": -0.1}, "slope", *words) == "falls"
     assert interval(row, "slope", 2, "+") == "+0.20 [+0.10, +0.30]"
-    assert interval({"slope": 0.2, "ci_low": float("nan"), "ci_high": float("nan")}, "slope", 1) == "0.2"
+    assert (
+        interval({"slope": 0.2, "ci_low": float("nan"), "ci_high": float("nan")}, "slope", 1)
+        == "0.2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,20 +182,22 @@ def test_a_number_has_no_minus_where_it_rounds_to_zero():
 
 
 def test_counts_of_a_row_stay_counts():
-    assert f"{one(pd.DataFrame({'kappa': [0.8], 'regimes': [16]}))['regimes']}" == "16"
+    assert f"{single_row(pd.DataFrame({'kappa': [0.8], 'regimes': [16]}))['regimes']}" == "16"
 
 
 def test_a_page_needs_exactly_one_row():
     table = pd.DataFrame({"arm": ["dense", "dense"], "n": [1, 2]})
-    assert one(table, arm="dense", n=2)["n"] == 2
+    assert single_row(table, arm="dense", n=2)["n"] == 2
     with pytest.raises(RarefeatError, match="2 rows have"):
-        one(table, arm="dense")
+        single_row(table, arm="dense")
 
 
 @pytest.mark.parametrize("path", markdown(), ids=of_this_project)
 def test_formulas_hold_no_escapes_that_a_forge_takes_for_its_own(path):
     for formula in re.findall(
-        r"(?:^```.*?^```|`[^`\n]*`)|(?<![\\$])(\$[^$\n]+?\$)", path.read_text(encoding="utf-8"), re.DOTALL | re.M
+        r"(?:^```.*?^```|`[^`\n]*`)|(?<![\\$])(\$[^$\n]+?\$)",
+        path.read_text(encoding="utf-8"),
+        re.DOTALL | re.M,
     ):
         assert not re.search(r"\\[^A-Za-z ]|\\operatorname", formula), formula
 
@@ -172,20 +205,23 @@ def test_formulas_hold_no_escapes_that_a_forge_takes_for_its_own(path):
 @pytest.mark.parametrize("path", markdown(), ids=of_this_project)
 def test_no_inner_product_is_taken_for_a_tag(path):
     outside = re.sub(
-        r"^```.*?^```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M
+        r"^```.*?^```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$",
+        "",
+        path.read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.M,
     )
     assert not re.search(r"<(?!details>|summary>)[A-Za-z]", outside)
 
 
 def test_the_constants_of_a_run_s_page_to_play_with_are_those_that_were_fitted():
-    fitted = one(Published(ROOT / FOLDER)["selection_law_constants"])
+    fitted = single_row(PublishedTables(ROOT / FOLDER)["selection_law_constants"])
     assert {key: fitted[key] for key in CONSTANTS} == pytest.approx(CONSTANTS, rel=0.02)
     assert len(PAGE.read_text(encoding="utf-8").partition("<script>")[2].splitlines()) < 300
 
 
 def test_every_claim_is_a_square_that_says_what_it_states():
-    published = Published(ROOT / FOLDER)
-    drawing = mosaic(published)
+    published = PublishedTables(ROOT / FOLDER)
+    drawing = verdict_mosaic(published)
     squares = re.findall(r"<title>(.*?)</title>", drawing)
     tables = [published[f"verdicts_{paper}"] for paper in papers()]
     assert len(squares) == sum(map(len, tables)) > 250
@@ -194,26 +230,35 @@ def test_every_claim_is_a_square_that_says_what_it_states():
     # Each is in the picture, and no two are in one place.
     width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', drawing).groups())
     places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', drawing)
-    assert all(int(x) + int(wide) <= width and int(y) + int(high) <= height for x, y, wide, high in places)
+    assert all(
+        int(x) + int(wide) <= width and int(y) + int(high) <= height for x, y, wide, high in places
+    )
     assert len(set(places)) == len(places)
-    assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8"), "run `make docs`"
+    assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8"), (
+        "run `make docs`"
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("- Supported: a (x 0.5; x 1), b. Contradicted: c (x 0.1).", "- Contradicted: c (x 0.1). Supported elsewhere."),
+        (
+            "- Supported: a (x 0.5; x 1), b. Contradicted: c (x 0.1).",
+            "- Contradicted: c (x 0.1). Supported elsewhere.",
+        ),
         ("- Primary regime: a: x 0.5. Supported: b.", "- Primary regime: a: x 0.5. Supported: b."),
         ("- Contradicted: c. Supported elsewhere.", "- Contradicted: c. Supported elsewhere."),
     ],
 )
 def test_regimes_are_told_by_exception(line, said):
-    assert by_exception(line) == said
+    assert shorten_verdict_line(line) == said
 
 
 def test_no_two_pages_write_a_file_of_one_name():
     texts = [path.read_text(encoding="utf-8") for path in markdown()]
-    written = [name for text in texts for name in set(re.findall(r"^cat > (\S+)", text, re.MULTILINE))]
+    written = [
+        name for text in texts for name in set(re.findall(r"^cat > (\S+)", text, re.MULTILINE))
+    ]
     assert len(written) >= 3
     assert len(set(written)) == len(written), sorted(written)
 
@@ -222,10 +267,18 @@ def test_the_script_that_draws_the_page_of_one_s_own_rule_does_what_the_page_doe
     def done(text: str) -> set[str]:
         """What the rule returns, and what is swept and drawn."""
         nodes = list(ast.walk(ast.parse(text.replace("    progress=False,\n", ""))))
-        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-        kept = [node for node in calls if node.func.attr in ("sweep", "plot")] + [n for n in nodes if isinstance(n, ast.Return)]
+        calls = [
+            node
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        ]
+        kept = [node for node in calls if node.func.attr in ("sweep", "plot")] + [
+            n for n in nodes if isinstance(n, ast.Return)
+        ]
         return {ast.dump(node) for node in kept}
 
-    page = re.search(r"```python\n(.*?)```", (ROOT / "docs/own_rule.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    page = re.search(
+        r"```python\n(.*?)```", (ROOT / "docs/own_rule.md").read_text(encoding="utf-8"), re.DOTALL
+    )[1]
     assert len(done(page)) == 3
     assert done(page) == done((ROOT / "docs/gallery/plot_own_rule.py").read_text(encoding="utf-8"))

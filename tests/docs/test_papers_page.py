@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rarefeat.claims.declared import page_of
+from rarefeat.claims.declarations import page_of
 from rarefeat.project import DEFAULT, load
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +19,11 @@ def text_of(page: str) -> str:
 
 def rows_of(page: str) -> list[list[str]]:
     """The cells of every row of the tables of elements."""
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text_of(page).splitlines() if line.startswith("|")]
+    cells = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in text_of(page).splitlines()
+        if line.startswith("|")
+    ]
     return [row for row in cells if len(row) == 6 and row[0] != "element" and set(row[0]) != {"-"}]
 
 
@@ -32,7 +36,11 @@ def test_files_in_backticks_exist(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_claims_lead_to_their_own_page(page):
-    groups = {name: claim.group for known in load(ROOT / DEFAULT).declared.values() for name, claim in known.claims.items()}
+    groups = {
+        name: claim.group
+        for known in load(ROOT / DEFAULT).declared.values()
+        for name, claim in known.claims.items()
+    }
     linked = re.findall(r"\[([^]]+)\]\(claims/(\w[^)]*)\.md#", text_of(page))
     assert len(linked) > 60
     assert [(name, place) for name, place in linked if page_of(groups[name]) != place] == []

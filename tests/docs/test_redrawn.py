@@ -6,21 +6,22 @@ from types import SimpleNamespace
 import pytest
 
 from rarefeat.claims.estimate import Estimate
-from rarefeat.claims.verdict import PAIRED, ends
-from rarefeat.report.redrawn import error_of
+from rarefeat.claims.verdict import PAIRED, confidence_bounds
+from rarefeat.report.figures_from_published import standard_error_from_interval
 
 
 @pytest.mark.parametrize(
-    ("total", "differing", "n"), [(0, 0, 24), (0, 6, 24), (18, 18, 24), (-4, 10, 24), (-22, 22, 24), (2, 14, 16)]
+    ("total", "differing", "n"),
+    [(0, 0, 24), (0, 6, 24), (18, 18, 24), (-4, 10, 24), (-22, 22, 24), (2, 14, 16)],
 )
 def test_how_many_pairs_differ_is_read_from_their_published_interval(total, differing, n):
     error = math.sqrt((differing - total**2 / n) / (n * (n - 1)))
-    low, high = ends(Estimate(total / n, error, n - 1, n), 0.025, PAIRED)
+    low, high = confidence_bounds(Estimate(total / n, error, n - 1, n), 0.025, PAIRED)
     rounded = {"estimate": total / n, "ci_low": low, "ci_high": high}
     row = SimpleNamespace(n=n, **{name: float(f"{value:.6g}") for name, value in rounded.items()})
-    assert error_of(row, PAIRED) == pytest.approx(error, rel=1e-12, abs=1e-12)
+    assert standard_error_from_interval(row, PAIRED) == pytest.approx(error, rel=1e-12, abs=1e-12)
 
 
 def test_a_claim_that_could_not_be_tested_has_no_error():
     row = SimpleNamespace(estimate=math.nan, ci_low=math.nan, ci_high=math.nan, n=0)
-    assert math.isnan(error_of(row, PAIRED))
+    assert math.isnan(standard_error_from_interval(row, PAIRED))

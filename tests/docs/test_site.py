@@ -14,15 +14,25 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-CODE_OR_FORMULA = re.compile(r"(?:^```.*?^```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$", re.DOTALL | re.MULTILINE)
+CODE_OR_FORMULA = re.compile(
+    r"(?:^```.*?^```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$", re.DOTALL | re.MULTILINE
+)
 # The gallery's pages are made from its scripts when the site is built.
-PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not {"templates", "gallery", "built_gallery"} & set(path.parts)]
+PAGES = [
+    path
+    for path in sorted(DOCS.rglob("*.md"))
+    if not {"templates", "gallery", "built_gallery"} & set(path.parts)
+]
 pytestmark = pytest.mark.site
 
 
 def formulas(text: str) -> list[str]:
     """The LaTeX of a page, in order, without space at its ends."""
-    return [(found[1] or found[2]).strip() for found in CODE_OR_FORMULA.finditer(text) if found[1] or found[2]]
+    return [
+        (found[1] or found[2]).strip()
+        for found in CODE_OR_FORMULA.finditer(text)
+        if found[1] or found[2]
+    ]
 
 
 def of_docs(path: Path) -> str:
@@ -50,14 +60,18 @@ def site(tmp_path_factory) -> Path:
 
 def built(site: Path, path: Path) -> str:
     name = path.relative_to(DOCS).with_suffix("")
-    return (site / (name.parent if name.name == "index" else name) / "index.html").read_text(encoding="utf-8")
+    return (site / (name.parent if name.name == "index" else name) / "index.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("path", PAGES, ids=of_docs)
 def test_every_formula_is_set(site, path):
     page = built(site, path)
     article = page[page.index("<article") : page.index("</article>")]
-    set_ = [html.unescape(latex) for latex in re.findall(r'<math alttext="(.*?)"', article, re.DOTALL)]
+    set_ = [
+        html.unescape(latex) for latex in re.findall(r'<math alttext="(.*?)"', article, re.DOTALL)
+    ]
     assert [" ".join(each.split()) for each in set_] == [
         " ".join(each.split()) for each in formulas(path.read_text(encoding="utf-8"))
     ]
@@ -67,7 +81,11 @@ def test_every_formula_is_set(site, path):
 
 @pytest.mark.parametrize("path", PAGES, ids=of_docs)
 def test_what_stands_in_angle_brackets_is_seen(site, path):
-    brackets = len(re.findall(r"(?:<|&lt;)w(?:_i|, M)", re.sub(r"`[^`\n]*`", "", path.read_text(encoding="utf-8"))))
+    brackets = len(
+        re.findall(
+            r"(?:<|&lt;)w(?:_i|, M)", re.sub(r"`[^`\n]*`", "", path.read_text(encoding="utf-8"))
+        )
+    )
     assert len(re.findall(r"&lt;w(?:_i|, M)", built(site, path))) >= brackets
 
 
@@ -78,7 +96,9 @@ def test_docstrings_show_inner_products(site):
 
 
 def test_every_page_is_in_the_menu(site):
-    menu = re.findall(r'<a href="([^"]*)" class="md-nav__link"', built(site, DOCS / "claims/index.md"))
+    menu = re.findall(
+        r'<a href="([^"]*)" class="md-nav__link"', built(site, DOCS / "claims/index.md")
+    )
     there = {(DOCS / "claims" / link).resolve().name for link in menu}
     assert {path.stem for path in (DOCS / "claims").glob("claims_*.md")} <= there
 
@@ -94,7 +114,8 @@ def test_a_script_of_the_gallery_is_short_and_has_its_picture_and_notebook(site,
 @pytest.mark.parametrize("path", PAGES, ids=of_docs)
 def test_no_page_asks_a_network(site, path):
     assert not re.search(
-        r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//(?!(?:squidfunk|www\.mkdocs))', built(site, path)
+        r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//(?!(?:squidfunk|www\.mkdocs))',
+        built(site, path),
     )
 
 

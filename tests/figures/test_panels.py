@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from printed import check
+from paper_values import check
 
 from rarefeat.core.statistics import student_interval
 from rarefeat.figures.draw import say_size
-from rarefeat.figures.labels import n_of, name_of, quantity, with_series
+from rarefeat.figures.labels import add_series_column, arm_label, n_of, quantity
 from rarefeat.figures.panels import (
+    add_panel_letters,
     geometric_interval,
-    letter,
-    lines,
     mean_interval,
     median_interval,
-    paired,
+    paired_differences,
     panels,
-    points,
+    plot_lines,
+    plot_points,
     share_interval,
 )
-from rarefeat.figures.style import OF_ARM, QUALITATIVE, looks, ordered
+from rarefeat.figures.style import ARM_STYLES, QUALITATIVE, assign_styles, sequential_styles
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 
@@ -71,28 +71,39 @@ def replicas() -> pd.DataFrame:
 
 def estimated(table: pd.DataFrame) -> pd.DataFrame:
     """The same as means with their ends."""
-    rows = [(*key, part.mean(), *mean_interval(part.to_numpy()), 5) for key, part in table.groupby(["series", "x"])["value"]]
+    rows = [
+        (*key, part.mean(), *mean_interval(part.to_numpy()), 5)
+        for key, part in table.groupby(["series", "x"])["value"]
+    ]
     return pd.DataFrame(rows, columns=["series", "x", "mean", "ci_low", "ci_high", "n"])
 
 
 def drawn(ax) -> dict[str, np.ndarray]:
     """By series what stands where."""
-    return {line.get_label(): line.get_xydata() for line in ax.lines if not line.get_label().startswith("_")}
+    return {
+        line.get_label(): line.get_xydata()
+        for line in ax.lines
+        if not line.get_label().startswith("_")
+    }
 
 
 def bars(ax) -> np.ndarray:
     """Ends of all intervals."""
     drawn = [path.vertices for bar in ax.collections for path in bar.get_paths()]
-    drawn += [line.get_xydata() for line in ax.lines if line.get_label().startswith("_") and len(line.get_xydata()) == 2]
+    drawn += [
+        line.get_xydata()
+        for line in ax.lines
+        if line.get_label().startswith("_") and len(line.get_xydata()) == 2
+    ]
     return np.concatenate(drawn)
 
 
 def test_joined_lines_stand_where_they_belong_and_marks_stand_aside():
     """A line that is moved to the right seems to rise later."""
-    looks_of = looks(["one", "two"])
+    looks_of = assign_styles(["one", "two"])
     _, ((joined, aside),) = panels(1, 2)
-    lines(joined, replicas(), "x", "value", looks_of)
-    points(aside, replicas(), "x", "value", looks_of, dodge=0.5)
+    plot_lines(joined, replicas(), "x", "value", looks_of)
+    plot_points(aside, replicas(), "x", "value", looks_of, dodge=0.5)
     for series, shift in (("one", 0.0), ("two", 1.0)):
         assert np.allclose(drawn(joined)[series], [(x, x + shift + 0.2) for x in (0.2, 0.4, 0.8)])
         assert np.allclose(drawn(aside)[series][:, 1], [x + shift + 0.2 for x in (0.2, 0.4, 0.8)])
@@ -100,11 +111,11 @@ def test_joined_lines_stand_where_they_belong_and_marks_stand_aside():
     assert (drawn(aside)["two"][:, 0] > [0.2, 0.4, 0.8]).all()
 
 
-@pytest.mark.parametrize("draw", [lines, points])
+@pytest.mark.parametrize("draw", [plot_lines, plot_points])
 def test_a_table_of_means_is_drawn_as_its_replicas_are(draw):
     _, ((of_seeds, of_means),) = panels(1, 2)
     for ax, table in ((of_seeds, replicas()), (of_means, estimated(replicas()))):
-        draw(ax, table, "x", "value", looks(["one", "two"]))
+        draw(ax, table, "x", "value", assign_styles(["one", "two"]))
     for series, places in drawn(of_seeds).items():
         assert np.allclose(places, drawn(of_means)[series])
     assert np.allclose(bars(of_seeds), bars(of_means))
@@ -114,34 +125,53 @@ def test_paired_differences_leave_out_what_is_common_to_a_seed():
     seed = np.arange(5)
     rows = [pd.DataFrame({"series": name, "eps_min": 0.5, "seed": seed, "value": 10.0 * seed + gain})
             for name, gain in (("dense", 0), ("oracle_all", 0.25))]  # fmt: skip
-    assert paired(pd.concat(rows), "value", "oracle_all")["value"].tolist() == [0.25] * 5
+    assert (
+        paired_differences(pd.concat(rows), "value", "oracle_all")["value"].tolist() == [0.25] * 5
+    )
 
 
 def test_arms_of_one_name_are_told_apart_by_the_keys_in_which_they_differ():
-    table = pd.DataFrame({"arm": ["dense", "pruned_neuron", "pruned_neuron"], "alpha": [0.0, 0.1, 0.4], "onset": [0, 0, 0]})
-    found = list(with_series(table)["series"])
+    table = pd.DataFrame(
+        {
+            "arm": ["dense", "pruned_neuron", "pruned_neuron"],
+            "alpha": [0.0, 0.1, 0.4],
+            "onset": [0, 0, 0],
+        }
+    )
+    found = list(add_series_column(table)["series"])
     assert found[0] == "dense"
     assert len(set(found)) == 3
-    assert name_of(found[1]) == r"pruned by neuron, $\alpha$ = 0.1"
-    assert name_of("a_new_arm") == "a new arm"
+    assert arm_label(found[1]) == r"pruned by neuron, $\alpha$ = 0.1"
+    assert arm_label("a_new_arm") == "a new arm"
 
 
 def test_looks_are_distinct_and_an_arm_keeps_its_own():
-    found = looks(["new_arm", "dense", "oracle_all", "pruned_neuron", "pruned_weight", "another"])
-    assert found["oracle_all"] == OF_ARM["oracle_all"]
+    found = assign_styles(
+        ["new_arm", "dense", "oracle_all", "pruned_neuron", "pruned_weight", "another"]
+    )
+    assert found["oracle_all"] == ARM_STYLES["oracle_all"]
     assert len(set(found.values())) == len(found)
 
 
 def test_colours_of_arms_are_distinct_in_colour_and_series_in_order_in_grey():
-    hues = {OF_ARM[arm].colour for arm in ("dense", "pruned_neuron", "pruned_weight", "oracle_all")}
+    hues = {
+        ARM_STYLES[arm].colour for arm in ("dense", "pruned_neuron", "pruned_weight", "oracle_all")
+    }
     assert len(hues) == 4
     assert hues <= set(QUALITATIVE)
-    grey = [np.dot(look.colour[:3], [0.299, 0.587, 0.114]) for look in ordered(range(6)).values()]
+    grey = [
+        np.dot(look.colour[:3], [0.299, 0.587, 0.114])
+        for look in sequential_styles(range(6)).values()
+    ]
     assert (np.diff(grey) > 0.04).all()
 
 
 def test_numbers_of_seeds_in_words():
-    assert (n_of(1), n_of(20), n_of(3, 20)) == ("$n$ = 1 seed", "$n$ = 20 seeds", "$n$ = 3 to 20 seeds")
+    assert (n_of(1), n_of(20), n_of(3, 20)) == (
+        "$n$ = 1 seed",
+        "$n$ = 20 seeds",
+        "$n$ = 3 to 20 seeds",
+    )
 
 
 def test_what_a_figure_says_of_its_run_stands_above_everything_else():
@@ -149,7 +179,7 @@ def test_what_a_figure_says_of_its_run_stands_above_everything_else():
 
     def drawn(text: str) -> Figure:
         figure, axes = panels(1, 2)
-        letter(axes.flat)
+        add_panel_letters(axes.flat)
         axes[0, 0].set_title("a title")
         say_size(figure, text)
         return figure
@@ -157,5 +187,8 @@ def test_what_a_figure_says_of_its_run_stands_above_everything_else():
     figure = check(lambda: drawn("a run of size quick, not of the default size"))
     renderer = figure.canvas.get_renderer()
     (mark,) = (text for text in figure.findobj(Text) if "quick" in text.get_text())
-    assert all(mark.get_window_extent(renderer).y0 >= ax.get_tightbbox(renderer).y1 - 1 for ax in figure.axes)
+    assert all(
+        mark.get_window_extent(renderer).y0 >= ax.get_tightbbox(renderer).y1 - 1
+        for ax in figure.axes
+    )
     assert drawn("")._suptitle is None

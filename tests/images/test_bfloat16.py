@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from rarefeat.images.bfloat16 import OPERATORS, autocast_in_float32, rounded
+from rarefeat.images.bfloat16 import OPERATORS, autocast_in_float32, round_to_bfloat16
 
 HALF_A_PLACE = 2**-8
 """What rounding to bfloat16 changes at the most, in parts of the value."""
@@ -21,7 +21,14 @@ CASES = [
 ]
 
 
-def results(name: str, precision: torch.dtype | None, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, more: tuple):
+def results(
+    name: str,
+    precision: torch.dtype | None,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    more: tuple,
+):
     """Output and gradients of the operator, under autocast or, without a precision, as it is."""
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
     with torch.autocast("cpu", dtype=precision, enabled=precision is not None):
@@ -41,13 +48,15 @@ def test_what_comes_out_is_what_exact_products_of_rounded_operands_round_to(case
         output, *gradients = results(name, torch.bfloat16, x, weight, bias, more)
     finally:
         library._destroy()
-    exact, *exact_gradients = results(name, None, *(rounded(value).double() for value in (x, weight, bias)), more)
+    exact, *exact_gradients = results(
+        name, None, *(round_to_bfloat16(value).double() for value in (x, weight, bias)), more
+    )
     assert output.dtype == torch.bfloat16
     # Of a sum that nearly cancels, float32 keeps less than bfloat16 has places.
     torch.testing.assert_close(output.double(), exact, rtol=HALF_A_PLACE, atol=1e-5)
     for found, wanted in zip(gradients, exact_gradients, strict=True):
         assert found.dtype == torch.float32
-        assert torch.equal(found, rounded(found))
+        assert torch.equal(found, round_to_bfloat16(found))
         # The exact gradient is of the exact sign of the output, which is that of the rounded one.
         torch.testing.assert_close(found.double(), wanted, rtol=HALF_A_PLACE, atol=1e-5)
 
@@ -90,6 +99,8 @@ def test_a_stage_prepares_where_the_processor_has_no_instructions(supported):
         "from rarefeat.images.bfloat16 import prepare\n"
         "run(lambda: print(prepare() is not None))\n"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == str(not supported)
     assert not done.stderr

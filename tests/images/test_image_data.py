@@ -33,11 +33,19 @@ from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_image
 from rarefeat.images.fetch import fetch
 from rarefeat.images.formats import _decode, colours, index_files, inputs
 from rarefeat.images.input_hashes import hash_files, image_hashes
-from rarefeat.images.splits import balanced, class_order, few_shot, long_tailed, long_tailed_counts, read_indices, split_indices
-from rarefeat.study_kind import IMAGE_DATA, IMAGE_SPLITS
+from rarefeat.images.splits import (
+    balanced,
+    class_order,
+    few_shot,
+    long_tailed,
+    long_tailed_counts,
+    read_indices,
+    split_indices,
+)
 from rarefeat.run.job import job
-from rarefeat.run.metadata import read_job
+from rarefeat.run.metadata import read_job_metadata
 from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_SPLITS
 
 CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
 needs_cifar10 = pytest.mark.skipif(not CIFAR10.is_dir(), reason=f"CIFAR-10 is not at {CIFAR10}")
@@ -69,7 +77,9 @@ def test_the_counts_of_the_sdclr_benchmark():
 @given(st.integers(1, 10000), st.integers(1, 300), st.integers(2, 300))
 def test_counts_fall_from_n_max_to_n_max_over_rho(n_max, rho, classes):
     if rho > n_max:
-        assert refusal(long_tailed_counts, n_max, rho, classes).endswith(f"at most {n_max} is allowed")
+        assert refusal(long_tailed_counts, n_max, rho, classes).endswith(
+            f"at most {n_max} is allowed"
+        )
         return
     counts = long_tailed_counts(n_max, rho, classes)
     assert len(counts) == classes
@@ -82,7 +92,11 @@ def labelled(draw) -> torch.Tensor:
     """Labels of 2 to 5 classes of unequal size in a mixed order."""
     sizes = draw(st.lists(st.integers(8, 30), min_size=2, max_size=5))
     labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    return labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(draw(st.integers(0, 99))))]
+    return labels[
+        torch.randperm(
+            len(labels), generator=torch.Generator().manual_seed(draw(st.integers(0, 99)))
+        )
+    ]
 
 
 def distinct_and_sorted(indices: torch.Tensor) -> bool:
@@ -105,7 +119,9 @@ def test_long_tailed_lists(labels, rho, other_rho, seed):
     assert distinct_and_sorted(even)
     assert labels[even].bincount().tolist() == [len(indices) // len(available)] * len(available)
     for label in range(len(available)):
-        tail_images, even_images = (set(chosen[labels[chosen] == label].tolist()) for chosen in (indices, even))
+        tail_images, even_images = (
+            set(chosen[labels[chosen] == label].tolist()) for chosen in (indices, even)
+        )
         assert tail_images <= even_images or even_images <= tail_images
 
 
@@ -126,8 +142,13 @@ def test_a_list_can_be_cut_from_fewer_images_than_there_are():
     assert set(cut.tolist()) <= set(whole.tolist())
     assert torch.equal(long_tailed(labels, 4, "study", 1, n_max=20), whole)
     message = refusal(long_tailed, labels, 4, "study", 1, 21)
-    assert message == "data.n_max: 21 images of the largest class, which any can be, but class 1 has 20; at most 20"
-    split = split_indices(ImageData(format="digits", n_max=8), labels, 4.0, "long_tailed", "study", 1, 2)
+    assert (
+        message
+        == "data.n_max: 21 images of the largest class, which any can be, but class 1 has 20; at most 20"
+    )
+    split = split_indices(
+        ImageData(format="digits", n_max=8), labels, 4.0, "long_tailed", "study", 1, 2
+    )
     assert sorted(split["counts"].tolist()) == [2, 4, 8]
 
 
@@ -179,15 +200,23 @@ def test_drawn_splits():
     assert torch.equal(tail["pretrain"], long_tailed(LABELS, 4.0, "study", 7))
     assert torch.equal(even["pretrain"], balanced(LABELS, 35, "study", 7))
     assert torch.equal(tail["few_shot"], few_shot(LABELS, 2, "study", 7))
-    assert tail["class_order"].tolist() == even["class_order"].tolist() == class_order("study", 7, 3)
+    assert (
+        tail["class_order"].tolist() == even["class_order"].tolist() == class_order("study", 7, 3)
+    )
     assert tail["counts"][tail["class_order"]].tolist() == [20, 10, 5]
     assert even["counts"].tolist() == [11, 11, 11]
     assert all(tensor.dtype == torch.int64 for tensor in tail.values())
-    assert split_indices(DIGITS, LABELS, 1.0, "long_tailed", "study", 7, 2)["class_order"].tolist() == [0, 1, 2]
+    assert split_indices(DIGITS, LABELS, 1.0, "long_tailed", "study", 7, 2)[
+        "class_order"
+    ].tolist() == [0, 1, 2]
 
 
 def with_index_files(folder: Path, **changes) -> ImageData:
-    return ImageData(format="cifar_batches", folder=str(folder), **{"index_files": {"pretrain": "{seed}.npy"}} | changes)
+    return ImageData(
+        format="cifar_batches",
+        folder=str(folder),
+        **{"index_files": {"pretrain": "{seed}.npy"}} | changes,
+    )
 
 
 def test_splits_from_index_files(tmp_path):
@@ -208,11 +237,16 @@ def test_splits_from_index_files(tmp_path):
     message = refusal(split_indices, data, LABELS, 10.0, "long_tailed", "study", 7, 2)
     assert message == "rho: 10, but the classes of 7.npy have 15 / 3 = 5; set rho to that"
 
-    data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy", "few_shot": "few{seed}.npy"})
+    data = with_index_files(
+        tmp_path,
+        index_files={"pretrain": "{seed}.npy", "pool": "pool.npy", "few_shot": "few{seed}.npy"},
+    )
     split = split_indices(data, LABELS, 5.0, "long_tailed", "study", 7, 2)
     assert LABELS[split["few_shot"]].bincount().tolist() == [1, 1, 1]
     np.save(tmp_path / "few7.npy", np.array([0, 1]))
-    assert "class 2 has no image" in refusal(split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2)
+    assert "class 2 has no image" in refusal(
+        split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2
+    )
     np.save(tmp_path / "7.npy", np.array([0, 1, 2, 3]))
     assert "7.npy: index 3 is not in data.index_files.pool, pool.npy" in refusal(
         split_indices, data, LABELS, 1.0, "long_tailed", "study", 7, 2
@@ -227,7 +261,9 @@ def test_a_list_with_rounded_counts_has_the_rho_it_was_made_with(tmp_path):
     np.save(tmp_path / "1.npy", long_tailed(labels, 100, "study", 1).numpy())
     data = with_index_files(tmp_path)
     for rho in (100, 112.5):
-        assert sorted(split_indices(data, labels, rho, "long_tailed", "s", 1, 1)["counts"].tolist()) == [4, 450]
+        assert sorted(
+            split_indices(data, labels, rho, "long_tailed", "s", 1, 1)["counts"].tolist()
+        ) == [4, 450]
     assert "450 / 4 = 112.5" in refusal(split_indices, data, labels, 50, "long_tailed", "s", 1, 1)
 
 
@@ -240,7 +276,12 @@ def random_pixels(n: int, side: int = 32) -> np.ndarray:
 
 def python2_pickle(batch: dict[bytes, object]) -> bytes:
     """Pickle as Python 2 did: protocol 2, every string one of bytes, numpy under its old names."""
-    as_python2 = {"PROTO": b"\x80\x02", "SHORT_BINBYTES": b"U", "BINBYTES": b"T", "BINUNICODE": b"T"}
+    as_python2 = {
+        "PROTO": b"\x80\x02",
+        "SHORT_BINBYTES": b"U",
+        "BINBYTES": b"T",
+        "BINUNICODE": b"T",
+    }
     content = bytearray(pickle.dumps(batch, protocol=3))
     for code, _, position in pickletools.genops(bytes(content)):
         if replacement := as_python2.get(code.name):
@@ -253,7 +294,11 @@ def cifar10_batches(images: np.ndarray, labels: list[int]) -> dict[str, bytes]:
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
     return {
         name: python2_pickle(
-            {b"batch_label": name.encode(), b"labels": labels[i : i + 2], b"data": images[i : i + 2].reshape(2, -1)}
+            {
+                b"batch_label": name.encode(),
+                b"labels": labels[i : i + 2],
+                b"data": images[i : i + 2].reshape(2, -1),
+            }
         )
         for name, i in zip(names, range(0, 12, 2), strict=True)
     }
@@ -299,8 +344,12 @@ def test_digits():
 
 def test_classes_are_selected_and_renumbered():
     every, some = read_images(DIGITS), read_images(ImageData(format="digits", classes=[7, 2]))
-    assert torch.equal(some["test"], every["test"][(every["test_labels"] == 7) | (every["test_labels"] == 2)])
-    assert torch.equal(some["train"][some["train_labels"] == 0], every["train"][every["train_labels"] == 7])
+    assert torch.equal(
+        some["test"], every["test"][(every["test_labels"] == 7) | (every["test_labels"] == 2)]
+    )
+    assert torch.equal(
+        some["train"][some["train_labels"] == 0], every["train"][every["train_labels"] == 7]
+    )
 
 
 @pytest.mark.parametrize("form", ["archive", "unpacked", "itself"])
@@ -319,7 +368,13 @@ def test_cifar10_batches(tmp_path, form):
 def test_cifar100_batches(tmp_path):
     parts = {"train": slice(0, 8), "test": slice(8, 12)}
     batches = {
-        name: python2_pickle({b"data": IMAGES[part].reshape(-1, 3072), b"fine_labels": TWELVE[part], b"coarse_labels": [0] * 9})
+        name: python2_pickle(
+            {
+                b"data": IMAGES[part].reshape(-1, 3072),
+                b"fine_labels": TWELVE[part],
+                b"coarse_labels": [0] * 9,
+            }
+        )
         for name, part in parts.items()
     }
     write_archive(tmp_path / "cifar-100-python.tar.gz", "cifar-100-python", batches)
@@ -341,7 +396,9 @@ class Malicious:
 
 def test_a_batch_that_would_run_code_is_refused(tmp_path):
     victim = tmp_path / "made_by_the_pickle"
-    batches = cifar10_batches(IMAGES, TWELVE) | {"data_batch_3": pickle.dumps({b"data": Malicious(victim), b"labels": []})}
+    batches = cifar10_batches(IMAGES, TWELVE) | {
+        "data_batch_3": pickle.dumps({b"data": Malicious(victim), b"labels": []})
+    }
     write_cifar10(tmp_path, batches)
     message = refusal(read_images, batches_in(tmp_path))
     assert "data_batch_3: it asks for posix.mkdir, which is refused" in message
@@ -358,11 +415,15 @@ def test_damaged_batches(tmp_path):
 
     pixels = IMAGES[:2].reshape(2, -1)
     said = message(data_batch_2=python2_pickle({b"data": pixels[:, 1:], b"labels": [0, 1]}))
-    assert "data_batch_2: data must be uint8 of shape (n, 3072), got uint8 of shape (2, 3071)" in said
+    assert (
+        "data_batch_2: data must be uint8 of shape (n, 3072), got uint8 of shape (2, 3071)" in said
+    )
     said = message(data_batch_2=python2_pickle({b"data": pixels, b"labels": [0]}))
     assert "data_batch_2: labels must be 2 integers, got shape (1,)" in said
     assert "cannot read" in message(data_batch_2=python2_pickle({b"data": pixels}))
-    assert "test_batch: pickle data was truncated" in message(test_batch=cifar10_batches(IMAGES, TWELVE)["test_batch"][:-50])
+    assert "test_batch: pickle data was truncated" in message(
+        test_batch=cifar10_batches(IMAGES, TWELVE)["test_batch"][:-50]
+    )
     write_archive(archive, "cifar-10-batches-py", {"test_batch": b""})
     assert f"{archive} lacks data_batch_1" in refusal(read_images, data)
     archive.write_bytes(b"no archive")
@@ -372,7 +433,9 @@ def test_damaged_batches(tmp_path):
     assert "holds no CIFAR" in said
     assert "cifar-100-python.tar.gz" in said
     assert "make fetch" in said
-    absent = refusal(read_images, ImageData(format="cifar_batches", folder=str(tmp_path / "absent")))
+    absent = refusal(
+        read_images, ImageData(format="cifar_batches", folder=str(tmp_path / "absent"))
+    )
     assert "absent is no folder" in absent
     (tmp_path / "test_batch").write_bytes(b"")
     assert f"{tmp_path} lacks data_batch_1" in refusal(read_images, data)
@@ -393,7 +456,9 @@ def test_other_images_than_those_of_the_hash_are_refused(tmp_path):
 @pytest.mark.parametrize("form", ["archive", "folder", "parquet"])
 def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, form):
     """gzip keeps a checksum of its own; what has none needs data.sha256."""
-    data = ImageData(format="cifar_parquet" if form == "parquet" else "cifar_batches", folder=str(tmp_path))
+    data = ImageData(
+        format="cifar_parquet" if form == "parquet" else "cifar_batches", folder=str(tmp_path)
+    )
     batches = cifar10_batches(IMAGES, TWELVE)
     match form:
         case "archive":
@@ -432,27 +497,43 @@ def test_labels_with_a_gap_are_refused(tmp_path):
 def encoded(pixels: np.ndarray) -> bytes:
     """One image (3, H, W), or (H, W) in grey, as PNG."""
     file = io.BytesIO()
-    Image.fromarray(pixels if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(file, "png")
+    Image.fromarray(
+        pixels if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(1, 2, 0))
+    ).save(file, "png")
     return file.getvalue()
 
 
-def write_parquet(path: Path, contents: list[bytes], labels: list[int], image: str = "img", label: str = "label") -> None:
+def write_parquet(
+    path: Path, contents: list[bytes], labels: list[int], image: str = "img", label: str = "label"
+) -> None:
     path.parent.mkdir(exist_ok=True)
     images = [{"bytes": content, "path": None} for content in contents]
     kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    pq.write_table(pa.table({image: pa.array(images, kind), label: pa.array(labels, pa.int64())}), path)
+    pq.write_table(
+        pa.table({image: pa.array(images, kind), label: pa.array(labels, pa.int64())}), path
+    )
 
 
 def write_twelve(folder: Path) -> None:
     for name, part in {"train": slice(10), "test": slice(10, 12)}.items():
-        write_parquet(folder / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part])
+        write_parquet(
+            folder / f"{name}-0.parquet", [encoded(pixels) for pixels in IMAGES[part]], TWELVE[part]
+        )
 
 
-@pytest.mark.parametrize(("place", "image", "label"), [(".", "img", "label"), ("data", "image", "fine_label")])
+@pytest.mark.parametrize(
+    ("place", "image", "label"), [(".", "img", "label"), ("data", "image", "fine_label")]
+)
 def test_cifar_parquet(tmp_path, place, image, label):
     contents = [encoded(pixels) for pixels in IMAGES]
-    for name, part in {"train-0-of-2": slice(5), "train-1-of-2": slice(5, 10), "test-0-of-1": slice(10, 12)}.items():
-        write_parquet(tmp_path / place / f"{name}.parquet", contents[part], TWELVE[part], image, label)
+    for name, part in {
+        "train-0-of-2": slice(5),
+        "train-1-of-2": slice(5, 10),
+        "test-0-of-1": slice(10, 12),
+    }.items():
+        write_parquet(
+            tmp_path / place / f"{name}.parquet", contents[part], TWELVE[part], image, label
+        )
     data = ImageData(format="cifar_parquet", folder=str(tmp_path))
     tensors = read_images(data)
     assert np.array_equal(tensors["train"], IMAGES[:10])
@@ -462,7 +543,9 @@ def test_cifar_parquet(tmp_path, place, image, label):
 
 def test_grey_images_get_three_channels(tmp_path):
     for name, first in {"train-0.parquet": 0, "test-0.parquet": 2}.items():
-        write_parquet(tmp_path / name, [encoded(IMAGES[first, 0]), encoded(IMAGES[first + 1])], [0, 1])
+        write_parquet(
+            tmp_path / name, [encoded(IMAGES[first, 0]), encoded(IMAGES[first + 1])], [0, 1]
+        )
     train = read_images(ImageData(format="cifar_parquet", folder=str(tmp_path)))["train"]
     assert np.array_equal(train[0], IMAGES[0, :1].repeat(3, axis=0))
     assert np.array_equal(train[1], IMAGES[1])
@@ -479,9 +562,13 @@ def test_damaged_parquet(tmp_path):
     write_parquet(train, [*contents[:2], contents[2][:60], contents[3]], [0, 1, 0, 1])
     assert f"{train}, row 2: cannot be decoded as an image" in refusal(read_images, data)
     write_parquet(train, [*contents[:3], encoded(random_pixels(1, 30)[0])], [0, 1, 0, 1])
-    assert f"{train}, row 3: 30 x 30 pixels, but the first image has 32 x 32 pixels" in refusal(read_images, data)
+    assert f"{train}, row 3: 30 x 30 pixels, but the first image has 32 x 32 pixels" in refusal(
+        read_images, data
+    )
     write_parquet(train, [encoded(pixels) for pixels in random_pixels(2, 16)], [0, 1])
-    assert "32 x 32 pixels, but the training images have 16 x 16 pixels" in refusal(read_images, data)
+    assert "32 x 32 pixels, but the training images have 16 x 16 pixels" in refusal(
+        read_images, data
+    )
     write_parquet(train, contents, [0, 1, 0, None])
     assert "column label must hold an integer in every row" in refusal(read_images, data)
     write_parquet(train, contents, [0, 1, 0, 1], image="picture")
@@ -493,7 +580,13 @@ def test_damaged_parquet(tmp_path):
 
 
 def image_folder(folder: Path, **changes) -> ImageData:
-    keys = {"format": "image_folder", "folder": str(folder), "size": 8, "train_list": "train.txt", "test_list": "test.txt"}
+    keys = {
+        "format": "image_folder",
+        "folder": str(folder),
+        "size": 8,
+        "train_list": "train.txt",
+        "test_list": "test.txt",
+    }
     return ImageData(**keys | changes)
 
 
@@ -504,8 +597,12 @@ def write_image_folder(folder: Path) -> np.ndarray:
     for i in range(6):
         (folder / f"some images/{i}.png").write_bytes(encoded(pixels[i]))
     left, right = np.zeros((3, 8, 2), np.uint8), np.full((3, 8, 6), 255, np.uint8)
-    (folder / "some images/2.png").write_bytes(encoded(np.concatenate([left, pixels[2], left], axis=2)))
-    (folder / "some images/3.png").write_bytes(encoded(np.concatenate([right, pixels[3], right], axis=2).transpose(0, 2, 1)))
+    (folder / "some images/2.png").write_bytes(
+        encoded(np.concatenate([left, pixels[2], left], axis=2))
+    )
+    (folder / "some images/3.png").write_bytes(
+        encoded(np.concatenate([right, pixels[3], right], axis=2).transpose(0, 2, 1))
+    )
     pixels[3] = pixels[3].transpose(0, 2, 1)
     write_lists(folder)
     return pixels
@@ -530,28 +627,45 @@ def test_an_image_folder(tmp_path):
 
 def test_a_long_tailed_list_is_pretrained_on_whole_and_apart_from_the_probe_s_images(tmp_path):
     pixels = write_image_folder(tmp_path)
-    (tmp_path / "long.txt").write_text("some images/3.png 1\nsome images/0.png 0\nsome images/2.png 0\n")
+    (tmp_path / "long.txt").write_text(
+        "some images/3.png 1\nsome images/0.png 0\nsome images/2.png 0\n"
+    )
     data = image_folder(tmp_path, pretrain_list="long.txt")
     tensors = read_images(data)
     assert np.array_equal(tensors["train"], pixels[[0, 1, 2, 3, 3, 0, 2]])
     assert tensors["train_labels"].tolist() == [0, 1, 0, 1, 1, 0, 0]
-    split = split_indices(data, tensors["train_labels"], 2, "long_tailed", "study", 1, 1, listed=int(tensors["listed"]))
+    split = split_indices(
+        data,
+        tensors["train_labels"],
+        2,
+        "long_tailed",
+        "study",
+        1,
+        1,
+        listed=int(tensors["listed"]),
+    )
     assert split["pool"].tolist() == [0, 1, 2, 3]
     assert split["pretrain"].tolist() == [4, 5, 6]
     assert split["class_order"].tolist() == [0, 1]
     assert set(split["few_shot"].tolist()) < {0, 1, 2, 3}
-    words = refusal(split_indices, data, tensors["train_labels"][:-2], 2, "long_tailed", "study", 1, 1, 1)
+    words = refusal(
+        split_indices, data, tensors["train_labels"][:-2], 2, "long_tailed", "study", 1, 1, 1
+    )
     assert words == "long.txt: class 0 has no image; every class needs one at least"
 
 
 def test_the_command_line_of_the_splits_writes_every_seed(tmp_path):
     labels, data = torch.arange(60) % 3, ImageData(format="digits")
     made = job(IMAGE_DATA.function, (), {"data": data}, "s")
-    write_tensors(tmp_path / "images/s.safetensors", {"train_labels": labels, "listed": torch.tensor(0)}, made.text)
+    write_tensors(
+        tmp_path / "images/s.safetensors",
+        {"train_labels": labels, "listed": torch.tensor(0)},
+        made.text,
+    )
     config, output = {"draws": "s", "data": data, "few_shot": 2}, tmp_path / "out.safetensors"
     told = job_at(IMAGE_SPLITS, config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
     files = "--results", str(tmp_path), "--output", str(output)
-    assert stage("rarefeat.run.make", "--job", job_path(told), *files).returncode == 0
+    assert stage("rarefeat.run.execute_job", "--job", job_path(told), *files).returncode == 0
     expected = split_indices(data, labels, 4.0, "long_tailed", "s", 5, 2)
     found = read_tensors(output, *(f"5/{key}" for key in expected))
     assert all(map(torch.equal, found, expected.values()))
@@ -564,14 +678,21 @@ def test_missing_images_and_an_empty_list_are_refused(tmp_path):
     (tmp_path / "some images/1.png").write_bytes(b"no image")
     (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\n")
     message = refusal(read_images, data)
-    assert message == f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
+    assert (
+        message
+        == f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
+    )
     # Images of classes that are not kept need not be there.
     (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "c.png 2\n")
     (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nd.png 2\n")
-    assert "2 of 6 files are missing" in refusal(read_images, image_folder(tmp_path, classes=[1, 0]))
+    assert "2 of 6 files are missing" in refusal(
+        read_images, image_folder(tmp_path, classes=[1, 0])
+    )
     write_lists(tmp_path)
     (tmp_path / "test.txt").write_text("\n")
-    assert "test.txt: no test image has label 0; every training label needs some" in refusal(read_images, data)
+    assert "test.txt: no test image has label 0; every training label needs some" in refusal(
+        read_images, data
+    )
 
 
 def copied(folder: Path, case: str) -> dict[str, str]:
@@ -581,7 +702,9 @@ def copied(folder: Path, case: str) -> dict[str, str]:
         case "by another path":
             test.write_text(test.read_text() + "some images/../some images/1.png 1\n")
         case "a symbolic link" | "a hard link":
-            getattr(place / "link.png", "symlink_to" if "symbolic" in case else "hardlink_to")(place / "1.png")
+            getattr(place / "link.png", "symlink_to" if "symbolic" in case else "hardlink_to")(
+                place / "1.png"
+            )
             test.write_text(test.read_text() + "some images/link.png 1\n")
         case "saved in another format":
             Image.open(place / "0.png").save(place / "again.bmp")
@@ -590,7 +713,9 @@ def copied(folder: Path, case: str) -> dict[str, str]:
             (place / "copy").mkdir()
             for i in range(4):
                 (place / f"copy/{i}.png").write_bytes((place / f"{i}.png").read_bytes())
-            train.write_text(train.read_text() + "".join(f"some images/copy/{i}.png {i % 2}\n" for i in range(4)))
+            train.write_text(
+                train.read_text() + "".join(f"some images/copy/{i}.png {i % 2}\n" for i in range(4))
+            )
         case "in two classes":
             train.write_text(train.read_text() + "some images/0.png 1\n")
         case "a list of pretraining with a test image":
@@ -611,8 +736,14 @@ def copied(folder: Path, case: str) -> dict[str, str]:
         ("saved in another format", "0.png (train.txt, line 1), which is trained on; 1 of 7"),
         ("a nested copy of a folder", "; 4 of 10 images are copies"),
         ("in two classes", "0.png (train.txt, line 1), in another class; 1 of 7"),
-        ("a list of pretraining with a test image", "4.png (long.txt, line 2), which is trained on; 1 of 8"),
-        ("a list of pretraining with another label", "3.png (train.txt, line 4), in another class; 1 of 8"),
+        (
+            "a list of pretraining with a test image",
+            "4.png (long.txt, line 2), which is trained on; 1 of 8",
+        ),
+        (
+            "a list of pretraining with another label",
+            "3.png (train.txt, line 4), in another class; 1 of 8",
+        ),
     ],
 )
 def test_an_image_that_is_there_twice_is_refused_or_taken_by_name(tmp_path, case, said):
@@ -679,7 +810,10 @@ def test_a_file_of_several_images_is_refused_but_for_a_camera_s(tmp_path, form, 
     if taken:
         assert _decode(files).shape == (1, 3, *COLOUR.size)
     else:
-        assert refusal(_decode, files) == "some: it holds 2 images, of which one is wanted; save that by itself"
+        assert (
+            refusal(_decode, files)
+            == "some: it holds 2 images, of which one is wanted; save that by itself"
+        )
 
 
 @pytest.mark.parametrize("turned", range(1, 9))
@@ -689,12 +823,16 @@ def test_an_image_is_read_as_a_viewer_shows_it(tmp_path, turned):
     COLOUR.save(tmp_path / "turned.png", exif=exif)
     expected = np.asarray(ImageOps.exif_transpose(Image.open(tmp_path / "turned.png")))
     assert np.array_equal(expected, np.asarray(COLOUR)) == (turned == 1)
-    assert np.array_equal(_decode([("turned", str(tmp_path / "turned.png"))])[0].transpose(1, 2, 0), expected)
+    assert np.array_equal(
+        _decode([("turned", str(tmp_path / "turned.png"))])[0].transpose(1, 2, 0), expected
+    )
 
 
 def test_whole_numbers_of_16_bits_are_rounded_to_the_nearest_of_8():
     wide = np.arange(65536, dtype=np.uint16).reshape(256, 256)
-    assert np.array_equal(np.asarray(colours(Image.fromarray(wide)))[..., 0], np.round(wide / 257).astype(np.uint8))
+    assert np.array_equal(
+        np.asarray(colours(Image.fromarray(wide)))[..., 0], np.round(wide / 257).astype(np.uint8)
+    )
 
 
 @pytest.mark.parametrize(
@@ -716,7 +854,9 @@ def test_modes_that_are_refused_name_the_file(tmp_path, image, said):
         tmp_path / "some images/odd.tif", format="png"
     )
     (tmp_path / "test.txt").write_text("some images/odd.tif 0\nsome images/5.png 1\n")
-    assert refusal(read_images, image_folder(tmp_path)).startswith(f"{tmp_path}/some images/odd.tif (test.txt, line 1): ")
+    assert refusal(read_images, image_folder(tmp_path)).startswith(
+        f"{tmp_path}/some images/odd.tif (test.txt, line 1): "
+    )
 
 
 # Inputs by content.
@@ -773,7 +913,11 @@ def test_what_is_known_is_not_read_again_and_a_damaged_memory_is_none(tmp_path, 
     write_image_folder(tmp_path)
     data, known, read = image_folder(tmp_path), tmp_path / "known.json", []
     monkeypatch.setattr(input_hashes, "CLOCK_TICK_NS", -1)
-    monkeypatch.setattr(input_hashes, "hash_file", lambda path, true=input_hashes.hash_file: read.append(path) or true(path))
+    monkeypatch.setattr(
+        input_hashes,
+        "hash_file",
+        lambda path, true=input_hashes.hash_file: read.append(path) or true(path),
+    )
     first = hash_of(data, known)
     assert len(read) == 6
     assert hash_of(data, known) == first
@@ -814,7 +958,12 @@ def test_index_files_are_digested_by_seed(tmp_path):
     data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy"})
     for name in ("1", "2", "pool"):
         np.save(tmp_path / f"{name}.npy", np.arange(4))
-    assert [mark for mark, _ in index_files(data, [1, 2])] == ["pretrain 1", "pool 1", "pretrain 2", "pool 2"]
+    assert [mark for mark, _ in index_files(data, [1, 2])] == [
+        "pretrain 1",
+        "pool 1",
+        "pretrain 2",
+        "pool 2",
+    ]
     first, second = (hash_files(index_files(data, [seed])) for seed in (1, 2))
     np.save(tmp_path / "1.npy", np.arange(3))
     assert hash_files(index_files(data, [1])) != first
@@ -826,14 +975,20 @@ def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tm
     write_image_folder(tmp_path)
     data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
     told = job(IMAGE_DATA.function, (), {"data": data, "contents": hash_of(data)}, "s")
-    done = stage("rarefeat.run.make", "--job", told.text, "--output", str(output))
+    done = stage("rarefeat.run.execute_job", "--job", told.text, "--output", str(output))
     assert done.returncode == 0, done.stderr
-    assert read_job(output)["config"]["contents"] == hash_of(data)
-    assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [[0, 1, 0, 1], [0, 1]]
+    assert read_job_metadata(output)["config"]["contents"] == hash_of(data)
+    assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [
+        [0, 1, 0, 1],
+        [0, 1],
+    ]
     output.unlink()
     (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
-    done = stage("rarefeat.run.make", "--job", job_path(told), "--output", str(output))
-    assert done.stderr.splitlines()[-1] == "error: s: the files have changed since this run was planned; run snakemake again"
+    done = stage("rarefeat.run.execute_job", "--job", job_path(told), "--output", str(output))
+    assert (
+        done.stderr.splitlines()[-1]
+        == "error: s: the files have changed since this run was planned; run snakemake again"
+    )
     assert not output.exists()
 
 
@@ -842,16 +997,31 @@ def test_line_without_a_label_is_refused(tmp_path, label):
     write_image_folder(tmp_path)
     (tmp_path / "test.txt").write_text(f"some images/4.png 0\n5.png{label}\n")
     message = refusal(read_images, image_folder(tmp_path))
-    assert message == f"{tmp_path}/test.txt, line 2: '5.png{label}' is not `path label` with a label of 0 or more"
+    assert (
+        message
+        == f"{tmp_path}/test.txt, line 2: '5.png{label}' is not `path label` with a label of 0 or more"
+    )
 
 
 @pytest.mark.parametrize(
     ("labels", "classes", "message"),
     [
-        ((1, 2, 1, 2, 1, 2), [], "train.txt: no training image has label 0; labels must be 0 to K - 1 without a gap"),
-        ((0, 2, 0, 2, 0, 2), [], "train.txt: no training image has label 1; labels must be 0 to K - 1 without a gap"),
+        (
+            (1, 2, 1, 2, 1, 2),
+            [],
+            "train.txt: no training image has label 0; labels must be 0 to K - 1 without a gap",
+        ),
+        (
+            (0, 2, 0, 2, 0, 2),
+            [],
+            "train.txt: no training image has label 1; labels must be 0 to K - 1 without a gap",
+        ),
         ((0, 1, 0, 1, 0, 7), [], "test.txt: test label 7 is none of the training labels 0, 1"),
-        ((0, 1, 0, 1, 0, 1), [0, 7], "train.txt: no training image has label 7, which data.classes names"),
+        (
+            (0, 1, 0, 1, 0, 1),
+            [0, 7],
+            "train.txt: no training image has label 7, which data.classes names",
+        ),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(tmp_path, labels, classes, message):
@@ -894,19 +1064,34 @@ def test_a_class_that_the_probes_would_not_see_is_refused(tmp_path):
     write_image_folder(tmp_path)
     (tmp_path / "long.txt").write_text("some images/0.png 0\nsome images/1.png 1\n")
     (tmp_path / "train.txt").write_text("some images/0.png 0\nsome images/2.png 0\n")
-    assert "two classes at least" in refusal(read_images, image_folder(tmp_path, pretrain_list="long.txt"))
+    assert "two classes at least" in refusal(
+        read_images, image_folder(tmp_path, pretrain_list="long.txt")
+    )
 
 
 def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
     write_image_folder(tmp_path)
-    said = "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
-    assert refusal(inputs, image_folder(tmp_path, n_max=3)) == refusal(read_images, image_folder(tmp_path, n_max=3)) == said
+    said = (
+        "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
+    )
+    assert (
+        refusal(inputs, image_folder(tmp_path, n_max=3))
+        == refusal(read_images, image_folder(tmp_path, n_max=3))
+        == said
+    )
     said = "data.n_max: 1000 images of the largest class, which any can be, but class 8 has 116; at most 116"
-    assert refusal(image_hashes, SimpleNamespace(data=ImageData(format="digits", n_max=1000)), tmp_path, "") == said
+    assert (
+        refusal(
+            image_hashes, SimpleNamespace(data=ImageData(format="digits", n_max=1000)), tmp_path, ""
+        )
+        == said
+    )
 
 
 def stage(*args: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", *args], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-m", *args], capture_output=True, text=True, timeout=120
+    )
 
 
 # The download.
@@ -929,7 +1114,10 @@ def server(tmp_path, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{running.server_port}/archive.tar.gz", hashlib.md5(content).hexdigest()
+        yield (
+            f"http://127.0.0.1:{running.server_port}/archive.tar.gz",
+            hashlib.md5(content).hexdigest(),
+        )
         running.shutdown()
         thread.join()
 
@@ -941,7 +1129,9 @@ def test_a_download(tmp_path, server):
     content = path.read_bytes()
     assert hashlib.md5(content).hexdigest() == checksum
     (tmp_path / "served/archive.tar.gz").unlink()
-    assert fetch(address, checksum, tmp_path / "data").read_bytes() == content  # with no need of the server
+    assert (
+        fetch(address, checksum, tmp_path / "data").read_bytes() == content
+    )  # with no need of the server
     path.write_bytes(content[:-1])
     assert f"cannot download {address}" in refusal(fetch, address, checksum, tmp_path / "data")
 
@@ -986,18 +1176,35 @@ def test_cifar10_is_what_it_should_be(cifar10):
     assert cifar10["train_labels"].bincount().tolist() == [5000] * 10
     assert cifar10["test_labels"].bincount().tolist() == [1000] * 10
     mean = cifar10["train"][::10].float().mean(dim=(0, 2, 3)) / 255
-    assert torch.allclose(mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.005)  # as published everywhere
+    assert torch.allclose(
+        mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.005
+    )  # as published everywhere
 
 
 @needs_cifar10
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_the_lists_of_the_sdclr_benchmark(cifar10, seed):
-    files = {"pretrain": "split{seed}_D_i.npy", "few_shot": "split{seed}_S_b.npy", "pool": "trainIdxList.npy"}
+    files = {
+        "pretrain": "split{seed}_D_i.npy",
+        "few_shot": "split{seed}_S_b.npy",
+        "pool": "trainIdxList.npy",
+    }
     index_files = {key: f"sdclr_splits/{name}" for key, name in files.items()}
     data = ImageData(format="cifar_parquet", folder=str(CIFAR10), index_files=index_files)
     split = split_indices(data, cifar10["train_labels"], 100.0, "long_tailed", "study", seed, 45)
     assert len(split["pretrain"]) == 11165
-    assert split["counts"][split["class_order"]].tolist() == [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
+    assert split["counts"][split["class_order"]].tolist() == [
+        4500,
+        2697,
+        1617,
+        969,
+        581,
+        348,
+        208,
+        125,
+        75,
+        45,
+    ]
     assert cifar10["train_labels"][split["few_shot"]].bincount().tolist() == [45] * 10
     assert len(split["pool"]) == 45000
 

@@ -20,7 +20,7 @@ from rarefeat.images.evaluation import (
     logistic_probe,
     predict,
     sgd_probe,
-    standardised,
+    standardise,
     uniformity,
 )
 
@@ -36,16 +36,18 @@ def clusters(n, classes, size, spread, seed):
 def test_standardised_uses_the_statistics_of_the_training_features():
     train, test = 3 + 5 * torch.randn(2, 40, 6, generator=seeded(0))
     scaler = StandardScaler().fit(train.double().numpy())
-    for got, features in zip(standardised(train, test), (train, test), strict=True):
+    for got, features in zip(standardise(train, test), (train, test), strict=True):
         assert got.dtype == torch.float64
-        np.testing.assert_allclose(got, scaler.transform(features.double().numpy()), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            got, scaler.transform(features.double().numpy()), rtol=1e-10, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 / 3])
 def test_a_feature_that_is_constant_in_training_is_zero_everywhere(constant):
     train, test = torch.randn(2, 30, 3, generator=seeded(1), dtype=torch.float64)
     train[:, 1] = constant
-    got_train, got_test = standardised(train, test)
+    got_train, got_test = standardise(train, test)
     assert got_train[:, 1].abs().max() == got_test[:, 1].abs().max() == 0
     assert got_train.isfinite().all()
     assert got_train[:, [0, 2]].std(0, correction=0).tolist() == pytest.approx([1.0, 1.0])
@@ -57,10 +59,17 @@ def test_logistic_probe_is_scikit_learns_logistic_regression(classes, l2):
     features, labels = clusters(150, classes, 8, 1.0, 2)
     weights, bias = logistic_probe(features.float(), labels, classes, l2)
     features = features.float().double().numpy()
-    reference = LogisticRegression(C=1 / (len(labels) * l2), tol=1e-10, max_iter=10_000).fit(features, labels.numpy())
+    reference = LogisticRegression(C=1 / (len(labels) * l2), tol=1e-10, max_iter=10_000).fit(
+        features, labels.numpy()
+    )
     np.testing.assert_allclose(weights, reference.coef_, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(bias, reference.intercept_ - reference.intercept_.mean(), rtol=1e-4, atol=1e-5)
-    assert predict(torch.from_numpy(features), weights, bias).tolist() == reference.predict(features).tolist()
+    np.testing.assert_allclose(
+        bias, reference.intercept_ - reference.intercept_.mean(), rtol=1e-4, atol=1e-5
+    )
+    assert (
+        predict(torch.from_numpy(features), weights, bias).tolist()
+        == reference.predict(features).tolist()
+    )
     assert weights.dtype == bias.dtype == torch.float64
     assert not weights.requires_grad
 
@@ -68,7 +77,9 @@ def test_logistic_probe_is_scikit_learns_logistic_regression(classes, l2):
 def test_with_two_classes_the_difference_of_weights_is_that_of_binary_regression():
     features, labels = clusters(80, 2, 5, 1.0, 3)
     weights, bias = logistic_probe(features, labels, 2, 0.01)
-    reference = LogisticRegression(C=2 / (80 * 0.01), tol=1e-10, max_iter=10_000).fit(features.numpy(), labels.numpy())
+    reference = LogisticRegression(C=2 / (80 * 0.01), tol=1e-10, max_iter=10_000).fit(
+        features.numpy(), labels.numpy()
+    )
     np.testing.assert_allclose(weights[1] - weights[0], reference.coef_[0], rtol=1e-4)
     assert (bias[1] - bias[0]).item() == pytest.approx(reference.intercept_.item(), rel=1e-4)
 
@@ -76,13 +87,17 @@ def test_with_two_classes_the_difference_of_weights_is_that_of_binary_regression
 def test_logistic_probe_ends_where_the_gradient_vanishes():
     features, labels = clusters(90, 4, 6, 2.0, 4)
     weights, bias = logistic_probe(features, labels, 4, 0.02)
-    error = ((features @ weights.T + bias).softmax(-1) - torch.nn.functional.one_hot(labels, 4)) / len(labels)
+    error = (
+        (features @ weights.T + bias).softmax(-1) - torch.nn.functional.one_hot(labels, 4)
+    ) / len(labels)
     gradient = torch.cat([error.T @ features + 0.02 * weights, error.sum(0)[:, None]], 1)
     assert gradient.norm() < 1e-6
 
 
 def test_without_signal_the_probe_predicts_the_shares_of_the_classes():
-    weights, bias = logistic_probe(torch.zeros(10, 2), torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3, 0.1)
+    weights, bias = logistic_probe(
+        torch.zeros(10, 2), torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3, 0.1
+    )
     assert weights.abs().max() == 0
     assert bias.softmax(-1).tolist() == pytest.approx([0.5, 0.3, 0.2], rel=1e-5)
 
@@ -109,10 +124,10 @@ def test_both_probes_classify_what_is_separable(scale):
     features, labels = clusters(300, 4, 16, 0.3, 7)
     train, test = scale * features[:200], scale * features[200:]
     for probe in (
-        logistic_probe(*standardised(train), labels[:200], 4, 1e-3),
+        logistic_probe(*standardise(train), labels[:200], 4, 1e-3),
         sgd_probe(train, labels[:200], 4, seeded(0)),
     ):
-        queries = standardised(train, test)[1] if probe[0].dtype == torch.float64 else test
+        queries = standardise(train, test)[1] if probe[0].dtype == torch.float64 else test
         assert (predict(queries, *probe) == labels[200:]).double().mean() > 0.98
 
 
@@ -138,7 +153,9 @@ def test_sgd_probe_lowers_the_learning_rate_after_each_third(monkeypatch):
             return super().step(closure)
 
     monkeypatch.setattr(torch.optim, "SGD", Recording)
-    sgd_probe(torch.randn(5, 2, generator=seeded(0)), torch.arange(5) % 2, 2, seeded(0), epochs=6, batch=3)
+    sgd_probe(
+        torch.randn(5, 2, generator=seeded(0)), torch.arange(5) % 2, 2, seeded(0), epochs=6, batch=3
+    )
     assert rates == pytest.approx([30.0] * 4 + [3.0] * 4 + [0.3] * 4)
 
 
@@ -148,21 +165,38 @@ def test_knn_is_scikit_learns_with_the_cosine_metric(neighbours, chunk):
     # with two classes and an odd number there is no tie
     features, labels = clusters(120, 2, 6, 1.5, 9)
     train, test, train_labels = features[:80], 3 * features[80:], labels[:80]
-    reference = KNeighborsClassifier(neighbours, metric="cosine").fit(train.numpy(), train_labels.numpy())
-    assert knn_predict(train, train_labels, test, neighbours, 2, chunk).tolist() == reference.predict(test.numpy()).tolist()
+    reference = KNeighborsClassifier(neighbours, metric="cosine").fit(
+        train.numpy(), train_labels.numpy()
+    )
+    assert (
+        knn_predict(train, train_labels, test, neighbours, 2, chunk).tolist()
+        == reference.predict(test.numpy()).tolist()
+    )
 
 
 @pytest.mark.parametrize(
     ("nearest_first", "expected"),
-    [([1, 0, 0, 1], 1), ([0, 1, 1, 0], 0), ([2, 1, 0, 0, 1], 1), ([2, 0, 1, 1, 0], 0), ([1, 2, 2, 0], 2), ([2, 1, 0], 2)],
+    [
+        ([1, 0, 0, 1], 1),
+        ([0, 1, 1, 0], 0),
+        ([2, 1, 0, 0, 1], 1),
+        ([2, 0, 1, 1, 0], 0),
+        ([1, 2, 2, 0], 2),
+        ([2, 1, 0], 2),
+    ],
 )
 def test_a_tie_goes_to_the_class_of_the_nearest_neighbour_among_the_tied(nearest_first, expected):
     angles = torch.arange(1, len(nearest_first) + 1) / 10
     train = torch.stack([angles.cos(), angles.sin()], 1) * torch.arange(1, len(angles) + 1)[:, None]
     shuffle = torch.randperm(len(angles), generator=seeded(3))
     far = torch.tensor([[-1.0, 0.0]]).expand(4, 2)
-    train, labels = torch.cat([far, train[shuffle]]), torch.cat([torch.full((4,), 3), torch.tensor(nearest_first)[shuffle]])
-    assert knn_predict(train, labels, torch.tensor([[2.0, 0.0]]), len(angles), 4).tolist() == [expected]
+    train, labels = (
+        torch.cat([far, train[shuffle]]),
+        torch.cat([torch.full((4,), 3), torch.tensor(nearest_first)[shuffle]]),
+    )
+    assert knn_predict(train, labels, torch.tensor([[2.0, 0.0]]), len(angles), 4).tolist() == [
+        expected
+    ]
 
 
 def test_more_neighbours_than_images_are_refused():
@@ -179,7 +213,10 @@ def test_class_accuracy_by_hand():
 
 def test_group_metrics_by_hand():
     # from the largest class to the smallest: 0.9, 0.7, 0.8, 0.6, 0.3, 0.1, 0.2
-    accuracy, order = torch.tensor([0.1, 0.9, 0.3, 0.8, 0.2, 0.7, 0.6]), torch.tensor([1, 5, 3, 6, 2, 0, 4])
+    accuracy, order = (
+        torch.tensor([0.1, 0.9, 0.3, 0.8, 0.2, 0.7, 0.6]),
+        torch.tensor([1, 5, 3, 6, 2, 0, 4]),
+    )
     got = group_metrics(accuracy, order)
     many, medium, few = (0.9 + 0.7 + 0.8) / 3, 0.45, 0.15
     expected = {"accuracy": 3.6 / 7, "delta_20": 0.7, "many": many, "medium": medium, "few": few}
@@ -187,7 +224,8 @@ def test_group_metrics_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("classes", "sizes", "fifth"), [(3, (1, 1, 1), 1), (10, (4, 3, 3), 2), (14, (6, 4, 4), 2), (100, (34, 33, 33), 20)]
+    ("classes", "sizes", "fifth"),
+    [(3, (1, 1, 1), 1), (10, (4, 3, 3), 2), (14, (6, 4, 4), 2), (100, (34, 33, 33), 20)],
 )
 def test_groups_have_the_published_sizes(classes, sizes, fifth):
     order = torch.randperm(classes, generator=seeded(classes))
@@ -198,17 +236,25 @@ def test_groups_have_the_published_sizes(classes, sizes, fifth):
             only[order[rank]] = 1.0
             got = group_metrics(only, order)
             assert got[name] == pytest.approx((start <= rank < stop) / (stop - start))
-            assert got["delta_20"] == pytest.approx(((rank < fifth) - (rank >= classes - fifth)) / fifth)
+            assert got["delta_20"] == pytest.approx(
+                ((rank < fifth) - (rank >= classes - fifth)) / fifth
+            )
 
 
-@pytest.mark.parametrize(("groups", "accuracy"), [((78.18, 76.23, 71.37), 75.55), ((86.44, 81.84, 76.23), 82.00)])
+@pytest.mark.parametrize(
+    ("groups", "accuracy"), [((78.18, 76.23, 71.37), 75.55), ((86.44, 81.84, 76.23), 82.00)]
+)
 def test_published_groups_give_the_published_accuracy(groups, accuracy):
     # CIFAR10-LT of Jiang et al. 2021, SimCLR and their method
     order = torch.randperm(10, generator=seeded(0))
     by_class = torch.zeros(10, dtype=torch.float64)
-    by_class[order] = torch.tensor(groups, dtype=torch.float64).repeat_interleave(torch.tensor([4, 3, 3])) / 100
+    by_class[order] = (
+        torch.tensor(groups, dtype=torch.float64).repeat_interleave(torch.tensor([4, 3, 3])) / 100
+    )
     got = group_metrics(by_class, order)
-    assert [got[name] for name in ("many", "medium", "few")] == pytest.approx([value / 100 for value in groups])
+    assert [got[name] for name in ("many", "medium", "few")] == pytest.approx(
+        [value / 100 for value in groups]
+    )
     assert got["accuracy"] == pytest.approx(accuracy / 100, abs=5e-5)
 
 
@@ -216,7 +262,10 @@ def test_published_groups_give_the_published_accuracy(groups, accuracy):
 def test_group_metrics_do_not_depend_on_the_names_of_the_classes(accuracies, seed):
     g = seeded(seed)
     accuracy = torch.tensor(accuracies, dtype=torch.float64)
-    order, renamed = torch.randperm(len(accuracy), generator=g), torch.randperm(len(accuracy), generator=g)
+    order, renamed = (
+        torch.randperm(len(accuracy), generator=g),
+        torch.randperm(len(accuracy), generator=g),
+    )
     other = torch.empty_like(accuracy)
     other[renamed] = accuracy
     got = group_metrics(accuracy, order)
@@ -228,7 +277,9 @@ def test_group_metrics_do_not_depend_on_the_names_of_the_classes(accuracies, see
 def test_two_classes_have_a_head_and_a_tail_but_no_groups():
     got = group_metrics(torch.tensor([0.25, 0.75]), torch.tensor([1, 0]))
     nothing = dict.fromkeys(("medium", "few", "group_std"), math.nan)
-    assert got == pytest.approx({"accuracy": 0.5, "delta_20": 0.5, "many": 0.5} | nothing, nan_ok=True)
+    assert got == pytest.approx(
+        {"accuracy": 0.5, "delta_20": 0.5, "many": 0.5} | nothing, nan_ok=True
+    )
 
 
 def test_a_class_without_test_images_is_refused():
@@ -240,7 +291,9 @@ def test_alignment_by_hand():
     x = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
     assert alignment(x, 5 * x).item() == 0
     assert alignment(x, -x).item() == pytest.approx(4.0)
-    assert alignment(x, torch.tensor([[0.0, 7.0], [0.0, 1.0], [-1.0, 0.0]])).item() == pytest.approx((2 + 0 + 4) / 3)
+    assert alignment(
+        x, torch.tensor([[0.0, 7.0], [0.0, 1.0], [-1.0, 0.0]])
+    ).item() == pytest.approx((2 + 0 + 4) / 3)
 
 
 def test_the_effective_rank_counts_directions_of_equal_spread_and_not_the_mean():
@@ -253,7 +306,11 @@ def test_the_effective_rank_counts_directions_of_equal_spread_and_not_the_mean()
 
 
 def test_uniformity_by_hand():
-    assert uniformity(torch.tensor([[1.0, 1.0], [2.0, 2.0], [5.0, 5.0]])).item() == pytest.approx(0.0, abs=1e-6)
+    assert uniformity(torch.tensor([[1.0, 1.0], [2.0, 2.0], [5.0, 5.0]])).item() == pytest.approx(
+        0.0, abs=1e-6
+    )
     assert uniformity(torch.tensor([[1.0, 0.0], [-3.0, 0.0]])).item() == pytest.approx(-8.0)
     square = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    assert uniformity(square).item() == pytest.approx(math.log((4 * math.exp(-4) + 2 * math.exp(-8)) / 6), rel=1e-5)
+    assert uniformity(square).item() == pytest.approx(
+        math.log((4 * math.exp(-4) + 2 * math.exp(-8)) / 6), rel=1e-5
+    )

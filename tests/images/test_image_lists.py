@@ -33,7 +33,9 @@ def images(tmp_path, monkeypatch) -> Path:
 
 def read(**changes) -> dict:
     lists = {"train_list": "train.txt", "test_list": "test.txt"}
-    return read_images(ImageData(**{"format": "image_folder", "folder": "images", "size": 8} | lists | changes))
+    return read_images(
+        ImageData(**{"format": "image_folder", "folder": "images", "size": 8} | lists | changes)
+    )
 
 
 def test_image_folder_is_read(images):
@@ -47,11 +49,23 @@ def test_image_folder_is_read(images):
         ("test", "4.png 0\n5.png\n", f"images/test.txt, line 2: '5.png' {BAD_LABEL}"),
         ("test", "4.png 0\n5.png 1.0\n", f"images/test.txt, line 2: '5.png 1.0' {BAD_LABEL}"),
         ("test", "4.png 0\n5.png,1\n", f"images/test.txt, line 2: '5.png,1' {BAD_LABEL}"),
-        ("test", "4.png 0\n5.png 7\n", "images/test.txt: test label 7 is none of the training labels 0, 1"),
-        ("test", "4.png 0\n9.png 1\n", "data.folder: 1 of 6 files are missing, images/9.png the first; ..."),
+        (
+            "test",
+            "4.png 0\n5.png 7\n",
+            "images/test.txt: test label 7 is none of the training labels 0, 1",
+        ),
+        (
+            "test",
+            "4.png 0\n9.png 1\n",
+            "data.folder: 1 of 6 files are missing, images/9.png the first; ...",
+        ),
         ("test", "4.png 0\n", "...no test image has label 1; every training label needs some"),
         ("train", "0.png 1\n1.png 2\n", "images/train.txt: no training image has label 0; ..."),
-        ("train", "0.png 0\n1.png 0\n", "images/train.txt: two classes at least are needed ..., got 1"),
+        (
+            "train",
+            "0.png 0\n1.png 0\n",
+            "images/train.txt: two classes at least are needed ..., got 1",
+        ),
         ("train", TRAIN + "./0.png 0\n", COPY),
     ],
 )
@@ -67,13 +81,19 @@ def test_copied_image_is_one_line(images):
 
 
 def test_unknown_class_is_one_line(images):
-    assert matches("images/train.txt: no training image has label 7...", refusal(read, classes=[0, 7]))
+    assert matches(
+        "images/train.txt: no training image has label 7...", refusal(read, classes=[0, 7])
+    )
 
 
 def test_split_that_cannot_be_drawn_is_one_line():
     labels = torch.tensor([0, 1, 0, 1])
-    assert refusal(long_tailed, labels, 3, "mine", 1).startswith("rho: 3 leaves the smallest class without")
-    assert refusal(few_shot, labels, 9, "mine", 1).startswith("probe.few_shot: 9 images per class, but")
+    assert refusal(long_tailed, labels, 3, "mine", 1).startswith(
+        "rho: 3 leaves the smallest class without"
+    )
+    assert refusal(few_shot, labels, 9, "mine", 1).startswith(
+        "probe.few_shot: 9 images per class, but"
+    )
 
 
 def matches(line: str, message: str) -> bool:

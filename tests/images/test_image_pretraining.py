@@ -20,25 +20,32 @@ from rarefeat.config.images import Augmentation, ImageArm, ImageData, ImageTrain
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
-from rarefeat.images.contrast import arm_loss, masks_of, nt_xent, similarities, softmax_weights
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
-from rarefeat.images.pretrain import Bank, Lars, learning_rate, mask_scores, pretrain_images
-from rarefeat.images.trainer import Course, epoch_batches, identity_of
-from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from rarefeat.images.nt_xent import arm_loss, compute_masks, nt_xent, similarities, softmax_weights
+from rarefeat.images.pretrain import LARS, ProbeData, learning_rate, mask_scores, pretrain_images
+from rarefeat.images.trainer import TrainingRun, epoch_batches, identity_of
 from rarefeat.run.job import job, parsed
 from rarefeat.run.job_inputs import CellFile
 from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
 AUGMENTATION = Augmentation(
-    crop_scale=[0.5, 1.0], flip=0.5, jitter=[0.4, 0.4, 0.2, 0.1], jitter_probability=0.8, grey=0.2, blur=0.5
+    crop_scale=[0.5, 1.0],
+    flip=0.5,
+    jitter=[0.4, 0.4, 0.2, 0.1],
+    jitter_probability=0.8,
+    grey=0.2,
+    blur=0.5,
 )
 ARMS = {
     "dense": ImageArm(arm="dense"),
     "unmasked": ImageArm(arm="pruned", alpha=0.5),
     "straight_through": ImageArm(arm="pruned", alpha=0.5, pruned_update="straight_through"),
     "self_damaging": ImageArm(arm="self_damaging", alpha=0.5),
-    "random": ImageArm(arm="pruned", alpha=0.5, threshold="random", pruned_update="straight_through"),
+    "random": ImageArm(
+        arm="pruned", alpha=0.5, threshold="random", pruned_update="straight_through"
+    ),
 }
 
 
@@ -108,14 +115,16 @@ def double_similarities(x, y, tau):
 def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, monkeypatch):
     """Finite differences: of the loss; of the logits with the masked network's weights held fixed; of the masked network at its
     own weights; of the two branches."""
-    monkeypatch.setattr("rarefeat.images.contrast.similarities", double_similarities)
+    monkeypatch.setattr("rarefeat.images.nt_xent.similarities", double_similarities)
     arm, tau, network = ARMS[name], 0.5, Linear()
     x, y = (torch.randn(5, 3, 2, 2, generator=seeded(seed), dtype=torch.float64) for seed in (4, 5))
     w = network.weights["w"].clone().requires_grad_()
-    masks = masks_of({"w": w}, arm, mask_scores({"w": w}, "gradients", 1))
+    masks = compute_masks({"w": w}, arm, mask_scores({"w": w}, "gradients", 1))
 
     def project_with(weight):
-        return lambda replaced, views, branch: network.project({"w": weight}, replaced, views, branch)
+        return lambda replaced, views, branch: network.project(
+            {"w": weight}, replaced, views, branch
+        )
 
     arm_loss(project_with(w), {"w": w}, masks, arm, x, y, tau).backward()
     keep = 1.0 - masks["w"].double() if masks else torch.ones_like(w)
@@ -134,8 +143,12 @@ def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, mon
     elif name == "self_damaging":
         expected = numerical(lambda v: loss(v, v * keep), at)
     else:
-        fixed = softmax_weights(double_similarities(embedded(at * keep, x), embedded(at * keep, y), tau))
-        expected = numerical(lambda v: nt_xent(double_similarities(embedded(v, x), embedded(v, y), tau), fixed), at)
+        fixed = softmax_weights(
+            double_similarities(embedded(at * keep, x), embedded(at * keep, y), tau)
+        )
+        expected = numerical(
+            lambda v: nt_xent(double_similarities(embedded(v, x), embedded(v, y), tau), fixed), at
+        )
     torch.testing.assert_close(w.grad, expected, atol=1e-6, rtol=1e-5)
 
 
@@ -143,7 +156,7 @@ def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, mon
 def test_masks_take_the_share_alpha_of_smallest_magnitude_of_the_convolutions(threshold):
     encoder = make_encoder(NETWORK, 1, "masks", 1)
     weights = dict(encoder.named_parameters())
-    masks = masks_of(weights, ImageArm(arm="pruned", alpha=0.3, threshold=threshold))
+    masks = compute_masks(weights, ImageArm(arm="pruned", alpha=0.3, threshold=threshold))
     assert set(masks) == {name for name, weight in weights.items() if weight.ndim == 4}
     assert not any("head" in name or "norm" in name for name in masks)
     taken = torch.cat([weights[name].detach().abs()[mask] for name, mask in masks.items()])
@@ -154,15 +167,21 @@ def test_masks_take_the_share_alpha_of_smallest_magnitude_of_the_convolutions(th
     else:
         for name, mask in masks.items():
             assert mask.sum() == int(0.3 * mask.numel())
-            assert weights[name].detach().abs()[mask].max() <= weights[name].detach().abs()[~mask].min()
-    assert masks_of(weights, ARMS["dense"]) == {}
+            assert (
+                weights[name].detach().abs()[mask].max()
+                <= weights[name].detach().abs()[~mask].min()
+            )
+    assert compute_masks(weights, ARMS["dense"]) == {}
 
 
 def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others():
     weights = dict(make_encoder(NETWORK, 1, "masks", 1).named_parameters())
     scores = mask_scores(weights, "masks", 1)
     arm = ImageArm(arm="pruned", alpha=0.7, threshold="random")
-    by_magnitude, random = masks_of(weights, ImageArm(arm="pruned", alpha=0.7)), masks_of(weights, arm, scores)
+    by_magnitude, random = (
+        compute_masks(weights, ImageArm(arm="pruned", alpha=0.7)),
+        compute_masks(weights, arm, scores),
+    )
     assert {name: int(mask.sum()) for name, mask in random.items()} == {
         name: int(mask.sum()) for name, mask in by_magnitude.items()
     }
@@ -171,9 +190,13 @@ def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others(
     assert both / sum(mask.numel() for mask in random.values()) == pytest.approx(0.49, abs=0.05)
     # The same weights throughout, wherever the magnitudes went, as long as a layer loses as many.
     moved = {name: weight * 2 for name, weight in weights.items()}
-    assert all(torch.equal(mask, random[name]) for name, mask in masks_of(moved, arm, scores).items())
+    assert all(
+        torch.equal(mask, random[name]) for name, mask in compute_masks(moved, arm, scores).items()
+    )
     other = mask_scores(weights, "masks", 2)
-    assert not all(torch.equal(mask, random[name]) for name, mask in masks_of(weights, arm, other).items())
+    assert not all(
+        torch.equal(mask, random[name]) for name, mask in compute_masks(weights, arm, other).items()
+    )
 
 
 # The network
@@ -187,10 +210,19 @@ def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others(
         ("bottleneck", [3, 4, 6, 3], 64, "imagenet", 64, 23_508_032, 2048),
     ],
 )
-def test_the_published_networks_have_their_published_sizes(block, depths, width, stem, size, parameters, dimension):
+def test_the_published_networks_have_their_published_sizes(
+    block, depths, width, stem, size, parameters, dimension
+):
     """ResNet-18 with the CIFAR stem, strided or not, and ResNet-50, without the classifier."""
     encoder = ImageEncoder(Network(block=block, depths=depths, width=width, stem=stem, head=128))
-    assert sum(weight.numel() for name, weight in encoder.named_parameters() if not name.startswith("head")) == parameters
+    assert (
+        sum(
+            weight.numel()
+            for name, weight in encoder.named_parameters()
+            if not name.startswith("head")
+        )
+        == parameters
+    )
     features, projections = extract(encoder, some_images(2, size))
     assert features.shape == (2, dimension)
     assert projections.shape == (2, 128)
@@ -216,11 +248,16 @@ def test_branches_have_norms_of_their_own_and_share_every_other_weight():
 
 def test_calibration_gives_the_statistics_of_the_images_whatever_was_seen_before():
     images = some_images(40)
-    fresh, used = make_encoder(NETWORK, 1, "calibration", 1), make_encoder(NETWORK, 1, "calibration", 1)
+    fresh, used = (
+        make_encoder(NETWORK, 1, "calibration", 1),
+        make_encoder(NETWORK, 1, "calibration", 1),
+    )
     used(torch.rand(9, 3, 8, 8))
     for encoder in (fresh, used):
         calibrate(encoder, images)
-    torch.testing.assert_close(fresh.norm.branches[0].running_mean, used.norm.branches[0].running_mean)
+    torch.testing.assert_close(
+        fresh.norm.branches[0].running_mean, used.norm.branches[0].running_mean
+    )
     seen = fresh.stem((images.float() / 255 - 0.5) / 0.25)
     torch.testing.assert_close(fresh.norm.branches[0].running_mean, seen.mean((0, 2, 3)))
 
@@ -251,14 +288,18 @@ def test_views_depend_on_study_seed_and_step_alone_and_differ_from_one_another()
 
 
 def test_without_transforms_a_view_is_its_image():
-    nothing = Augmentation(crop_scale=[1, 1], flip=0, jitter=[0, 0, 0, 0], jitter_probability=0, grey=0, blur=0)
+    nothing = Augmentation(
+        crop_scale=[1, 1], flip=0, jitter=[0, 0, 0, 0], jitter_probability=0, grey=0, blur=0
+    )
     augment = torch.nn.Sequential(*list(make_augment(nothing, 8))[1:])
     images = some_images()
     assert torch.equal(two_views(augment, images, "none", 1, 0)[0], images.float() / 255)
 
 
 def test_an_epoch_is_whole_batches_of_distinct_images_in_an_order_of_its_own():
-    first, second = (epoch_batches(generator("order", 1, f"order {epoch}"), 21, 8) for epoch in (0, 1))
+    first, second = (
+        epoch_batches(generator("order", 1, f"order {epoch}"), 21, 8) for epoch in (0, 1)
+    )
     assert [len(part) for part in first] == [8, 8]
     assert len(set(torch.cat(first).tolist())) == 16
     assert torch.cat(first).tolist() != torch.cat(second).tolist()
@@ -279,10 +320,15 @@ def test_a_lars_step_of_a_matrix_has_a_length_that_does_not_know_the_gradient_s(
     for scale in (1.0, 1000.0):
         weight = torch.nn.Parameter(torch.ones(2, 2))
         bias = torch.nn.Parameter(torch.ones(2))
-        optimiser = Lars([weight, bias], lr=1.0, momentum=0.9, weight_decay=0.0)
-        weight.grad, bias.grad = scale * torch.tensor([[3.0, 0.0], [0.0, 4.0]]), scale * torch.ones(2)
+        optimiser = LARS([weight, bias], lr=1.0, momentum=0.9, weight_decay=0.0)
+        weight.grad, bias.grad = (
+            scale * torch.tensor([[3.0, 0.0], [0.0, 4.0]]),
+            scale * torch.ones(2),
+        )
         optimiser.step()
-        torch.testing.assert_close(weight.detach(), 1 - 0.001 * 2 * torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
+        torch.testing.assert_close(
+            weight.detach(), 1 - 0.001 * 2 * torch.tensor([[0.6, 0.0], [0.0, 0.8]])
+        )
         torch.testing.assert_close(bias.detach(), 1 - scale * torch.ones(2))
 
 
@@ -291,20 +337,27 @@ def test_a_lars_step_of_a_matrix_has_a_length_that_does_not_know_the_gradient_s(
 
 def course(path, identity=0, how=None, draws="training"):
     tag = torch.full((32,), identity, dtype=torch.uint8)
-    return Course(draws, 1, path, tag, (how or training()).checkpoint_minutes, "pretrain")
+    return TrainingRun(draws, 1, path, tag, (how or training()).checkpoint_minutes, "pretrain")
 
 
 def trained(tmp_path, arm, images=None, name="checkpoint", identity=0, **changes):
     images = some_images() if images is None else images
     labels = torch.arange(len(images)) % 4
-    bank = Bank(images, labels, images[:8], labels[:8], images[8:], labels[8:])
+    bank = ProbeData(images, labels, images[:8], labels[:8], images[8:], labels[8:])
     sections = arm, NETWORK, AUGMENTATION, training(**changes)
-    return pretrain_images(course(tmp_path / f"{name}.safetensors", identity, training(**changes)), images, bank, *sections)
+    return pretrain_images(
+        course(tmp_path / f"{name}.safetensors", identity, training(**changes)),
+        images,
+        bank,
+        *sections,
+    )
 
 
 def same_weights(one, other) -> bool:
     """Whether two networks have the same weights."""
-    return all(torch.equal(value, other.state_dict()[key]) for key, value in one.state_dict().items())
+    return all(
+        torch.equal(value, other.state_dict()[key]) for key, value in one.state_dict().items()
+    )
 
 
 @contextlib.contextmanager
@@ -328,7 +381,9 @@ def killed():
 
 
 @pytest.mark.parametrize("name", ARMS)
-@pytest.mark.parametrize("how", [{}, {"optimiser": "lars"}, {"bfloat16": True}], ids=["sgd", "lars", "bfloat16"])
+@pytest.mark.parametrize(
+    "how", [{}, {"optimiser": "lars"}, {"bfloat16": True}], ids=["sgd", "lars", "bfloat16"]
+)
 def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name, how, monkeypatch):
     """Stopped by SIGTERM in the middle of an epoch, where the mask is no longer that of the weights."""
     whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
@@ -345,7 +400,9 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name,
 
 @pytest.mark.parametrize("name", ["unmasked", "random"])
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_a_training_that_was_cut_off_without_warning_goes_on_from_its_checkpoint(tmp_path, name, bfloat16, monkeypatch):
+def test_a_training_that_was_cut_off_without_warning_goes_on_from_its_checkpoint(
+    tmp_path, name, bfloat16, monkeypatch
+):
     """As by a kill in the second step of an epoch: what was done since the checkpoint is done again."""
     how = {"bfloat16": bfloat16, "checkpoint_minutes": 1e-9}
     whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
@@ -363,9 +420,18 @@ def test_bfloat16_is_near_float32_and_its_weights_stay_float32(tmp_path):
     start = dict(make_encoder(NETWORK, 1, "training", 1).named_parameters())
     moved, losses = [], []
     for bfloat16 in (False, True):
-        found, rows = trained(tmp_path, ARMS["dense"], name=str(bfloat16), bfloat16=bfloat16, epochs=1, batch=20)
-        assert {value.dtype for value in found.state_dict().values()} == {torch.float32, torch.int64}
-        moved.append(torch.cat([(found.get_parameter(name) - start[name]).detach().flatten() for name in start]))
+        found, rows = trained(
+            tmp_path, ARMS["dense"], name=str(bfloat16), bfloat16=bfloat16, epochs=1, batch=20
+        )
+        assert {value.dtype for value in found.state_dict().values()} == {
+            torch.float32,
+            torch.int64,
+        }
+        moved.append(
+            torch.cat(
+                [(found.get_parameter(name) - start[name]).detach().flatten() for name in start]
+            )
+        )
         losses += [row["value"] for row in rows if row["metric"] == "loss"]
     assert 0.98 < torch.cosine_similarity(*moved, dim=0).item() < 1
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
@@ -381,7 +447,9 @@ def test_a_finished_replica_is_not_trained_again(tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_another_config_is_refused(tmp_path):
     trained(tmp_path, ARMS["dense"])
-    with pytest.raises(RarefeatError, match="checkpoint of another config, other images or other code; delete it"):
+    with pytest.raises(
+        RarefeatError, match="checkpoint of another config, other images or other code; delete it"
+    ):
         trained(tmp_path, ARMS["dense"], identity=1)
 
 
@@ -405,7 +473,7 @@ def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_pat
     stripes[bright == 1, :, ::2] = 150
     stripes[bright == 0, :, :, ::2] = 150
     images = (noise + stripes).byte()
-    bank = Bank(images[:48], bright[:48], images[:8], bright[:8], images[48:], bright[48:])
+    bank = ProbeData(images[:48], bright[:48], images[:8], bright[:8], images[48:], bright[48:])
     mild = AUGMENTATION.model_copy(update={"crop_scale": [0.8, 1.0], "blur": 0.0})
     config = training(epochs=15, batch=16, lr=0.2)
     for name, arm in ARMS.items():
@@ -428,15 +496,27 @@ def stage(tmp_path, **changes):
     at = cell(rho=1.0, split="balanced", arm=ARMS["unmasked"].label)
     tensors = {"train": images, "train_labels": torch.arange(20) % 4, "test": images[:8].clone()}
     tensors["test_labels"] = torch.arange(8) % 4
-    write_tensors(tmp_path / "images/stage.safetensors", tensors, job(IMAGE_DATA.function, (), data, "stage").text)
+    write_tensors(
+        tmp_path / "images/stage.safetensors",
+        tensors,
+        job(IMAGE_DATA.function, (), data, "stage").text,
+    )
     config, split = {"draws": "stage", **data}, IMAGE_SPLITS.shared(at)
     drawn = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in SPLIT.items()}
     path = tmp_path / IMAGE_SPLITS.path("splits", "stage", at, "1-2")
-    write_tensors(path, drawn, job_at(IMAGE_SPLITS, config, "stage", split, "1-2").text)
-    config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION, "training": training(**changes)}
-    outputs = [str(tmp_path / IMAGE_PRETRAIN.path(folder, "stage", at, "1-2")) for folder in IMAGE_PRETRAIN.folders]
+    write_tensors(path, drawn, job_at(IMAGE_SPLITS, config, "stage", split, "1-2").to_json)
+    config |= {
+        "arm": ARMS["unmasked"],
+        "network": NETWORK,
+        "augmentation": AUGMENTATION,
+        "training": training(**changes),
+    }
+    outputs = [
+        str(tmp_path / IMAGE_PRETRAIN.path(folder, "stage", at, "1-2"))
+        for folder in IMAGE_PRETRAIN.folders
+    ]
     return [
-        sys.executable, "-m", "rarefeat.run.make", "--job",
+        sys.executable, "-m", "rarefeat.run.execute_job", "--job",
         job_path(job_at(IMAGE_PRETRAIN, config, "stage", at, "1-2")),
         "--results", str(tmp_path), "--checkpoints", str(tmp_path / "kept"), "--output", *outputs,
     ]  # fmt: skip
@@ -473,7 +553,11 @@ def probe_in_this_process(tmp_path, monkeypatch, device):
     config["training"]["device"] = device
     monkeypatch.setattr(File, "expected", {})
     run_stage(
-        job_at(IMAGE_PROBE, config, "stage", told.at, "1-2"), "--results", tmp_path, "--output", tmp_path / "probes.parquet"
+        job_at(IMAGE_PROBE, config, "stage", told.at, "1-2"),
+        "--results",
+        tmp_path,
+        "--output",
+        tmp_path / "probes.parquet",
     )
 
 
@@ -504,7 +588,13 @@ def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run()
         identity_of(IMAGE_PROBE.function, (images, labels), "draws", 1, training()),
     ]
     assert len({tuple(found.tolist()) for found in (first, *others)}) == 6
-    again = identity_of(IMAGE_PRETRAIN.function, (images, labels), "draws", 1, training(threads=2, checkpoint_minutes=1))
+    again = identity_of(
+        IMAGE_PRETRAIN.function,
+        (images, labels),
+        "draws",
+        1,
+        training(threads=2, checkpoint_minutes=1),
+    )
     assert torch.equal(first, again)
 
 
@@ -517,7 +607,9 @@ def test_a_training_that_diverged_is_one_line_and_keeps_no_checkpoint_of_it(tmp_
 def test_a_gpu_that_is_not_there_is_one_line(tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
-    done = subprocess.run(stage(tmp_path, device="cuda"), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        stage(tmp_path, device="cuda"), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert done.stderr.strip().splitlines() == [
         "error: training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one"

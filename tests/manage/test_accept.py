@@ -19,9 +19,9 @@ from rarefeat.manage.accept import (
 )
 from rarefeat.run.code_hashes import code_hash, read_accepted
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_product
-from rarefeat.storage.files import write_table
+from rarefeat.run.metadata import build_origin, write_product
 from rarefeat.storage.origin import KEY
+from rarefeat.storage.sealed_files import write_table
 
 DENSE, RANDOM = "core.arms:ARMS[dense]", "core.arms:ARMS[random_neuron]"
 PROBE = "chain.probe:stage"
@@ -107,12 +107,14 @@ def results(tmp_path) -> Path:
     )
     (tmp_path / "results/jobs").mkdir(parents=True)
     for i, job in enumerate((cell, table)):
-        (tmp_path / f"results/jobs/{i}.json").write_text(job.text)
+        (tmp_path / f"results/jobs/{i}.json").write_text(job.to_json)
     path = tmp_path / "results/probes/a/eps_min=0.5/seeds=0-1.parquet"
-    write_table(path, pa.table({"x": [1]}), {KEY: cell.text})
+    write_table(path, pa.table({"x": [1]}), {KEY: cell.to_json})
     frame = pd.DataFrame({"x": [1]})
-    write_product(tmp_path / "results/tables/a_grid.parquet", frame, made_from(table))
-    write_product(tmp_path / "results/tables/b_grid.parquet", frame, made_from(Job(stage="other")))
+    write_product(tmp_path / "results/tables/a_grid.parquet", frame, build_origin(table))
+    write_product(
+        tmp_path / "results/tables/b_grid.parquet", frame, build_origin(Job(stage="other"))
+    )
     return tmp_path / "results"
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.manage.archive import pack, read_archive, unpack
-from rarefeat.storage.files import read_table, write_table
 from rarefeat.storage.origin import KEY
+from rarefeat.storage.sealed_files import read_table, write_table
 
 PATHS = [
     f"{kind}/{study}/arm=dense/seeds={seed}-{seed}.parquet"
@@ -53,7 +53,9 @@ def test_archive_roundtrip_per_study(results, tmp_path):
     assert pack(results, archive) == (len(PATHS), [])
     tables = [path for path in PATHS if "/a/" in path]
     assert unpack(archive, other, "a") == len(tables)
-    files = {path.relative_to(other).as_posix(): path for path in other.rglob("*.*") if path.is_file()}
+    files = {
+        path.relative_to(other).as_posix(): path for path in other.rglob("*.*") if path.is_file()
+    }
     assert set(files) == {*tables, TIMES[0]}
     assert all(path.read_bytes() == (results / name).read_bytes() for name, path in files.items())
     assert unpack(archive, other, "none") == 0
@@ -95,7 +97,9 @@ def test_damaged_table_is_neither_packed_nor_unpacked(results, tmp_path):
         pack(results, archive)
     assert not archive.exists()
     write_archive(archive, PATHS[0], damaged)
-    with pytest.raises(RarefeatError, match=r"kept\.tar\.xz: probes/a/arm=dense/seeds=1-1\.parquet is damaged"):
+    with pytest.raises(
+        RarefeatError, match=r"kept\.tar\.xz: probes/a/arm=dense/seeds=1-1\.parquet is damaged"
+    ):
         unpack(archive, other, "a")
     assert not list(other.rglob("*.parquet*"))
 
@@ -114,5 +118,7 @@ def test_missing_and_broken_archive_are_one_line(tmp_path):
     write_archive(broken, PATHS[0], b"0" * 5000)
     for content in (b"", b"text", lzma.compress(b"text" * 999), broken.read_bytes()[:99]):
         broken.write_bytes(content)
-        with pytest.raises(RarefeatError, match=r"^cannot read .*broken\.tar\.xz: it is no whole archive"):
+        with pytest.raises(
+            RarefeatError, match=r"^cannot read .*broken\.tar\.xz: it is no whole archive"
+        ):
             read_archive(broken)

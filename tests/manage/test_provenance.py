@@ -14,9 +14,9 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.manage.provenance import show, verify
 from rarefeat.project import load
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import made_from, write_page, write_product
-from rarefeat.storage.files import SEAL, write_table
+from rarefeat.run.metadata import build_origin, write_page, write_product
 from rarefeat.storage.origin import KEY
+from rarefeat.storage.sealed_files import SEAL, write_table
 from rarefeat.storage.tensors import write_tensors
 
 PROJECT = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
@@ -31,12 +31,22 @@ def results(tmp_path) -> Path:
     """Tables, a page, intermediate files with axes in any order, and files of a user."""
     for path in TABLES:
         name = Path(path).stem
-        write_product(tmp_path / path, pd.DataFrame({"seed": [1]}), made_from(PROJECT.table_job(name)))
+        write_product(
+            tmp_path / path, pd.DataFrame({"seed": [1]}), build_origin(PROJECT.table_job(name))
+        )
     write_page(tmp_path / PAGE, "# A page\n", PROJECT.page_job("imbalance"))
     for path in PATHS:
-        write_tensors(tmp_path / f"encoders/{path}.safetensors", {"w": torch.ones(9)}, JOB.text)
-        write_table(tmp_path / f"probes/{path}.parquet", pa.table({"a": [1, 2]}), {KEY: JOB.text})
-    for path in ("README.md", "mine.txt", "mine.png", "tables/.hidden.parquet", "images/mine.contents.parquet"):
+        write_tensors(tmp_path / f"encoders/{path}.safetensors", {"w": torch.ones(9)}, JOB.to_json)
+        write_table(
+            tmp_path / f"probes/{path}.parquet", pa.table({"a": [1, 2]}), {KEY: JOB.to_json}
+        )
+    for path in (
+        "README.md",
+        "mine.txt",
+        "mine.png",
+        "tables/.hidden.parquet",
+        "images/mine.contents.parquet",
+    ):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("mine, of rarefeat\n")
     return tmp_path
@@ -69,7 +79,11 @@ def test_damaged_file_is_listed(results, path, damage):
 
 
 def test_edited_page_is_listed(results):
-    for old, new in (("A page", "Another"), (SEAL, SEAL.upper()), ("<!-- rarefeat", "<!-- Rarefeat")):
+    for old, new in (
+        ("A page", "Another"),
+        (SEAL, SEAL.upper()),
+        ("<!-- rarefeat", "<!-- Rarefeat"),
+    ):
         write_page(results / PAGE, "# A page\n", PROJECT.page_job("imbalance"))
         edit(results / PAGE, old, new)
         assert len(verify(results)) == 1
@@ -99,9 +113,9 @@ def test_show_adds_the_config_of_the_job(results):
     assert short["job"] == job.identity
     assert isinstance(short["config"], str)
     (results / "jobs").mkdir()
-    (results / "jobs/lucky_sets-0.json").write_text(job.text)
+    (results / "jobs/lucky_sets-0.json").write_text(job.to_json)
     assert json.loads(show(results / TABLES[0])) == short | {"config": job.config, "code": job.code}
-    assert json.loads(show(results / ENCODERS)) == json.loads(JOB.text)
+    assert json.loads(show(results / ENCODERS)) == json.loads(JOB.to_json)
 
 
 @pytest.mark.parametrize(

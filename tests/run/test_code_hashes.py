@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rarefeat.core.arms import NamedArm
-from rarefeat.kind import SHARED_STAGES
+from rarefeat.core.arms import ArmSpec
 from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.run.code_hashes import (
@@ -20,6 +19,7 @@ from rarefeat.run.code_hashes import (
     dotted_name,
     is_excluded,
 )
+from rarefeat.study_kind import SHARED_STAGES
 
 # A small package, a change of it, and whether the hash of stage:main is another.
 
@@ -254,7 +254,7 @@ def stages() -> set[str]:
     for kind in ("table", "figure", "page", "browsed"):
         for name in getattr(project, kind if kind == "browsed" else f"{kind}s"):
             found |= set(getattr(project, f"{kind}_job")(name).code)
-    return found | {"report.browse", "report.browse:claims_page"}
+    return found | {"report.html_tables", "report.browse:claims_page"}
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +283,7 @@ def test_stages_are_all_those_of_the_package(closures):
 
 
 DYNAMIC = {"eval", "exec", "globals", "__import__", "importlib.import_module", "sys.modules"}
-NAMED_IN_JOBS = {"chain.join"}
+NAMED_IN_JOBS = {"chain.concat_tables"}
 """What these import has a hash of its own in the job."""
 
 
@@ -298,8 +298,12 @@ def test_stages_reach_no_code_without_its_name(source, closures):
 
 def test_excluded_names_and_texts_are_those_of_the_package(source):
     assert all(source.find_file(name) for name in EXCLUDED_MODULES)
-    assert NamedArm._fields[1:3] == ("label", "description")
-    for name in ("storage.schema:described", "storage.schema:column", "run.command:progress"):
+    assert ArmSpec._fields[1:3] == ("label", "description")
+    for name in (
+        "storage.schema:metric_descriptions",
+        "storage.schema:column",
+        "run.command:progress",
+    ):
         module, _, function = name.partition(":")
         assert hasattr(importlib.import_module(f"rarefeat.{module}"), function)
 
@@ -354,7 +358,7 @@ DRAWN = f"""
 MULTIPLIED = f"""
     {ENCODERS} chain.probe:* core.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervise:* imbalance.alignment_map:*
     fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.tested:* theory.claims:*
-    theory.milestones:* theory.one_step:* report.play:page
+    theory.milestones:* theory.one_step:* report.interactive_page:page
 """
 EDITS = {
     "products in bfloat16": ("images/bfloat16.py", "return value.bfloat16().float()", "return value.float()", IMAGES),
@@ -376,35 +380,35 @@ EDITS = {
         "chain.pretrain:* fine_labels.crossing:* selection.measure:*",
     ),
     "the slopes of a step": ("core/training.py", "negatives = whole.views(", "negatives = pruned.views(", ENCODERS),
-    "products": ("core/products.py", "if r % COLUMNS and p > 2 * r", "if r % COLUMNS and p > 3 * r", MULTIPLIED),
+    "products": ("core/batch_invariant.py", "if r % COLUMNS and p > 2 * r", "if r % COLUMNS and p > 3 * r", MULTIPLIED),
     "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWN),
     "views": (
-        "core/views.py", "(views.rho or views.mask or views.colour)", "(views.rho or views.colour)",
+        "core/positive_pairs.py", "(views.rho or views.mask or views.colour)", "(views.rho or views.colour)",
         "chain.pretrain:* augmentation.measure:* augmentation.supervise:*",
     ),
     "a linear probe": ("core/linear_probe.py", "correction=0", "correction=1", "chain.probe:* selection.measure:*"),
-    "a constant": ("core/definitions.py", "PURE = 0.9", "PURE = 0.95", """
+    "a constant": ("core/thresholds.py", "PURE = 0.9", "PURE = 0.95", """
         chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.crossing:*
-        imbalance.found:* report.play:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
+        imbalance.found:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
         theory.one_step:*
     """),
     "a measure": ("studies/selection/measure.py", "[..., -1] > PURE", "[..., -1] >= PURE", "selection.measure:*"),
     "a floor": ("studies/fate/training.py", "clamp_min(1e-30)", "clamp_min(1e-20)", "fate.measure:*"),
-    "a search": ("studies/two_layer/rates.py", "means.max() - NEAR", "means.max()", "two_layer.rates:*"),
+    "a search": ("studies/two_layer/learning_rates.py", "means.max() - NEAR", "means.max()", "two_layer.rates:*"),
     "a schedule": ("images/trainer.py", "lr * (step + 1)", "lr * step", f"{IMAGES} fine_labels.granularity.digits:*"),
     "what a claim measures": ("studies/two_layer/claims.py", '"cosine", 1) - ', '"cosine", 1) + ', "two_layer.claims:*"),
     "the test of a claim": ("claims/verdict.py", "0.5**n", "0.5 ** (n - 1)", "claims.table:*"),
     "a figure": (
         "studies/imbalance/figures.py", 'f"dense, seed {first}"', 'f"seed {first}"', "imbalance.figures:alignment_heatmap"
     ),
-    "a lock": ("storage/files.py", "handle.seek(start)", "handle.seek(int(start))", ""),
+    "a lock": ("storage/sealed_files.py", "handle.seek(start)", "handle.seek(int(start))", ""),
     "who may write": ("run/write_guard.py", "found != planned", "planned != found", ""),
     "a bar of progress": ("run/cli_helpers.py", "desc=label)", "desc=label, leave=False)", ""),
-    "its label": ("studies/augmentation/supervise.py", '"supervised"):', '"classifiers"):', ""),
+    "its label": ("studies/augmentation/supervised_baseline.py", '"supervised"):', '"classifiers"):', ""),
     "what is printed": ("images/pretrain.py", "is slow without", "is slower without", ""),
     "a module's docstring": ("core/arms.py", '"""The arms: ', '"""Arms: ', ""),
     "a docstring": ("core/training.py", '"""The replicas after a step', '"""Replicas after a step', ""),
-    "a comment": ("core/products.py", "# A tall product", "# Such a product", ""),
+    "a comment": ("core/batch_invariant.py", "# A tall product", "# Such a product", ""),
     "the text of an error": ("chain/pretrain.py", "masks single weights in R^d1", "masks single weights", ""),
     "an annotation": ("core/statistics.py", "def holm(p_values: np.ndarray)", "def holm(p_values)", ""),
     "one more arm": (
@@ -412,9 +416,9 @@ EDITS = {
     ),
     "an arm's label": ("core/arms.py", '"random neurons"', '"neurons at random"', ""),
     "a helper's name": ("images/splits.py", "_draw(", "_drawn(", ""),
-    "a key's description": ("config/model.py", '"correlation of both', '"the correlation of both', ""),
+    "a key's description": ("config/encoder.py", '"correlation of both', '"the correlation of both', ""),
     "its default, which jobs are told": ("config/images.py", 'default="global"', 'default="per_layer"', ""),
-    "a validator": ("config/model.py", "if self.mask and self.rho:", "if self.mask and self.rho > 0:", ""),
+    "a validator": ("config/encoder.py", "if self.mask and self.rho:", "if self.mask and self.rho > 0:", ""),
     "a column's description": ("studies/selection/tables.py", 'description="', 'description="in other words: ', ""),
     "a caption": ("studies/imbalance/kind.py", '"Neurons whose weights point', '"Reworded: neurons that point', ""),
 }  # fmt: skip
@@ -477,7 +481,7 @@ def test_hash_does_not_depend_on_earlier_ones(closures):
     for stage in (
         "chain.pretrain:stage",
         "studies.imbalance.figures:figure1_aligned_neurons",
-        "claims.table:claims",
+        "claims.verdict_tables:claims",
     ):
         assert PackageSource().closure(stage) == closures[stage]
         assert not any(is_excluded(name.module) for name in closures[stage])

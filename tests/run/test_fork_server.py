@@ -22,7 +22,9 @@ FORKED = "import os, sys\nforked = 'torch' in sys.modules\n"
 def run_server() -> Iterator[tuple[str, subprocess.Popen]]:
     """The socket of a server, and the process that started it, which ends with its standard input."""
     command = [sys.executable, "-c", OWNER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
         yield owner.stdout.readline().strip(), owner
 
 
@@ -34,7 +36,9 @@ def server(tmp_path_factory) -> Iterator[str]:
         yield name
 
 
-def start(folder: Path, code: str, name: str = "", *arguments: str, **variables: str) -> subprocess.Popen:
+def start(
+    folder: Path, code: str, name: str = "", *arguments: str, **variables: str
+) -> subprocess.Popen:
     """Start a job with this code."""
     (folder / "task.py").write_text(FORKED + code)
     environment = os.environ | ONE_THREAD | {"RAREFEAT_FORK_SERVER": name} | variables
@@ -85,7 +89,10 @@ def test_fork_runs_the_code_on_the_disk(server, tmp_path):
 
 @pytest.mark.parametrize("draw", ["random.random()", "numpy.random.rand()", "torch.rand(1)"])
 def test_two_forks_draw_different_numbers(server, tmp_path, draw):
-    draws = {run(tmp_path, f"import random, numpy, torch; print({draw})", server).stdout for _ in range(2)}
+    draws = {
+        run(tmp_path, f"import random, numpy, torch; print({draw})", server).stdout
+        for _ in range(2)
+    }
     assert len(draws) == 2
 
 
@@ -111,7 +118,10 @@ def test_killed_fork_gives_its_client_status_1(server, tmp_path):
     client, fork = start_long(tmp_path, server)
     fork.kill()
     _, err = client.communicate(timeout=60)
-    assert (client.returncode, err) == (1, "error: the job's process was killed; run snakemake again\n")
+    assert (client.returncode, err) == (
+        1,
+        "error: the job's process was killed; run snakemake again\n",
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

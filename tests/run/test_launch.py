@@ -15,15 +15,17 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     (folder / "task.py").write_text("import sys\nsys.exit(sys.argv[1] if sys.argv[1:] else None)")
     environment = {key: value for key, value in os.environ.items() if key != launch.SERVER}
     command = [sys.executable, "-m", "rarefeat.run.launch", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
     ("job", "module"),
     [
-        ('{"stage": "chain.probe:stage", "runs": "run.make"}', "rarefeat.run.make"),
+        ('{"stage": "chain.probe:stage", "runs": "run.execute_job"}', "rarefeat.run.execute_job"),
         ('{"stage": "chain.probe:stage"}', "rarefeat.chain.probe"),
-        ('{"stage": "report.browse"}', "rarefeat.report.browse"),
+        ('{"stage": "report.html_tables"}', "rarefeat.report.html_tables"),
     ],
 )
 def test_job_names_its_module(tmp_path, job, module):

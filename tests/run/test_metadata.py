@@ -20,9 +20,9 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.save import save
 from rarefeat.project import load
 from rarefeat.run.metadata import (
+    build_origin,
     find_job,
     machine,
-    made_from,
     of_job,
     page_text,
     read_origin,
@@ -30,18 +30,22 @@ from rarefeat.run.metadata import (
     write_page,
     write_product,
 )
-from rarefeat.storage.files import read_table
 from rarefeat.storage.origin import KEY
-from rarefeat.studies.long_tail.choose import REGIMES
+from rarefeat.storage.sealed_files import read_table
+from rarefeat.studies.long_tail.staged_protocol import REGIMES
 
 PROJECT = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-TABLE = pd.DataFrame({"seed": [100, 101], "value": [0.25, float("nan")], "name": ["a", "\u03b5 (b)"]})
+TABLE = pd.DataFrame(
+    {"seed": [100, 101], "value": [0.25, float("nan")], "name": ["a", "\u03b5 (b)"]}
+)
 
 
 def write_files(folder: Path) -> list[Path]:
     """Write a table, a figure of it in both formats, and a page."""
-    paths = [folder / name for name in ("heatmap_grid.parquet", "arms.png", "arms.pdf", "imbalance.md")]
-    write_product(paths[0], TABLE, made_from(PROJECT.table_job("heatmap_grid")))
+    paths = [
+        folder / name for name in ("heatmap_grid.parquet", "arms.png", "arms.pdf", "imbalance.md")
+    ]
+    write_product(paths[0], TABLE, build_origin(PROJECT.table_job("heatmap_grid")))
     figure, ax = plt.subplots(figsize=(1, 1))
     ax.plot([1, 2], label="(x)")
     save(figure, paths[1:3], PROJECT.figure_job("arms"), paths[:1])
@@ -61,8 +65,8 @@ def test_metadata_of_table_and_figure(tmp_path):
     assert found["seeds"] == read_origin(table)["seeds"] == {"heatmap": "100-103"}
     assert {"torch", "rarefeat"} <= set(found["packages"])
     assert set(found["machine"]) == {"system", "processor", "instructions", "python"}
-    assert of_job(read_origin(table), job.text)
-    assert not of_job(found, job.text)
+    assert of_job(read_origin(table), job.to_json)
+    assert not of_job(found, job.to_json)
 
 
 def test_page_carries_one_short_comment(tmp_path):
@@ -83,16 +87,19 @@ def test_files_have_the_same_bytes_when_written_again(tmp_path):
 
 def test_origin_changes_with_config_and_code_not_blocks():
     job = PROJECT.table_job("paper_grid")
-    paper, origin = job.config["paper"], made_from(job)
+    paper, origin = job.config["paper"], build_origin(job)
 
     def changed(**values):
-        return made_from(job.model_copy(update={"config": {"paper": paper | values}}))
+        return build_origin(job.model_copy(update={"config": {"paper": paper | values}}))
 
     assert paper["seeds_per_block"] != 1
     assert changed(seeds_per_block=1) == origin
-    assert (origin["seeds"], changed(seeds=5)["seeds"]) == ({"paper": "100-103"}, {"paper": "100-104"})
+    assert (origin["seeds"], changed(seeds=5)["seeds"]) == (
+        {"paper": "100-103"},
+        {"paper": "100-104"},
+    )
     assert changed(seeds=5)["config"] != origin["config"]
-    other = made_from(job.model_copy(update={"code": job.code | {"chain.pretrain:stage": "0"}}))
+    other = build_origin(job.model_copy(update={"code": job.code | {"chain.pretrain:stage": "0"}}))
     assert other["job"] != origin["job"]
     assert other["config"] == origin["config"]
 
@@ -100,12 +107,12 @@ def test_origin_changes_with_config_and_code_not_blocks():
 def test_job_of_a_table_is_found_in_its_results(tmp_path):
     job, other = PROJECT.table_job("heatmap_grid"), PROJECT.table_job("paper_grid")
     path = tmp_path / "tables/heatmap_grid.parquet"
-    write_product(path, TABLE, made_from(job))
+    write_product(path, TABLE, build_origin(job))
     assert find_job(path, read_origin(path)) is None
     (tmp_path / "jobs").mkdir()
     for item in (job, other):
-        name = f"{item.stage.partition(':')[2]}-{sha256(item.text.encode()).hexdigest()[:16]}"
-        (tmp_path / f"jobs/{name}.json").write_text(item.text)
+        name = f"{item.stage.partition(':')[2]}-{sha256(item.to_json.encode()).hexdigest()[:16]}"
+        (tmp_path / f"jobs/{name}.json").write_text(item.to_json)
     assert find_job(path, read_origin(path)) == job
 
 
@@ -122,14 +129,16 @@ def test_damage_is_refused(tmp_path):
 
 def test_reader_refuses_another_table_in_its_place(tmp_path):
     job, path = PROJECT.figure_job("scaling"), tmp_path / "lucky_sets.parquet"
-    write_product(path, TABLE, made_from(PROJECT.table_job("lucky_sets")))
+    write_product(path, TABLE, build_origin(PROJECT.table_job("lucky_sets")))
     assert read_product(path, job.tables).equals(TABLE)
     shutil.copy(path, tmp_path / "scaling.parquet")
-    with pytest.raises(RarefeatError, match="is not the table that its name says: it is lucky_sets"):
+    with pytest.raises(
+        RarefeatError, match="is not the table that its name says: it is lucky_sets"
+    ):
         read_product(tmp_path / "scaling.parquet", job.tables)
     with pytest.raises(RarefeatError, match="is of another config, or of other code"):
         read_product(path, {})
-    write_product(path, TABLE, made_from(PROJECT.table_job("paper_grid")))
+    write_product(path, TABLE, build_origin(PROJECT.table_job("paper_grid")))
     with pytest.raises(RarefeatError, match="is of another config, or of other code"):
         read_product(path, job.tables)
 
@@ -137,9 +146,9 @@ def test_reader_refuses_another_table_in_its_place(tmp_path):
 @pytest.mark.parametrize(
     ("command", "table"),
     [
-        ("rarefeat.report.published results docs/tables", "scaling"),
-        ("rarefeat.manage.check references", "paper_grid"),
-        ("rarefeat.studies.long_tail.choose results", f"{REGIMES[0]}.longtail"),
+        ("rarefeat.report.published_tables results docs/tables", "scaling"),
+        ("rarefeat.manage.compare_references references", "paper_grid"),
+        ("rarefeat.studies.long_tail.staged_protocol results", f"{REGIMES[0]}.longtail"),
     ],
 )
 def test_command_refuses_table_of_another_name(tmp_path, monkeypatch, command, table):
@@ -148,11 +157,16 @@ def test_command_refuses_table_of_another_name(tmp_path, monkeypatch, command, t
         Path(path).parent.mkdir(parents=True)
         Path(path).write_text(text)
     Path("config").symlink_to(ROOT / "config")
-    write_product("results/tables/another.parquet", TABLE, made_from(PROJECT.table_job("paper_grid")))
+    write_product(
+        "results/tables/another.parquet", TABLE, build_origin(PROJECT.table_job("paper_grid"))
+    )
     Path("results/tables/another.parquet").rename(f"results/tables/{table}.parquet")
     module, *arguments = command.split()
     monkeypatch.setattr(sys, "argv", [module, *arguments])
-    with pytest.raises(RarefeatError, match=f"/{table}.parquet is not the table that its name says: it is another; delete it"):
+    with pytest.raises(
+        RarefeatError,
+        match=f"/{table}.parquet is not the table that its name says: it is another; delete it",
+    ):
         importlib.import_module(module).main()
 
 

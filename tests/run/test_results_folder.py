@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rarefeat.config.cells import cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.job import job
-from rarefeat.run.metadata import made_from
+from rarefeat.run.metadata import build_origin
 from rarefeat.run.results_folder import OF_THE_PROJECT, other_job, usable
-from rarefeat.storage.files import KEY, write_table
+from rarefeat.storage.sealed_files import KEY, write_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,9 @@ def test_a_folder_has_one_name(here, spelling):
     assert usable(spelling.replace("{here}", str(here))) == "results/t"
 
 
-@pytest.mark.parametrize("folder", ["r", "my results", "Ergebnisse/für mich", "linked/t", "new/a/b"])
+@pytest.mark.parametrize(
+    "folder", ["r", "my results", "Ergebnisse/für mich", "linked/t", "new/a/b"]
+)
 def test_a_usable_name_is_left_as_it_is(here, folder):
     assert usable(folder) == folder
 
@@ -78,19 +80,31 @@ def test_a_folder_that_cannot_be_is_one_line(here, folder, says):
 
 
 def test_the_project_s_folders_are_known():
-    there = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."} - {"results", "site"}
+    there = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."} - {
+        "results",
+        "site",
+    }
     assert there == set(OF_THE_PROJECT)
 
 
 # What files say
 
-TOLD = job("chain.pretrain:stage", (), {"eta": 0.1, "study": {"seeds_per_block": 5}}, "mine", cell(eps_min=0.5), "1-2")
+TOLD = job(
+    "chain.pretrain:stage",
+    (),
+    {"eta": 0.1, "study": {"seeds_per_block": 5}},
+    "mine",
+    cell(eps_min=0.5),
+    "1-2",
+)
 ROWS = pa.table({"a": [1]})
 
 
 def of_snakemake(told, *paths) -> SimpleNamespace:
     """A job as Snakemake has it."""
-    return SimpleNamespace(params={"job": job_path(told)} if told else {}, output=[str(path) for path in paths])
+    return SimpleNamespace(
+        params={"job": job_path(told)} if told else {}, output=[str(path) for path in paths]
+    )
 
 
 @pytest.fixture
@@ -101,7 +115,7 @@ def rows(tmp_path) -> Path:
 
 @pytest.fixture
 def product(tmp_path) -> Path:
-    write_table(tmp_path / "product.parquet", ROWS, {KEY: json.dumps(made_from(TOLD))})
+    write_table(tmp_path / "product.parquet", ROWS, {KEY: json.dumps(build_origin(TOLD))})
     return tmp_path / "product.parquet"
 
 

@@ -14,7 +14,7 @@ TENSORS = {
     "studies.long_tail.aggregate": "groups of classes by the function that training uses",
     "studies.scaling.aggregate": "cosines of trained weights",
     "studies.scaling.lucky_sets": "draws neurons by the million",
-    "studies.selection.tested": "draws the initial weights that the law reads",
+    "studies.selection.model_validation": "draws the initial weights that the law reads",
     "studies.theory.milestones": "courses of trained weights",
     "studies.theory.one_step": "steps of trained encoders",
     "studies.theory.overlap": "cosines of trained weights",
@@ -31,7 +31,7 @@ class Blocked(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocked())
 from rarefeat.project import load
-import rarefeat.figures.draw, rarefeat.claims.measure, rarefeat.run.make
+import rarefeat.figures.draw, rarefeat.claims.run_measurements, rarefeat.run.execute_job
 
 load()
 asked = []
@@ -47,9 +47,17 @@ print(json.dumps(asked))
 
 def test_config_tables_figures_and_pages_are_without_torch_unless_they_compute_with_tensors():
     project = load()
-    figures = {item.module or kinds()[project.kind_of[name]].module("figures") for name, item in project.figures.items()}
+    figures = {
+        item.module or kinds()[project.kind_of[name]].module("figures")
+        for name, item in project.figures.items()
+    }
     others = [*project.tables.values(), *project.pages.values(), *project.browsed.values()]
     modules = sorted(figures | {item.stage.partition(":")[0] for item in others})
-    done = subprocess.run([sys.executable, "-c", BLOCKED, *modules], capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, *modules],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert not done.returncode, done.stderr
     assert set(json.loads(done.stdout)) == TENSORS.keys()

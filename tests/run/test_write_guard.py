@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from conftest import job_at, job_path
+from rarefeat.run.digests import PACKAGE
 
 from rarefeat.config.cells import cell
-from rarefeat.kind import SYNTHESISE
 from rarefeat.project import load
-from rarefeat.run.digests import PACKAGE
 from rarefeat.run.write_guard import ACCEPTING, PLANNED, source_state
+from rarefeat.study_kind import SYNTHESISE
 
 DATA = load("config/config.yaml", "config/quick.yaml").studies["heatmap"].data
 
@@ -30,7 +30,7 @@ def synthesise(source: Path, **variables: str) -> subprocess.CompletedProcess:
     job = job_at(SYNTHESISE, {"draws": "a", "data": DATA}, "a", cell(eps_min=0.5), "0-0")
     words = ["--job", job_path(job), "--output", str(source.parent / "a.safetensors")]
     environment = os.environ | {"PYTHONPATH": str(source)} | variables
-    command = [sys.executable, "-m", "rarefeat.run.make", *words]
+    command = [sys.executable, "-m", "rarefeat.run.execute_job", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

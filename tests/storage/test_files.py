@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.storage.files import DamagedError, read_table, replacing, write_table
-from rarefeat.storage.schema import checked, ordered, schema
+from rarefeat.storage.schema import schema, validate, validate_sorted
+from rarefeat.storage.sealed_files import DamagedFileError, atomic_write, read_table, write_table
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 
@@ -35,13 +35,15 @@ def test_tables_and_tensors_roundtrip(tmp_path):
         read_tensors(tmp_path / "t.safetensors", "bias")
 
 
-@pytest.mark.parametrize("error", [RuntimeError(), OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError(), OSError(errno.ENOSPC, "No space left on device")]
+)
 def test_failed_write_leaves_the_old_file_alone(tmp_path, error):
     path = tmp_path / "file.txt"
     path.write_text("old")
 
     def fail_half_way():
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             assert temporary.match(".file.txt.*.rarefeat-tmp.txt")
             temporary.write_text("half")
             raise error
@@ -59,7 +61,9 @@ def test_no_damage_goes_unseen(tmp_path, kind):
     """Every byte of a small file, one bit of it flipped, and every length below the whole."""
     path = tmp_path / "file"
     if kind == "table":
-        write_table(path, pa.table({"a": [1.5, None, 3.0], "b": ["x", "y", "y"]}), {"rarefeat.seeds": "1-2"})
+        write_table(
+            path, pa.table({"a": [1.5, None, 3.0], "b": ["x", "y", "y"]}), {"rarefeat.seeds": "1-2"}
+        )
     else:
         write_tensors(path, {"w": torch.arange(6.0), "b": torch.ones(2, dtype=torch.int8)})
     content = path.read_bytes()
@@ -68,10 +72,13 @@ def test_no_damage_goes_unseen(tmp_path, kind):
         flipped = content[:index] + bytes([byte ^ 1 << index % 8]) + content[index + 1 :]
         for damaged in (flipped, content[:index]):
             path.write_bytes(damaged)
-            with pytest.raises(DamagedError, match=r"cannot read .*/file: it is damaged.*; delete it and run snakemake again"):
+            with pytest.raises(
+                DamagedFileError,
+                match=r"cannot read .*/file: it is damaged.*; delete it and run snakemake again",
+            ):
                 read(path)
     path.write_bytes(content + b"0")
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedFileError):
         read(path)
     path.write_bytes(content)
     read(path)
@@ -79,18 +86,20 @@ def test_no_damage_goes_unseen(tmp_path, kind):
 
 def test_other_and_missing_files_are_one_line(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parquet")
-    with pytest.raises(DamagedError, match=r"t\.parquet"):
+    with pytest.raises(DamagedFileError, match=r"t\.parquet"):
         read_table(tmp_path / "t.parquet")
-    with pytest.raises(RarefeatError, match=r"cannot read .*absent: No such file or directory$") as caught:
+    with pytest.raises(
+        RarefeatError, match=r"cannot read .*absent: No such file or directory$"
+    ) as caught:
         read_table(tmp_path / "absent")
-    assert not isinstance(caught.value, DamagedError)
+    assert not isinstance(caught.value, DamagedFileError)
 
 
 def test_files_have_the_same_bytes_in_every_process(tmp_path):
     """The safetensors library orders several keys of metadata anew in each."""
     script = (
         "import sys, pyarrow, torch\n"
-        "from rarefeat.storage.files import write_table\n"
+        "from rarefeat.storage.sealed_files import write_table\n"
         "from rarefeat.storage.tensors import write_tensors\n"
         "write_tensors(sys.argv[1] + '.safetensors', {'w': torch.ones(3)}, 'x')\n"
         "write_table(sys.argv[1] + '.parquet', pyarrow.table({'a': [1]}), {'rarefeat': 'x'})\n"
@@ -102,14 +111,19 @@ def test_files_have_the_same_bytes_in_every_process(tmp_path):
 
 
 def test_schema_refuses_other_columns_and_values():
-    kind = schema("t", "a row", {"a": pandera.Column(int), "b": pandera.Column(float, pandera.Check.le(1))}, ["a"])
+    kind = schema(
+        "t",
+        "a row",
+        {"a": pandera.Column(int), "b": pandera.Column(float, pandera.Check.le(1))},
+        ["a"],
+    )
     table = pd.DataFrame({"b": [0.5, 1.0], "a": [2, 1]})
-    assert list(checked(kind, table)) == ["a", "b"]
-    assert list(ordered(kind, table)["a"]) == [1, 2]
+    assert list(validate(kind, table)) == ["a", "b"]
+    assert list(validate_sorted(kind, table)["a"]) == [1, 2]
     for wrong, words in (
         (table.assign(c=1), "table t: unknown column c"),
         (table.drop(columns="b"), "table t: column b is missing"),
         (table.assign(b=2.0), "table t: column b: less_than_or_equal_to"),
     ):
         with pytest.raises(RarefeatError, match=words):
-            checked(kind, wrong)
+            validate(kind, wrong)

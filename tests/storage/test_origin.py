@@ -13,10 +13,10 @@ from safetensors.torch import load as tensors_of
 from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Grid, Study
-from rarefeat.study_kind import IMAGE_PRETRAIN, PRETRAIN, PROBE, SYNTHESISE, Stage, Table
-from rarefeat.storage.files import read_table, write_table
-from rarefeat.storage.origin import KEY, refuse_another
+from rarefeat.storage.origin import KEY, check_origin
+from rarefeat.storage.sealed_files import read_table, write_table
 from rarefeat.storage.tensors import write_tensors
+from rarefeat.study_kind import IMAGE_PRETRAIN, PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 
 FOUND = {
     "study": "paper", "cell": {"eps_min": 0.5, "sigma": 0.1}, "seeds": "1-2",
@@ -25,10 +25,14 @@ FOUND = {
 
 
 def test_expected_file_is_accepted():
-    refuse_another("f", json.dumps(FOUND), FOUND)
+    check_origin("f", json.dumps(FOUND), FOUND)
     # What is not named is not asked for.
-    refuse_another("f", json.dumps(FOUND), {"study": "paper", "config": {"data": {"d": 9}}, "code": {"chain.synthesise": "1b"}})
-    refuse_another("f", json.dumps(FOUND), {})
+    check_origin(
+        "f",
+        json.dumps(FOUND),
+        {"study": "paper", "config": {"data": {"d": 9}}, "code": {"chain.synthesise": "1b"}},
+    )
+    check_origin("f", json.dumps(FOUND), {})
 
 
 @pytest.mark.parametrize(
@@ -37,14 +41,17 @@ def test_expected_file_is_accepted():
         ({"study": "direct"}, 'another study "paper" instead of "direct"'),
         ({"cell": {"eps_min": 0.5, "sigma": 0.2}}, "another cell"),
         ({"seeds": "3-4"}, 'another seeds "1-2" instead of "3-4"'),
-        ({"config": {"training": {"T": 6}}}, 'another config.training {"T": 5} instead of {"T": 6}'),
+        (
+            {"config": {"training": {"T": 6}}},
+            'another config.training {"T": 5} instead of {"T": 6}',
+        ),
         ({"config": {"probe": {"l2": 1}}}, "another config.probe null"),
         ({"code": {"chain.pretrain": "0b"}}, 'another code.chain.pretrain "0a" instead of "0b"'),
         ({"code": {"chain.probe": None, "chain.pretrain": None}}, "another code.chain.pretrain"),
     ],
 )
 def test_other_file_is_refused_with_what_differs(changes, words):
-    message = refusal(refuse_another, "results/f.parquet", json.dumps(FOUND), FOUND | changes)
+    message = refusal(check_origin, "results/f.parquet", json.dumps(FOUND), FOUND | changes)
     assert message.startswith("results/f.parquet is not the file that its name says: it has")
     assert words in message
     assert message.endswith("; delete it and run snakemake again")
@@ -52,7 +59,7 @@ def test_other_file_is_refused_with_what_differs(changes, words):
 
 @pytest.mark.parametrize("text", [None, "", "no JSON", "[1]", "3"])
 def test_file_without_metadata_is_refused(text):
-    assert "f does not say what it is" in refusal(refuse_another, "f", text, {"study": "paper"})
+    assert "f does not say what it is" in refusal(check_origin, "f", text, {"study": "paper"})
 
 
 STUDY = Study(
@@ -85,7 +92,9 @@ class Chain:
                 run_chain(results, "tiny", STUDY, point, block)
 
     def path(self, kind, point=None, block=None):
-        return self.results / MADE_BY[kind].path(kind, "tiny", point or self.cell, block or self.block)
+        return self.results / MADE_BY[kind].path(
+            kind, "tiny", point or self.cell, block or self.block
+        )
 
     def run(self, name):
         """Run one stage on what is there."""
@@ -113,7 +122,9 @@ def reworded(path: Path, **changes) -> None:
         write_table(path, table, {KEY: json.dumps(said | changes)})
     else:
         content = path.read_bytes()
-        said = json.loads(json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][KEY])
+        said = json.loads(
+            json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][KEY]
+        )
         write_tensors(path, tensors_of(content), json.dumps(said | changes))
 
 
@@ -136,12 +147,16 @@ def test_every_reader_takes_the_right_file_and_no_other(chain):
             f"code.{stage}": partial(reworded, path, code=job.code | {stage: "0" * 16}),
         }
         if kind != "latents":
-            others["config.training"] = partial(reworded, path, config=job.config | {"training": training})
+            others["config.training"] = partial(
+                reworded, path, config=job.config | {"training": training}
+            )
         for key, write in others.items():
             write()
             for reader in readers:
                 message = refusal(chain.run, reader)
-                assert message.startswith(f"{path} is not the file that its name says: it has another {key}"), (kind, reader)
+                assert message.startswith(
+                    f"{path} is not the file that its name says: it has another {key}"
+                ), (kind, reader)
             path.write_bytes(right)
         reworded(path, config=None)
         assert "it has another config." in refusal(chain.run, readers[0])
@@ -150,7 +165,10 @@ def test_every_reader_takes_the_right_file_and_no_other(chain):
         else:
             write_tensors(path, tensors_of(right))
         for reader in readers:
-            assert refusal(chain.run, reader) == f"{path} does not say what it is; delete it and run snakemake again"
+            assert (
+                refusal(chain.run, reader)
+                == f"{path} does not say what it is; delete it and run snakemake again"
+            )
         path.write_bytes(right)
 
 

@@ -5,20 +5,20 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from rarefeat.core import quantities
-from rarefeat.core.definitions import HALF_LEARNED
-from rarefeat.storage.answer import compare, which_reach
-from rarefeat.studies.augmentation import found as augmentation
-from rarefeat.studies.exact_results import found as exact_results
-from rarefeat.studies.fate import found as fate
+from rarefeat.core import theory_metrics
+from rarefeat.core.thresholds import HALF_LEARNED
+from rarefeat.storage.findings import compare, which_reach
+from rarefeat.studies.augmentation import findings as augmentation
+from rarefeat.studies.exact_results import findings as exact_results
+from rarefeat.studies.fate import findings as fate
 from rarefeat.studies.fate import training as fate_training
-from rarefeat.studies.fine_labels import found as fine_labels
-from rarefeat.studies.imbalance import found as imbalance
-from rarefeat.studies.long_tail import found as long_tail
-from rarefeat.studies.scaling import found as scaling
-from rarefeat.studies.selection import found as selection
+from rarefeat.studies.fine_labels import findings as fine_labels
+from rarefeat.studies.imbalance import findings as imbalance
+from rarefeat.studies.long_tail import findings as long_tail
+from rarefeat.studies.scaling import findings as scaling
+from rarefeat.studies.selection import findings as selection
 from rarefeat.studies.selection import measure as selection_measure
-from rarefeat.studies.two_layer import found as two_layer
+from rarefeat.studies.two_layer import findings as two_layer
 
 NAN = float("nan")
 UP, DOWN, OPEN = (0.1, 0.2, 0.3), (-0.3, -0.2, -0.1), (-0.1, 0.0, 0.1)
@@ -33,7 +33,9 @@ def table(columns: str, *rows: tuple) -> pd.DataFrame:
 
 
 def test_compare_needs_intervals_that_do_not_overlap():
-    first, second = ({"mean": mean, "ci_low": low, "ci_high": high} for low, mean, high in (HIGH, LOW))
+    first, second = (
+        {"mean": mean, "ci_low": low, "ci_high": high} for low, mean, high in (HIGH, LOW)
+    )
     words = ("above", "below", "unclear")
     assert compare(first, second, *words) == "above"
     assert compare(second, first, *words) == "below"
@@ -42,12 +44,22 @@ def test_compare_needs_intervals_that_do_not_overlap():
 
 
 def test_which_reach_counts_both_values():
-    reached = [which_reach(0.3, *values, ("one", "two")) for values in ((0.4, 0.3), (0.4, 0.2), (0.2, 0.4), (0.2, 0.1))]
-    assert reached == ["both reach 0.3", "only that one reaches 0.3", "only that two reaches 0.3", "neither reaches 0.3"]
+    reached = [
+        which_reach(0.3, *values, ("one", "two"))
+        for values in ((0.4, 0.3), (0.4, 0.2), (0.2, 0.4), (0.2, 0.1))
+    ]
+    assert reached == [
+        "both reach 0.3",
+        "only that one reaches 0.3",
+        "only that two reaches 0.3",
+        "neither reaches 0.3",
+    ]
 
 
 def test_stored_columns_share_one_threshold():
-    assert {quantities.LEARNED, fate_training.LEARNED, selection_measure.LEARNED} == {HALF_LEARNED}
+    assert {theory_metrics.LEARNED_COSINE, fate_training.LEARNED, selection_measure.LEARNED} == {
+        HALF_LEARNED
+    }
 
 
 # Imbalance.
@@ -62,11 +74,23 @@ def shares(*intervals: tuple) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("intervals", "words"),
     [
-        ((LOW, WIDE, HIGH), "most seeds do not learn a feature that is up to 0.1 times as frequent as the others, and most"),
-        ((LOW, LOW, WIDE), "up to 0.2 times as frequent as the others, and at no frequency is it shown that most do"),
-        ((WIDE, HIGH, HIGH), "most seeds learn one from 0.2 times on the others' frequency, and at none is it shown"),
+        (
+            (LOW, WIDE, HIGH),
+            "most seeds do not learn a feature that is up to 0.1 times as frequent as the others, and most",
+        ),
+        (
+            (LOW, LOW, WIDE),
+            "up to 0.2 times as frequent as the others, and at no frequency is it shown that most do",
+        ),
+        (
+            (WIDE, HIGH, HIGH),
+            "most seeds learn one from 0.2 times on the others' frequency, and at none is it shown",
+        ),
         ((WIDE, WIDE, WIDE), "these seeds show at no frequency whether most of them learn"),
-        ((HIGH, WIDE, LOW), "does not simply go with its frequency: most do at 0.1 times the others', and most do not at 0.3"),
+        (
+            (HIGH, WIDE, LOW),
+            "does not simply go with its frequency: most do at 0.1 times the others', and most do not at 0.3",
+        ),
         ((WIDE, LOW, WIDE), "most do at none times the others', and most do not at 0.2"),
     ],
 )
@@ -86,14 +110,21 @@ def masks(**changes: tuple) -> pd.DataFrame:
 
 
 def test_describe_masks_looks_at_every_arm():
-    text = imbalance.describe_masks(masks(pruned_neuron=OPEN, oracle_all=UP, oracle_gated=DOWN), 0.1)
-    assert "rises by +0.200 [+0.100, +0.300] (oracle, every aligned neuron; 50 % more of its trainings diverge)" in text
+    text = imbalance.describe_masks(
+        masks(pruned_neuron=OPEN, oracle_all=UP, oracle_gated=DOWN), 0.1
+    )
+    assert (
+        "rises by +0.200 [+0.100, +0.300] (oracle, every aligned neuron; 50 % more of its trainings diverge)"
+        in text
+    )
     assert "falls by -0.200 [-0.300, -0.100] (oracle, until the majority's norm)" in text
     assert "is not shown to change, at +0.000 [-0.100, +0.100] (pruned by neuron)" in text
     assert "neither reaches 0.3" in text
 
 
-@pytest.mark.parametrize(("change", "word"), [(UP, "rises by"), (DOWN, "falls by"), (OPEN, "is not shown to change")])
+@pytest.mark.parametrize(
+    ("change", "word"), [(UP, "rises by"), (DOWN, "falls by"), (OPEN, "is not shown to change")]
+)
 def test_describe_masks_follows_the_interval(change, word):
     text = imbalance.describe_masks(masks(pruned_neuron=change, oracle_gated=change), 0.1)
     assert [w for w in ("rises by", "falls by", "is not shown to change") if w in text] == [word]
@@ -101,17 +132,31 @@ def test_describe_masks_follows_the_interval(change, word):
 
 def test_describe_masks_tells_a_mask_that_is_enough():
     text = imbalance.describe_masks(masks(pruned_neuron=OPEN, oracle_gated=(0.4, 0.5, 0.6)), 0.1)
-    assert "its mean is 0.550 with the best mask and 0.050 without: only that with a mask reaches 0.3" in text
+    assert (
+        "its mean is 0.550 with the best mask and 0.050 without: only that with a mask reaches 0.3"
+        in text
+    )
 
 
-@pytest.mark.parametrize(("intervals", "word"), [((LOW, HIGH), "most seeds do not"), ((WIDE, WIDE), "at no frequency whether")])
+@pytest.mark.parametrize(
+    ("intervals", "word"),
+    [((LOW, HIGH), "most seeds do not"), ((WIDE, WIDE), "at no frequency whether")],
+)
 def test_imbalance_found_with_few_seeds_is_open(intervals, word):
     training = SimpleNamespace(T=60, lambda_=0.05)
     study = SimpleNamespace(training=training, grid={"arms": SimpleNamespace(eps_min=[0.1, 0.2])})
     trends = masks(pruned_neuron=OPEN).assign(grid="arms", sigma=0.05)
     convergence = table("eps_min max_alignment")
-    tables = (shares(*intervals).assign(sigma=0.05, fate="learned", n=4), trends, convergence, trends, convergence)
-    first, second = imbalance.found(SimpleNamespace(studies={"paper": study}), dict(zip(imbalance.TABLES, tables, strict=True)))
+    tables = (
+        shares(*intervals).assign(sigma=0.05, fate="learned", n=4),
+        trends,
+        convergence,
+        trends,
+        convergence,
+    )
+    first, second = imbalance.findings(
+        SimpleNamespace(studies={"paper": study}), dict(zip(imbalance.TABLES, tables, strict=True))
+    )
     assert word in first
     assert "above 0.9" in first
     assert "is not shown to change" in second
@@ -125,10 +170,15 @@ def scores(**aucs: tuple) -> pd.DataFrame:
     return table("score ci_low mean ci_high", *((name, *auc) for name, auc in aucs.items()))
 
 
-@pytest.mark.parametrize(("auc", "words"), [(HIGH, "better than"), (LOW, "worse than"), (WIDE, "not measurably other than")])
+@pytest.mark.parametrize(
+    ("auc", "words"),
+    [(HIGH, "better than"), (LOW, "worse than"), (WIDE, "not measurably other than")],
+)
 def test_describe_scores_follows_the_interval(auc, words):
     weak = scores(effective_rate=auc, norm=WIDE)
-    assert f"picks out the rare feature's neurons {words} chance" in selection.describe_scores(weak, weak[:0])
+    assert f"picks out the rare feature's neurons {words} chance" in selection.describe_scores(
+        weak, weak[:0]
+    )
     weak = scores(effective_rate=WIDE, norm=auc)
     assert f"picks them out {words} chance" in selection.describe_scores(weak, weak[:0])
     strong = scores(firing_rate=auc, effective_rate=(0.4, 0.5, 0.6))
@@ -158,7 +208,9 @@ def test_describe_gains_counts_rises_and_falls():
     assert "largest rise" not in flipped
 
 
-@pytest.mark.parametrize(("step", "words"), [(HIGH, "raises"), (LOW, "lowers"), (WIDE, "is not shown to change")])
+@pytest.mark.parametrize(
+    ("step", "words"), [(HIGH, "raises"), (LOW, "lowers"), (WIDE, "is not shown to change")]
+)
 def test_describe_mask_follows_the_interval(step, words):
     arms = ("effective_rate-onset=92", "effective_rate-stop-onset=92")
     gains = table(GAIN, *(("share=0.2", 0.7, arm, *UP, 30, 0) for arm in arms))
@@ -170,7 +222,11 @@ def test_describe_steps_looks_at_every_intervention():
     columns, dense = "arm ci_low step ci_high", ("dense", 0.4, 0.5, 0.6)
     arms = ("dense-delay=50", "dense-revived", "norm-onset=92")
     text = selection.describe_steps(
-        table(columns, dense, *((arm, *step) for arm, step in zip(arms, (LOW, HIGH, WIDE), strict=True)))
+        table(
+            columns,
+            dense,
+            *((arm, *step) for arm, step in zip(arms, (LOW, HIGH, WIDE), strict=True)),
+        )
     )
     assert "Of 3 interventions 1 lower this frequency and 1 raise it" in text
     assert text.endswith("The lowest is 0.15 [0.10, 0.20], with a bias that comes 50 steps later.")
@@ -189,7 +245,9 @@ def reuse(late: int) -> list[dict]:
 
 
 def test_describe_late_follows_the_counts():
-    assert fate.describe_late(reuse(12)).startswith("A rare feature that is not learned at once may come late.")
+    assert fate.describe_late(reuse(12)).startswith(
+        "A rare feature that is not learned at once may come late."
+    )
     nobody = fate.describe_late(reuse(0))
     assert nobody.startswith("No replica learned the rare feature late.")
     assert "at least 0.5" in nobody
@@ -208,7 +266,9 @@ def test_describe_controls_follows_the_verdicts(verdict):
 
 def test_describe_fresh_needs_every_higher_frequency():
     columns = "eps_min lambda n T at_once late"
-    rows = [(eps, 0.02, 24, 8000, 0, late) for eps, late in ((0.1, 0), (0.2, 20), (0.3, 4), (0.4, 24))]
+    rows = [
+        (eps, 0.02, 24, 8000, 0, late) for eps, late in ((0.1, 0), (0.2, 20), (0.3, 4), (0.4, 24))
+    ]
     text = fate.describe_fresh(table(columns, *rows))
     assert "from 0.4 on at a decay of 0.02" in text
     assert "At 0.1 no replica has it" in text
@@ -218,19 +278,30 @@ def test_describe_fresh_needs_every_higher_frequency():
 # Augmentation.
 
 
-@pytest.mark.parametrize(("values", "word"), [((HIGH, LOW), "raises"), ((LOW, HIGH), "lowers"), ((WIDE, WIDE), "not shown")])
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [((HIGH, LOW), "raises"), ((LOW, HIGH), "lowers"), ((WIDE, WIDE), "not shown")],
+)
 def test_augmentation_found_follows_the_intervals(values, word):
     with_bias, without = values
     pairs = {"identical": with_bias, "identical_without_bias": without, "random_mask": with_bias,
              "random_mask_without_bias": without}  # fmt: skip
     rows = [
-        (study, metric, *value, 20) for study, value in pairs.items() for metric in ("covered_features", "regression_error")
+        (study, metric, *value, 20)
+        for study, value in pairs.items()
+        for metric in ("covered_features", "regression_error")
     ]
-    first, second = augmentation.found(None, {"augmentation": table("study metric ci_low mean ci_high n", *rows)})
-    expected = f"a bias {'is not shown to change' if word == 'not shown' else word} it for identical views"
+    first, second = augmentation.findings(
+        None, {"augmentation": table("study metric ci_low mean ci_high n", *rows)}
+    )
+    expected = (
+        f"a bias {'is not shown to change' if word == 'not shown' else word} it for identical views"
+    )
     assert expected in first
     assert "a random mask instead of identical views is not shown to change it" in first
-    assert {"raises": "rises with a bias", "lowers": "falls with a bias"}.get(word, "is not shown to change with") in second
+    assert {"raises": "rises with a bias", "lowers": "falls with a bias"}.get(
+        word, "is not shown to change with"
+    ) in second
 
 
 # Exact results.
@@ -238,7 +309,11 @@ def test_augmentation_found_follows_the_intervals(values, word):
 
 @pytest.mark.parametrize(
     ("weight", "words"),
-    [(LOW, "encodes a task"), ((0.0, 0.001, 0.002), "does not encode a task"), ((0.0, 0.1, 0.2), "is not shown to encode")],
+    [
+        (LOW, "encodes a task"),
+        ((0.0, 0.001, 0.002), "does not encode a task"),
+        ((0.0, 0.1, 0.2), "is not shown to encode"),
+    ],
 )
 def test_describe_tasks_follows_the_weights(weight, words):
     mixed = table("setting at ci_low mean ci_high stated", ("mixture=rare_0.3", 1, *weight, 0.1))
@@ -248,20 +323,36 @@ def test_describe_tasks_follows_the_weights(weight, words):
 @pytest.mark.parametrize(
     ("exact", "rounded", "words"),
     [
-        (-1.0, 5.0, "stays below its bound in exact arithmetic; in double precision it ends far above it, since"),
+        (
+            -1.0,
+            5.0,
+            "stays below its bound in exact arithmetic; in double precision it ends far above it, since",
+        ),
         (-1.0, 0.5, "ends above it, since"),
         (-1.0, -1.0, "ends below it."),
-        (1.0, 5.0, "stays not below its bound in exact arithmetic; in double precision it ends far above it."),
+        (
+            1.0,
+            5.0,
+            "stays not below its bound in exact arithmetic; in double precision it ends far above it.",
+        ),
     ],
 )
 def test_describe_loops_follows_both_errors(exact, rounded, words):
-    looped = table("quantity setting mean", ("error_excess", "n=16", exact), ("rounded_excess", "n=16", rounded))
+    looped = table(
+        "quantity setting mean",
+        ("error_excess", "n=16", exact),
+        ("rounded_excess", "n=16", rounded),
+    )
     assert words in exact_results.describe_loops(looped)
 
 
 @pytest.mark.parametrize(
     ("ridge", "rank", "words"),
-    [(0.1, 0.9, "as Proposition"), (0.9, 0.1, "against Proposition"), (0.5, 0.5, "not more in every")],
+    [
+        (0.1, 0.9, "as Proposition"),
+        (0.9, 0.1, "against Proposition"),
+        (0.5, 0.5, "not more in every"),
+    ],
 )
 def test_describe_spurious_follows_the_accuracies(ridge, rank, words):
     rows = [("id_accuracy", 1.0), ("ood_accuracy", ridge), ("rank_ood_accuracy", rank)]
@@ -271,24 +362,36 @@ def test_describe_spurious_follows_the_accuracies(ridge, rank, words):
 # Fine-grained labels.
 
 
-@pytest.mark.parametrize(("change", "word"), [(UP, "raises"), (DOWN, "lowers"), (OPEN, "is not shown to change")])
 @pytest.mark.parametrize(
-    ("first", "second", "words"), [(LOW, HIGH, "less often"), (HIGH, LOW, "more often"), (WIDE, WIDE, "not measurably")]
+    ("change", "word"), [(UP, "raises"), (DOWN, "lowers"), (OPEN, "is not shown to change")]
+)
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [(LOW, HIGH, "less often"), (HIGH, LOW, "more often"), (WIDE, WIDE, "not measurably")],
 )
 def test_fine_labels_found_follows_the_errors(first, second, words, change, word):
     columns = "k labels s_dag metric ci_low mean ci_high n"
-    errors = [(8, labels, 6, "hard_error", *value, 20) for labels, value in (("fine", first), ("coarse", second))]
+    errors = [
+        (8, labels, 6, "hard_error", *value, 20)
+        for labels, value in (("fine", first), ("coarse", second))
+    ]
     easy = [(8, labels, 6, "easy_error", 0.3, 0.4, 0.5, 20) for labels in ("fine", "coarse")]
-    arms = (("views", "dense-bias=1", first), ("views", "dense", second), ("labels", "fine", WIDE), ("labels", "coarse", WIDE))
+    arms = (
+        ("views", "dense-bias=1", first),
+        ("views", "dense", second),
+        ("labels", "fine", WIDE),
+        ("labels", "coarse", WIDE),
+    )
     crossed = [(8, pair, arm, "hard", *value, 20) for pair, arm, value in arms]
     images = [("finetuned", 40, "loops", labels, *change) for labels in ("manual", "sample")]
-    one, two, three = fine_labels.found(
+    one, two, three = fine_labels.findings(
         None,
         {
             "fine_labels_errors": table(columns, *errors, *easy),
             "fine_labels_crossing": table("k pair arm quantity ci_low mean ci_high n", *crossed),
             "fine_labels_digits": table(
-                "readout epoch superclass labels paired_ci_low paired_difference paired_ci_high", *images
+                "readout epoch superclass labels paired_ci_low paired_difference paired_ci_high",
+                *images,
             ),
         },
     )
@@ -302,12 +405,16 @@ def test_fine_labels_found_follows_the_errors(first, second, words, change, word
 # Long tail.
 
 
-@pytest.mark.parametrize(("change", "gains", "losses"), [(UP, "1 shows", "none shows"), (DOWN, "none shows", "1 shows")])
+@pytest.mark.parametrize(
+    ("change", "gains", "losses"), [(UP, "1 shows", "none shows"), (DOWN, "none shows", "1 shows")]
+)
 def test_long_tail_found_counts_gains_and_losses(change, gains, losses):
     low, mean, high = change
     columns = "dataset rho split arm metric mean n paired_ci_low paired_difference paired_ci_high"
     rows = [("digits", 5.0, "long_tailed", arm, "accuracy", 0.9, 6) for arm in ("dense", "pruned")]
-    (text,) = long_tail.found(None, {"table2": table(columns, (*rows[0], NAN, NAN, NAN), (*rows[1], low, mean, high))})
+    (text,) = long_tail.findings(
+        None, {"table2": table(columns, (*rows[0], NAN, NAN, NAN), (*rows[1], low, mean, high))}
+    )
     assert f"{gains} a gain and {losses} a loss" in text
 
 
@@ -319,13 +426,18 @@ FIT = "quantity ratio d1_power d_low d_high log_power ci_low exponent ci_high bo
 
 @pytest.mark.parametrize(
     ("plain", "divided", "words"),
-    [(False, True, "all 1 agree"), (False, False, "1 of all 1 does not agree"), (True, True, None), (False, None, None)],
+    [
+        (False, True, "all 1 agree"),
+        (False, False, "1 of all 1 does not agree"),
+        (True, True, None),
+        (False, None, None),
+    ],
 )
 def test_scaling_found_follows_the_fits(plain, divided, words):
     at = ("lucky_probability", 1.0, 2.0, 9, 16)
     rows = [(*at, 0.0, *DOWN, -1.0, "at least", plain)]
     rows += [] if divided is None else [(*at, -0.5, *DOWN, -1.0, "at least", divided)]
-    first, *rest = scaling.found(None, {"scaling_exponents": table(FIT, *rows)})
+    first, *rest = scaling.findings(None, {"scaling_exponents": table(FIT, *rows)})
     assert f"{int(plain)} are compatible" in first
     assert len(rest) == (not plain)
     if rest:
@@ -337,8 +449,12 @@ def test_scaling_found_tells_every_dimension():
     at = ("pure_minority_share", 1.0)
     rows = [(*at, power, 9, 16, 0.0, *change, -1.0, "at least", agrees)
             for power, change, agrees in ((2, DOWN, True), (3, UP, False), (4, OPEN, True))]  # fmt: skip
-    *_, text = scaling.found(None, {"scaling_exponents": table(FIT, *rows)})
-    for words in ("falls where d_1 = d^2", "rises where d_1 = d^3", "is not shown to rise or fall where d_1 = d^4"):
+    *_, text = scaling.findings(None, {"scaling_exponents": table(FIT, *rows)})
+    for words in (
+        "falls where d_1 = d^2",
+        "rises where d_1 = d^3",
+        "is not shown to rise or fall where d_1 = d^4",
+    ):
         assert words in text
     assert text.count("compatible with the bound") == 2
     assert text.count("against the bound") == 1
@@ -348,18 +464,24 @@ def test_scaling_found_tells_every_dimension():
 
 
 @pytest.mark.parametrize(
-    ("network", "fixed", "word"), [(HIGH, LOW, "more often"), (LOW, HIGH, "less often"), (WIDE, WIDE, "not measurably")]
+    ("network", "fixed", "word"),
+    [(HIGH, LOW, "more often"), (LOW, HIGH, "less often"), (WIDE, WIDE, "not measurably")],
 )
 def test_two_layer_found_follows_the_accuracies(network, fixed, word):
     arms = {"network": network, "ntk": fixed, "random_features": WIDE, "network-printed": fixed, "one_step": fixed,
             "two_step": network}  # fmt: skip
     rows = [("parity", arm, "test_accuracy", *value, 12, NAN) for arm, value in arms.items()]
-    first, second = two_layer.found(
-        None, {"two_layer_printed": table("setting arm quantity ci_low mean ci_high n printed", *rows)}
+    first, second = two_layer.findings(
+        None,
+        {"two_layer_printed": table("setting arm quantity ci_low mean ci_high n printed", *rows)},
     )
     assert f"a trained network is right {word}" in first
     assert "random features" in first
-    opposite = {"more often": "less often right", "less often": "more often right"}.get(word, "not measurably other")
+    opposite = {"more often": "less often right", "less often": "more often right"}.get(
+        word, "not measurably other"
+    )
     assert first.endswith(f"it is {opposite}.")
-    step = {"more often": "makes features better", "less often": "makes features worse"}.get(word, "is not shown to make")
+    step = {"more often": "makes features better", "less often": "makes features worse"}.get(
+        word, "is not shown to make"
+    )
     assert f"The second step of training {step}" in second

@@ -25,13 +25,26 @@ def install() -> None:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise NoSlurm("it takes root and apt-get")
     if CONFIG.exists():
-        raise NoSlurm(f"{CONFIG} belongs to another Slurm, or to a killed run of this test: stop that and delete the file")
+        raise NoSlurm(
+            f"{CONFIG} belongs to another Slurm, or to a killed run of this test: stop that and delete the file"
+        )
     if shutil.which("slurmctld") and shutil.which("munged"):
         return
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update"], ["install", "--no-install-recommends", "slurm-wlm", "munge"]):
-        command = ["apt-get", "-q", "-y", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1", *words]
-        if subprocess.run(command, timeout=300, env=environment, capture_output=True, check=False).returncode:
+        command = [
+            "apt-get",
+            "-q",
+            "-y",
+            "-o",
+            "Acquire::http::Timeout=20",
+            "-o",
+            "Acquire::Retries=1",
+            *words,
+        ]
+        if subprocess.run(
+            command, timeout=300, env=environment, capture_output=True, check=False
+        ).returncode:
             raise NoSlurm("the packages slurm-wlm and munge do not install")
 
 
@@ -111,7 +124,10 @@ def one_node(state: Path) -> Iterator[None]:
 
         def start(*command: str) -> None:
             output = stack.enter_context(open(state / f"{command[-2]}.out", "w", encoding="utf-8"))
-            stack.callback(stop, subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True))
+            stack.callback(
+                stop,
+                subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True),
+            )
 
         try:
             if not answer("munge", "-n"):
@@ -121,12 +137,22 @@ def one_node(state: Path) -> Iterator[None]:
                 start("runuser", "-u", "munge", "--", "munged", "--foreground")
                 wait_for(lambda: answer("munge", "-n"), 20, "munged")
             CONFIG.write_text(configuration(state, node), encoding="utf-8")
-            GRES.write_text(f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n", encoding="utf-8")
+            GRES.write_text(
+                f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n",
+                encoding="utf-8",
+            )
             start("slurmctld", "-D")
             start("slurmd", "-D")
             wait_for(lambda: answer("sinfo", "-h", "-o", "%T") == "idle", 60, "an idle node")
             # The executor starts its jobs by srun inside of sbatch.
-            first = ["sbatch", "--wait", "--output", str(state / "first.out"), "--wrap", "srun true"]
+            first = [
+                "sbatch",
+                "--wait",
+                "--output",
+                str(state / "first.out"),
+                "--wrap",
+                "srun true",
+            ]
             subprocess.run(first, timeout=60, check=True, capture_output=True)
         except (OSError, LookupError, TimeoutError, subprocess.SubprocessError) as error:
             raise NoSlurm(str(error)) from error

@@ -27,7 +27,9 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
     assert entry["before"] != entry["now"]
     studies = {path.split("/")[3] for path in entry["sample"]}
     assert studies == {
-        path.name for path in (project / RESULTS / "probes").iterdir() if (project / RESULTS / "latents" / path.name).exists()
+        path.name
+        for path in (project / RESULTS / "probes").iterdir()
+        if (project / RESULTS / "latents" / path.name).exists()
     }
     # A second change stands for the same.
     edit(project, PROBE, "unused = 1", "unused = 2")
@@ -37,7 +39,12 @@ def test_a_refactoring_that_changes_no_byte_makes_nothing_again(project):
 
 
 def test_what_comes_out_otherwise_is_named_and_nothing_is_accepted(project):
-    edit(project, "src/rarefeat/core/statistics.py", r"return mean, sd,", "return mean * (1 + 1e-15), sd,")
+    edit(
+        project,
+        "src/rarefeat/core/statistics.py",
+        r"return mean, sd,",
+        "return mean * (1 + 1e-15), sd,",
+    )
     before = planned(project)
     assert before
     done = accept(project)
@@ -49,7 +56,11 @@ def test_what_comes_out_otherwise_is_named_and_nothing_is_accepted(project):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda text: text.replace("chain.probe:stage", "chain.pretrain:stage"), lambda text: text[:-20]]
+    "damage",
+    [
+        lambda text: text.replace("chain.probe:stage", "chain.pretrain:stage"),
+        lambda text: text[:-20],
+    ],
 )
 def test_a_record_that_was_changed_by_hand_is_refused(project, damage):
     edit(project, PROBE, r"^(def linear_probe\((?:.|\n)*?\) -> [^\n]*:\n)", r"\1    unused = 1\n")

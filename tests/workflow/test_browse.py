@@ -3,14 +3,14 @@
 import jinja2
 import pandas as pd
 import pytest
+from rarefeat.report.html_tables import claims_page, tables_page, text_page, verdicts
 from whole_project import ROOT
 
 from rarefeat.claims.tables import CLAIMS, VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
-from rarefeat.report.browse import claims_page, tables_page, text_page, verdicts
 from rarefeat.run.metadata import write_page
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 
 CONFIG = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 
@@ -22,15 +22,21 @@ def some_claims() -> pd.DataFrame:
         "required": "more", "reason": "why", "control": "none", "remark": "", "role": "regime", "testable": True,
         "diverged": 0, "freedom": 5, "n": 6, "kind": "mean",
     }  # fmt: skip
-    numbers = [name for name in CLAIMS.columns if name.startswith(("p_", "adjusted", "ci_", "required_", "decided_"))]
-    numbers = dict.fromkeys([*numbers, "estimate", "error", "tolerance", "lowest", "highest", "least"], 0.5)
+    numbers = [
+        name
+        for name in CLAIMS.columns
+        if name.startswith(("p_", "adjusted", "ci_", "required_", "decided_"))
+    ]
+    numbers = dict.fromkeys(
+        [*numbers, "estimate", "error", "tolerance", "lowest", "highest", "least"], 0.5
+    )
     rows = [
         {"claim_id": str(index), "statement": f"statement {index}", "study": f"study {place}", "point": "",
          "primary": place == 0, "verdict": verdict if place == 0 else VERDICTS[place % 2]}
         for index, verdict in enumerate(VERDICTS[:3])
         for place in range(20)
     ]  # fmt: skip
-    return ordered(CLAIMS, pd.DataFrame([row | numbers | declared for row in rows]))
+    return validate_sorted(CLAIMS, pd.DataFrame([row | numbers | declared for row in rows]))
 
 
 def test_a_claim_has_the_verdict_of_its_primary_regime_and_the_counts_of_the_others():
@@ -57,7 +63,11 @@ def test_pages_hold_every_row_as_text_and_ask_for_nothing_outside():
 
 def test_markdown_becomes_a_page(tmp_path):
     path, job = tmp_path / "imbalance.md", CONFIG.text_page_job("imbalance")
-    write_page(path, "# Title\n\n| a | b |\n| --- | --- |\n| 1 | <script> -- |\n", CONFIG.page_job("imbalance"))
+    write_page(
+        path,
+        "# Title\n\n| a | b |\n| --- | --- |\n| 1 | <script> -- |\n",
+        CONFIG.page_job("imbalance"),
+    )
     page = text_page(path, job)
     assert "<h1>Title</h1>" in page
     assert "<td>1</td>" in page

@@ -44,10 +44,15 @@ class Cluster(NamedTuple):
 
 
 def requests_to_slurm(folder: Path) -> list[Request]:
-    shown = subprocess.run(["scontrol", "-o", "show", "jobs"], capture_output=True, text=True, timeout=30, check=True).stdout
+    shown = subprocess.run(
+        ["scontrol", "-o", "show", "jobs"], capture_output=True, text=True, timeout=30, check=True
+    ).stdout
     jobs = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in shown.splitlines()]
     return [
-        Request(int(job["MinMemoryNode"].removesuffix("M")), int(job.get("TresPerJob", ":0").rpartition(":")[2]))
+        Request(
+            int(job["MinMemoryNode"].removesuffix("M")),
+            int(job.get("TresPerJob", ":0").rpartition(":")[2]),
+        )
         for job in jobs
         if job["WorkDir"] == str(folder)
     ]
@@ -81,7 +86,12 @@ def cluster(request, tmp_path_factory) -> Iterator[Cluster]:
             pytest.skip(f"Slurm is not tested, and scripts stand for it: {reason}")
         TESTED.append(request.param)
         # Without accounting squeue has to say what became of a job.
-        slurm = ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"]
+        slurm = [
+            "--slurm-status-command",
+            "squeue",
+            "--slurm-init-seconds-before-status-checks",
+            "1",
+        ]
         yield Cluster([*slurm, *SOON], requests_to_slurm)
     assert not CONFIG.exists()
 
@@ -91,7 +101,9 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
     """A run of the workflow with its log in `folder`; nothing of it is left afterwards."""
     command = [*snakemake(folder), *arguments]
     with open(folder / "log", "w") as log:
-        process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(folder), stdout=log, stderr=log
+        )
         try:
             yield process
         finally:
@@ -110,7 +122,9 @@ def processes(folder: Path, *beginning: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.cwd() == str(folder) and process.cmdline()[1:][: len(beginning)] == list(beginning):
+            if process.cwd() == str(folder) and process.cmdline()[1:][: len(beginning)] == list(
+                beginning
+            ):
                 found.append(process)
     return found
 
@@ -129,11 +143,26 @@ def kill_a_training(folder: Path, run: subprocess.Popen) -> None:
     raise TimeoutError("no training began within 600 s: " + end_of(folder / "log"))
 
 
-def test_a_cluster_makes_the_tables_of_a_local_run_though_a_job_is_killed(cluster, finished, tmp_path):
+def test_a_cluster_makes_the_tables_of_a_local_run_though_a_job_is_killed(
+    cluster, finished, tmp_path
+):
     folder = copy_of_the_project(tmp_path)
-    profile = ["--workflow-profile", str(folder / "workflow" / "profiles" / "slurm"), "--cores", "1"]
+    profile = [
+        "--workflow-profile",
+        str(folder / "workflow" / "profiles" / "slurm"),
+        "--cores",
+        "1",
+    ]
     begun = time.monotonic()
-    with running(folder, *profile, *cluster.options, "--set-resources", "pretrain_images:gpu=1", "--", *TARGETS) as process:
+    with running(
+        folder,
+        *profile,
+        *cluster.options,
+        "--set-resources",
+        "pretrain_images:gpu=1",
+        "--",
+        *TARGETS,
+    ) as process:
         kill_a_training(folder, process)
         assert process.wait(1200) == 0, end_of(folder / "log")
     print(f"{', '.join(TARGETS)} on the cluster: {time.monotonic() - begun:.0f} s")
@@ -147,7 +176,9 @@ def test_a_cluster_makes_the_tables_of_a_local_run_though_a_job_is_killed(cluste
     trained = list((folder / RESULTS / "encoders/digits").rglob("*.safetensors"))
     assert sum(request.gpus for request in asked) == len(trained) > 0, asked
 
-    tables = sorted(path.relative_to(folder) for path in (folder / RESULTS / "tables").glob("*.parquet"))
+    tables = sorted(
+        path.relative_to(folder) for path in (folder / RESULTS / "tables").glob("*.parquet")
+    )
     assert len(tables) == 8 + 4 + 3
     for table in tables:
         assert (folder / table).read_bytes() == (finished / table).read_bytes(), table
@@ -158,7 +189,9 @@ def test_whatever_profile_is_found_the_plan_is_the_same(tmp_path):
     shutil.copy(ROOT / "profiles", folder / "profiles", follow_symlinks=False)
     own = tmp_path / "own"
     own.mkdir()
-    (own / "profile.yaml").write_text("keep-going: true\njobs: 7\ndefault-resources: {mem_mb: 500}\n")
+    (own / "profile.yaml").write_text(
+        "keep-going: true\njobs: 7\ndefault-resources: {mem_mb: 500}\n"
+    )
     slurm = ["--workflow-profile", "workflow/profiles/slurm", "--executor", "local"]
 
     def plan(*arguments: str, **variables: str) -> tuple[str, set[str]]:

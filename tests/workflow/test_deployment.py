@@ -7,7 +7,15 @@ import sys
 
 import pytest
 import yaml
-from whole_project import RESULTS, ROOT, copy_of_the_project, environment, jobs_of, planned, snakemake
+from whole_project import (
+    RESULTS,
+    ROOT,
+    copy_of_the_project,
+    environment,
+    jobs_of,
+    planned,
+    snakemake,
+)
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.results_folder import deployable
@@ -27,13 +35,30 @@ onstart:
 PREFIX = 'config: config\n    prefix: "lab"'
 
 
-@pytest.mark.parametrize(("snakefile", "place"), [(DEPLOYED, "."), (DEPLOYED.replace("config: config", PREFIX), "lab")])
+@pytest.mark.parametrize(
+    ("snakefile", "place"), [(DEPLOYED, "."), (DEPLOYED.replace("config: config", PREFIX), "lab")]
+)
 def test_a_module_plans_what_the_workflow_plans_and_runs(tmp_path, snakefile, place):
     shutil.copytree(ROOT / "config", tmp_path / "config")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow" / "Snakefile").write_text(snakefile)
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile", "config/quick.yaml"]
-    here = {"cwd": tmp_path, "env": environment(ROOT), "capture_output": True, "text": True, "timeout": 300, "check": True}
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--cores",
+        "2",
+        "--configfile",
+        "config/quick.yaml",
+    ]
+    here = {
+        "cwd": tmp_path,
+        "env": environment(ROOT),
+        "capture_output": True,
+        "text": True,
+        "timeout": 300,
+        "check": True,
+    }
     done = subprocess.run([*command, "--dry-run"], **here)
     assert jobs_of(done.stdout) == planned(ROOT, "--forceall")
     results = place / RESULTS
@@ -41,8 +66,15 @@ def test_a_module_plans_what_the_workflow_plans_and_runs(tmp_path, snakefile, pl
     table = results / "tables/without_bias_trajectories.parquet"
     subprocess.run([*command, "--", str(table)], **here)
     assert (tmp_path / table).is_file()
-    assert (tmp_path / results / ".lock").is_file()  # a module's own hooks run where its user calls them
-    assert {path.name for path in tmp_path.iterdir()} == {".snakemake", "config", "workflow", results.parts[0]}
+    assert (
+        tmp_path / results / ".lock"
+    ).is_file()  # a module's own hooks run where its user calls them
+    assert {path.name for path in tmp_path.iterdir()} == {
+        ".snakemake",
+        "config",
+        "workflow",
+        results.parts[0],
+    }
 
 
 def test_the_catalog_finds_what_it_asks_for():
@@ -53,13 +85,17 @@ def test_the_catalog_finds_what_it_asks_for():
 
 
 def test_conda_and_containers_install_what_constraints_pin_on_the_python_of_the_results():
-    python, _, pip = yaml.safe_load((ROOT / "workflow/envs/rarefeat.yaml").read_text())["dependencies"]
+    python, _, pip = yaml.safe_load((ROOT / "workflow/envs/rarefeat.yaml").read_text())[
+        "dependencies"
+    ]
     pinned = (ROOT / "constraints.txt").read_text().splitlines()[1:]
     assert set(pip["pip"]) == set(pinned)
     recipe = (ROOT / "Dockerfile").read_text()
     assert "--constraint /rarefeat/constraints.txt" in recipe
     assert '"/rarefeat[cluster]"' in recipe
-    (version,) = re.findall(r"integration are of Python ([\d.]+)\.", (ROOT / "CONTRIBUTING.md").read_text())
+    (version,) = re.findall(
+        r"integration are of Python ([\d.]+)\.", (ROOT / "CONTRIBUTING.md").read_text()
+    )
     assert python == f"python={version}"
     assert f"FROM python:{version}-" in recipe
 
@@ -80,7 +116,9 @@ unset PYTHONPATH; PATH={folder}/inside:$PATH exec bash -c "$last"
 
 
 @pytest.mark.parametrize(("method", "text"), [("conda", CONDA), ("apptainer", APPTAINER)])
-def test_jobs_run_in_the_environment_that_is_asked_for_by_the_code_that_plans(tmp_path, method, text):
+def test_jobs_run_in_the_environment_that_is_asked_for_by_the_code_that_plans(
+    tmp_path, method, text
+):
     """Stand-ins of conda and Apptainer, which get the Python of this environment and write down what it is asked for."""
     place = copy_of_the_project(tmp_path / "project")
     programs = {
@@ -95,10 +133,15 @@ def test_jobs_run_in_the_environment_that_is_asked_for_by_the_code_that_plans(tm
     surroundings = environment(place)
     surroundings["PATH"] = f"{tmp_path}/bin:{surroundings['PATH']}"
     target = str(RESULTS / "figures/figure1_aligned_neurons.png")
-    command = snakemake(place, "--software-deployment-method", method, "--until", "synthesise", "--", target)
+    command = snakemake(
+        place, "--software-deployment-method", method, "--until", "synthesise", "--", target
+    )
     here = {"cwd": place, "env": surroundings, "capture_output": True, "text": True, "timeout": 300}
     if method == "apptainer":
-        assert "rarefeat.sif must be in the working directory" in subprocess.run(command, **here).stderr
+        assert (
+            "rarefeat.sif must be in the working directory"
+            in subprocess.run(command, **here).stderr
+        )
         (place / "rarefeat.sif").touch()
     done = subprocess.run(command, **here)
     assert not done.returncode, done.stdout + done.stderr

@@ -3,20 +3,25 @@
 import pandas as pd
 import pytest
 from conftest import make_cells
-from printed import MOST_SERIES, check
+from paper_values import MOST_SERIES, check
 from whole_project import RESULTS, ROOT
 
-from rarefeat.claims.declared import page_of
-from rarefeat.claims.figure import MOST
-from rarefeat.figures.style import styled
-from rarefeat.study_kind import Stage
+from rarefeat.claims.declarations import page_of
+from rarefeat.claims.figure import MAX_CLAIMS
+from rarefeat.figures.style import project_style
 from rarefeat.project import load
-from rarefeat.report.drawn import DRAWN
-from rarefeat.report.published import Published
-from rarefeat.report.redrawn import OF_STUDIES, OWN_CONFIG, of_claims, redrawn
+from rarefeat.report.doc_figures import DRAWN
+from rarefeat.report.figures_from_published import (
+    EXTRA_CONFIGS,
+    STUDY_FIGURES,
+    claims_from_verdicts,
+    iter_figures,
+)
+from rarefeat.report.published_tables import PublishedTables
 from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.files import read_table
+from rarefeat.storage.sealed_files import read_table
+from rarefeat.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 CLAIMS = {page_of(claim.group) for of in QUICK.declared.values() for claim in of.claims.values()}
@@ -25,8 +30,8 @@ PLANTED = {"claims_map_phase", "claims_map_overlap"}
 SERIES = {"augmentation_images": 10}
 """More series than a panel has elsewhere: a mark for each digit."""
 
-TABLES = Published(ROOT / "docs/tables")
-FIGURES = dict(redrawn(TABLES))
+TABLES = PublishedTables(ROOT / "docs/tables")
+FIGURES = dict(iter_figures(TABLES))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +65,10 @@ def tables(finished, tmp_path_factory):
 
 @pytest.mark.parametrize("name", sorted(set(QUICK.figures) - CLAIMS - PLANTED))
 def test_a_figure_of_the_quick_grid_can_be_printed(name, tables):
-    job, given = QUICK.figure_job(name), {table: tables(table) for table in QUICK.figures[name].tables}
+    job, given = (
+        QUICK.figure_job(name),
+        {table: tables(table) for table in QUICK.figures[name].tables},
+    )
     check(lambda: load_function(job.stage)(given, job), most=SERIES.get(name, MOST_SERIES))
 
 
@@ -75,17 +83,24 @@ def test_a_picture_of_a_page_can_be_printed(name):
 
 
 def test_they_are_those_of_the_registry():
-    assert set(FIGURES) <= set(load().figures) | set(OWN_CONFIG)
-    assert set(OF_STUDIES) <= set(FIGURES)
+    assert set(FIGURES) <= set(load().figures) | set(EXTRA_CONFIGS)
+    assert set(STUDY_FIGURES) <= set(FIGURES)
 
 
-@pytest.mark.parametrize("paper", ["wen_li_feature_decoupling", "shi_feature_learning", "beyond_the_papers"])
+@pytest.mark.parametrize(
+    "paper", ["wen_li_feature_decoupling", "shi_feature_learning", "beyond_the_papers"]
+)
 def test_the_interval_that_decides_says_what_the_published_verdict_says(paper):
-    rows = of_claims(load(), TABLES[f"verdicts_{paper}"])
+    rows = claims_from_verdicts(load(), TABLES[f"verdicts_{paper}"])
     assert len(rows) >= 0.8 * len(TABLES[f"verdicts_{paper}"])
-    inside = (rows["decided_low"] >= rows["required_low"]) & (rows["decided_high"] <= rows["required_high"])
+    inside = (rows["decided_low"] >= rows["required_low"]) & (
+        rows["decided_high"] <= rows["required_high"]
+    )
     # A number that is 0 everywhere lies on the edge of "below 0", and not below it.
-    inside &= ~((rows["decided_low"] == rows["decided_high"]) & (rows["decided_high"] == rows["required_high"]))
+    inside &= ~(
+        (rows["decided_low"] == rows["decided_high"])
+        & (rows["decided_high"] == rows["required_high"])
+    )
     supported = rows["verdict"] == "supported"
     assert inside[supported].all()
     assert not inside[rows["verdict"].isin(["contradicted", "undecided"])].any()
@@ -100,6 +115,6 @@ def test_a_part_whose_claims_are_all_supported_has_no_figure():
 
 
 def test_a_figure_of_claims_has_at_most_ten():
-    with styled():
+    with project_style():
         figure = FIGURES["claims_feature_decoupling"]()
-    assert len(figure.axes) == 3 * MOST
+    assert len(figure.axes) == 3 * MAX_CLAIMS

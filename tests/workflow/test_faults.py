@@ -19,9 +19,9 @@ from whole_project import RESULTS, copy_of_the_project, environment, run, snakem
 
 from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
-from rarefeat.kind import PRETRAIN, SYNTHESISE
-from rarefeat.run.cli_helpers import run as run_stage
-from rarefeat.storage.files import verify
+from rarefeat.run.cli_helpers import run_main as run_stage
+from rarefeat.storage.sealed_files import verify
+from rarefeat.study_kind import PRETRAIN, SYNTHESISE
 
 # One cell and two blocks of seeds: two jobs of each of three stages, and two that gather them.
 TINY = {
@@ -32,7 +32,10 @@ TINY = {
     "imbalance": {"studies": {"neighbour": {"seeds": 2, "grid": {"arms": {"eps_min": [1.0]}}}}},
 }
 CONFIGS = ("config/quick.yaml", "tiny.yaml")
-TABLES = [f"{RESULTS}/tables/neighbour_{name}.parquet" for name in ("grid", "summary", "trends", "trajectories")]
+TABLES = [
+    f"{RESULTS}/tables/neighbour_{name}.parquet"
+    for name in ("grid", "summary", "trends", "trajectories")
+]
 ARGUMENTS = ("--rerun-incomplete", "--", *TABLES)
 AT = cell(eps_min=1.0, sigma=0.1)
 
@@ -49,7 +52,13 @@ def start(folder: Path, **options) -> subprocess.Popen:
     command = snakemake(folder, *ARGUMENTS, configs=CONFIGS)
     with open(folder / "snakemake.log", "a") as log:
         return subprocess.Popen(
-            command, cwd=folder, env=environment(folder), stdout=log, stderr=log, start_new_session=True, **options
+            command,
+            cwd=folder,
+            env=environment(folder),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            **options,
         )
 
 
@@ -61,7 +70,11 @@ def table_bytes(folder: Path) -> list[bytes]:
 def output_files(folder: Path) -> list[Path]:
     """The files of tables and tensors."""
     paths = (folder / RESULTS).rglob("[!.]*")
-    return [path for path in paths if path.suffix in (".parquet", ".safetensors") and ".store" not in path.parts]
+    return [
+        path
+        for path in paths
+        if path.suffix in (".parquet", ".safetensors") and ".store" not in path.parts
+    ]
 
 
 def processes(folder: Path) -> list[psutil.Process]:
@@ -84,13 +97,23 @@ def reference(tmp_path_factory) -> Path:
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("number", "group"), [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+    ("number", "group"),
+    [
+        (signal.SIGKILL, False),
+        (signal.SIGKILL, True),
+        (signal.SIGTERM, False),
+        (signal.SIGTERM, True),
+    ],
 )
 def test_killed_run_goes_on_to_the_same_bytes(reference, tmp_path, number, group):
     folder, draw = tiny_project(tmp_path), random.Random(f"{number} {group}")
     for files in (2, 5):
         process = start(folder)
-        until(lambda process=process, files=files: process.poll() is not None or len(output_files(folder)) >= files)
+        until(
+            lambda process=process, files=files: (
+                process.poll() is not None or len(output_files(folder)) >= files
+            )
+        )
         time.sleep(draw.uniform(0, 2))
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if group else os.kill)(process.pid, number)
@@ -113,7 +136,10 @@ def test_damaged_file_is_refused_until_it_is_deleted(reference, tmp_path):
     damaged.write_bytes(content)
     done = run(folder, "--forcerun", "probe", *ARGUMENTS, configs=CONFIGS)
     assert done.returncode != 0
-    assert f"error: cannot read {damaged.relative_to(folder)}: it is damaged" in done.stdout + done.stderr
+    assert (
+        f"error: cannot read {damaged.relative_to(folder)}: it is damaged"
+        in done.stdout + done.stderr
+    )
     assert "Traceback" not in done.stdout + done.stderr
     damaged.unlink()
     succeeded(run(folder, *ARGUMENTS, configs=CONFIGS))
@@ -124,10 +150,15 @@ def test_damaged_file_is_refused_until_it_is_deleted(reference, tmp_path):
 def test_full_disk_is_one_line_and_space_mends_it(reference, tmp_path):
     """A limit on the size of a file stands for the disk."""
     folder = tiny_project(tmp_path)
-    process = start(folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)))
+    process = start(
+        folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+    )
     assert process.wait(300) != 0
     log = (folder / "snakemake.log").read_text()
-    assert any("cannot write results/" in line and line.endswith("File too large") for line in log.splitlines())
+    assert any(
+        "cannot write results/" in line and line.endswith("File too large")
+        for line in log.splitlines()
+    )
     assert not any((folder / table).exists() for table in TABLES)
     succeeded(run(folder, *ARGUMENTS, configs=CONFIGS))
     assert table_bytes(folder) == table_bytes(reference)
@@ -135,20 +166,36 @@ def test_full_disk_is_one_line_and_space_mends_it(reference, tmp_path):
 
 def synthesise_command(output: Path, **data) -> list[str]:
     """The command of a job that draws latents."""
-    job = job_at(SYNTHESISE, {"draws": "s", "data": tiny_data(**data)}, "s", SYNTHESISE.shared(AT), "1-2")
-    return [sys.executable, "-m", "rarefeat.run.make", "--job", job_path(job), "--output", str(output)]
+    job = job_at(
+        SYNTHESISE, {"draws": "s", "data": tiny_data(**data)}, "s", SYNTHESISE.shared(AT), "1-2"
+    )
+    return [
+        sys.executable,
+        "-m",
+        "rarefeat.run.execute_job",
+        "--job",
+        job_path(job),
+        "--output",
+        str(output),
+    ]
 
 
 def test_job_without_enough_memory_is_one_line(tmp_path):
     command = synthesise_command(tmp_path / "latents.safetensors", N=10**9)
     limit = (8 * 2**30, 8 * 2**30)
     done = subprocess.run(
-        command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit), capture_output=True, text=True, check=False
+        command,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: out of memory: ")
-    assert line.endswith("; give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)")
+    assert line.endswith(
+        "; give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -161,11 +208,32 @@ def test_other_errors_are_not_taken_for_lack_of_memory():
 
 
 def test_sigterm_ends_a_training_and_leaves_no_file(tmp_path):
-    subprocess.run(synthesise_command(tmp_path / SYNTHESISE.path("latents", "s", AT, "1-2")), check=True)
+    subprocess.run(
+        synthesise_command(tmp_path / SYNTHESISE.path("latents", "s", AT, "1-2")), check=True
+    )
     training = tiny_training(T=10**8, eta=1e-3)
-    config = {"draws": "s", "simulator": "reduced", "data": tiny_data(), "training": training, "arms": [Arm(arm="dense")]}
-    files = ["--results", str(tmp_path), "--output", str(tmp_path / "e.safetensors"), str(tmp_path / "t.parquet")]
-    command = [sys.executable, "-m", "rarefeat.run.make", "--job", job_path(job_at(PRETRAIN, config, "s", AT, "1-2")), *files]
+    config = {
+        "draws": "s",
+        "simulator": "reduced",
+        "data": tiny_data(),
+        "training": training,
+        "arms": [Arm(arm="dense")],
+    }
+    files = [
+        "--results",
+        str(tmp_path),
+        "--output",
+        str(tmp_path / "e.safetensors"),
+        str(tmp_path / "t.parquet"),
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "rarefeat.run.execute_job",
+        "--job",
+        job_path(job_at(PRETRAIN, config, "s", AT, "1-2")),
+        *files,
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert "0%" in process.stderr.readline()  # it has begun
         process.terminate()

@@ -20,10 +20,16 @@ print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
 def planned(folder: Path, values: int) -> tuple[int, float, float]:
     """Probes, seconds of the processor and kilobytes of the plan of a grid of so many values of eps_min and 50 of sigma."""
     # The paper's own blocks have three more values of eps_min, at 0.05 and so on, and sigma up to 0.1.
-    grid = {"eps_min": [i / 50 for i in range(1, values + 1)], "sigma": [i / 1000 for i in range(1, 51)], "arms": ARMS}
+    grid = {
+        "eps_min": [i / 50 for i in range(1, values + 1)],
+        "sigma": [i / 1000 for i in range(1, 51)],
+        "arms": ARMS,
+    }
     config = folder / f"{values}.yaml"
     studies = {"studies": {"paper": {"grid": {"large": grid}}}}
-    config.write_text(yaml.safe_dump({"seeds_per_block": 100, "results": str(folder), "imbalance": studies}))
+    config.write_text(
+        yaml.safe_dump({"seeds_per_block": 100, "results": str(folder), "imbalance": studies})
+    )
     target = f"{folder}/tables/paper_grid.parquet"
     command = snakemake(ROOT, "--dry-run", "--quiet", "host", "--", target, configs=[str(config)])
     # By a process of its own: a child's peak of memory counts that of its parent before exec, here of all other tests.

@@ -7,15 +7,29 @@ import sys
 from pathlib import Path
 
 import pytest
-from whole_project import RESULTS, ROOT, blocks_of, copy_of_the_project, environment, run, run_block, succeeded, verified
+from whole_project import (
+    RESULTS,
+    ROOT,
+    blocks_of,
+    copy_of_the_project,
+    environment,
+    run,
+    run_block,
+    succeeded,
+    verified,
+)
 
 from rarefeat.claims.tables import CLAIMS, VERDICTS
 from rarefeat.run.metadata import page_text, read_origin
-from rarefeat.storage.files import read_table
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
+from rarefeat.storage.sealed_files import read_table
 
 OWN = {"src/rarefeat/studies/mine.py", "src/rarefeat/studies/mine.yaml"}
-(RECIPE,) = (text for language, text in blocks_of(ROOT / "CONTRIBUTING.md") if language == "bash" and "registry" in text)
+(RECIPE,) = (
+    text
+    for language, text in blocks_of(ROOT / "CONTRIBUTING.md")
+    if language == "bash" and "registry" in text
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +55,15 @@ def differing(one: Path, other: Path, inside: str) -> set[str]:
 
 def test_it_is_short_and_touches_one_line_of_the_registry(with_mine):
     assert sum(len((with_mine / path).read_text().splitlines()) for path in OWN) <= 120
-    found = {path for inside in ("src", "workflow", "config") for path in differing(with_mine, ROOT, inside)}
+    found = {
+        path
+        for inside in ("src", "workflow", "config")
+        for path in differing(with_mine, ROOT, inside)
+    }
     assert found == OWN | {"src/rarefeat/registry.py"}
-    before, now = ((root / "src/rarefeat/registry.py").read_text().splitlines() for root in (ROOT, with_mine))
+    before, now = (
+        (root / "src/rarefeat/registry.py").read_text().splitlines() for root in (ROOT, with_mine)
+    )
     assert [line for line in now if line not in before] == ['    "mine",']
     assert [line for line in now if line in before] == before
 
@@ -54,7 +74,7 @@ def test_it_makes_a_table_a_figure_verdicts_and_pages(with_mine):
     assert table.groupby("samples")["seed"].nunique().to_dict() == {10: 6, 100: 6}
     assert table["accuracy"].between(0.3, 1).all()
     assert read_origin(results / "figures/learning_curve.pdf")["tables"].keys() == {"mine_accuracy"}
-    claims = checked(CLAIMS, read_table(results / "tables/claims_mine.parquet").to_pandas())
+    claims = validate(CLAIMS, read_table(results / "tables/claims_mine.parquet").to_pandas())
     wide = table.pivot(index="seed", columns="samples", values="accuracy")
     assert claims["estimate"].tolist() == pytest.approx([(wide[100] - wide[10]).mean()] * 2)
     assert set(claims["verdict"]) <= set(VERDICTS[:3])
@@ -74,9 +94,19 @@ def test_it_is_in_the_report(with_mine):
 @pytest.fixture(scope="module")
 def documented(with_mine) -> Path:
     """The copy with the rest of the project: its docs are rendered, its run is published, and they are rendered again."""
-    for path in (*filter(Path.is_file, ROOT.iterdir()), ROOT / "docs", ROOT / "tests", ROOT / "benchmarks"):
+    for path in (
+        *filter(Path.is_file, ROOT.iterdir()),
+        ROOT / "docs",
+        ROOT / "tests",
+        ROOT / "benchmarks",
+    ):
         if path.is_dir():
-            shutil.copytree(path, with_mine / path.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                path,
+                with_mine / path.name,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         elif path.name != "Snakefile":
             shutil.copy(path, with_mine)
     shipped = "src/rarefeat/shipped"
@@ -106,8 +136,12 @@ def test_it_is_in_the_documentation_and_in_its_indexes(documented):
         "docs/reference/claims/learning.md",
     )}  # fmt: skip
     found = "More samples change the accuracy by "
-    assert f"| [A mine](docs/studies/mine.md) | Do more samples help? | {found}" in pages["README.md"]
-    assert f"| [A mine](mine.md) | Do more samples help? | {found}" in pages["docs/studies/index.md"]
+    assert (
+        f"| [A mine](docs/studies/mine.md) | Do more samples help? | {found}" in pages["README.md"]
+    )
+    assert (
+        f"| [A mine](mine.md) | Do more samples help? | {found}" in pages["docs/studies/index.md"]
+    )
     assert f"**{found}" in pages["docs/studies/mine.md"]
     assert "![Learning curve](../figures/learning_curve.png)" in pages["docs/studies/mine.md"]
     assert "[learning](claims_learning.md)" in pages["docs/claims/index.md"]
@@ -118,8 +152,16 @@ def test_it_is_in_the_documentation_and_in_its_indexes(documented):
 
 
 def test_lint_and_the_tests_of_docs_and_config_pass_with_it(documented):
-    tests = "-m pytest -q --numprocesses 2 -p no:cacheprovider tests/docs/test_pages.py tests/config"
-    for command in ("ruff check .", "ruff format --check .", "snakefmt --check Snakefile workflow", "lint-imports", tests):
+    tests = (
+        "-m pytest -q --numprocesses 2 -p no:cacheprovider tests/docs/test_pages.py tests/config"
+    )
+    for command in (
+        "ruff check .",
+        "ruff format --check .",
+        "snakefmt --check Snakefile workflow",
+        "lint-imports",
+        tests,
+    ):
         tool, *words = command.split()
         start = sys.executable if tool == "-m" else Path(sys.executable).parent / tool
         done = subprocess.run(
@@ -132,7 +174,10 @@ def test_lint_and_the_tests_of_docs_and_config_pass_with_it(documented):
 def test_a_cell_in_the_place_of_another_is_made_again(with_mine, tmp_path):
     """What the author gets for nothing: a file says what it is."""
     folder = Path(shutil.copytree(with_mine, tmp_path / "project", symlinks=True))
-    few, many = (folder / RESULTS / f"learned/mine_study/samples={n}/seeds=100-102.parquet" for n in (10, 100))
+    few, many = (
+        folder / RESULTS / f"learned/mine_study/samples={n}/seeds=100-102.parquet"
+        for n in (10, 100)
+    )
     before = few.read_bytes()
     few.write_bytes(many.read_bytes())
     succeeded(run(folder, "--", str(RESULTS / "tables/mine_accuracy.parquet")))

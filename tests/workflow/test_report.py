@@ -13,19 +13,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rarefeat.report.html_tables import ROWS, claims_page
 from test_browse import some_claims
 from whole_project import RESULTS, ROOT, run, succeeded
 
 import rarefeat
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.project import load
-from rarefeat.report.browse import ROWS, claims_page
-from rarefeat.run.metadata import made_from, write_page, write_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.metadata import build_origin, write_page, write_product
+from rarefeat.storage.sealed_files import read_table
 
 pytestmark = pytest.mark.browser
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-TABLES = [page for page, item in QUICK.browsed.items() if item.category == "Tables" and f"pages/{page}.html" in QUICK.default]
+TABLES = [
+    page
+    for page, item in QUICK.browsed.items()
+    if item.category == "Tables" and f"pages/{page}.html" in QUICK.default
+]
 CLAIMS = "claims_imbalance_and_pruning"
 SECONDS = 120
 WIDTH = "const image = document.querySelector('img[src^=\"data:image/png\"]'); return image && image.naturalWidth"
@@ -38,9 +42,11 @@ FLAGS = [
 @pytest.fixture(scope="module")
 def report(finished, tmp_path_factory) -> Path:
     """The report of the quick grid, with planted claims, in a copy of the finished folder."""
-    folder = Path(shutil.copytree(finished, tmp_path_factory.mktemp("report") / "project", symlinks=True))
+    folder = Path(
+        shutil.copytree(finished, tmp_path_factory.mktemp("report") / "project", symlinks=True)
+    )
     table = folder / RESULTS / f"tables/{CLAIMS}.parquet"
-    write_product(table, some_claims(), made_from(QUICK.table_job(CLAIMS)))
+    write_product(table, some_claims(), build_origin(QUICK.table_job(CLAIMS)))
     page = RESULTS / f"pages/{CLAIMS}.html"
     job = QUICK.claims_page_job("imbalance_and_pruning")
     write_page(folder / page, claims_page({CLAIMS: some_claims()}, job), job)
@@ -52,9 +58,22 @@ def installed() -> tuple[str, str]:
     """Chromium and its driver; skips where they cannot be had."""
     found = shutil.which("chromium"), shutil.which("chromedriver")
     if not all(found) and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium", "chromium-driver"]
+        command = [
+            "apt-get",
+            "install",
+            "--yes",
+            "--no-install-recommends",
+            "chromium",
+            "chromium-driver",
+        ]
         for words in (["apt-get", "update"], command):
-            subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=600)
+            subprocess.run(
+                words,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                timeout=600,
+            )
         found = shutil.which("chromium"), shutil.which("chromedriver")
     if not all(found):
         pytest.skip("no Chromium with its driver here, and it cannot be installed")
@@ -64,7 +83,9 @@ def installed() -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """A headless Chromium that resolves no name."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: make test-browser installs it")
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="selenium is not installed: make test-browser installs it"
+    )
     chromium, driver = installed()
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
@@ -111,7 +132,11 @@ def errors(browser) -> list[str]:
 def requests(browser) -> set[str]:
     """Addresses that the browser has asked for, without those of files, of data and of the browser itself."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    asked = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
     return {url for url in asked if not re.match(r"file:|data:|blob:|about:|chrome:", url)}
 
 
@@ -131,7 +156,11 @@ def test_each_figure_shows_with_a_caption_that_names_its_tables(opened, report):
     results = opened.execute_script(
         "return Object.entries(results).map(([path, entry]) => [path, entry.caption, entry.labels])"
     )
-    shown = {Path(path).name: (path, caption, labels) for path, caption, labels in results if path.endswith(".png")}
+    shown = {
+        Path(path).name: (path, caption, labels)
+        for path, caption, labels in results
+        if path.endswith(".png")
+    }
     assert sorted(shown) == figures
     for path, caption, labels in shown.values():
         assert "tables/" in caption
@@ -144,9 +173,15 @@ def test_each_figure_shows_with_a_caption_that_names_its_tables(opened, report):
 
 def test_a_figure_opens_with_clicks_alone(opened):
     by(opened, "//*[text()='Figures']")[0].click()
-    eyes = until(opened, lambda _: by(opened, "//table//a[@type='button'] | //table//button"), "the results of the category")
+    eyes = until(
+        opened,
+        lambda _: by(opened, "//table//a[@type='button'] | //table//button"),
+        "the results of the category",
+    )
     eyes[0].click()
-    image = until(opened, lambda _: by(opened, "//img[starts-with(@src, 'data:image/png')]"), "the figure")[0]
+    image = until(
+        opened, lambda _: by(opened, "//img[starts-with(@src, 'data:image/png')]"), "the figure"
+    )[0]
     assert until(opened, lambda _: image.get_property("naturalWidth"), "its pixels") > 300
 
 
@@ -170,7 +205,9 @@ def column(browser, wrapper: str, number: int) -> list[str]:
     """The cells of a column on the page of the table that is shown."""
     rows = "document.evaluate(arguments[0], document, null, XPathResult.ORDERED_NODE_SNAPSHOT_TYPE)"
     cells = "Array.from({length: rows.snapshotLength}, (_, i) => rows.snapshotItem(i).textContent)"
-    return browser.execute_script(f"const rows = {rows}; return {cells}", f"{wrapper}//tbody/tr/td[{number}]")
+    return browser.execute_script(
+        f"const rows = {rows}; return {cells}", f"{wrapper}//tbody/tr/td[{number}]"
+    )
 
 
 @pytest.mark.parametrize("page", TABLES)
@@ -183,13 +220,20 @@ def test_tables_are_sorted_and_filtered_as_pandas_would(opened, report, page):
     numeric = next(key for key in ("mean", "exponent", "reduced", "value") if key in table)
     number = list(table).index(numeric) + 1
     arrows = by(opened, f"{wrapper}//thead//th[{number}]//*[@role='button']")[0]
-    opened.execute_script("arguments[0].scrollIntoView({inline: 'center', block: 'center'})", arrows)
+    opened.execute_script(
+        "arguments[0].scrollIntoView({inline: 'center', block: 'center'})", arrows
+    )
     arrows.click()
     # What is not a number stands before the lowest.
     expected = table[numeric].sort_values(na_position="first").head(ROWS)
 
     def sorted_(_) -> bool:
-        return np.allclose([float(cell) for cell in column(opened, wrapper, number)], expected, rtol=1e-3, equal_nan=True)
+        return np.allclose(
+            [float(cell) for cell in column(opened, wrapper, number)],
+            expected,
+            rtol=1e-3,
+            equal_nan=True,
+        )
 
     until(opened, sorted_, f"rows in the order of {numeric}")
 
@@ -200,7 +244,11 @@ def test_tables_are_sorted_and_filtered_as_pandas_would(opened, report, page):
     box.send_keys(value)
     expected = int(table[text].str.contains(value, regex=False).sum())
     assert 0 < expected < len(table)
-    until(opened, lambda _: rows_told(opened, wrapper) == expected, f"{expected} rows with {text} {value}")
+    until(
+        opened,
+        lambda _: rows_told(opened, wrapper) == expected,
+        f"{expected} rows with {text} {value}",
+    )
     assert errors(opened) == []
 
 
@@ -217,7 +265,9 @@ def test_the_claims_are_searched(opened):
 
 
 def test_nothing_is_asked_of_a_network_and_the_page_is_small(opened, report):
-    for path in opened.execute_script("return Object.keys(results).filter(path => path.endsWith('.html'))"):
+    for path in opened.execute_script(
+        "return Object.keys(results).filter(path => path.endsWith('.html'))"
+    ):
         show(opened, path, "html")
         until(opened, lambda _: by(opened, "//iframe"), path)
     assert requests(opened) == set()
@@ -239,7 +289,9 @@ def test_the_page_to_play_with_computes_the_law_as_python_does(browser, share, l
     browser.get((ROOT / "docs/play.html").as_uri())
     law, measured, neurons, step = browser.execute_script(SLIDERS, 0.5, share, lambda_, 500, 2048)
     fitted = pd.read_csv(ROOT / "docs/tables/selection_law_constants.csv").iloc[0]
-    expected = rarefeat.predict_step(fitted.kappa, fitted.gamma, bias={"share": share}, **{"lambda": lambda_})
+    expected = rarefeat.predict_step(
+        fitted.kappa, fitted.gamma, bias={"share": share}, **{"lambda": lambda_}
+    )
     # Both draw initial weights of their own, 150 and 200 replicas.
     assert step == pytest.approx(expected, abs=0.03)
     assert f"from {step:.2f} times" in law
@@ -256,19 +308,31 @@ def test_the_page_to_play_with_shows_what_was_measured_with_its_interval(browser
         "sigma == 0.05 and eps_min == 0.5 and fate == 'learned'"
     )
     row = 100 * fates.iloc[0][["share", "ci_low", "ci_high"]].astype(float)
-    assert f"at 0.5 times, {row['share']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}] %" in measured
+    assert (
+        f"at 0.5 times, {row['share']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}] %"
+        in measured
+    )
     assert "Measured here" in measured
 
 
 def test_the_page_to_play_with_shows_who_has_learned_by_the_step_of_its_slider(browser):
-    shares = pd.read_csv(ROOT / "docs/tables/fate_shares.csv").query("study == 'reuse' and N == 2048")
+    shares = pd.read_csv(ROOT / "docs/tables/fate_shares.csv").query(
+        "study == 'reuse' and N == 2048"
+    )
     browser.get((ROOT / "docs/play.html").as_uri())
     told = []
     for row in (shares[shares["step"] >= 100].iloc[0], shares.iloc[-1]):
-        _, measured, *_ = browser.execute_script(SLIDERS, row.eps_min, row.share, row["lambda"], int(row.step), int(row.N))
+        _, measured, *_ = browser.execute_script(
+            SLIDERS, row.eps_min, row.share, row["lambda"], int(row.step), int(row.N)
+        )
         values = (row.learned_share, row.ci_low, row.ci_high)
-        share, *ends = (f"{100 * value:.{int(0.001 < value < 0.1)}f}" for value in values)  # as `percent` of the page
-        assert f"{share} [{', '.join(ends)}] % of {row.n} trainings learned it by step {row.step}" in measured
+        share, *ends = (
+            f"{100 * value:.{int(0.001 < value < 0.1)}f}" for value in values
+        )  # as `percent` of the page
+        assert (
+            f"{share} [{', '.join(ends)}] % of {row.n} trainings learned it by step {row.step}"
+            in measured
+        )
         assert "Measured here" in measured
         told.append(share)
     assert told[0] != told[1]
@@ -279,5 +343,7 @@ def test_a_run_s_page_to_play_with_opens_from_the_report(opened):
     show(opened, str(RESULTS / "pages/play.html"), "html")
     until(opened, lambda _: by(opened, "//iframe[starts-with(@src, 'data:text/html')]"), "the page")
     opened.switch_to.frame(by(opened, "//iframe")[0])
-    assert "trainings learned it" in until(opened, lambda _: opened.find_element("id", "measured").text, "what was measured")
+    assert "trainings learned it" in until(
+        opened, lambda _: opened.find_element("id", "measured").text, "what was measured"
+    )
     assert errors(opened) == []

@@ -15,7 +15,9 @@ DONE = frozenset({"make quick", "source .venv/bin/activate"})
 @pytest.fixture(scope="module")
 def said(finished, tmp_path_factory) -> list[str]:
     """What each block prints."""
-    folder = Path(shutil.copytree(finished, tmp_path_factory.mktemp("tutorial") / "project", symlinks=True))
+    folder = Path(
+        shutil.copytree(finished, tmp_path_factory.mktemp("tutorial") / "project", symlinks=True)
+    )
     return run_blocks(PAGE, folder, DONE)
 
 
@@ -25,7 +27,9 @@ def test_it_has_commands_and_python():
 
 def test_the_table_has_a_row_for_each_point(said):
     assert re.search(r"eps_min +sigma +mean", said[1])
-    assert {float(value) for value in re.findall(r"^\d+ +(0\.\d+|1\.0) ", said[1], re.MULTILINE)} == {0.2, 1.0}
+    assert {
+        float(value) for value in re.findall(r"^\d+ +(0\.\d+|1\.0) ", said[1], re.MULTILINE)
+    } == {0.2, 1.0}
 
 
 def test_only_the_new_point_is_trained(said):

@@ -12,16 +12,27 @@ import subprocess
 import pandas as pd
 import pytest
 from conftest import job_path, until
-from whole_project import RESULTS, ROOT, copy_of_the_project, environment, planned, python, run, snakemake, succeeded, verified
+from whole_project import (
+    RESULTS,
+    ROOT,
+    copy_of_the_project,
+    environment,
+    planned,
+    python,
+    run,
+    snakemake,
+    succeeded,
+    verified,
+)
 
 from rarefeat.figures.labels import quantity
-from rarefeat.manage import check
+from rarefeat.manage import compare_references
 from rarefeat.project import load
 from rarefeat.registry import kinds
-from rarefeat.report.found import of_run
-from rarefeat.report.published import reductions
-from rarefeat.storage.files import read_table
-from rarefeat.storage.schema import checked
+from rarefeat.report.findings import of_run
+from rarefeat.report.published_tables import reductions
+from rarefeat.storage.schema import validate
+from rarefeat.storage.sealed_files import read_table
 from rarefeat.studies.two_layer.compare import bounds_of
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
@@ -35,12 +46,14 @@ def schema_of(table: str):
 
 def test_every_product_is_there_and_keeps_to_its_schema(finished):
     tables = [name for name in QUICK.tables if f"tables/{name}.parquet" in DEFAULT]
-    assert {"paper_grid", "alignment_heatmap", "scaling", "augmentation", "digits.longtail"} <= set(tables)
+    assert {"paper_grid", "alignment_heatmap", "scaling", "augmentation", "digits.longtail"} <= set(
+        tables
+    )
     for name in tables:
         table = read_table(finished / RESULTS / f"tables/{name}.parquet")
         assert table.num_rows
         assert list(table.column_names) == list(schema_of(name).columns)
-        checked(schema_of(name), table.to_pandas())
+        validate(schema_of(name), table.to_pandas())
     heatmap = read_table(finished / RESULTS / "tables/alignment_heatmap.parquet")
     assert heatmap.num_rows == 2 * 4 * 30 * 9
     # Four arms at two eps_min, both simulators: four seeds against three.
@@ -66,7 +79,11 @@ def test_no_interval_of_a_mean_leaves_the_range_of_its_quantity(finished):
         name = next((name for name in ("metric", "quantity") if name in table), None)
         if name and {"mean", "ci_low", "ci_high"} <= set(table):
             for metric, part in table.groupby(name):
-                low, high = bounds_of(metric) if path.stem.startswith("two_layer") else quantity(metric).range
+                low, high = (
+                    bounds_of(metric)
+                    if path.stem.startswith("two_layer")
+                    else quantity(metric).range
+                )
                 assert not (part["ci_low"] < low).any(), (path.stem, metric)
                 assert not (part["ci_high"] > high).any(), (path.stem, metric)
                 seen |= {metric} if high < math.inf else set()
@@ -79,12 +96,16 @@ def test_figures_and_pages_of_a_small_run_say_so(finished):
     assert len(pages) >= 4
     for page in pages:
         assert page.read_text(encoding="utf-8").splitlines()[2] == f"**A{said[1:]}.**", page
-    assert "- On digits (2 seeds)" in (finished / RESULTS / "long_tail.md").read_text(encoding="utf-8")
+    assert "- On digits (2 seeds)" in (finished / RESULTS / "long_tail.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def read_by(kind: str) -> list[str]:
     """The tables of a run that the published ones are made from, of which a kind says what was found."""
-    names = [source for name in kinds()[kind].load("found").TABLES for source in reductions()[name][0]]
+    names = [
+        source for name in kinds()[kind].load("findings").TABLES for source in reductions()[name][0]
+    ]
     return list(dict.fromkeys(names))
 
 
@@ -98,7 +119,11 @@ def test_the_report_s_first_page_has_what_was_found_with_seeds_and_grid(finished
         "digits (2 seeds)",
     ):
         assert part in text, text
-    says = [name for name in kinds() if name in QUICK.pages and (finished / RESULTS / f"{name}.md").exists()]
+    says = [
+        name
+        for name in kinds()
+        if name in QUICK.pages and (finished / RESULTS / f"{name}.md").exists()
+    ]
     assert text.count("\n* ") + 1 == len(says) >= 4
     for name in says:
         assert list(QUICK.pages[name].tables) == read_by(name)
@@ -108,7 +133,14 @@ def test_the_report_s_first_page_has_what_was_found_with_seeds_and_grid(finished
 def test_the_tables_agree_with_the_committed_references(finished):
     """What `make check` compares, so that continuous integration computes one quick grid; and the comparison sees a change."""
     done = succeeded(
-        python(finished, "-m", "rarefeat.manage.check", ROOT / "tests/reference", "--configfile", "config/quick.yaml")
+        python(
+            finished,
+            "-m",
+            "rarefeat.manage.compare_references",
+            ROOT / "tests/reference",
+            "--configfile",
+            "config/quick.yaml",
+        )
     )
     references = sorted((ROOT / "tests/reference").glob("*.csv"))
     assert len(done.stdout.splitlines()) == len(references) >= 5
@@ -117,12 +149,18 @@ def test_the_tables_agree_with_the_committed_references(finished):
         *_, value, n = reference.columns
         row = reference[value].abs().idxmax()
         for other in (
-            reference.assign(**{value: reference[value].where(reference.index != row, 1.05 * reference[value] + 1)}),
+            reference.assign(
+                **{
+                    value: reference[value].where(
+                        reference.index != row, 1.05 * reference[value] + 1
+                    )
+                }
+            ),
             reference.assign(**{n: reference[n] + 1}),
             reference.drop(index=row),
         ):
-            assert check.differences(reference, other)
-        assert not check.differences(reference, reference)
+            assert compare_references.list_differences(reference, other)
+        assert not compare_references.list_differences(reference, reference)
 
 
 def test_results_of_the_workflow_verify(finished):
@@ -134,7 +172,9 @@ def test_progress_with_time_left_and_times_are_beside_the_logs(finished):
     assert logs
     assert all(re.search(r"61/61 \[\d+:\d+<", log.read_text()) for log in logs)
     for log in (finished / RESULTS / "logs").rglob("*.log"):
-        assert (log.parent / f"{log.name}.tsv").read_text().startswith("s\tmax_rss\tcpu_time\n"), log
+        assert (log.parent / f"{log.name}.tsv").read_text().startswith("s\tmax_rss\tcpu_time\n"), (
+            log
+        )
 
 
 def test_the_table_agrees_with_the_stages_called_by_hand(finished):
@@ -150,7 +190,9 @@ def test_the_table_agrees_with_the_stages_called_by_hand(finished):
     latents = synthesise(study.draws, study.data, 0.2, [101])
     parts = study.draws, study.simulator, study.data, study.training, [arm], cell["sigma"], [101]
     encoders, _ = pretrain(*parts, latents["train"])
-    networks = {name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()}
+    networks = {
+        name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()
+    }
     (expected,) = probe(*parts, latents, networks)
     grid = read_table(finished / RESULTS / "tables/paper_grid.parquet").to_pandas()
     at = (grid["eps_min"] == 0.2) & (grid["sigma"] == cell["sigma"])
@@ -167,9 +209,17 @@ def test_a_second_run_does_nothing(finished):
 
 def test_claims_are_planned_with_their_pages_without_studies_that_are_asked_for(finished):
     done = succeeded(run(finished, "--dry-run", "--printshellcmds", "all_claims"))
-    for page in ("claims_imbalance_and_pruning.md", "claims_stage_1.md", "claims_feature_decoupling.md", "sensitivity.md"):
+    for page in (
+        "claims_imbalance_and_pruning.md",
+        "claims_stage_1.md",
+        "claims_feature_decoupling.md",
+        "sensitivity.md",
+    ):
         assert page in done.stdout
-    assert not any(kind in done.stdout for kind in ("two_layer_measured", "selection_measured", "exact_results_measured"))
+    assert not any(
+        kind in done.stdout
+        for kind in ("two_layer_measured", "selection_measured", "exact_results_measured")
+    )
 
 
 def test_a_run_killed_half_way_resumes_to_the_same_tables(finished, tmp_path):
@@ -206,16 +256,31 @@ def test_figures_drawn_again_have_the_same_bytes(finished, tmp_path):
         tables = [RESULTS / f"tables/{table}.parquet" for table in figure.tables]
         outputs = [tmp_path / f"{name}.{suffix}" for suffix in ("png", "pdf")]
         told = "--job", job_path(QUICK.figure_job(name))
-        succeeded(python(finished, "-m", "rarefeat.figures.draw", *told, "--tables", *tables, "--output", *outputs))
+        succeeded(
+            python(
+                finished,
+                "-m",
+                "rarefeat.figures.draw",
+                *told,
+                "--tables",
+                *tables,
+                "--output",
+                *outputs,
+            )
+        )
         for output in outputs:
-            assert output.read_bytes() == (finished / RESULTS / "figures" / output.name).read_bytes(), output.name
+            assert (
+                output.read_bytes() == (finished / RESULTS / "figures" / output.name).read_bytes()
+            ), output.name
 
 
 def test_a_damaged_upstream_file_stops_the_run_with_one_line_and_no_output(project):
     (damaged,) = (project / RESULTS / "latents" / "heatmap").rglob("*.safetensors")
     content = damaged.read_bytes()
     damaged.write_bytes(content[: len(content) // 2])
-    done = run(project, "--forcerun", "pretrain", "--", str(RESULTS / "tables" / "heatmap_grid.parquet"))
+    done = run(
+        project, "--forcerun", "pretrain", "--", str(RESULTS / "tables" / "heatmap_grid.parquet")
+    )
     assert done.returncode != 0
     assert f"error: cannot read {damaged.relative_to(project)}" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -253,14 +318,20 @@ def with_config(**changes) -> str:
     ("job", "words"),
     [
         (with_config(seed="1-2"), "job.json: seed: no such key"),
-        (with_config(config={}), "error: --job: config.draws is missing, which chain.pretrain:stage reads"),
-        (with_config(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}), "error: --job: config.data"),
+        (
+            with_config(config={}),
+            "error: --job: config.draws is missing, which chain.pretrain:stage reads",
+        ),
+        (
+            with_config(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}),
+            "error: --job: config.data",
+        ),
     ],
 )
 def test_a_stage_says_what_is_wrong_with_its_job(tmp_path, job, words):
     (tmp_path / "job.json").write_text(job)
     files = ["--results", tmp_path, "--output", tmp_path / "e.safetensors", tmp_path / "t.parquet"]
-    done = python(ROOT, "-m", "rarefeat.run.make", "--job", tmp_path / "job.json", *files)
+    done = python(ROOT, "-m", "rarefeat.run.execute_job", "--job", tmp_path / "job.json", *files)
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr

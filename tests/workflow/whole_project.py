@@ -16,7 +16,9 @@ def copy_of_the_project(folder: Path) -> Path:
     """Everything the workflow reads, so that a test may edit it; what a copy there has computed is kept."""
     for name in ("workflow", "config", "src"):
         shutil.rmtree(folder / name, ignore_errors=True)
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
     for name in ("Snakefile", "profiles"):
         (folder / name).unlink(missing_ok=True)
         shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
@@ -31,22 +33,32 @@ def snakemake(folder: Path, *arguments: str, configs=QUICK) -> list[str]:
 
 def environment(folder: Path) -> dict[str, str]:
     # The copy's modules, not the installed ones; and no fork of another run's.
-    return {name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")} | {
-        "PYTHONPATH": str(folder / "src")
-    }
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("RAREFEAT_")
+    } | {"PYTHONPATH": str(folder / "src")}
 
 
 def python(folder: Path, *arguments: str | Path, **options) -> subprocess.CompletedProcess:
     """`python ARGUMENTS` with the modules of a copy of the project, in its folder."""
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
-        command, **{"cwd": folder, "env": environment(folder), "capture_output": True, "text": True, "check": False} | options
+        command,
+        **{
+            "cwd": folder,
+            "env": environment(folder),
+            "capture_output": True,
+            "text": True,
+            "check": False,
+        }
+        | options,
     )
 
 
 def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess:
     command = snakemake(folder, *arguments, **options)
-    return subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
+    )
 
 
 def verified(folder: Path) -> subprocess.CompletedProcess:
@@ -62,22 +74,39 @@ def succeeded(done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
 
 def blocks_of(page: Path) -> list[tuple[str, str]]:
     """Language and text of every block of code of a page."""
-    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
 
 
 def run_block(language: str, text: str, folder: Path) -> str:
     """What a block of code prints, in a copy of the project."""
     surroundings = environment(folder)
     surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
-    command = ["bash", "-euo", "pipefail", "-c", text] if language == "bash" else [sys.executable, "-c", text]
-    ran = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=3000)
+    command = (
+        ["bash", "-euo", "pipefail", "-c", text]
+        if language == "bash"
+        else [sys.executable, "-c", text]
+    )
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3000,
+    )
     assert ran.returncode == 0, f"{text}\n{ran.stdout}{ran.stderr}"
     return ran.stdout + ran.stderr
 
 
 def run_blocks(page: Path, folder: Path, done: frozenset[str] = frozenset()) -> list[str]:
     """What each block of a page prints; `done` are lines that a session has run already."""
-    blocks = [(language, [line for line in text.splitlines() if line not in done]) for language, text in blocks_of(page)]
+    blocks = [
+        (language, [line for line in text.splitlines() if line not in done])
+        for language, text in blocks_of(page)
+    ]
     return [run_block(language, "\n".join(lines), folder) for language, lines in blocks]
 
 
@@ -90,4 +119,8 @@ def planned(folder: Path, *arguments: str, **options) -> dict[str, int]:
 def jobs_of(dry_run: str) -> dict[str, int]:
     """Jobs by rule in what a dry run prints, without `all`."""
     table = dry_run.partition("Job stats:")[2].partition("total")[0]
-    return {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE) if rule != "all"}
+    return {
+        rule: int(count)
+        for rule, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE)
+        if rule != "all"
+    }

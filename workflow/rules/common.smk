@@ -123,7 +123,7 @@ CELLS = {
     for name, study in STUDIES.items()
     for cell in study.cells()
     for shared in (
-        *(cell.to(*list(cell.values)[:depth]) for depth in range(1, len(cell.axes))),
+        *(cell.restrict_to(*list(cell.values)[:depth]) for depth in range(1, len(cell.axes))),
         cell,
     )
 }

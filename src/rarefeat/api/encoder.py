@@ -11,33 +11,44 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.api.arguments import PLACES, AnArm, a_name, number, one_arm, one_thread, study_at, typed, whole
+from rarefeat.api.arguments import (
+    ARGUMENT_SECTIONS,
+    AnArm,
+    build_study,
+    check_int,
+    check_number,
+    check_study_name,
+    check_type,
+    find_arm,
+    one_thread,
+)
+from rarefeat.api.deprecated import former
 from rarefeat.chain.pretrain import TrainedEncoder as Trained
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.cells import Cell, path_of
+from rarefeat.config.cells import Cell, cell_path
 from rarefeat.config.cells import cell as a_cell
 from rarefeat.config.model import Arm, Bias, Data, Training
-from rarefeat.config.names import near, short
-from rarefeat.config.section import told
+from rarefeat.config.names import shorten_repr, suggest
+from rarefeat.config.section import dump_config
 from rarefeat.config.study import AXES
-from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.encoder import attend, embed, pre_activations
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import absolute_cosines, alignment_metrics
+from rarefeat.core.positive_pairs import PairSampler
 from rarefeat.core.randomness import generator
-from rarefeat.core.recording import log_spaced
+from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
-from rarefeat.core.views import Pairs
-from rarefeat.study_kind import PRETRAIN
 from rarefeat.project import Project
+from rarefeat.run.cli_helpers import progress_display
 from rarefeat.run.code_hashes import code_hash
-from rarefeat.run.cli_helpers import shown
 from rarefeat.run.job import Job, make_job
-from rarefeat.run.metadata import read_job
-from rarefeat.storage import files
+from rarefeat.run.metadata import read_job_metadata
+from rarefeat.storage import sealed_files
 from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.study_kind import PRETRAIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +120,7 @@ class Encoder:
         return absolute_cosines(self.weights[None], self.dictionary[None])[0]
 
     @property
-    def rare(self) -> list[int]:
+    def rare_features(self) -> list[int]:
         """Numbers j of the rare features."""
         return list(range(self.data.d - len(self.data.minority), self.data.d))
 
@@ -121,10 +132,12 @@ class Encoder:
     @property
     def metrics(self) -> dict[str, float]:
         """What the neurons have learned: the metrics of Figures 1 and 2 and their like, by name."""
-        found = alignment_metrics(self.weights[None], self.dictionary[None], len(self.data.minority))
+        found = alignment_metrics(
+            self.weights[None], self.dictionary[None], len(self.data.minority)
+        )
         return {name: value.item() for name, value in found.items()}
 
-    def course(self, neuron: int) -> pd.DataFrame:
+    def neuron_history(self, neuron: int) -> pd.DataFrame:
         """What one neuron did during training.
 
         Parameters
@@ -152,15 +165,19 @@ class Encoder:
         True
         """
         if not len(self.history):
-            raise RarefeatError("this training kept no history; train with history=True, or set training.history of the study")
-        neuron = whole("course", "neuron", neuron)
+            raise RarefeatError(
+                "this training kept no history; train with history=True, or set training.history of the study"
+            )
+        neuron = check_int("course", "neuron", neuron)
         if not 0 <= neuron < self.training.m:
             raise RarefeatError(f"neuron must be from 0 to {self.training.m - 1}, got {neuron}")
         colours = [f"colour {index}" for index in range(self.data.views.colour)]
         names = [*range(self.data.d), *colours, "norm", "bias"]
-        return pd.DataFrame(self.history[:, neuron].numpy(), columns=names, index=pd.Index(self.steps, name="step"))
+        return pd.DataFrame(
+            self.history[:, neuron].numpy(), columns=names, index=pd.Index(self.steps, name="step")
+        )
 
-    def batch(self, n: int, seed: int = 0) -> "Batch":
+    def sample_pairs(self, n: int, seed: int = 0) -> "Batch":
         """Draw fresh positive pairs of its data model, from Assumptions 3.1 to 3.4 at its eps_min and sigma.
 
         Parameters
@@ -183,28 +200,47 @@ class Encoder:
         >>> tuple(pairs.tokens.shape[:3]), tuple(encoder(pairs).shape), tuple(encoder(pairs.tokens[0, 0]).shape)
         ((64, 2, 4), (64, 2, 30), (30,))
         """
-        n, seed = whole("batch", "n", n), whole("batch", "seed", seed)
+        n, seed = check_int("batch", "n", n), check_int("batch", "seed", seed)
         data = self.data
-        probability = activation_probability(frequencies(data.d, data.minority, self.eps_min), data.C)
-        latents = latent_pairs(n, data.L, probability, generator(self.study, self.seed, f"batch {seed}"))
-        space = make_simulator(self.simulator, self.study, data.d, data.d1, self.training.m, [self.seed])
+        probability = activation_probability(
+            frequencies(data.d, data.minority, self.eps_min), data.C
+        )
+        latents = latent_pairs(
+            n, data.L, probability, generator(self.study, self.seed, f"batch {seed}")
+        )
+        space = make_simulator(
+            self.simulator, self.study, data.d, data.d1, self.training.m, [self.seed]
+        )
         noise = [generator(self.study, self.seed, f"noise of batch {seed}")]
-        pairs = Pairs(data.views, space, self.simulator, self.study, [self.seed])
+        pairs = PairSampler(data.views, space, self.simulator, self.study, [self.seed])
         pairs.masks, pairs.colours = (
-            [generator(self.study, self.seed, f"{what} of batch {seed}")] for what in ("mask", "colour")
+            [generator(self.study, self.seed, f"{what} of batch {seed}")]
+            for what in ("mask", "colour")
         )
         # Pairs come as K first views and then K second ones.
-        views = pairs.tokens(latents.transpose(0, 1).flatten(0, 1)[None].float(), self.sigma, noise)[0, : 2 * n]
+        views = pairs.sample_pair_tokens(
+            latents.transpose(0, 1).flatten(0, 1)[None].float(), self.sigma, noise
+        )[0, : 2 * n]
         return Batch(latents, views.unflatten(0, (2, n)).transpose(0, 1))
+
+    course = former("course", "neuron_history")
+    rare = former("rare", "rare_features")
+    batch = former("batch", "sample_pairs")
 
     def __call__(self, samples: "Tensor | Batch") -> Tensor:
         """Embeddings f(X), (..., m), of samples of tokens, (..., L, P), or of both views of a batch, (n, 2, m)."""
-        tokens = torch.as_tensor(samples.tokens if isinstance(samples, Batch) else samples, dtype=torch.float32)
+        tokens = torch.as_tensor(
+            samples.tokens if isinstance(samples, Batch) else samples, dtype=torch.float32
+        )
         least = self.weights.shape[-1]
         if tokens.dim() < 2 or tokens.shape[-1] < least:
-            raise RarefeatError(f"samples must be tokens (..., L, P) with P of at least {least}, got {(*tokens.shape,)}")
+            raise RarefeatError(
+                f"samples must be tokens (..., L, P) with P of at least {least}, got {(*tokens.shape,)}"
+            )
         attended = attend(tokens.flatten(0, -3)[None] if tokens.dim() > 2 else tokens[None, None])
-        return respond(pre_activations(attended, self.weights[None]), self.bias[None])[0].view(*tokens.shape[:-2], -1)
+        return embed(pre_activations(attended, self.weights[None]), self.bias[None])[0].view(
+            *tokens.shape[:-2], -1
+        )
 
     def plot(self, neuron: int | None = None, ax: Any = None) -> Any:
         """Draw its course: how well the rare feature and the others are learned; or what one neuron did.
@@ -220,17 +256,22 @@ class Encoder:
         -------
         matplotlib Axes
         """
-        from rarefeat.api.plots import course_of, metrics_of
+        from rarefeat.api.plots import plot_metrics, plot_neuron
 
-        return metrics_of(self, ax) if neuron is None else course_of(self, neuron, ax)
+        return plot_metrics(self, ax) if neuron is None else plot_neuron(self, neuron, ax)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file of safetensors; `rarefeat.load` reads it."""
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
-        kept = {name: torch.as_tensor(getattr(self, name)) for name in (*Trained._fields, "dictionary")}
+        kept = {
+            name: torch.as_tensor(getattr(self, name)) for name in (*Trained._fields, "dictionary")
+        }
         columns = {**self.trajectory, "metric": self.trajectory["metric"].map(metrics.index)}
-        kept |= {name: torch.as_tensor(columns[name].to_numpy().copy()) for name in ("step", "metric", "value")}
-        said = {key: told(getattr(self, key)) for key in SAVED} | {"metrics": metrics}
+        kept |= {
+            name: torch.as_tensor(columns[name].to_numpy().copy())
+            for name in ("step", "metric", "value")
+        }
+        said = {key: dump_config(getattr(self, key)) for key in SAVED} | {"metrics": metrics}
         write_tensors(path, kept, json.dumps(said, sort_keys=True))
 
     def _repr_html_(self) -> str:
@@ -240,7 +281,7 @@ class Encoder:
 
 
 class Batch(NamedTuple):
-    """Positive pairs that `Encoder.batch` draws."""
+    """Positive pairs that `Encoder.sample_pairs` draws."""
 
     latents: Tensor
     """int8 (n, 2, L, d), entries in {-1, 0, 1}."""
@@ -267,10 +308,12 @@ def load(path: str | Path) -> Encoder:
     >>> rarefeat.load("one.safetensors").metrics == encoder.metrics
     True
     """
-    path = Path(typed("load", "path", path, str, Path))
-    said = read_job(path)
+    path = Path(check_type("load", "path", path, str, Path))
+    said = read_job_metadata(path)
     if not said or set(said) != {*SAVED, "metrics"}:
-        raise RarefeatError(f"{path} is no encoder that was saved; load_encoder reads those of the workflow")
+        raise RarefeatError(
+            f"{path} is no encoder that was saved; load_encoder reads those of the workflow"
+        )
     names = (*Trained._fields, "dictionary", "step", "metric", "value")
     parts = dict(zip(names, read_tensors(path, *names), strict=True))
     rows = pd.DataFrame({name: parts.pop(name).numpy() for name in ("step", "metric", "value")})
@@ -278,7 +321,10 @@ def load(path: str | Path) -> Encoder:
     parts |= {"T1": int(parts["T1"]), "T2": int(parts["T2"]), "loss": float(parts["loss"])}
     # Without a look at whether a rule of the user's own is here.
     training = said["training"] | {"bias": Bias.model_construct(**said["training"]["bias"])}
-    said |= {"arm": Arm.model_construct(**said["arm"]), "training": Training.model_construct(**training)}
+    said |= {
+        "arm": Arm.model_construct(**said["arm"]),
+        "training": Training.model_construct(**training),
+    }
     said["data"] = Data.model_validate(said["data"])
     return Encoder(**parts, **said, trajectory=rows)
 
@@ -349,27 +395,54 @@ def train(
     rarefeat.core.errors.RarefeatError: train: eps_min: Input should be less than or equal to 1, got 2
     """
     of = "train"
-    if several := [key for key in PLACES["arm"] if isinstance(changes.get(key), list | tuple)]:
-        raise RarefeatError(f"{of}: {several[0]}: must be one value, got {short(changes[several[0]])}; see rarefeat.sweep")
-    chosen = study_at(config, study, {"eps_min": [eps_min], "sigma": [sigma]}, [arm], [seed], changes, of)
+    if several := [
+        key for key in ARGUMENT_SECTIONS["arm"] if isinstance(changes.get(key), list | tuple)
+    ]:
+        raise RarefeatError(
+            f"{of}: {several[0]}: must be one value, got {shorten_repr(changes[several[0]])}; see rarefeat.sweep"
+        )
+    chosen = build_study(
+        config, study, {"eps_min": [eps_min], "sigma": [sigma]}, [arm], [seed], changes, of
+    )
     (only,) = chosen.arms
     if not only.trained:
-        one_arm([], study, only.arm)
+        find_arm([], study, only.arm)
     (point,) = chosen.cells()
     seed, sigma = chosen.first_seed, point["sigma"]
-    with one_thread(), shown(progress):
+    with one_thread(), progress_display(progress):
         latents = synthesise(chosen.draws, chosen.data, point["eps_min"], [seed])["train"]
-        what = chosen.draws, chosen.simulator, chosen.data, chosen.training, [only], sigma, [seed], latents
+        what = (
+            chosen.draws,
+            chosen.simulator,
+            chosen.data,
+            chosen.training,
+            [only],
+            sigma,
+            [seed],
+            latents,
+        )
         encoders, rows = pretrain(*what, label="train")
-    told_to = make_job(PRETRAIN.function, (), chosen.pretrained(point), chosen.draws, point, f"{seed}-{seed}")
-    return assembled((part[0] for part in encoders[only.label]), told_to, only, seed, pd.DataFrame(rows))
+    told_to = make_job(
+        PRETRAIN.function, (), chosen.pretrain_config(point), chosen.draws, point, f"{seed}-{seed}"
+    )
+    return build_encoder(
+        (part[0] for part in encoders[only.label]), told_to, only, seed, pd.DataFrame(rows)
+    )
 
 
-def assembled(tensors: Iterable[Tensor], trained_by: Job, arm: Arm, seed: int, trajectory: pd.DataFrame) -> Encoder:
+def build_encoder(
+    tensors: Iterable[Tensor], trained_by: Job, arm: Arm, seed: int, trajectory: pd.DataFrame
+) -> Encoder:
     """An encoder from what training changes, each without the axis of replicas, and from the job that trained it."""
     weights, bias, T1, T2, history, ends, loss = tensors
-    draws, simulator = trained_by.part("draws", str), trained_by.part("simulator", str)
-    data, training = trained_by.part("data", Data), trained_by.part("training", Training)
+    draws, simulator = (
+        trained_by.config_section("draws", str),
+        trained_by.config_section("simulator", str),
+    )
+    data, training = (
+        trained_by.config_section("data", Data),
+        trained_by.config_section("training", Training),
+    )
     dictionary = make_simulator(simulator, draws, data.d, data.d1, training.m, [seed]).dictionary[0]
     return Encoder(
         weights=weights, bias=bias, T1=int(T1), T2=int(T2), history=history, ends=ends, loss=float(loss), dictionary=dictionary,
@@ -378,7 +451,9 @@ def assembled(tensors: Iterable[Tensor], trained_by: Job, arm: Arm, seed: int, t
     )  # fmt: skip
 
 
-def load_encoder(results: str | Path, study: str, cell: Mapping[str, float], arm: str = "dense", seed: int = 100) -> Encoder:
+def load_encoder(
+    results: str | Path, study: str, cell: Mapping[str, float], arm: str = "dense", seed: int = 100
+) -> Encoder:
     """Load an encoder that the workflow trained.
 
     Nothing is read that was not written so: the file's hash is checked, and that it is of this study, cell and block of seeds.
@@ -418,37 +493,49 @@ def load_encoder(results: str | Path, study: str, cell: Mapping[str, float], arm
     (60, (30, 9))
     """
     of = "load_encoder"
-    results = Path(typed(of, "results", results, str, Path))
-    study, seed = a_name(of, "study", study), whole(of, "seed", seed)
-    if set(typed(of, "cell", cell, Mapping)) != set(AXES):
-        raise RarefeatError(f"cell must have the keys {' and '.join(AXES)}, got {', '.join(map(str, cell)) or 'none'}")
-    at = a_cell(**{axis: float(number(of, f"cell: {axis}", cell[axis])) + 0.0 for axis in AXES})
-    block, trained_by = block_of(results, study, at, seed)
+    results = Path(check_type(of, "results", results, str, Path))
+    study, seed = check_study_name(of, "study", study), check_int(of, "seed", seed)
+    if set(check_type(of, "cell", cell, Mapping)) != set(AXES):
+        raise RarefeatError(
+            f"cell must have the keys {' and '.join(AXES)}, got {', '.join(map(str, cell)) or 'none'}"
+        )
+    at = a_cell(
+        **{axis: float(check_number(of, f"cell: {axis}", cell[axis])) + 0.0 for axis in AXES}
+    )
+    block, trained_by = find_seed_block(results, study, at, seed)
     encoders, trajectories = (
-        results / path_of(kind, study, at, block, suffix)
+        results / cell_path(kind, study, at, block, suffix)
         for kind, suffix in (("encoders", "safetensors"), ("trajectories", "parquet"))
     )
-    only, row = one_arm(trained_by.part("arms", list[Arm]), study, arm), trained_by.seed_list.index(seed)
+    only, row = (
+        find_arm(trained_by.config_section("arms", list[Arm]), study, arm),
+        trained_by.seed_list.index(seed),
+    )
     names = [f"{only.label}/{name}" for name in Trained._fields]
     expected = trained_by.model_dump(include={"study", "cell", "seeds", "config", "code"})
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
-    table = files.read_table(trajectories, expected).to_pandas()
+    table = sealed_files.read_table(trajectories, expected).to_pandas()
     of_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
     if trained_by.code.get(PRETRAIN.function) != code_hash(PRETRAIN.function):
-        warnings.warn(f"{encoders} was trained by other code than this; its dictionary may be another", stacklevel=2)
-    return assembled(tensors, trained_by, only, seed, table[of_arm & (table["seed"] == seed)])
+        warnings.warn(
+            f"{encoders} was trained by other code than this; its dictionary may be another",
+            stacklevel=2,
+        )
+    return build_encoder(tensors, trained_by, only, seed, table[of_arm & (table["seed"] == seed)])
 
 
-def block_of(results: Path, study: str, at: Cell, seed: int) -> tuple[str, Job]:
+def find_seed_block(results: Path, study: str, at: Cell, seed: int) -> tuple[str, Job]:
     """The block of seeds that holds a seed, and the job that trained it.
 
     Where several files hold it, as after a change of `seeds_per_block`, the numbers are the same if config and code are.
     """
-    folder = (results / path_of("encoders", study, at, "", "safetensors")).parent
-    blocks = sorted(path.stem.removeprefix("seeds=") for path in folder.glob("seeds=*-*.safetensors"))
+    folder = (results / cell_path("encoders", study, at, "", "safetensors")).parent
+    blocks = sorted(
+        path.stem.removeprefix("seeds=") for path in folder.glob("seeds=*-*.safetensors")
+    )
     if not blocks:
         there = [path.name for path in (results / "encoders").glob("*")]
-        meant = "" if study in there else near(study, there)
+        meant = "" if study in there else suggest(study, there)
         raise RarefeatError(
             f"{folder} holds no encoders{meant}; is the cell in the grid of {study}, and has snakemake trained it?"
         )
@@ -458,10 +545,16 @@ def block_of(results: Path, study: str, at: Cell, seed: int) -> tuple[str, Job]:
         if first <= seed <= last:
             path = folder / f"seeds={block}.safetensors"
             read_tensors(path, expected={"study": study, "cell": at.values, "seeds": block})
-            found[block] = Job.model_validate(read_job(path))
+            found[block] = Job.model_validate(read_job_metadata(path))
     if not found:
-        raise RarefeatError(f"{folder} holds no encoder of seed {seed}; its blocks of seeds are {', '.join(blocks)}")
-    if any((job.config, job.code) != (other.config, other.code) for job in found.values() for other in found.values()):
+        raise RarefeatError(
+            f"{folder} holds no encoder of seed {seed}; its blocks of seeds are {', '.join(blocks)}"
+        )
+    if any(
+        (job.config, job.code) != (other.config, other.code)
+        for job in found.values()
+        for other in found.values()
+    ):
         raise RarefeatError(
             f"{folder}: seeds={' and seeds='.join(found)} both hold seed {seed}, of another config or code; delete one"
         )

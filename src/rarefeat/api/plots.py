@@ -10,14 +10,14 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from rarefeat.chain.aggregate import range_of
+from rarefeat.chain.aggregate import column_bounds
 from rarefeat.chain.tables import METRICS
-from rarefeat.config.names import near
+from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.statistics import ANYWHERE
-from rarefeat.figures.labels import EPS, STEP, name_of, quantity, with_series
+from rarefeat.core.statistics import UNBOUNDED
+from rarefeat.figures.labels import EPS, STEP, add_series_column, arm_label, quantity
 from rarefeat.figures.panels import mean_interval
-from rarefeat.figures.style import COLUMN, LOOKS, RC, looks, ordered
+from rarefeat.figures.style import COLUMN, RC, STYLES, assign_styles, sequential_styles
 
 if TYPE_CHECKING:
     from rarefeat.api.encoder import Encoder
@@ -33,7 +33,7 @@ def new_axes() -> Axes:
     return plt.subplots(figsize=SIZE, layout="constrained")[1]
 
 
-def in_style(draw: Callable[..., Axes]) -> Callable[..., Axes]:
+def project_style(draw: Callable[..., Axes]) -> Callable[..., Axes]:
     """Draws in the style of this project's figures."""
 
     @functools.wraps(draw)
@@ -44,60 +44,86 @@ def in_style(draw: Callable[..., Axes]) -> Callable[..., Axes]:
     return drawn
 
 
-@in_style
-def metrics_of(encoder: "Encoder", ax: Axes | None) -> Axes:
+@project_style
+def plot_metrics(encoder: "Encoder", ax: Axes | None) -> Axes:
     """How well the rare feature and the others are learned, over the steps."""
     ax = ax or new_axes()
     names = {"max_alignment": "rare feature", "majority_alignment": "the others, mean"}
-    for (metric, label), look in zip(names.items(), LOOKS, strict=False):
+    for (metric, label), look in zip(names.items(), STYLES, strict=False):
         rows = encoder.trajectory[encoder.trajectory["metric"] == metric]
         ax.plot(rows["step"], rows["value"], color=look.colour, ls=look.dash, label=label)
     ax.set(xlabel=STEP, ylabel=quantity("max_alignment").symbol, ylim=(-0.03, 1.03))
-    ax.set_title(rf"{name_of(encoder.arm.arm)}, $\varepsilon_{{\min}}$ = {encoder.eps_min:g}, seed {encoder.seed}")
+    ax.set_title(
+        rf"{arm_label(encoder.arm.arm)}, $\varepsilon_{{\min}}$ = {encoder.eps_min:g}, seed {encoder.seed}"
+    )
     ax.legend(frameon=False)
     return ax
 
 
-@in_style
-def course_of(encoder: "Encoder", neuron: int, ax: Axes | None) -> Axes:
+@project_style
+def plot_neuron(encoder: "Encoder", neuron: int, ax: Axes | None) -> Axes:
     """|cos(w_i, M_j)| of one neuron with every feature, over the steps."""
-    course, ax = encoder.course(neuron), ax or new_axes()
-    rare = encoder.rare
+    course, ax = encoder.neuron_history(neuron), ax or new_axes()
+    rare = encoder.rare_features
     for feature in range(encoder.data.d):
         is_rare = feature in rare
         label = {0: "frequent features", rare[0]: "rare feature"}.get(feature)
         values = course[feature].abs() / course["norm"]
-        ax.plot(values, color=LOOKS[1].colour if is_rare else "0.6", ls="--" if is_rare else "-", label=label)
+        ax.plot(
+            values,
+            color=STYLES[1].colour if is_rare else "0.6",
+            ls="--" if is_rare else "-",
+            label=label,
+        )
     ax.set(xlabel=STEP, ylabel=rf"$|\cos(w_{{{neuron}}}, M_j)|$", ylim=(-0.03, 1.03))
     ax.legend(frameon=False)
     return ax
 
 
-@in_style
-def sweep_axes(sweep: "Sweep", metric: str, x: str, hue: str | None, ax: Axes | None, options: dict[str, Any]) -> Axes:
+@project_style
+def sweep_axes(
+    sweep: "Sweep", metric: str, x: str, hue: str | None, ax: Axes | None, options: dict[str, Any]
+) -> Axes:
     """A metric of a sweep against one of its columns: means and 95 % Student intervals over seeds."""
     if x == "step":
-        table = sweep.trajectories[sweep.trajectories["metric"] == metric].rename(columns={"value": metric})
+        table = sweep.trajectories[sweep.trajectories["metric"] == metric].rename(
+            columns={"value": metric}
+        )
         known = sorted(set(sweep.trajectories["metric"]))
     else:
         table, known = sweep.table.copy(), [*METRICS]
     if metric not in known or table.empty:
-        raise RarefeatError(f"plot: {metric}: no such metric{near(metric, known)}; there are {', '.join(known)}")
+        raise RarefeatError(
+            f"plot: {metric}: no such metric{suggest(metric, known)}; there are {', '.join(known)}"
+        )
     for name in (x, hue):
         if name is not None and name not in table:
-            raise RarefeatError(f"plot: {name}: no such column{near(name, table)}; there are {', '.join(table)}")
-    if mixed := [name for name in (*sweep.axes, "eps_min", "sigma") if name not in (x, hue) and table[name].nunique() > 1]:
-        raise RarefeatError(f"plot: the sweep has several {mixed[0]}; choose one: .at({mixed[0]}={table[mixed[0]].iloc[0]})")
-    bounds = range_of(METRICS[metric]) if metric in METRICS else ANYWHERE
+            raise RarefeatError(
+                f"plot: {name}: no such column{suggest(name, table)}; there are {', '.join(table)}"
+            )
+    if mixed := [
+        name
+        for name in (*sweep.axes, "eps_min", "sigma")
+        if name not in (x, hue) and table[name].nunique() > 1
+    ]:
+        raise RarefeatError(
+            f"plot: the sweep has several {mixed[0]}; choose one: .at({mixed[0]}={table[mixed[0]].iloc[0]})"
+        )
+    bounds = column_bounds(METRICS[metric]) if metric in METRICS else UNBOUNDED
     known_looks = None
     if hue == "arm":
-        table = with_series(table).drop(columns="arm").rename(columns={"series": "arm"})
-        known_looks = looks(sorted(set(table["arm"]), key=lambda name: (name != "dense", name)))
+        table = add_series_column(table).drop(columns="arm").rename(columns={"series": "arm"})
+        known_looks = assign_styles(
+            sorted(set(table["arm"]), key=lambda name: (name != "dense", name))
+        )
     elif hue:
-        known_looks = ordered(sorted(set(table[hue])))
-    styles = {"color": LOOKS[0].colour, "marker": "o"}
+        known_looks = sequential_styles(sorted(set(table[hue])))
+    styles = {"color": STYLES[0].colour, "marker": "o"}
     if known_looks:
-        styles = {"hue_order": [*known_looks], "palette": {name: look.colour for name, look in known_looks.items()}}
+        styles = {
+            "hue_order": [*known_looks],
+            "palette": {name: look.colour for name, look in known_looks.items()},
+        }
         styles |= {"style": hue, "style_order": [*known_looks], "dashes": False}
         styles |= {"markers": {name: look.marker for name, look in known_looks.items()}}
 
@@ -108,17 +134,24 @@ def sweep_axes(sweep: "Sweep", metric: str, x: str, hue: str | None, ax: Axes | 
     ax.set(xlabel=AXES.get(x, x), ylabel=quantity(metric).short or quantity(metric).symbol)
     if legend := ax.get_legend():
         for text in legend.get_texts():
-            text.set_text(name_of(text.get_text()))
+            text.set_text(arm_label(text.get_text()))
         title = "" if hue == "arm" else f"{hue}, "
         at = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
-        sns.move_legend(ax, "lower center", **at, title=f"{title}n = {table['seed'].nunique()} seeds")
+        sns.move_legend(
+            ax, "lower center", **at, title=f"{title}n = {table['seed'].nunique()} seeds"
+        )
     return ax
 
 
-def spark(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> str:
+def sparkline(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> str:
     """A line of values as a small picture."""
-    values = np.clip((np.nan_to_num(np.asarray(list(values), dtype=float)) - low) / (high - low), 0, 1)
-    places = " ".join(f"{90 * i / max(len(values) - 1, 1):.1f},{18 - 16 * value:.1f}" for i, value in enumerate(values))
+    values = np.clip(
+        (np.nan_to_num(np.asarray(list(values), dtype=float)) - low) / (high - low), 0, 1
+    )
+    places = " ".join(
+        f"{90 * i / max(len(values) - 1, 1):.1f},{18 - 16 * value:.1f}"
+        for i, value in enumerate(values)
+    )
     return f'<svg width="94" height="20"><polyline points="{places}" fill="none" stroke="currentColor"/></svg>'
 
 
@@ -132,16 +165,18 @@ def encoder_html(encoder: "Encoder") -> str:
     """An encoder in a notebook."""
     course = encoder.trajectory[encoder.trajectory["metric"] == "max_alignment"]["value"]
     rows = [(name, f"{value:.3g}") for name, value in encoder.metrics.items()]
-    rows += [("T1", str(encoder.T1)), ("max_alignment over the steps", spark(course))]
+    rows += [("T1", str(encoder.T1)), ("max_alignment over the steps", sparkline(course))]
     at = f"eps_min = {encoder.eps_min:g}, sigma = {encoder.sigma:g}, seed {encoder.seed}, {encoder.training.T} steps"
-    return html_table(rows, f"Encoder, {name_of(encoder.arm.arm)}: {at}")
+    return html_table(rows, f"Encoder, {arm_label(encoder.arm.arm)}: {at}")
 
 
 def sweep_html(sweep: "Sweep") -> str:
     """A sweep in a notebook: max_alignment of each arm against eps_min."""
-    table, rows = with_series(sweep.table), [("arm", "max_alignment", "against eps_min", "n")]
+    table, rows = add_series_column(sweep.table), [("arm", "max_alignment", "against eps_min", "n")]
     for series, part in table.groupby("series"):
         means = part.groupby("eps_min")["max_alignment"].mean()
         span = " to ".join(f"{value:.3g}" for value in (means.iloc[0], means.iloc[-1]))
-        rows.append((html.escape(name_of(series)), span, spark(means), str(part["seed"].nunique())))
+        rows.append(
+            (html.escape(arm_label(series)), span, sparkline(means), str(part["seed"].nunique()))
+        )
     return html_table(rows, repr(sweep))

@@ -14,7 +14,15 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
-from rarefeat.api.arguments import PLACES, AnArm, one_thread, plain, study_at, typed
+from rarefeat.api.arguments import (
+    ARGUMENT_SECTIONS,
+    AnArm,
+    build_study,
+    check_type,
+    one_thread,
+    to_python_scalar,
+)
+from rarefeat.api.deprecated import former
 from rarefeat.chain.aggregate import summary_table
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.probe import probe
@@ -22,22 +30,22 @@ from rarefeat.chain.synthesise import synthesise
 from rarefeat.chain.tables import GRID, METRICS, POINT, TRAJECTORIES
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
-from rarefeat.config.names import near
+from rarefeat.config.names import suggest
 from rarefeat.config.study import Study
-from rarefeat.core import own
+from rarefeat.core import user_functions
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.training import at_once
-from rarefeat.study_kind import PROBE
+from rarefeat.core.training import replicas_per_batch
 from rarefeat.project import Project
+from rarefeat.run.cli_helpers import progress_display
 from rarefeat.run.code_hashes import code_hash
-from rarefeat.run.cli_helpers import shown
 from rarefeat.run.job import Job, make_job
-from rarefeat.storage.files import write_file
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
+from rarefeat.storage.sealed_files import write_file
+from rarefeat.study_kind import PROBE
 
-KEPT: dict[str, "Found"] = {}
+SESSION_CACHE: dict[str, "TrainingRecord"] = {}
 """What this process has trained, by key: who stops a sweep and asks again goes on from there."""
-Found = tuple[dict[str, Any], list[dict[str, Any]]]
+TrainingRecord = tuple[dict[str, Any], list[dict[str, Any]]]
 """Of one training, its row of the grid and those of its trajectory."""
 
 
@@ -72,20 +80,34 @@ class Sweep:
         if not self.axes:
             return summary_table(self.table)
         parts = self.table.groupby(list(self.axes), sort=False)
-        return joined([(key, summary_table(part)) for key, part in parts], self.axes)
+        return concat_with_axes([(key, summary_table(part)) for key, part in parts], self.axes)
 
-    def at(self, **values: Any) -> "Sweep":
+    def select(self, **values: Any) -> "Sweep":
         """The part of it where some columns have these values, as in ``found.at(eps_min=0.3, arm="dense")``."""
         table, course = self.table, self.trajectories
         for name, value in values.items():
             if name not in table:
-                raise RarefeatError(f"at: {name}: no such column{near(name, table)}; there are {', '.join(table)}")
-            table, course = table[table[name] == value], course[course[name] == value] if name in course else course
+                raise RarefeatError(
+                    f"at: {name}: no such column{suggest(name, table)}; there are {', '.join(table)}"
+                )
+            table, course = (
+                table[table[name] == value],
+                course[course[name] == value] if name in course else course,
+            )
         if table.empty:
-            raise RarefeatError(f"at: nothing has {', '.join(f'{name} = {value}' for name, value in values.items())}")
+            raise RarefeatError(
+                f"at: nothing has {', '.join(f'{name} = {value}' for name, value in values.items())}"
+            )
         return Sweep(table.reset_index(drop=True), course.reset_index(drop=True), self.axes)
 
-    def plot(self, metric: str = "max_alignment", x: str = "eps_min", hue: str | None = "arm", ax: Any = None, **options: Any):
+    def plot(
+        self,
+        metric: str = "max_alignment",
+        x: str = "eps_min",
+        hue: str | None = "arm",
+        ax: Any = None,
+        **options: Any,
+    ):
         """Draw a metric: means and 95 % Student intervals over the seeds.
 
         Parameters
@@ -106,6 +128,8 @@ class Sweep:
         from rarefeat.api.plots import sweep_axes
 
         return sweep_axes(self, metric, x, hue, ax, options)
+
+    at = former("at", "select")
 
     def __repr__(self) -> str:
         """Its size."""
@@ -168,42 +192,57 @@ def sweep(
     3
     """
     of = "sweep"
-    points = {"eps_min": listed(eps_min), "sigma": listed(sigma)}
-    arms, seeds = listed(arm), listed(seed)
+    points = {"eps_min": to_list(eps_min), "sigma": to_list(sigma)}
+    arms, seeds = to_list(arm), to_list(seed)
     for name, values in (*points.items(), ("arm", arms), ("seed", seeds)):
         if not values:
             raise RarefeatError(f"{of}: {name}: must be a value or some, got none")
-    of_arms = {key: listed(changes.pop(key)) for key in PLACES["arm"] if key in changes}
-    axes = {key: listed(value) for key, value in changes.items() if several(key, value)}
+    of_arms = {key: to_list(changes.pop(key)) for key in ARGUMENT_SECTIONS["arm"] if key in changes}
+    axes = {key: to_list(value) for key, value in changes.items() if is_list_of_values(key, value)}
     grids, courses, planned = [], [], []
     for values in itertools.product(*axes.values()):
         now = changes | dict(zip(axes, values, strict=True))
         parts = [
-            study_at(config, study, points, arms, seeds, now | dict(zip(of_arms, keys, strict=True)), of)
+            build_study(
+                config, study, points, arms, seeds, now | dict(zip(of_arms, keys, strict=True)), of
+            )
             for keys in itertools.product(*of_arms.values())
         ]
         every = {item.label: item for part in parts for item in part.arms}
         chosen = parts[0].model_copy(update={"arms": list(every.values())})
-        planned.append((values, Plan(chosen, [int(plain(one)) for one in seeds], cache)))
+        planned.append(
+            (values, SweepPlan(chosen, [int(to_python_scalar(one)) for one in seeds], cache))
+        )
     with one_thread():
-        trained(planned, progress)
+        run_plans(planned, progress)
     names = tuple("lambda" if key == "lambda_" else key for key in axes)
     for values, plan in planned:
-        found = [(at, plan.found(at, arm, one)) for at in plan.cells for arm in at.arms for one in plan.seeds]
+        found = [
+            (at, plan.found(at, arm, one))
+            for at in plan.cells
+            for arm in at.arms
+            for one in plan.seeds
+        ]
         rows = pd.DataFrame([row for _, (row, _) in found])
         rows[list(METRICS)] = rows[list(METRICS)].astype(float)
-        grids.append((values, ordered(GRID, rows)))
+        grids.append((values, validate_sorted(GRID, rows)))
         if steps := [at.values | step for at, (_, steps) in found for step in steps]:
-            courses.append((values, ordered(TRAJECTORIES, pd.DataFrame(steps))))
-    return Sweep(joined(grids, names), joined(courses, names) if courses else pd.DataFrame(), names)
+            courses.append((values, validate_sorted(TRAJECTORIES, pd.DataFrame(steps))))
+    return Sweep(
+        concat_with_axes(grids, names),
+        concat_with_axes(courses, names) if courses else pd.DataFrame(),
+        names,
+    )
 
 
-class Plan:
+class SweepPlan:
     """The trainings of one study, each by its key."""
 
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
         self.study, self.seeds = study, list(dict.fromkeys(seeds))
-        self.cache = Path(typed("sweep", "cache", cache, str, Path)) if cache is not None else None
+        self.cache = (
+            Path(check_type("sweep", "cache", cache, str, Path)) if cache is not None else None
+        )
         self.cells = [Cell(at.axes, tuple(study.arms)) for at in study.cells()]
         self.jobs = {arm.label: self.job_of(arm) for arm in study.arms}
 
@@ -212,8 +251,14 @@ class Plan:
         at = self.study.cells()[0]
         only = Cell(at.axes, (arm,))
         names = (arm.arm, self.study.training.bias.rule)
-        functions = [fingerprint(own.GIVEN[name]) for name in names if name in own.GIVEN]
-        return make_job(PROBE.function, PROBE.lineage[:-1], self.study.probed(only)), "".join(functions)
+        functions = [
+            hash_function(user_functions.REGISTERED[name])
+            for name in names
+            if name in user_functions.REGISTERED
+        ]
+        return make_job(PROBE.function, PROBE.lineage[:-1], self.study.probe_config(only)), "".join(
+            functions
+        )
 
     def key(self, at: Cell, arm: Arm, seed: int) -> str:
         """Of one training."""
@@ -221,20 +266,22 @@ class Plan:
         text = told.model_copy(update={"cell": at.values, "seeds": str(seed)}).identity + functions
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def found(self, at: Cell, arm: Arm, seed: int) -> Found | None:
+    def found(self, at: Cell, arm: Arm, seed: int) -> TrainingRecord | None:
         """What is kept of a training; None where nothing is."""
         key = self.key(at, arm, seed)
-        if key not in KEPT and self.cache:
+        if key not in SESSION_CACHE and self.cache:
             try:
-                KEPT[key] = tuple(json.loads((self.cache / f"{key}.json").read_text(encoding="utf-8")))
+                SESSION_CACHE[key] = tuple(
+                    json.loads((self.cache / f"{key}.json").read_text(encoding="utf-8"))
+                )
             except (OSError, ValueError):
                 return None
-        return KEPT.get(key)
+        return SESSION_CACHE.get(key)
 
-    def keep(self, at: Cell, arm: Arm, seed: int, found: Found) -> None:
+    def keep(self, at: Cell, arm: Arm, seed: int, found: TrainingRecord) -> None:
         """Keep what was trained."""
         key = self.key(at, arm, seed)
-        KEPT[key] = found
+        SESSION_CACHE[key] = found
         if self.cache:
             write_file(self.cache / f"{key}.json", json.dumps(found))
 
@@ -242,13 +289,19 @@ class Plan:
         """What is not kept yet: seeds of one tensor program, with the points of one eps_min and the arms that lack them."""
         data, training = self.study.data, self.study.training
         width = data.d1 if self.study.simulator == "direct" else min(data.d1, data.d + training.m)
-        size = at_once(training.K, data.L, width)
+        size = replicas_per_batch(training.K, data.L, width)
         for _, cells in itertools.groupby(self.cells, lambda at: at["eps_min"]):
             work: dict[tuple, list[int]] = {}
             here = list(cells)
             for seed in self.seeds:
-                lacking = ((at, [arm for arm in at.arms if not self.found(at, arm, seed)]) for at in here)
-                if missing := tuple((at.to("eps_min", "sigma"), tuple(a.label for a in arms)) for at, arms in lacking if arms):
+                lacking = (
+                    (at, [arm for arm in at.arms if not self.found(at, arm, seed)]) for at in here
+                )
+                if missing := tuple(
+                    (at.restrict_to("eps_min", "sigma"), tuple(a.label for a in arms))
+                    for at, arms in lacking
+                    if arms
+                ):
                     work.setdefault(missing, []).append(seed)
             by_label = {arm.label: arm for arm in self.study.arms}
             for missing, seeds in work.items():
@@ -257,13 +310,15 @@ class Plan:
                     yield points, seeds[first : first + size]
 
 
-def trained(planned: Iterable[tuple[Any, Plan]], progress: bool) -> None:
+def run_plans(planned: Iterable[tuple[Any, SweepPlan]], progress: bool) -> None:
     """Do all that is planned and not kept."""
     work = [(plan, points, seeds) for _, plan in planned for points, seeds in plan.blocks()]
     steps = sum((plan.study.training.T + 1) * len(points) for plan, points, _ in work)
     wanted = sum(len(arms) * len(seeds) for _, points, seeds in work for _, arms in points)
     done = 0
-    with tqdm(total=steps, unit=" steps", desc=f"{wanted} encoders", disable=not progress or not work) as bar:
+    with tqdm(
+        total=steps, unit=" steps", desc=f"{wanted} encoders", disable=not progress or not work
+    ) as bar:
 
         def passed(items: Iterable) -> Iterator:
             for item in items:
@@ -271,23 +326,33 @@ def trained(planned: Iterable[tuple[Any, Plan]], progress: bool) -> None:
                 bar.update(isinstance(items, range))
 
         try:
-            with shown(passed):
+            with progress_display(passed):
                 for plan, points, seeds in work:
                     study = plan.study
                     latents = synthesise(study.draws, study.data, points[0][0]["eps_min"], seeds)
                     for at, arms in points:
-                        measure(plan, at, arms, seeds, latents)
+                        train_and_probe(plan, at, arms, seeds, latents)
                         done += len(arms) * len(seeds)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"{done} of {wanted} encoders are kept; the same call goes on from there") from None
+            raise KeyboardInterrupt(
+                f"{done} of {wanted} encoders are kept; the same call goes on from there"
+            ) from None
 
 
-def measure(plan: Plan, at: Cell, arms: list[Arm], seeds: list[int], latents: Mapping[str, torch.Tensor]) -> None:
+def train_and_probe(
+    plan: SweepPlan,
+    at: Cell,
+    arms: list[Arm],
+    seeds: list[int],
+    latents: Mapping[str, torch.Tensor],
+) -> None:
     """Train some arms at a point, probe them, and keep what was found."""
     study, sigma = plan.study, at["sigma"]
     of_study = study.draws, study.simulator, study.data, study.training
     training = [arm for arm in arms if arm.trained]
-    encoders, course = pretrain(*of_study, training, sigma, seeds, latents["train"]) if training else ({}, [])
+    encoders, course = (
+        pretrain(*of_study, training, sigma, seeds, latents["train"]) if training else ({}, [])
+    )
     answers = {label: (found.weights, found.bias, found.loss) for label, found in encoders.items()}
     keys = {**at.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
     rows = [keys | row for row in probe(*of_study, arms, sigma, seeds, dict(latents), answers)]
@@ -295,33 +360,49 @@ def measure(plan: Plan, at: Cell, arms: list[Arm], seeds: list[int], latents: Ma
     for arm in arms:
         for seed in seeds:
             mine = {**arm.model_dump(), "seed": seed}
-            (row,) = (row for row in rows if all(row[name] == mine[name] for name in (*names, "seed")))
-            steps = [step for step in course if all(step[name] == mine[name] for name in (*names, "seed"))]
+            (row,) = (
+                row for row in rows if all(row[name] == mine[name] for name in (*names, "seed"))
+            )
+            steps = [
+                step
+                for step in course
+                if all(step[name] == mine[name] for name in (*names, "seed"))
+            ]
             plan.keep(at, arm, seed, (row, steps))
 
 
-def listed(value: Any) -> list[Any]:
+def to_list(value: Any) -> list[Any]:
     """One value or several, as a list."""
-    if isinstance(value, str | Mapping) or callable(value) or not isinstance(value, Iterable) or np.ndim(value) == 0:
-        return [plain(value)]
-    return [plain(one) for one in value]
+    if (
+        isinstance(value, str | Mapping)
+        or callable(value)
+        or not isinstance(value, Iterable)
+        or np.ndim(value) == 0
+    ):
+        return [to_python_scalar(value)]
+    return [to_python_scalar(one) for one in value]
 
 
-def several(key: str, value: Any) -> bool:
+def is_list_of_values(key: str, value: Any) -> bool:
     """Whether a change is a list of values, not one value that is a list."""
-    return (key != "minority" and not isinstance(value, str | Mapping) and np.ndim(value) > 0) or isinstance(value, range)
+    return (
+        key != "minority" and not isinstance(value, str | Mapping) and np.ndim(value) > 0
+    ) or isinstance(value, range)
 
 
-def joined(parts: list[tuple[tuple, pd.DataFrame]], names: Sequence[str]) -> pd.DataFrame:
+def concat_with_axes(parts: list[tuple[tuple, pd.DataFrame]], names: Sequence[str]) -> pd.DataFrame:
     """Tables in one, with columns for what they differ in."""
     if not names:
         return parts[0][1]
-    tables = [table.assign(**dict(zip(names, key if isinstance(key, tuple) else (key,), strict=True))) for key, table in parts]
+    tables = [
+        table.assign(**dict(zip(names, key if isinstance(key, tuple) else (key,), strict=True)))
+        for key, table in parts
+    ]
     table = pd.concat(tables, ignore_index=True)
     return table[[*names, *(name for name in table if name not in names)]]
 
 
-def fingerprint(function: Callable) -> str:
+def hash_function(function: Callable) -> str:
     """A digest of what a function that Python was given does, and of all that it reaches, for a notebook as for a file.
 
     Raises:
@@ -340,16 +421,29 @@ def fingerprint(function: Callable) -> str:
                 return met[id(value)]
             met[id(value)] = len(met)
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            used = {key: value.__globals__[key] for key in sorted(names_of(value.__code__)) if key in value.__globals__}
-            return [of_code(value.__code__), walked([cells, value.__defaults__, value.__kwdefaults__, used], name)]
+            used = {
+                key: value.__globals__[key]
+                for key in sorted(names_of(value.__code__))
+                if key in value.__globals__
+            }
+            return [
+                of_code(value.__code__),
+                walked([cells, value.__defaults__, value.__kwdefaults__, used], name),
+            ]
         if isinstance(value, dict):
             return [[walked(key, name), walked(item, key)] for key, item in value.items()]
         if isinstance(value, list | tuple):
             return [walked(item, name) for item in value]
         if isinstance(value, torch.Tensor | np.ndarray):
             array = np.asarray(value)
-            return [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
-        if value is None or isinstance(value, bool | int | float | str | bytes | complex | torch.dtype):
+            return [
+                str(array.dtype),
+                list(array.shape),
+                hashlib.sha256(array.tobytes()).hexdigest(),
+            ]
+        if value is None or isinstance(
+            value, bool | int | float | str | bytes | complex | torch.dtype
+        ):
             return repr(value)
         raise RarefeatError(
             f"the rule {function.__name__} reads {name}, a {type(value).__name__}, of which no digest can be taken; give it"
@@ -357,7 +451,9 @@ def fingerprint(function: Callable) -> str:
         )
 
     def of_code(found: CodeType) -> list[Any]:
-        consts = [of_code(part) if isinstance(part, CodeType) else repr(part) for part in found.co_consts]
+        consts = [
+            of_code(part) if isinstance(part, CodeType) else repr(part) for part in found.co_consts
+        ]
         return [found.co_code.hex(), consts, found.co_names, found.co_varnames, found.co_freevars]
 
     text = json.dumps(walked(function, function.__name__), default=str)

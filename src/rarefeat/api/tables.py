@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 from pandera.pandas import DataFrameSchema
 
-from rarefeat.api.arguments import typed
-from rarefeat.config.names import near
+from rarefeat.api.arguments import check_type
+from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
 from rarefeat.report.reference import schemas
-from rarefeat.run.metadata import read_named
-from rarefeat.storage.schema import checked
+from rarefeat.run.metadata import read_table_and_origin
+from rarefeat.storage.schema import validate
 
 
 def read_table(results: str | Path, name: str) -> pd.DataFrame:
@@ -41,19 +41,21 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     >>> sorted(set(grid["eps_min"])), sorted(set(grid["arm"]))[:2]
     ([0.2, 1.0], ['dense', 'ideal'])
     """
-    folder = Path(typed("read_table", "results", results, str, Path)) / "tables"
-    schema = schema_of(typed("read_table", "name", name, str))
+    folder = Path(check_type("read_table", "results", results, str, Path)) / "tables"
+    schema = schema_of(check_type("read_table", "name", name, str))
     path = folder / f"{name}.parquet"
     if not path.is_file():
         there = [item.name.removesuffix(".parquet") for item in folder.glob("*.parquet")]
         raise RarefeatError(
-            f"{path} does not exist{near(name, there)}; is this the folder of results, and has snakemake made it?"
+            f"{path} does not exist{suggest(name, there)}; is this the folder of results, and has snakemake made it?"
         )
-    table, _ = read_named(path)
+    table, _ = read_table_and_origin(path)
     try:
-        return checked(schema, table)
+        return validate(schema, table)
     except RarefeatError as error:
-        raise RarefeatError(f"{path} is not the table that its name says: {error}; run snakemake again") from error
+        raise RarefeatError(
+            f"{path} is not the table that its name says: {error}; run snakemake again"
+        ) from error
 
 
 def schema_of(name: str) -> DataFrameSchema:
@@ -65,4 +67,6 @@ def schema_of(name: str) -> DataFrameSchema:
     for template, schema in known.items():
         if re.fullmatch(re.sub(r"\\{\w+\\}", r"[^/\\0]{1,200}", re.escape(template)), name):
             return schema
-    raise RarefeatError(f"{name!r} is the name of no table{near(name, known)}; docs/reference/tables has them")
+    raise RarefeatError(
+        f"{name!r} is the name of no table{suggest(name, known)}; docs/reference/tables has them"
+    )

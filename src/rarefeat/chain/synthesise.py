@@ -28,11 +28,18 @@ def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict
 
     tensors = {"train": torch.stack([pairs(data.N, s, "train", matched) for s in seeds])}
     for name, probability in {"balanced": balanced, "matched": matched}.items():
-        tensors[f"probe_{name}"] = torch.stack([pairs(data.probe_pairs, s, "probe", probability) for s in seeds])
+        tensors[f"probe_{name}"] = torch.stack(
+            [pairs(data.probe_pairs, s, "probe", probability) for s in seeds]
+        )
         tensors[f"test_{name}"] = pairs(data.test_pairs, data.test_seed, "test", probability)
     return tensors
 
 
 def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage."""
-    return synthesise(job.part("draws", str), job.part("data", Data), job.cell["eps_min"], job.seed_list)
+    return synthesise(
+        job.config_section("draws", str),
+        job.config_section("data", Data),
+        job.cell["eps_min"],
+        job.seed_list,
+    )

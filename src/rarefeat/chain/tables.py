@@ -3,7 +3,7 @@
 import pandera.pandas as pa
 
 from rarefeat.core.arms import ARMS, is_arm
-from rarefeat.storage.schema import COSINE, SHARE, at_least, column, described, schema
+from rarefeat.storage.schema import COSINE, SHARE, at_least, column, metric_descriptions, schema
 
 CORE = "imbalance_and_pruning"
 
@@ -16,7 +16,11 @@ POINT = {
         source=f"{CORE}, Def. 3.1",
     ),
     "sigma": column(
-        float, at_least(0), unit="1", description="standard deviation of the noise per coordinate", source=f"{CORE}, A.2"
+        float,
+        at_least(0),
+        unit="1",
+        description="standard deviation of the noise per coordinate",
+        source=f"{CORE}, A.2",
     ),
 }
 
@@ -25,7 +29,12 @@ ARM = {
         str,
         pa.Check(is_arm, element_wise=True),
         unit="",
-        description="; ".join([*(f"{name}: {arm.description}" for name, arm in ARMS.items()), "or a rule of a user's own"]),
+        description="; ".join(
+            [
+                *(f"{name}: {arm.description}" for name, arm in ARMS.items()),
+                "or a rule of a user's own",
+            ]
+        ),
         source=f"{CORE}, Algorithm 1, Thm. 3.2",
     ),
     "alpha": column(
@@ -35,7 +44,13 @@ ARM = {
         description="pruning ratio; 0 for arms without a ratio",
         source=f"{CORE}, Algorithm 1",
     ),
-    "onset": column("int64", at_least(0), unit="steps", description="first step with a mask", source=f"{CORE}, A.2"),
+    "onset": column(
+        "int64",
+        at_least(0),
+        unit="steps",
+        description="first step with a mask",
+        source=f"{CORE}, A.2",
+    ),
     "pruned_update": column(
         str,
         pa.Check.isin(["unmasked", "straight_through"]),
@@ -64,13 +79,27 @@ METRICS = {
         description="largest absolute cosine of a neuron to the minority feature (mean over the minority features where there are several)",
         source=f"{CORE}, Figure 2",
     ),
-    "majority_alignment": column(float, SHARE, unit="1", description="the same, mean over the majority features"),
-    "pure_neurons": column(float, at_least(0), unit="neurons", description="neurons with absolute cosine > 0.9 to any feature"),
+    "majority_alignment": column(
+        float, SHARE, unit="1", description="the same, mean over the majority features"
+    ),
+    "pure_neurons": column(
+        float,
+        at_least(0),
+        unit="neurons",
+        description="neurons with absolute cosine > 0.9 to any feature",
+    ),
     "pure_minority_neurons": column(
-        float, at_least(0), unit="neurons", description="neurons with absolute cosine > 0.9 to a minority feature"
+        float,
+        at_least(0),
+        unit="neurons",
+        description="neurons with absolute cosine > 0.9 to a minority feature",
     ),
     "feature_share": column(
-        float, SHARE, unit="1", description="mean over neurons of ||M^T w||^2 / ||w||^2", source=f"{CORE}, eq. (34)"
+        float,
+        SHARE,
+        unit="1",
+        description="mean over neurons of ||M^T w||^2 / ||w||^2",
+        source=f"{CORE}, eq. (34)",
     ),
     "cosine_similarity_balanced": column(
         float,
@@ -80,10 +109,18 @@ METRICS = {
         source=f"{CORE}, Figure 3",
     ),
     "cosine_similarity_matched": column(
-        float, COSINE, unit="1", description="the same at the training frequencies", source=f"{CORE}, Figure 3"
+        float,
+        COSINE,
+        unit="1",
+        description="the same at the training frequencies",
+        source=f"{CORE}, Figure 3",
     ),
     "cosine_similarity_alive_balanced": column(
-        float, COSINE, unit="1", description="mean over the pairs without a zero embedding alone; null if none", nullable=True
+        float,
+        COSINE,
+        unit="1",
+        description="mean over the pairs without a zero embedding alone; null if none",
+        nullable=True,
     ),
     "cosine_similarity_alive_matched": column(
         float, COSINE, unit="1", description="the same at the training frequencies", nullable=True
@@ -103,10 +140,16 @@ METRICS = {
         source=f"{CORE}, Figure 4",
     ),
     "regression_r2_balanced": column(
-        float, pa.Check.le(1), unit="1", description="1 - MSE / variance of the test labels, balanced"
+        float,
+        pa.Check.le(1),
+        unit="1",
+        description="1 - MSE / variance of the test labels, balanced",
     ),
     "regression_r2_matched": column(
-        float, pa.Check.le(1), unit="1", description="1 - MSE / variance of the test labels, matched"
+        float,
+        pa.Check.le(1),
+        unit="1",
+        description="1 - MSE / variance of the test labels, matched",
     ),
     "final_loss": column(
         float,
@@ -134,7 +177,10 @@ METRICS = {
         description="1 if the final loss is above twice log K, which is the loss of an encoder that tells nothing apart: a training that is not to be read",
     ),
     "empty_share": column(
-        float, SHARE, unit="1", description="share of balanced test pairs with an embedding that is exactly zero"
+        float,
+        SHARE,
+        unit="1",
+        description="share of balanced test pairs with an embedding that is exactly zero",
     ),
     "mask_minority_overlap": column(
         float,
@@ -166,18 +212,39 @@ PAIRED = {
         nullable=True,
     ),
     "paired_ci_low": column(
-        float, None, unit="of the metric", description="lower end of its 95 % interval (Student)", nullable=True
+        float,
+        None,
+        unit="of the metric",
+        description="lower end of its 95 % interval (Student)",
+        nullable=True,
     ),
-    "paired_ci_high": column(float, None, unit="of the metric", description="upper end", nullable=True),
+    "paired_ci_high": column(
+        float, None, unit="of the metric", description="upper end", nullable=True
+    ),
 }
 
 GRID = schema(
     "{study}_grid",
     "a row per (eps_min, sigma, arm with its keys, seed)",
     POINT
-    | {"nsr": column(float, at_least(0), unit="1", description="noise-to-signal ratio sigma^2 d1", source=f"{CORE}, A.2")}
+    | {
+        "nsr": column(
+            float,
+            at_least(0),
+            unit="1",
+            description="noise-to-signal ratio sigma^2 d1",
+            source=f"{CORE}, A.2",
+        )
+    }
     | ARM
-    | {"simulator": column(str, pa.Check.isin(["direct", "reduced"]), unit="", description="simulator of the training")}
+    | {
+        "simulator": column(
+            str,
+            pa.Check.isin(["direct", "reduced"]),
+            unit="",
+            description="simulator of the training",
+        )
+    }
     | SEED
     | METRICS,
     unique=[*KEYS, "seed"],
@@ -187,10 +254,22 @@ SUMMARY = schema(
     "{study}_summary",
     "a row per (eps_min, sigma, arm with its keys, metric)",
     KEYS
-    | {"metric": column(str, pa.Check.isin(METRICS), unit="", description="a metric of the grid table")}
     | {
-        "mean": column(float, None, unit="of the metric", description="mean over seeds", nullable=True),
-        "sd": column(float, None, unit="of the metric", description="standard deviation over seeds", nullable=True),
+        "metric": column(
+            str, pa.Check.isin(METRICS), unit="", description="a metric of the grid table"
+        )
+    }
+    | {
+        "mean": column(
+            float, None, unit="of the metric", description="mean over seeds", nullable=True
+        ),
+        "sd": column(
+            float,
+            None,
+            unit="of the metric",
+            description="standard deviation over seeds",
+            nullable=True,
+        ),
     }
     | INTERVAL
     | PAIRED,
@@ -201,11 +280,17 @@ TRENDS = schema(
     "{study}_trends",
     "a row per (block of the grid, sigma, arm with its keys, metric); `paired_difference` is the mean over the block",
     {
-        "grid": column(str, None, unit="", description="block of the study's grid, as named in the config"),
+        "grid": column(
+            str, None, unit="", description="block of the study's grid, as named in the config"
+        ),
         "sigma": POINT["sigma"],
     }
     | ARM
-    | {"metric": column(str, pa.Check.isin(METRICS), unit="", description="a metric of the grid table")}
+    | {
+        "metric": column(
+            str, pa.Check.isin(METRICS), unit="", description="a metric of the grid table"
+        )
+    }
     | {
         "slope": column(
             float,
@@ -218,10 +303,18 @@ TRENDS = schema(
     | INTERVAL
     | {
         "at_lowest": column(
-            float, None, unit="of the metric", description="mean at the block's smallest eps_min", nullable=True
+            float,
+            None,
+            unit="of the metric",
+            description="mean at the block's smallest eps_min",
+            nullable=True,
         ),
         "at_highest": column(
-            float, None, unit="of the metric", description="mean at the block's largest eps_min", nullable=True
+            float,
+            None,
+            unit="of the metric",
+            description="mean at the block's largest eps_min",
+            nullable=True,
         ),
     }
     | PAIRED,
@@ -242,11 +335,15 @@ TRAJECTORIES = schema(
             description="aligned_neurons ... mask_minority_overlap as in the grid table; loss and loss_floor on the step's own batch; weight_norm: mean ||w_i||; bias_share: mean b_i / ||w_i||; T1: the step that ended stage 1, -1 for none, recorded at the last step",
         )
     }
-    | {"value": column(float, None, unit="of the metric", description="value of the metric", nullable=True)},
+    | {
+        "value": column(
+            float, None, unit="of the metric", description="value of the metric", nullable=True
+        )
+    },
     unique=[*KEYS, "seed", "step", "metric"],
 )
 
-MILESTONES = described(
+MILESTONES = metric_descriptions(
     initial_norm_deviation="max_i | ||w_i(0)||^2 / (sigma_0^2 d1) - 1 |",
     initial_feature_norm_deviation="the same of the feature part, with d for d1",
     strong_features_at_0="largest number of features with |<w_i(0), M_j>| >= sigma_0 log^(1/4) d, over d / 2^sqrt(log d), (43)",

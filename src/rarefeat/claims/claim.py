@@ -43,12 +43,20 @@ def fraction(value: Any) -> Any:
 def regime(value: Any) -> Any:
     """A regime from a mapping with its study and its axes."""
     if not isinstance(value, dict) or not isinstance(value.get("study"), str):
-        raise ValueError(f"must be a mapping with the name of a study and axes with their values, got {value!r}")
-    axes = {axis: tuple(at) if isinstance(at, list) else at for axis, at in value.items() if axis != "study"}
+        raise ValueError(
+            f"must be a mapping with the name of a study and axes with their values, got {value!r}"
+        )
+    axes = {
+        axis: tuple(at) if isinstance(at, list) else at
+        for axis, at in value.items()
+        if axis != "study"
+    }
     for axis, at in axes.items():
         ends = at if isinstance(at, tuple) else (0 if isinstance(at, str) else at,)
         if not all(isinstance(end, int | float) for end in ends):
-            raise ValueError(f"{axis}: must be a name, a number or the two ends of a range, got {value[axis]!r}")
+            raise ValueError(
+                f"{axis}: must be a name, a number or the two ends of a range, got {value[axis]!r}"
+            )
     return Regime(value["study"], axes)
 
 
@@ -63,7 +71,10 @@ class Claim(Section):
     paper: str = Field(min_length=1, description="the family of its primary row")
     source: str = Field(min_length=1, description="theorem, lemma and equation")
     statement: str = Field(min_length=1, description="in one line")
-    quantity: str = Field(min_length=1, description="what stands for it; ratios as logarithms, so that margins are symmetric")
+    quantity: str = Field(
+        min_length=1,
+        description="what stands for it; ratios as logarithms, so that margins are symmetric",
+    )
     test: Literal["superiority", "non-inferiority", "equivalence"] = Field(
         description="superiority: beyond the threshold; non-inferiority, for bounds whose constant the paper leaves open: not"
         " beyond the threshold by more than the margin; equivalence: within the margin of the threshold"
@@ -82,20 +93,27 @@ class Claim(Section):
         description="of quantity, which says its range: what of an interval lies outside is left out; `0 or 1` where each"
         " replica is one of both, `paired 0 or 1` where it is the difference of two such of one seed: these are tested exactly",
     )
-    reason: str = Field(min_length=1, description="why threshold and margin follow from the statement")
+    reason: str = Field(
+        min_length=1, description="why threshold and margin follow from the statement"
+    )
     primary: Annotated[Regime, BeforeValidator(regime)] = Field(
         description="the regime that the paper speaks of: its study alone, or with its place on the axes"
     )
     control: str = Field(
-        min_length=1, description="what would show the same without the claim being true, and how it is told apart"
+        min_length=1,
+        description="what would show the same without the claim being true, and how it is told apart",
     )
-    seeds: int = Field(ge=0, description="replicas of the primary row; 0 for a claim about fitted sizes")
+    seeds: int = Field(
+        ge=0, description="replicas of the primary row; 0 for a claim about fitted sizes"
+    )
     effect: Number = Field(
         ge=0,
         description="distance from the edge of the region, in standard deviations between seeds, that `seeds` finds with a"
         " power of 0.9",
     )
-    tolerance: Number = Field(ge=0, description="a change that is none, when a hyper-parameter is halved or doubled")
+    tolerance: Number = Field(
+        ge=0, description="a change that is none, when a hyper-parameter is halved or doubled"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "Claim":

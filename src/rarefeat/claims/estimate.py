@@ -16,33 +16,35 @@ class Estimate(NamedTuple):
 
     value: float
     error: float
-    freedom: int
+    dof: int
     n: int
 
     def interval(self) -> tuple[float, float]:
         """95 %, Student, for itself alone."""
-        half = stdtrit(self.freedom, 0.975) * self.error if self.freedom > 0 else np.nan
+        half = stdtrit(self.dof, 0.975) * self.error if self.dof > 0 else np.nan
         return self.value - half, self.value + half
 
 
-def of_seeds(values: np.ndarray) -> Estimate:
+def estimate_mean(values: np.ndarray) -> Estimate:
     """The mean over seeds, (n,); a replica without a value is left out."""
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
     n = len(values)
     # Equal numbers have a spread of rounding.
     spread = 0.0 if n and np.ptp(values) == 0 else values.std(ddof=1) if n > 1 else np.nan
-    return Estimate(values.mean() if n else np.nan, spread / np.sqrt(n) if n > 1 else np.nan, n - 1, n)
+    return Estimate(
+        values.mean() if n else np.nan, spread / np.sqrt(n) if n > 1 else np.nan, n - 1, n
+    )
 
 
-def of_fit(value: float, low: float, high: float, n: int) -> Estimate:
+def estimate_from_interval(value: float, low: float, high: float, n: int) -> Estimate:
     """The slope of a line through n points, from its 95 % interval."""
     return Estimate(value, (high - low) / (2 * stdtrit(n - 2, 0.975)), n - 2, n)
 
 
 def difference(changed: pd.Series, base: pd.Series) -> Estimate:
     """`changed` less `base`, values by seed, paired, as replicas of one seed share their draws; seeds of both count."""
-    return of_seeds((changed - base).to_numpy())
+    return estimate_mean((changed - base).to_numpy())
 
 
 def exponent(x: np.ndarray, curves: np.ndarray) -> np.ndarray:

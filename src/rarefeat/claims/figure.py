@@ -11,23 +11,27 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.figures.panels import finished, panels
-from rarefeat.figures.style import LOOKS, Look
+from rarefeat.figures.panels import finish_figure, panels
+from rarefeat.figures.style import STYLES, SeriesStyle
 from rarefeat.run.job import Job
 
 SHOWN = VERDICTS[:3]
-LOOK_OF = {"supported": LOOKS[2].but(marker="o"), "contradicted": LOOKS[1].but(marker="X"), "undecided": Look("0.45", "D")}
+VERDICT_STYLES = {
+    "supported": STYLES[2].replace(marker="o"),
+    "contradicted": STYLES[1].replace(marker="X"),
+    "undecided": SeriesStyle("0.45", "D"),
+}
 URGENT = ("contradicted", "undecided", "diverged", "not testable", "supported")
 """Verdicts in the order in which a figure has place for their claims."""
-MOST = 10
+MAX_CLAIMS = 10
 """Rows of a figure."""
 HEIGHT, LINE = 0.52, 0.11
 """Of a row without its quantity, and of a line of that, in inches."""
 WIDTH = 42
 """Of a line of a quantity, in characters."""
-THIN = 0.01
+MIN_SHADE_FRACTION = 0.01
 """What is required is a line where it is a smaller share of the axis: a shade so narrow is not seen."""
-REACH = 1.5
+AXIS_REACH = 1.5
 """Marks further out than this multiple of what most regimes span stand at the edge, as an arrow."""
 
 
@@ -37,15 +41,18 @@ def group(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     What is required is shaded, lighter where an effect is smaller than the smallest of interest. Each row has an axis of its
     own, that of its quantity. Regimes that are not tested or have diverged are counted, not drawn.
     """
-    (table,), name = tables.values(), job.part("group", str)
+    (table,), name = tables.values(), job.config_section("group", str)
     return draw(table[table["group"] == name], name)
 
 
 def chosen(rows: pd.DataFrame) -> list[str]:
     """The claims that a figure shows, in the order of the table: at most MOST, those that are not supported first."""
     verdicts = rows[rows["primary"]].set_index("claim_id")["verdict"]
-    urgent = sorted(dict.fromkeys(rows["claim_id"]), key=lambda claim: URGENT.index(verdicts.get(claim, VERDICTS[-1])))
-    return [claim for claim in dict.fromkeys(rows["claim_id"]) if claim in urgent[:MOST]]
+    urgent = sorted(
+        dict.fromkeys(rows["claim_id"]),
+        key=lambda claim: URGENT.index(verdicts.get(claim, VERDICTS[-1])),
+    )
+    return [claim for claim in dict.fromkeys(rows["claim_id"]) if claim in urgent[:MAX_CLAIMS]]
 
 
 def draw(rows: pd.DataFrame, name: str) -> Figure:
@@ -57,25 +64,38 @@ def draw(rows: pd.DataFrame, name: str) -> Figure:
         figure.text(0.5, 0.5, f"{name}: no claim is measured", ha="center")
         return figure
     quantities = rows.drop_duplicates("claim_id").set_index("claim_id")["quantity"]
-    height = 0.75 + sum(HEIGHT + LINE * len(textwrap.wrap(quantities[claim], WIDTH)) for claim in claims)
+    height = 0.75 + sum(
+        HEIGHT + LINE * len(textwrap.wrap(quantities[claim], WIDTH)) for claim in claims
+    )
     figure, axes = panels(len(claims), 3, height, width_ratios=[2.8, 2.2, 1.4])
     for line, claim in zip(axes, claims, strict=True):
         row(*line, rows[rows["claim_id"] == claim])
     seen = rows[rows["verdict"].isin(SHOWN)]
-    entries = {name: Line2D([], [], **mark(name), ms=6) for name in SHOWN if name in set(seen["verdict"])}
-    entries |= {"declared regime, interval that decides": Line2D([], [], color="0.3", lw=1.4, marker="o", mfc="none", ms=6)}
+    entries = {
+        name: Line2D([], [], **mark(name), ms=6) for name in SHOWN if name in set(seen["verdict"])
+    }
+    entries |= {
+        "declared regime, interval that decides": Line2D(
+            [], [], color="0.3", lw=1.4, marker="o", mfc="none", ms=6
+        )
+    }
     if (~seen["primary"]).any():
         entries |= {"another regime": Line2D([], [], ls="none", marker="o", ms=3, color="0.3")}
     entries |= {"required": Rectangle((0, 0), 1, 1, color="0.86")}
     if (rows["least"] > 0).any():
         entries |= {"too small to matter": Rectangle((0, 0), 1, 1, color="0.95")}
     left = rows["claim_id"].nunique() - len(claims)
-    return finished(figure, (), entries, f"{left} more {'claim is' if left == 1 else 'claims are'} on the page" if left else "")
+    return finish_figure(
+        figure,
+        (),
+        entries,
+        f"{left} more {'claim is' if left == 1 else 'claims are'} on the page" if left else "",
+    )
 
 
 def mark(verdict: str) -> dict:
     """How a regime with a verdict is drawn."""
-    look = LOOK_OF[verdict]
+    look = VERDICT_STYLES[verdict]
     return {"color": look.colour, "marker": look.marker, "ls": "none", "mew": 0.5, "mec": "white"}
 
 
@@ -87,20 +107,35 @@ def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
     low, high = limits(seen, *required, *matters)
     for ends, colour in ((required, "0.95"), (matters, "0.86")):
         left_end, right_end = np.clip(ends, low, high)
-        if right_end - left_end > THIN * (high - low):
+        if right_end - left_end > MIN_SHADE_FRACTION * (high - low):
             ax.axvspan(left_end, right_end, color=colour, lw=0)
         elif ends[0] <= ends[1]:
             ax.axvline((left_end + right_end) / 2, color=colour, lw=3, zorder=0.5)
     for verdict in SHOWN:
         some = seen[(seen["verdict"] == verdict) & ~seen["primary"]]
-        for marker, places in arrows(some["estimate"], low, high, LOOK_OF[verdict].marker):
-            ax.plot(places, np.zeros(len(places)), **mark(verdict) | {"marker": marker}, ms=4, alpha=0.75)
+        for marker, places in arrows(some["estimate"], low, high, VERDICT_STYLES[verdict].marker):
+            ax.plot(
+                places,
+                np.zeros(len(places)),
+                **mark(verdict) | {"marker": marker},
+                ms=4,
+                alpha=0.75,
+            )
     for entry in seen[seen["primary"]].itertuples():
         ends = np.clip([entry.decided_low, entry.decided_high], low, high)
-        ax.plot(ends, [0.45, 0.45], color=LOOK_OF[entry.verdict].colour, lw=1.4)
+        ax.plot(ends, [0.45, 0.45], color=VERDICT_STYLES[entry.verdict].colour, lw=1.4)
         ax.plot(np.clip(entry.estimate, low, high), 0.45, **mark(entry.verdict), ms=7)
     for verdict in part.loc[part["primary"] & ~part["verdict"].isin(SHOWN), "verdict"]:
-        ax.text((low + high) / 2, 0.45, verdict, ha="center", va="center", fontsize=7, style="italic", color="0.3")
+        ax.text(
+            (low + high) / 2,
+            0.45,
+            verdict,
+            ha="center",
+            va="center",
+            fontsize=7,
+            style="italic",
+            color="0.3",
+        )
     ax.set(xlim=(low, high), ylim=(-0.5, 0.95), yticks=[])
     ax.set_xlabel(textwrap.fill(first["quantity"], WIDTH), labelpad=1, fontsize=7)
     ax.locator_params(axis="x", nbins=4)
@@ -112,7 +147,16 @@ def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
         (right, verdict_of(part), 0, "left"),
     ):
         beside.axis("off")
-        beside.text(x, 0.3, text, transform=beside.transAxes, ha=side, va="center", fontsize=7, in_layout=False)
+        beside.text(
+            x,
+            0.3,
+            text,
+            transform=beside.transAxes,
+            ha=side,
+            va="center",
+            fontsize=7,
+            in_layout=False,
+        )
 
 
 def worded(text: str, width: int, lines: int) -> str:
@@ -129,7 +173,11 @@ def verdict_of(part: pd.DataFrame) -> str:
     else:
         counts = part.loc[~part["primary"], "verdict"].value_counts().to_dict()
     others = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts.get(verdict)]
-    return said + "\n" + (worded("elsewhere " + ", ".join(others), 24, 3) if others else "no other regime")
+    return (
+        said
+        + "\n"
+        + (worded("elsewhere " + ", ".join(others), 24, 3) if others else "no other regime")
+    )
 
 
 def limits(seen: pd.DataFrame, *ends: float) -> tuple[float, float]:
@@ -142,7 +190,7 @@ def limits(seen: pd.DataFrame, *ends: float) -> tuple[float, float]:
     left, right = (min(values), max(values)) if values else (0.0, 1.0)
     # A spread of rounding is none: its scale would be labelled 1e-9 + 1.
     spread = right - left if right - left > 1e-6 * max(abs(left), abs(right)) else 0.0
-    pad = 0.5 * (REACH - 1) * spread or 0.5 * abs(left) or 0.5
+    pad = 0.5 * (AXIS_REACH - 1) * spread or 0.5 * abs(left) or 0.5
     return left - pad, right + pad
 
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.claims.declared import page_of
+from rarefeat.claims.declarations import page_of
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.claims.verdict import LEVEL, condition, line
+from rarefeat.claims.verdict import ALPHA_LEVEL, describe_split, format_counts
 from rarefeat.run.job import Job
-from rarefeat.storage.markdown import pipe, plain
+from rarefeat.storage.markdown import escape_tags, markdown_table
 
 ABOUT = f"""Rendered from the table of claims; nothing here is written by hand. Each claim declares its quantity, the range that
 this must lie in with the reason, one primary regime on seeds of its own, and a control, all before the run. That the quantity
 lies there is one test, and that it lies elsewhere another: a claim is **supported** or **contradicted** where one of them is
-passed, and **undecided** where neither is. Primary regimes are corrected by Holm over a paper, at {LEVEL} for a false support
-anywhere and {LEVEL} for a false contradiction; the other regimes by Benjamini & Hochberg within their claim. Intervals are
+passed, and **undecided** where neither is. Primary regimes are corrected by Holm over a paper, at {ALPHA_LEVEL} for a false support
+anywhere and {ALPHA_LEVEL} for a false contradiction; the other regimes by Benjamini & Hochberg within their claim. Intervals are
 95 %, each for itself; figures draw those that decide. Student's test keeps its level for replicas from a normal law; from a
 skewed one, as an exponential, it is wrong in the direction against the tail in up to 16 % of cases at n = 5 and 8 % at 100.
 Where all replicas agree the sign test says that most do, and nothing of rare others. *Diverged*: weights or loss not finite,
@@ -30,27 +30,58 @@ def effect(entry: pd.Series) -> str:
     """The estimate with its interval."""
     if entry["estimate"] != entry["estimate"]:
         return ""
-    interval = f" [{number(entry['ci_low'])}, {number(entry['ci_high'])}]" if entry["ci_low"] == entry["ci_low"] else ""
+    interval = (
+        f" [{number(entry['ci_low'])}, {number(entry['ci_high'])}]"
+        if entry["ci_low"] == entry["ci_low"]
+        else ""
+    )
     return number(entry["estimate"]) + interval
 
 
 def by_claim(table: pd.DataFrame) -> list[tuple[pd.Series, pd.DataFrame]]:
     """Each claim's primary row and its others, in the order of the table."""
-    return [(part[part["primary"]].iloc[0], part[~part["primary"]]) for _, part in table.groupby("claim_id", sort=False)]
+    return [
+        (part[part["primary"]].iloc[0], part[~part["primary"]])
+        for _, part in table.groupby("claim_id", sort=False)
+    ]
 
 
 def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each claim: verdict and number of its primary regime, and how many of the other regimes have which verdict."""
-    columns = ["claim_id", "group", "source", "statement", "verdict", "estimate", "ci_low", "ci_high", "n", "study", "point"]
+    columns = [
+        "claim_id",
+        "group",
+        "source",
+        "statement",
+        "verdict",
+        "estimate",
+        "ci_low",
+        "ci_high",
+        "n",
+        "study",
+        "point",
+    ]
     found = pd.DataFrame([primary[columns] for primary, _ in by_claim(table)])
-    counts = pd.DataFrame([others["verdict"].value_counts() for _, others in by_claim(table)], index=found.index)
+    counts = pd.DataFrame(
+        [others["verdict"].value_counts() for _, others in by_claim(table)], index=found.index
+    )
     counts = counts.reindex(columns=VERDICTS[:3]).fillna(0).astype(int)
     return found.join(counts.add_suffix("_elsewhere")).reset_index(drop=True)
 
 
 def other_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each claim and regime but its primary one: verdict and number."""
-    columns = ["claim_id", "study", "point", "role", "verdict", "estimate", "ci_low", "ci_high", "n"]
+    columns = [
+        "claim_id",
+        "study",
+        "point",
+        "role",
+        "verdict",
+        "estimate",
+        "ci_low",
+        "ci_high",
+        "n",
+    ]
     return table.loc[~table["primary"], columns].reset_index(drop=True)
 
 
@@ -64,16 +95,33 @@ def index(table: pd.DataFrame, paper: str) -> str:
     claims = by_claim(table)
     counts = pd.Series([primary["verdict"] for primary, _ in claims]).value_counts()
     lines = [f"# Every claim of {paper.replace('_', ' ')}", "", ABOUT, ""]
-    lines += ["Primary regimes: " + ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + ".", ""]
-    lines += ["supported / contradicted / undecided of n counts the other regimes that were tested.", ""]
+    lines += [
+        "Primary regimes: "
+        + ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
+        + ".",
+        "",
+    ]
+    lines += [
+        "supported / contradicted / undecided of n counts the other regimes that were tested.",
+        "",
+    ]
     for group, members in table.groupby("group", sort=False):
         table = [("claim", "statement", "source", "verdict", "effect", "other regimes")]
         for primary, others in by_claim(members):
             found = others["verdict"].value_counts()
             tested = [found.get(verdict, 0) for verdict in VERDICTS[:3]]
             other = f"{' / '.join(map(str, tested))} of {sum(tested)}" if len(others) else ""
-            table.append((primary["claim_id"], primary["statement"], primary["source"], primary["verdict"], effect(primary), other))
-        lines += [f"## {group[0].upper()}{group[1:]}", "", pipe(*table), ""]
+            table.append(
+                (
+                    primary["claim_id"],
+                    primary["statement"],
+                    primary["source"],
+                    primary["verdict"],
+                    effect(primary),
+                    other,
+                )
+            )
+        lines += [f"## {group[0].upper()}{group[1:]}", "", markdown_table(*table), ""]
     return "\n".join(lines)
 
 
@@ -87,7 +135,10 @@ def part(table: pd.DataFrame, group: str, index_page: str) -> str:
         else [f"![The declared regime of the claims: {group}](figures/{name}.png)", ""]
     )
     lines = [f"# {group[0].upper()}{group[1:]}", "", *figure]
-    lines += [f"[All claims, and how to read this]({index_page}). Every row stands in the report, to sort and to filter.", ""]
+    lines += [
+        f"[All claims, and how to read this]({index_page}). Every row stands in the report, to sort and to filter.",
+        "",
+    ]
     for primary, others in by_claim(table[table["group"] == group]):
         regime = primary["study"] + (f": {primary['point']}" if primary["point"] else "")
         found, statement = effect(primary), primary["statement"]
@@ -103,11 +154,11 @@ def part(table: pd.DataFrame, group: str, index_page: str) -> str:
             f"- Control: {primary['control']}.",
         ]  # fmt: skip
         if len(others):
-            lines.append(f"- Other regimes: {line(others['verdict'])}.")
-        if where := condition(others):
+            lines.append(f"- Other regimes: {format_counts(others['verdict'])}.")
+        if where := describe_split(others):
             lines.append(f"- {where}.")
         lines.append("")
-    return plain("\n".join(lines))
+    return escape_tags("\n".join(lines))
 
 
 def anchor(claim_id: str) -> str:

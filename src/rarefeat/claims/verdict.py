@@ -15,13 +15,13 @@ from scipy.special import betainc, betaincinv, stdtr, stdtrit
 from scipy.stats import false_discovery_control
 
 from rarefeat.claims.estimate import Estimate
-from rarefeat.claims.measured import LEAST, VARIED
+from rarefeat.claims.measurements import MIN_DOF, VARIED
 from rarefeat.claims.tables import CHANGES_FOUND, VERDICTS
 from rarefeat.core.statistics import holm
 
 SUPPORTED, CONTRADICTED, UNDECIDED, DIVERGED, NOT_TESTABLE = VERDICTS
 SAME, CHANGED, UNKNOWN = CHANGES_FOUND
-LEVEL = 0.05
+ALPHA_LEVEL = 0.05
 """Of a false support, and of a false contradiction, anywhere among the primary rows of a paper."""
 BINARY, PAIRED = "0 or 1", "paired 0 or 1"
 BEYOND = 1e-4
@@ -33,12 +33,12 @@ ROUNDING = 1e-12
 # The functions below take numbers or arrays of them.
 
 
-def shown_above(estimate: Estimate, bound: float, kind: str = "number") -> np.ndarray:
+def p_value_above(estimate: Estimate, bound: float, kind: str = "number") -> np.ndarray:
     """One-sided p-value of a mean that is at most `bound`.
 
     Of replicas that are 0 or 1, by declaration and not by what was seen, the exact binomial one (Clopper & Pearson 1934): it is
     never wrong more often than it says. Of differences of two such of one seed, -1, 0 or 1, the exact one of their sum
-    (`paired`). Else Student's, which keeps its promise for replicas from a normal law. From a skewed
+    (`paired_p_value`). Else Student's, which keeps its promise for replicas from a normal law. From a skewed
     one it does not: of an exponential law the test against its tail is wrong 16 % of the time at n = 5, 14 % at 10, 9 % at 30
     and 8 % at 100 where 5 % is meant, and in the other direction less often than 5 % (a test keeps these numbers). No test of
     the mean of an unbounded law does better without an assumption (Bahadur & Savage 1956), and one for any law on [0, 1]
@@ -48,21 +48,25 @@ def shown_above(estimate: Estimate, bound: float, kind: str = "number") -> np.nd
     says that most replicas lie there, and nothing of rare others. That it can pass Holm's strictest step is a matter of seeds,
     more than log2(claims / LEVEL), which a test asks of every claim on a share or a count.
     """
-    value, error, n = (np.asarray(part, dtype=float) for part in (estimate.value, estimate.error, estimate.n))
+    value, error, n = (
+        np.asarray(part, dtype=float) for part in (estimate.value, estimate.error, estimate.n)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        student = stdtr(estimate.freedom, (bound - value) / error)
+        student = stdtr(estimate.dof, (bound - value) / error)
     p = np.where(error == 0, np.where(value > bound, 0.5**n, 1.0), student)
     if kind == BINARY:
         ones = np.round(n * value)
-        p = np.where(ones > 0, betainc(np.maximum(ones, 1), n - ones + 1, np.clip(bound, 0.0, 1.0)), 1.0)
+        p = np.where(
+            ones > 0, betainc(np.maximum(ones, 1), n - ones + 1, np.clip(bound, 0.0, 1.0)), 1.0
+        )
     if kind == PAIRED:
         differing = np.round((n - 1) * n * error**2 + n * value**2)
-        p = np.vectorize(paired, otypes=[float])(np.round(n * value), differing, n, bound)
+        p = np.vectorize(paired_p_value, otypes=[float])(np.round(n * value), differing, n, bound)
     return np.where(np.abs(value - bound) <= ROUNDING, 1.0, p)
 
 
 @functools.lru_cache(maxsize=10_000)
-def paired(total: float, differing: float, n: float, mean: float) -> float:
+def paired_p_value(total: float, differing: float, n: float, mean: float) -> float:
     """p-value of n differences of -1, 0 or 1 that add up to `total`, against a mean of `mean` or less.
 
     The largest probability of so much or more, over all shares of seeds that differ which the `differing` ones do not refuse at
@@ -80,26 +84,32 @@ def paired(total: float, differing: float, n: float, mean: float) -> float:
     return float(np.clip(law[:, sums >= total].sum(1).max() + BEYOND, 0, 1))
 
 
-def shown_below(estimate: Estimate, bound: float, kind: str = "number") -> np.ndarray:
+def p_value_below(estimate: Estimate, bound: float, kind: str = "number") -> np.ndarray:
     """One-sided p-value of a mean that is at least `bound`."""
     centre = 1.0 if kind == BINARY else 0.0
-    return shown_above(estimate._replace(value=centre - np.asarray(estimate.value)), centre - bound, kind)
+    return p_value_above(
+        estimate._replace(value=centre - np.asarray(estimate.value)), centre - bound, kind
+    )
 
 
-def shown_inside(estimate: Estimate, low: float, high: float, kind: str = "number") -> np.ndarray:
+def p_value_inside(estimate: Estimate, low: float, high: float, kind: str = "number") -> np.ndarray:
     """p-value of a mean outside (low, high); two one-sided tests where both ends are finite (Schuirmann 1987)."""
-    above = shown_above(estimate, low, kind) if np.isfinite(low) else 0.0
-    return np.maximum(above, shown_below(estimate, high, kind) if np.isfinite(high) else 0.0)
+    above = p_value_above(estimate, low, kind) if np.isfinite(low) else 0.0
+    return np.maximum(above, p_value_below(estimate, high, kind) if np.isfinite(high) else 0.0)
 
 
-def shown_outside(estimate: Estimate, low: float, high: float, kind: str = "number") -> np.ndarray:
+def p_value_outside(
+    estimate: Estimate, low: float, high: float, kind: str = "number"
+) -> np.ndarray:
     """p-value of a mean inside [low, high]: the smaller of the tests beyond its finite ends, times their number."""
-    tests = [shown_below(estimate, low, kind)] if np.isfinite(low) else []
-    tests += [shown_above(estimate, high, kind)] if np.isfinite(high) else []
+    tests = [p_value_below(estimate, low, kind)] if np.isfinite(low) else []
+    tests += [p_value_above(estimate, high, kind)] if np.isfinite(high) else []
     return np.minimum(1.0, len(tests) * np.min(tests, axis=0))
 
 
-def ends(estimate: Estimate, level: float, kind: str = "number") -> tuple[float, float]:
+def confidence_bounds(
+    estimate: Estimate, level: float, kind: str = "number"
+) -> tuple[float, float]:
     """The means that the tests above do not refuse on either side, each at `level`."""
     value, error, freedom, n = estimate
     if not np.isfinite(error) or freedom < 1:
@@ -113,15 +123,20 @@ def ends(estimate: Estimate, level: float, kind: str = "number") -> tuple[float,
         def off(mean: float, shown: Callable[..., np.ndarray]) -> float:
             return float(shown(estimate, mean, kind)) - level
 
-        sides = ((shown_above, -1.0), (shown_below, 1.0))
-        return tuple(end if off(end, shown) >= 0 else brentq(off, end, value, args=(shown,), xtol=1e-6) for shown, end in sides)
+        sides = ((p_value_above, -1.0), (p_value_below, 1.0))
+        return tuple(
+            end if off(end, shown) >= 0 else brentq(off, end, value, args=(shown,), xtol=1e-6)
+            for shown, end in sides
+        )
     if error == 0:
         return (value, value) if 0.5**n < level else (-np.inf, np.inf)
     half = stdtrit(freedom, 1 - level) * error
     return value - half, value + half
 
 
-def judge(inside: np.ndarray, outside: np.ndarray, primary: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def judge_family(
+    inside: np.ndarray, outside: np.ndarray, primary: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Adjusted p-values of support and of contradiction, and verdicts, each (n,), for the rows of one family.
 
     The two sides are corrected apart. Of each row one of the two hypotheses is true, so that a false support somewhere in a
@@ -137,30 +152,48 @@ def judge(inside: np.ndarray, outside: np.ndarray, primary: bool) -> tuple[np.nd
             values = np.ones(len(p))
             values[tested] = false_discovery_control(p[tested]) if tested.any() else []
         adjusted.append(np.where(tested, values, np.nan))
-    found = np.where(adjusted[0] < LEVEL, SUPPORTED, np.where(adjusted[1] < LEVEL, CONTRADICTED, UNDECIDED))
+    found = np.where(
+        adjusted[0] < ALPHA_LEVEL,
+        SUPPORTED,
+        np.where(adjusted[1] < ALPHA_LEVEL, CONTRADICTED, UNDECIDED),
+    )
     return *adjusted, np.where(tested, found, NOT_TESTABLE)
 
 
-def level_of(adjusted: np.ndarray, primary: bool) -> float:
+def decision_level(adjusted: np.ndarray, primary: bool) -> float:
     """The level at which each row of a family is decided: p below it where the adjusted p is below LEVEL, and nowhere else.
 
     Of Holm's m rows with k rejected it is LEVEL / (m - k), of Benjamini & Hochberg's LEVEL (k + 1) / m.
     """
-    rejected = int((adjusted < LEVEL).sum())
+    rejected = int((adjusted < ALPHA_LEVEL).sum())
     m = len(adjusted) if primary else int(np.isfinite(adjusted).sum())
-    return LEVEL / max(m - rejected, 1) if primary else LEVEL * min(rejected + 1, m) / max(m, 1)
+    return (
+        ALPHA_LEVEL / max(m - rejected, 1)
+        if primary
+        else ALPHA_LEVEL * min(rejected + 1, m) / max(m, 1)
+    )
 
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """measured_table's rows with intervals, p-values and verdicts; rows that vary a hyper-parameter are no part of this."""
     table = table[table["role"] == "regime"].reset_index(drop=True)
-    estimates = [Estimate(row.estimate, row.error, row.freedom, row.n) for row in table.itertuples()]
-    kinds, lows, highs, tested = (table[name] for name in ("kind", "required_low", "required_high", "testable"))
+    estimates = [
+        Estimate(row.estimate, row.error, row.freedom, row.n) for row in table.itertuples()
+    ]
+    kinds, lows, highs, tested = (
+        table[name] for name in ("kind", "required_low", "required_high", "testable")
+    )
     alone = zip(estimates, kinds, strict=True)
-    intervals = [ends(one, 0.025, kind) if kind in (BINARY, PAIRED) else one.interval() for one, kind in alone]
-    table[["ci_low", "ci_high"]] = within(intervals, table)
+    intervals = [
+        confidence_bounds(one, 0.025, kind) if kind in (BINARY, PAIRED) else one.interval()
+        for one, kind in alone
+    ]
+    table[["ci_low", "ci_high"]] = clip_to_range(intervals, table)
     # An effect that is smaller than the smallest of interest speaks against a claim of one.
-    sides = (("p_supported", shown_inside, 0.0), ("p_contradicted", shown_outside, table["least"]))
+    sides = (
+        ("p_supported", p_value_inside, 0.0),
+        ("p_contradicted", p_value_outside, table["least"]),
+    )
     for name, shown, least in sides:
         rows = zip(estimates, lows + least, highs - least, kinds, tested, strict=True)
         table[name] = [float(shown(one, *rest)) if there else np.nan for one, *rest, there in rows]
@@ -169,27 +202,38 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     level = pd.Series(np.nan, table.index)
     for primary, family in ((True, "paper"), (False, "claim_id")):
         for _, part in table[table["primary"] == primary].groupby(family):
-            found = judge(part["p_supported"].to_numpy(), part["p_contradicted"].to_numpy(), primary)
+            found = judge_family(
+                part["p_supported"].to_numpy(), part["p_contradicted"].to_numpy(), primary
+            )
             for column, values in zip(columns, found, strict=True):
                 table.loc[part.index, column] = values
             # An equivalence is refuted by either of two tests.
             both = np.isfinite(part[["required_low", "required_high"]]).all(axis=1)
-            support, contradiction = level_of(found[0], primary), level_of(found[1], primary) / (1 + both)
+            support, contradiction = (
+                decision_level(found[0], primary),
+                decision_level(found[1], primary) / (1 + both),
+            )
             undecided = np.minimum(support, contradiction)
             chosen = [found[2] == SUPPORTED, found[2] == CONTRADICTED]
             level[part.index] = np.select(chosen, [support, contradiction], undecided)
-    deciding = [ends(*row) for row in zip(estimates, level, kinds, strict=True)]
-    table[["decided_low", "decided_high"]] = within(deciding, table)
-    table.loc[(table["diverged"] > 0) & table["remark"].str.startswith("diverged"), "verdict"] = DIVERGED
+    deciding = [confidence_bounds(*row) for row in zip(estimates, level, kinds, strict=True)]
+    table[["decided_low", "decided_high"]] = clip_to_range(deciding, table)
+    table.loc[(table["diverged"] > 0) & table["remark"].str.startswith("diverged"), "verdict"] = (
+        DIVERGED
+    )
     return table
 
 
-def within(intervals: list[tuple[float, float]], table: pd.DataFrame) -> np.ndarray:
+def clip_to_range(intervals: list[tuple[float, float]], table: pd.DataFrame) -> np.ndarray:
     """Intervals, (n, 2), without what lies outside of the range of their quantities."""
-    return np.clip(np.array(intervals).reshape(-1, 2), table[["lowest"]].to_numpy(), table[["highest"]].to_numpy())
+    return np.clip(
+        np.array(intervals).reshape(-1, 2),
+        table[["lowest"]].to_numpy(),
+        table[["highest"]].to_numpy(),
+    )
 
 
-def changes(table: pd.DataFrame) -> pd.DataFrame:
+def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
     """What each hyper-parameter at half and at double its value changes, a row for each varied row of measured_table.
 
     A varied row's point says what was varied and where: `eta = 0.05 | POINT`, beside the same study's own row at POINT.
@@ -202,28 +246,34 @@ def changes(table: pd.DataFrame) -> pd.DataFrame:
         if key not in own.index or not row.testable or not own.at[key, "testable"]:
             continue
         moved = Estimate(row.change, row.change_error, row.change_n - 1, row.change_n)
-        found = change(moved, row.tolerance)
+        found = classify_change(moved, row.tolerance)
         low, high = moved.interval()
         rows.append(
             {"claim_id": row.claim_id, "paper": row.paper, "study": row.study, "varied": varied, "point": point,
              "change": moved.value, "ci_low": low, "ci_high": high, "tolerance": row.tolerance, "found": found}
         )  # fmt: skip
     texts = dict.fromkeys(("claim_id", "paper", "study", "varied", "point"), str)
-    types = {**texts, **dict.fromkeys(("change", "ci_low", "ci_high", "tolerance"), float), "found": str}
+    types = {
+        **texts,
+        **dict.fromkeys(("change", "ci_low", "ci_high", "tolerance"), float),
+        "found": str,
+    }
     # Types for a paper of which nothing is varied.
     return pd.DataFrame(rows, columns=list(types)).astype(types)
 
 
-def line(found: pd.Series) -> str:
+def format_counts(found: pd.Series) -> str:
     """Verdicts of a claim's regimes, counted: for its line in the index."""
     counts = found.value_counts()
     tested = (SUPPORTED, CONTRADICTED, UNDECIDED)
     said = [f"{name} in {counts.get(name, 0)}" for name in tested]
-    said += [f"{name} in {counts[name]}" for name in (DIVERGED, NOT_TESTABLE) if counts.get(name, 0)]
+    said += [
+        f"{name} in {counts[name]}" for name in (DIVERGED, NOT_TESTABLE) if counts.get(name, 0)
+    ]
     return f"{', '.join(said)} of {len(found)} regime{'s' * (len(found) != 1)}"
 
 
-def condition(rows: pd.DataFrame, most: int = 4) -> str:
+def describe_split(rows: pd.DataFrame, most: int = 4) -> str:
     """Where a claim is supported and where contradicted, in words; empty where its regimes do not differ in that."""
     decided = [name for name in (SUPPORTED, CONTRADICTED) if (rows["verdict"] == name).any()]
     if len(decided) < 2:
@@ -243,13 +293,13 @@ def condition(rows: pd.DataFrame, most: int = 4) -> str:
     return ". ".join(sentences)
 
 
-def change(moved: Estimate, tolerance: float) -> str:
+def classify_change(moved: Estimate, tolerance: float) -> str:
     """Whether what another hyper-parameter changes of an effect is shown to be nothing, or something, or neither.
 
     Each at LEVEL for itself: these are descriptions and no verdicts.
     """
-    if not np.isfinite(moved.error) or moved.freedom < LEAST:
+    if not np.isfinite(moved.error) or moved.dof < MIN_DOF:
         return UNKNOWN
-    if shown_inside(moved, -tolerance, tolerance) < LEVEL:
+    if p_value_inside(moved, -tolerance, tolerance) < ALPHA_LEVEL:
         return SAME
-    return CHANGED if shown_outside(moved, -tolerance, tolerance) < LEVEL else UNKNOWN
+    return CHANGED if p_value_outside(moved, -tolerance, tolerance) < ALPHA_LEVEL else UNKNOWN

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator
 
-from rarefeat.config.section import distinct
+from rarefeat.config.section import check_distinct
 
 Value = float | int | str
 
@@ -38,7 +38,7 @@ class Cell:
         """The arms with a training."""
         return [arm for arm in self.arms if arm.trained]
 
-    def to(self, *axes: str) -> "Cell":
+    def restrict_to(self, *axes: str) -> "Cell":
         """The cell on some of the axes alone, as what several cells share has it."""
         return Cell(tuple((axis, value) for axis, value in self.axes if axis in axes))
 
@@ -48,7 +48,7 @@ def cell(**values: Value) -> Cell:
     return Cell(tuple(values.items()))
 
 
-def expanded(arms: list[Any]) -> list[Any]:
+def expand_arms(arms: list[Any]) -> list[Any]:
     """Arms as a config has them; one with lists of values stands for an arm for each combination of them."""
     found = []
     for entry in arms:
@@ -58,26 +58,34 @@ def expanded(arms: list[Any]) -> list[Any]:
         axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
         for key, values in axes.items():
             if not values:
-                raise ValueError(f"{key}: an empty list stands for no arm; give a value, or leave the arm out")
+                raise ValueError(
+                    f"{key}: an empty list stands for no arm; give a value, or leave the arm out"
+                )
             try:
-                distinct(values)
+                check_distinct(values)
             except ValueError as error:
                 raise ValueError(f"{key}: {error}") from error
-        found += [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        found += [
+            dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
+        ]
     return found
 
 
 Compared = TypeVar("Compared")
-Arms = Annotated[list[Compared], BeforeValidator(lambda raw: expanded(raw) if isinstance(raw, list) else raw)]
+Arms = Annotated[
+    list[Compared], BeforeValidator(lambda raw: expand_arms(raw) if isinstance(raw, list) else raw)
+]
 """What a study compares."""
 
 
-def path_of(kind: str, study: str, at: Cell, block: str, suffix: str) -> str:
+def cell_path(kind: str, study: str, at: Cell, block: str, suffix: str) -> str:
     """File of one cell and block of seeds below the folder of results; kind is latents, encoders, probes or the like."""
     return "/".join(part for part in (kind, study, at.path, f"seeds={block}.{suffix}") if part)
 
 
-def paths_of(kind: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str) -> Iterator[str]:
+def cell_paths(
+    kind: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str
+) -> Iterator[str]:
     """The files of all cells and blocks."""
     blocks = list(blocks)
-    return (path_of(kind, study, at, block, suffix) for at in cells for block in blocks)
+    return (cell_path(kind, study, at, block, suffix) for at in cells for block in blocks)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Arms, Cell
 from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -14,9 +14,15 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class IndexFiles(Section):
     """Lists of a published benchmark instead of generated ones: .npy files of indices into the training images."""
 
-    pretrain: str = Field(min_length=1, description="long-tailed list; `{seed}` stands for the seed")
-    few_shot: str = Field(default="", description="list of the few-shot probe, likewise; empty to draw one")
-    pool: str = Field(default="", description="training images that anything is drawn from; empty for all")
+    pretrain: str = Field(
+        min_length=1, description="long-tailed list; `{seed}` stands for the seed"
+    )
+    few_shot: str = Field(
+        default="", description="list of the few-shot probe, likewise; empty to draw one"
+    )
+    pool: str = Field(
+        default="", description="training images that anything is drawn from; empty for all"
+    )
 
 
 class ImageData(Section):
@@ -26,24 +32,36 @@ class ImageData(Section):
         description="scikit-learn's digits; the archive of Python batches; the hub's Parquet; image files with list files"
     )
     folder: str = Field(default="", description="folder of the files, for every format but digits")
-    size: int = Field(default=0, ge=0, description="side in pixels that the files of an image folder are brought to")
+    size: int = Field(
+        default=0,
+        ge=0,
+        description="side in pixels that the files of an image folder are brought to",
+    )
     train_list: str = Field(
-        default="", description="list file of an image folder, a line `path label` for each image, labels 0 to K - 1"
+        default="",
+        description="list file of an image folder, a line `path label` for each image, labels 0 to K - 1",
     )
     test_list: str = Field(default="", description="likewise, the test images")
     pretrain_list: str = Field(
-        default="", description="likewise, images that are long-tailed already; train_list then serves the probes alone"
+        default="",
+        description="likewise, images that are long-tailed already; train_list then serves the probes alone",
     )
-    classes: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="labels to keep; empty for all")
+    classes: list[Annotated[int, Field(ge=0)]] = Field(
+        default=[], description="labels to keep; empty for all"
+    )
     n_max: int = Field(
-        default=0, ge=0, description="images of the largest class; 0 for as many as the smallest has, as every one can be it"
+        default=0,
+        ge=0,
+        description="images of the largest class; 0 for as many as the smallest has, as every one can be it",
     )
     copies: bool = Field(
         default=False,
         description="take images that are there more than once, to the last pixel: in a list, in two classes, or among training"
         " and test images; without it they are refused, but for those that CIFAR-100 is published with",
     )
-    index_files: IndexFiles | None = Field(default=None, description="lists of a published benchmark")
+    index_files: IndexFiles | None = Field(
+        default=None, description="lists of a published benchmark"
+    )
     sha256: str = Field(
         default="",
         pattern="^([0-9a-f]{64})?$",
@@ -56,7 +74,9 @@ class ImageData(Section):
             raise ValueError("folder is required, but for digits, which come with scikit-learn")
         folder_keys = bool(self.size), bool(self.train_list), bool(self.test_list)
         if set(folder_keys) != {self.format == "image_folder"}:
-            raise ValueError("size, train_list and test_list are required for image_folder, and for it alone")
+            raise ValueError(
+                "size, train_list and test_list are required for image_folder, and for it alone"
+            )
         if self.pretrain_list and (self.format != "image_folder" or self.classes):
             raise ValueError("pretrain_list is for image_folder with every class")
         if self.index_files and self.classes:
@@ -64,7 +84,9 @@ class ImageData(Section):
         if self.index_files and self.format not in ("cifar_batches", "cifar_parquet"):
             raise ValueError("index_files are for the CIFAR formats")
         if self.n_max and (self.index_files or self.pretrain_list):
-            raise ValueError("n_max is for lists that are drawn; leave it out with index_files and pretrain_list")
+            raise ValueError(
+                "n_max is for lists that are drawn; leave it out with index_files and pretrain_list"
+            )
         if len(set(self.classes)) != len(self.classes) or len(self.classes) == 1:
             raise ValueError("classes must be distinct, and two at least")
         return self
@@ -73,28 +95,41 @@ class ImageData(Section):
 class Network(Section):
     """A residual network (He et al. 2016) and the projection head of SimCLR."""
 
-    block: Literal["basic", "bottleneck"] = Field(description="two 3x3 convolutions, or 1x1, 3x3, 1x1 of four times the width")
-    depths: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="blocks of each stage; each halves the side")
+    block: Literal["basic", "bottleneck"] = Field(
+        description="two 3x3 convolutions, or 1x1, 3x3, 1x1 of four times the width"
+    )
+    depths: list[Annotated[int, Field(ge=1)]] = Field(
+        min_length=1, description="blocks of each stage; each halves the side"
+    )
     width: int = Field(ge=1, description="channels of the first stage; each doubles them")
     stem: Literal["cifar", "strided", "imagenet"] = Field(
         description="3x3 without stride; 3x3 with stride 2, a quarter of the positions; or 7x7 with stride 2 and a max-pool"
     )
-    head: int = Field(ge=1, description="dimension of what the loss sees; the hidden layer has that of the features")
+    head: int = Field(
+        ge=1,
+        description="dimension of what the loss sees; the hidden layer has that of the features",
+    )
 
 
 class Augmentation(Section):
     """Two views of each image; probabilities and ranges of kornia's transforms."""
 
     crop_scale: list[Annotated[float, Field(gt=0, le=1)]] = Field(
-        min_length=2, max_length=2, description="share of the area that a crop keeps, least and most"
+        min_length=2,
+        max_length=2,
+        description="share of the area that a crop keeps, least and most",
     )
     flip: Probability = Field(description="probability of a horizontal flip")
     jitter: list[Annotated[float, Field(ge=0)]] = Field(
-        min_length=4, max_length=4, description="strength of brightness, contrast, saturation and hue"
+        min_length=4,
+        max_length=4,
+        description="strength of brightness, contrast, saturation and hue",
     )
     jitter_probability: Probability = Field(description="probability of the colour jitter")
     grey: Probability = Field(description="probability of a grey image")
-    blur: Probability = Field(description="probability of a Gaussian blur, sigma from 0.1 to 2 pixels")
+    blur: Probability = Field(
+        description="probability of a Gaussian blur, sigma from 0.1 to 2 pixels"
+    )
 
     @model_validator(mode="after")
     def _ranges(self) -> "Augmentation":
@@ -102,7 +137,9 @@ class Augmentation(Section):
         if least > most:
             raise ValueError(f"crop_scale must be [least, most], got {self.crop_scale}")
         if self.jitter[3] > 0.5:
-            raise ValueError(f"jitter: hue, the fourth, must be at most 0.5, half of the colour circle, got {self.jitter[3]:g}")
+            raise ValueError(
+                f"jitter: hue, the fourth, must be at most 0.5, half of the colour circle, got {self.jitter[3]:g}"
+            )
         return self
 
 
@@ -118,10 +155,14 @@ class ImageTraining(Section):
     final_lr: float = Field(ge=0, description="at the end of the cosine")
     momentum: float = Field(ge=0, lt=1)
     weight_decay: float = Field(ge=0)
-    log_epochs: int = Field(ge=1, description="epochs between two records of loss, alignment, uniformity and kNN accuracy")
+    log_epochs: int = Field(
+        ge=1,
+        description="epochs between two records of loss, alignment, uniformity and kNN accuracy",
+    )
     checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
     bfloat16: bool = Field(
-        default=False, description="convolutions and products in bfloat16, channels-last; faster on a processor that has it"
+        default=False,
+        description="convolutions and products in bfloat16, channels-last; faster on a processor that has it",
     )
     device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
     threads: int = Field(ge=1, description="CPU threads of a job")
@@ -139,9 +180,12 @@ class ImageArm(Section):
     arm: Literal["dense", "pruned", "self_damaging"] = Field(
         description="SimCLR; the masks of Algorithm 1; a dense against a pruned view, each with norms of its own"
     )
-    alpha: float = Field(default=0.0, ge=0, lt=1, description="share of the convolutions' weights that is masked")
+    alpha: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the convolutions' weights that is masked"
+    )
     pruned_update: Literal["unmasked", "straight_through"] = Field(
-        default="unmasked", description="of `pruned`: eq. (5), or the masked network's gradient applied to all weights"
+        default="unmasked",
+        description="of `pruned`: eq. (5), or the masked network's gradient applied to all weights",
     )
     threshold: Literal["global", "per_layer", "random"] = Field(
         default="global",
@@ -174,10 +218,14 @@ class ImageArm(Section):
 class ImageProbe(Section):
     """How frozen features are judged."""
 
-    l2: float = Field(gt=0, description="l2 penalty of the linear probe on standardised features, per image")
+    l2: float = Field(
+        gt=0, description="l2 penalty of the linear probe on standardised features, per image"
+    )
     few_shot: int = Field(ge=1, description="images per class of the few-shot probe")
     neighbours: int = Field(ge=1, description="neighbours of the kNN classifier")
-    sgd: bool = Field(default=False, description="fit the probe by the reference implementations' SGD as well")
+    sgd: bool = Field(
+        default=False, description="fit the probe by the reference implementations' SGD as well"
+    )
 
 
 class ImageStudy(Section):
@@ -190,15 +238,27 @@ class ImageStudy(Section):
     rho: Distinct[Annotated[float, Field(ge=1)]] = Field(
         min_length=1, description="images of the largest class over the smallest"
     )
-    seeds: int = Field(ge=1, description="replicas per cell; each has its own order of the classes, images and weights")
+    seeds: int = Field(
+        ge=1,
+        description="replicas per cell; each has its own order of the classes, images and weights",
+    )
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job, one after the other; or a list, as of other studies")
-    draws: str = Field(min_length=1, description="name that keys the random draws: the study's own if not given")
-    arms: Arms[ImageArm] = Field(min_length=1, description="what is compared; a list of values stands for an arm with each")
-    balanced_arms: list[str] = Field(description="arms, by label, also pretrained on a balanced subset of the same size")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas of one job, one after the other; or a list, as of other studies"
+    )
+    draws: str = Field(
+        min_length=1, description="name that keys the random draws: the study's own if not given"
+    )
+    arms: Arms[ImageArm] = Field(
+        min_length=1, description="what is compared; a list of values stands for an arm with each"
+    )
+    balanced_arms: list[str] = Field(
+        description="arms, by label, also pretrained on a balanced subset of the same size"
+    )
     network: Network
     widths: Distinct[Annotated[int, Field(ge=1)]] = Field(
-        default=[], description="every arm in a network of each of these widths; empty for network.width alone"
+        default=[],
+        description="every arm in a network of each of these widths; empty for network.width alone",
     )
     augmentation: Augmentation
     training: ImageTraining
@@ -230,28 +290,36 @@ class ImageStudy(Section):
         ]
 
     @property
-    def in_words(self) -> str:
+    def summary_text(self) -> str:
         """Its seeds and its grid, for people."""
         ratios = ", ".join(f"{rho:g}" for rho in self.rho)
         return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {self.training.epochs} epochs"
 
     def network_of(self, cell: Cell) -> Network:
         """The network of a cell."""
-        return self.network.model_copy(update={"width": cell["width"]}) if self.widths else self.network
+        return (
+            self.network.model_copy(update={"width": cell["width"]})
+            if self.widths
+            else self.network
+        )
 
     def images_drawn(self, cell: Cell) -> dict[str, Any]:
         """What is told what draws the images of a cell."""
         return {"draws": self.draws, "data": self.data, "few_shot": self.probe.few_shot}
 
-    def pretrained(self, cell: Cell) -> dict[str, Any]:
+    def pretrain_config(self, cell: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""
         (arm,) = cell.arms
         parts = ("draws", "data", "augmentation", "training")
-        return {"arm": arm, "network": self.network_of(cell), **{name: getattr(self, name) for name in parts}}
+        return {
+            "arm": arm,
+            "network": self.network_of(cell),
+            **{name: getattr(self, name) for name in parts},
+        }
 
-    def probed(self, cell: Cell) -> dict[str, Any]:
+    def probe_config(self, cell: Cell) -> dict[str, Any]:
         """What the probe of a cell is told."""
-        return self.pretrained(cell) | {"probe": self.probe}
+        return self.pretrain_config(cell) | {"probe": self.probe}
 
     def blocks(self) -> dict[str, list[int]]:
         """Seeds of each job by its name."""

@@ -18,17 +18,17 @@ RULE = (
 )
 
 
-def named(name: str) -> str:
+def check_name(name: str) -> str:
     """Return the name; raise ValueError if it is against the rule."""
     if len(name) > LONGEST or not NAME.fullmatch(name):
-        raise ValueError(f"invalid name {short(name)}; {RULE}")
+        raise ValueError(f"invalid name {shorten_repr(name)}; {RULE}")
     return name
 
 
-Name = Annotated[str, AfterValidator(named)]
+Name = Annotated[str, AfterValidator(check_name)]
 
 
-def short(value: Any, most: int = 60) -> str:
+def shorten_repr(value: Any, most: int = 60) -> str:
     """Return the repr of a value for a message, cut where it is long."""
     try:
         text = repr(value)
@@ -37,20 +37,28 @@ def short(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
-def near(name: Any, known: Iterable[Any]) -> str:
+def suggest(name: Any, known: Iterable[Any]) -> str:
     """Return which known names a misspelt one may mean, for a message; empty if none is near."""
     by_letters = {str(one).casefold(): str(one) for one in known}
     matches = difflib.get_close_matches(str(name).casefold(), by_letters)
-    return f" (did you mean {' or '.join(repr(by_letters[one]) for one in matches)}?)" if matches else ""
+    return (
+        f" (did you mean {' or '.join(repr(by_letters[one]) for one in matches)}?)"
+        if matches
+        else ""
+    )
 
 
-def differing(what: str, *parts: Mapping[str, Any]) -> dict[str, Any]:
+def merge_unique(what: str, *parts: Mapping[str, Any]) -> dict[str, Any]:
     """Merge mappings; raise RarefeatError if two have a name, also in small and capital letters."""
     merged: dict[str, Any] = {}
     seen: dict[str, str] = {}
     for name, item in ((name, item) for part in parts for name, item in part.items()):
         if (other := seen.setdefault(name.casefold(), name)) != name or name in merged:
-            alike = "" if other == name else f" and {other}, which some file systems do not tell apart"
-            raise RarefeatError(f"config: two {what} have the name {name}{alike}; each needs a name of its own")
+            alike = (
+                "" if other == name else f" and {other}, which some file systems do not tell apart"
+            )
+            raise RarefeatError(
+                f"config: two {what} have the name {name}{alike}; each needs a name of its own"
+            )
         merged[name] = item
     return merged

@@ -29,23 +29,31 @@ class Range(Section):
         return self.low + share * (self.high - self.low)
 
 
-def words(key: str, count: int) -> Iterator[int]:
+def random_words(key: str, count: int) -> Iterator[int]:
     """What the generator of STUDY/SEED/PURPOSE (core/randomness.py), a Mersenne Twister, gives first: numbers of 32 bits."""
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
     return iter(np.random.RandomState(seed).randint(2**32, size=count, dtype=np.uint32).tolist())
 
 
-def hypercube(draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]) -> dict[str, list[float]]:
+def latin_hypercube(
+    draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]
+) -> dict[str, list[float]]:
     """A Latin hypercube: of each parameter one draw in each of `regimes` strata, the strata in an order of their own.
 
     Order and draws are those of torch.randperm and of torch.rand in float64, from the generator of these draws.
     """
     columns = {}
     for name, found in ranges.items():
-        drawn, strata = words(f"{draws}/{seed}/{name}", 3 * regimes - 1), list(range(regimes))
+        drawn, strata = (
+            random_words(f"{draws}/{seed}/{name}", 3 * regimes - 1),
+            list(range(regimes)),
+        )
         for place in range(regimes - 1):
             other = place + next(drawn) % (regimes - place)
             strata[place], strata[other] = strata[other], strata[place]
         shares = (((next(drawn) << 32 | next(drawn)) % 2**53) / 2**53 for _ in range(regimes))
-        columns[name] = [found.at((stratum + share) / regimes) for stratum, share in zip(strata, shares, strict=True)]
+        columns[name] = [
+            found.at((stratum + share) / regimes)
+            for stratum, share in zip(strata, shares, strict=True)
+        ]
     return columns

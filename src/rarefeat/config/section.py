@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, field_validator
 
-from rarefeat.config.names import LONGEST, near, short
+from rarefeat.config.names import LONGEST, shorten_repr, suggest
 
 MIN_FLOAT, MAX_FLOAT = 1e-37, 1e37
 """Range of float32, of whose squares float64 holds each."""
@@ -19,7 +19,9 @@ FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[-+]?[0-9]+)?|[0-9]+e[-+]?[0-9]+")
 class Section(BaseModel):
     """A section of the config, in which unknown keys and non-finite numbers are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False
+    )
 
     @field_validator("*", mode="wrap")
     @classmethod
@@ -36,7 +38,7 @@ def check_numbers(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(check_numbers, value))
     if isinstance(value, int) and abs(value) > MAX_INT:
-        raise ValueError(f"must be at most 2^53, got {short(value)}")
+        raise ValueError(f"must be at most 2^53, got {shorten_repr(value)}")
     if not isinstance(value, float):
         return value
     if value and not MIN_FLOAT <= abs(value) <= MAX_FLOAT:
@@ -44,7 +46,7 @@ def check_numbers(value: Any) -> Any:
     return value + 0.0
 
 
-def distinct(values: Sequence[Any]) -> Sequence[Any]:
+def check_distinct(values: Sequence[Any]) -> Sequence[Any]:
     """Return the values; raise ValueError if two are equal to the six digits of figures and tables."""
     texts = [str(value or 0) if isinstance(value, float) else str(value) for value in values]
     labels = {FRACTION.sub(lambda match: f"{float(match[0]):g}", text) for text in texts}
@@ -55,13 +57,13 @@ def distinct(values: Sequence[Any]) -> Sequence[Any]:
 
 
 Item = TypeVar("Item")
-Distinct = Annotated[list[Item], AfterValidator(distinct)]
+Distinct = Annotated[list[Item], AfterValidator(check_distinct)]
 """Values of an axis: each makes a cell, a path and a row of its own."""
 
 NOTHING = (None, False, 0, "")
 
 
-def told(part: Any) -> Any:
+def dump_config(part: Any) -> Any:
     """Convert a config value to plain Python values for job configs and file metadata.
 
     A key at an empty default (None, False, 0, "", an empty list, mapping or section), or at the
@@ -71,7 +73,7 @@ def told(part: Any) -> Any:
     if isinstance(part, Section):
         values = {}
         for name, field in type(part).model_fields.items():
-            value = told(getattr(part, name))
+            value = dump_config(getattr(part, name))
             absent = (field.json_schema_extra or {}).get("absent")
             nothing = value in ({}, [], *NOTHING) or value == absent
             default = field.get_default(call_default_factory=True)
@@ -79,11 +81,13 @@ def told(part: Any) -> Any:
                 values[field.alias or name] = value
         return values
     if isinstance(part, dict):
-        return {key: told(value) for key, value in part.items()}
-    return [told(value) for value in part] if isinstance(part, list | tuple) else part
+        return {key: dump_config(value) for key, value in part.items()}
+    return [dump_config(value) for value in part] if isinstance(part, list | tuple) else part
 
 
-def one_line(error: ValidationError, model: type[Section] | None = None, raw: Any = None) -> str:
+def format_validation_error(
+    error: ValidationError, model: type[Section] | None = None, raw: Any = None
+) -> str:
     """Format the first three problems of a validation error as one line.
 
     Parameters
@@ -107,11 +111,15 @@ def one_line(error: ValidationError, model: type[Section] | None = None, raw: An
             problem = "missing"
         elif item["type"] == "extra_forbidden":
             known = keys_at(model, keys[:-1]) if model else []
-            problem = "unknown key" + (near(keys[-1], known) or f"; allowed: {', '.join(known)}" * bool(known))
+            problem = "unknown key" + (
+                suggest(keys[-1], known) or f"; allowed: {', '.join(known)}" * bool(known)
+            )
         elif item["type"] != "value_error":
-            problem += f", got {short(item['input'])}"
+            problem += f", got {shorten_repr(item['input'])}"
         place = map(str, written_place(keys, item["input"], raw))
-        name = ".".join(key if key.isprintable() and len(key) <= LONGEST else short(key) for key in place)
+        name = ".".join(
+            key if key.isprintable() and len(key) <= LONGEST else shorten_repr(key) for key in place
+        )
         if name not in places.setdefault(problem, []):
             places[problem].append(name)
     lines = []

@@ -9,11 +9,15 @@ from pydantic import Field
 from rarefeat.config.names import Name
 from rarefeat.config.section import Section
 
-PerBlock = Annotated[int, Field(ge=1)] | Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+SeedsPerBlock = (
+    Annotated[int, Field(ge=1)] | Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+)
 """The size of every block; or of the first ones, of which the last is that of all others."""
 
 
-def seed_blocks(first_seed: int, seeds: int, seeds_per_block: int | list[int]) -> dict[str, list[int]]:
+def seed_blocks(
+    first_seed: int, seeds: int, seeds_per_block: int | list[int]
+) -> dict[str, list[int]]:
     """Blocks of seeds, by their name FIRST-LAST; the last one may be shorter.
 
     More seeds leave the blocks before them as they are, but for such a last one.
@@ -31,13 +35,15 @@ def seed_blocks(first_seed: int, seeds: int, seeds_per_block: int | list[int]) -
     return {f"{block[0]}-{block[-1]}": list(block) for block in cut()}
 
 
-class Seeded(Section):
+class SeedSettings(Section):
     """What a study says of its replicas."""
 
     draws: Name = Field(description="name that keys the random draws: the study's own if not given")
     seeds: int = Field(ge=1, description="replicas of every cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas of one job; no number depends on it"
+    )
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from rarefeat.config.cells import Arms, Cell
 from rarefeat.config.model import Arm, ArmName, Data, Training, Views
 from rarefeat.config.names import Name
-from rarefeat.config.section import Distinct, Section, distinct
-from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.section import Distinct, Section, check_distinct
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 from rarefeat.core.arms import ARMS
 
 AXES = ("eps_min", "sigma")
@@ -21,8 +21,12 @@ LOST_IN_NOISE = 2.0**24
 class Grid(Section):
     """A block of the grid: every eps_min with every sigma and every named arm."""
 
-    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max, in (0, 1]")
-    sigma: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="standard deviation of the noise sigma")
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="eps_min / eps_max, in (0, 1]"
+    )
+    sigma: Distinct[Annotated[float, Field(ge=0)]] = Field(
+        min_length=1, description="standard deviation of the noise sigma"
+    )
     arms: Distinct[ArmName] = Field(min_length=1, description="arms of the study, by name")
 
 
@@ -32,21 +36,27 @@ class Study(Section):
     simulator: Literal["direct", "reduced"] = Field(
         description="every token in R^d1; or the same law at a cost that does not know d1, for masks by neuron (reduced.md)"
     )
-    draws: Name = Field(description="name that keys the random draws, the test set among them: the study's own if not given")
+    draws: Name = Field(
+        description="name that keys the random draws, the test set among them: the study's own if not given"
+    )
     seeds: int = Field(ge=1, description="replicas per point and arm")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(
+    seeds_per_block: SeedsPerBlock = Field(
         description="replicas trained as one batched tensor program, one job; a list has the sizes of the first blocks,"
         " and the last is that of all others"
     )
     data: Data = Field(description="the data model and the sizes of its samples")
     training: Training = Field(description="the encoder, the loss and the schedule")
-    arms: Arms[Arm] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
-    grid: dict[Name, Grid] = Field(min_length=1, description="named blocks; what several blocks hold is computed once")
+    arms: Arms[Arm] = Field(
+        min_length=1, description="what is compared; no arm twice with the same keys"
+    )
+    grid: dict[Name, Grid] = Field(
+        min_length=1, description="named blocks; what several blocks hold is computed once"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "Study":
-        distinct([arm.label for arm in self.arms])
+        check_distinct([arm.label for arm in self.arms])
         known = {arm.arm for arm in self.arms}
         for name, block in self.grid.items():
             if missing := set(block.arms) - known:
@@ -54,9 +64,13 @@ class Study(Section):
                     f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms: {', '.join(sorted(known))}"
                 )
             for arm in self.arms:
-                if arm.arm in block.arms and (wrong := arm.without_effect(self.training, self.data)):
+                if arm.arm in block.arms and (
+                    wrong := arm.without_effect(self.training, self.data)
+                ):
                     raise ValueError(f"arm {arm.label} of grid.{name}: {wrong}")
-            if self.simulator == "reduced" and (wrong := [arm for arm in block.arms if ARMS[arm].single_weights]):
+            if self.simulator == "reduced" and (
+                wrong := [arm for arm in block.arms if ARMS[arm].single_weights]
+            ):
                 raise ValueError(
                     f"grid.{name}.arms: {wrong[0]} masks single weights, which the simulator reduced does not have; "
                     "leave it out, or say simulator: direct"
@@ -69,13 +83,19 @@ class Study(Section):
                     )
         for axis in AXES:
             try:
-                distinct(sorted({value for block in self.grid.values() for value in getattr(block, axis)}))
+                check_distinct(
+                    sorted(
+                        {value for block in self.grid.values() for value in getattr(block, axis)}
+                    )
+                )
             except ValueError as error:
                 raise ValueError(f"grid, {axis} of all blocks: {error}") from error
         if self.simulator == "reduced" and self.data.views != Views():
             raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
         if self.training.K > self.data.N:
-            raise ValueError(f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}")
+            raise ValueError(
+                f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}"
+            )
         if self.data.test_pairs < self.training.K:
             raise ValueError(f"training.K must not exceed data.test_pairs = {self.data.test_pairs}")
         return self
@@ -87,67 +107,90 @@ class Study(Section):
             for at in itertools.product(block.eps_min, block.sigma):
                 names.setdefault(at, set()).update(block.arms)
         return [
-            Cell((("eps_min", eps_min), ("sigma", sigma)), tuple(arm for arm in self.arms if arm.arm in names[eps_min, sigma]))
+            Cell(
+                (("eps_min", eps_min), ("sigma", sigma)),
+                tuple(arm for arm in self.arms if arm.arm in names[eps_min, sigma]),
+            )
             for eps_min, sigma in sorted(names)
         ]
 
     @property
-    def in_words(self) -> str:
+    def summary_text(self) -> str:
         """Its seeds and its grid, for people."""
-        axes = {axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)}) for axis in AXES}
-        said = "; ".join(f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items())
+        axes = {
+            axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)})
+            for axis in AXES
+        }
+        said = "; ".join(
+            f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items()
+        )
         return f"{self.seeds} seeds from {self.first_seed}; {said}; {self.training.T} steps"
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def pretrained(self, cell: Cell) -> dict[str, Any]:
+    def pretrain_config(self, cell: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""
         parts = ("draws", "simulator", "data", "training")
         return {**{name: getattr(self, name) for name in parts}, "arms": cell.trained}
 
-    def probed(self, cell: Cell) -> dict[str, Any]:
+    def probe_config(self, cell: Cell) -> dict[str, Any]:
         """What the probe of a cell is told."""
-        return self.pretrained(cell) | {"untrained": [arm for arm in cell.arms if not arm.trained]}
+        return self.pretrain_config(cell) | {
+            "untrained": [arm for arm in cell.arms if not arm.trained]
+        }
 
-    def plain(self) -> "Study":
+    def as_plain_study(self) -> "Study":
         """The study without what a kind of study adds to it, as the chain reads it."""
         return Study.model_construct(**{name: getattr(self, name) for name in Study.model_fields})
 
-    def of_block(self, block: str) -> "Study":
+    def grid_block_study(self, block: str) -> "Study":
         """The study on one block of its grid alone."""
         return self.model_copy(update={"grid": {block: self.grid[block]}})
 
 
-SHARED = ("simulator", "seeds", "first_seed", "seeds_per_block", "data", "training", "arms")
+SHARED_STUDY_KEYS = (
+    "simulator",
+    "seeds",
+    "first_seed",
+    "seeds_per_block",
+    "data",
+    "training",
+    "arms",
+)
 """Keys at the top level that studies may take from there."""
-OF_TRAINING = ("seeds", "first_seed", "seeds_per_block", "data", "training")
+SHARED_TRAINING_KEYS = ("seeds", "first_seed", "seeds_per_block", "data", "training")
 """Those of a training with arms of its own."""
 
 
-def inherited(shared: dict, studies: dict) -> dict:
+def inherit_defaults(shared: dict, studies: dict) -> dict:
     """The studies with what holds for all of them, and draws of their own name where they say nothing else.
 
     A study that a later config sets to null is left out.
     """
     return {
-        name: {"draws": name} | merged(shared, study) if isinstance(study, dict) else study
+        name: {"draws": name} | merge_configs(shared, study) if isinstance(study, dict) else study
         for name, study in studies.items()
         if study is not None
     }
 
 
-def merged(base: dict, changes: dict) -> dict:
+def merge_configs(base: dict, changes: dict) -> dict:
     """`base` with `changes`, mapping by mapping; lists are replaced."""
     result = dict(base)
     for key, value in changes.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
+        result[key] = merge_configs(result[key], value) if both else value
     return result
 
 
-def sharing(raw: Any, shared: dict, study: type[Section] = Study, inherits: Iterable[str] = SHARED) -> Any:
+def share_defaults(
+    raw: Any,
+    shared: dict,
+    study: type[Section] = Study,
+    inherits: Iterable[str] = SHARED_STUDY_KEYS,
+) -> Any:
     """A section of the config whose `studies` are given what is shared: by all sections, and within this one.
 
     Args:
@@ -159,4 +202,4 @@ def sharing(raw: Any, shared: dict, study: type[Section] = Study, inherits: Iter
     of_all = {key: raw[key] for key in raw if key in keys}
     rest = {key: value for key, value in raw.items() if key not in keys}
     shared = {key: shared[key] for key in inherits if key in shared}
-    return rest | {"studies": inherited(merged(shared, of_all), raw["studies"])}
+    return rest | {"studies": inherit_defaults(merge_configs(shared, of_all), raw["studies"])}

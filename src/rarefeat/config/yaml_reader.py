@@ -24,5 +24,7 @@ def read_yaml(path: Path, name: str = "config") -> dict:
             problem = f"line {error.problem_mark.line + 1}: {error.problem}"
         raise RarefeatError(f"cannot read {name} {path}: {problem}") from error
     if not isinstance(content, dict):
-        raise RarefeatError(f"{name} {path}: must be a mapping of keys to values, got {content!r:.60}")
+        raise RarefeatError(
+            f"{name} {path}: must be a mapping of keys to values, got {content!r:.60}"
+        )
     return content

@@ -1,7 +1,7 @@
 """The arms: what each prunes at a step, and what it is called, drawn and described as.
 
 One that is built in is a function of what a rule may see, and a line in ARMS; config, tables, figures and glossary read that.
-A user's own is MODULE:FUNCTION, a function of a file in the working directory (core/own.py), and is an arm under that name.
+A user's own is MODULE:FUNCTION, a function of a file in the working directory (core/user_functions.py), and is an arm under that name.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rarefeat.core import own
-from rarefeat.core.definitions import PURE
-from rarefeat.core.pruning import smallest
+from rarefeat.core import user_functions
+from rarefeat.core.pruning import mask_smallest
+from rarefeat.core.thresholds import PURE_COSINE
 
 # Without torch, which takes a second to import: the config, tables and figures read ARMS.
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from rarefeat.core.moments import Moments
+    from rarefeat.core.activation_moments import Moments
 
 
-class Seen(NamedTuple):
+class PruningContext(NamedTuple):
     """What a rule may know of S replicas at a step, before the step changes them."""
 
     weights: Tensor
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     f_y: Tensor | None = None
     """And of the second ones."""
     moments: Moments | None = None
-    """Running means of what the neurons answer, (S, m) each (core/moments.py), for the arms that may read them."""
+    """Running means of what the neurons answer, (S, m) each (core/activation_moments.py), for the arms that may read them."""
     step: int = 0
     """Counted from 0."""
     generators: Sequence[torch.Generator] = ()
@@ -61,11 +61,11 @@ class Seen(NamedTuple):
         return absolute_cosines(self.weights, self.dictionary)
 
 
-Rule = Callable[[Seen], "Tensor"]
+Rule = Callable[[PruningContext], "Tensor"]
 """What is pruned: bool (S, m), whole neurons, or bool (S, m, p), single weights; True where it is."""
 
 
-class Look(NamedTuple):
+class ArmStyle(NamedTuple):
     """How an arm is drawn in every figure: as matplotlib's colour, marker and line style."""
 
     colour: str
@@ -73,7 +73,7 @@ class Look(NamedTuple):
     dash: Any = "-"
 
 
-class NamedArm(NamedTuple):
+class ArmSpec(NamedTuple):
     """An arm by its name."""
 
     name: str
@@ -89,124 +89,135 @@ class NamedArm(NamedTuple):
     trained: bool = True
     moments: bool = False
     """Whether its rule may read running means, which cost time to keep."""
-    look: Look | None = None
+    look: ArmStyle | None = None
     """None for the next look that is free."""
 
 
-def smallest_norms(seen: Seen) -> Tensor:
+def mask_smallest_norms(seen: PruningContext) -> Tensor:
     """The share alpha of the neurons, those with the smallest norm (Algorithm 1)."""
-    return smallest(seen.norms, seen.alpha)
+    return mask_smallest(seen.norms, seen.alpha)
 
 
-def largest_norms(seen: Seen) -> Tensor:
+def mask_largest_norms(seen: PruningContext) -> Tensor:
     """The share alpha with the largest norm, a control."""
-    return smallest(-seen.norms, seen.alpha)
+    return mask_smallest(-seen.norms, seen.alpha)
 
 
-def random_neurons(seen: Seen) -> Tensor:
+def mask_random_neurons(seen: PruningContext) -> Tensor:
     """The share alpha with the smallest of numbers that know nothing of the weights: another control."""
-    return smallest(seen.draw, seen.alpha)
+    return mask_smallest(seen.draw, seen.alpha)
 
 
-def smallest_weights(seen: Seen) -> Tensor:
+def mask_smallest_weights(seen: PruningContext) -> Tensor:
     """The share alpha of single weights with the smallest magnitude in the layer."""
-    return smallest(seen.weights.abs().flatten(1), seen.alpha).view_as(seen.weights)
+    return mask_smallest(seen.weights.abs().flatten(1), seen.alpha).view_as(seen.weights)
 
 
-def oracle_all(seen: Seen) -> Tensor:
+def mask_oracle_all(seen: PruningContext) -> Tensor:
     """Every neuron of the minority: the largest set that Theorem 3.2 can mean, at any norm."""
-    return of_minority(seen.cosines, seen.minority)
+    return is_minority_neuron(seen.cosines, seen.minority)
 
 
-def oracle_nearest(seen: Seen) -> Tensor:
+def mask_oracle_nearest(seen: PruningContext) -> Tensor:
     """The alpha m neurons nearest to the minority, however far from it: a mask that acts where no neuron has found it."""
-    return smallest(-seen.cosines[..., -seen.minority :].amax(-1), seen.alpha)
+    return mask_smallest(-seen.cosines[..., -seen.minority :].amax(-1), seen.alpha)
 
 
-def of_minority(cosines: Tensor, minority: int, threshold: float = 0.5) -> Tensor:
+def is_minority_neuron(cosines: Tensor, minority: int, threshold: float = 0.5) -> Tensor:
     """Neurons whose largest absolute cosine is to a minority feature and above the threshold, (S, m, d) -> bool (S, m)."""
     largest, feature = cosines.max(-1)
     return (largest > threshold) & (feature >= cosines.shape[-1] - minority)
 
 
-def oracle_gated(seen: Seen) -> Tensor:
-    """Of `oracle_all` those below the mean norm of the neurons pure in a majority feature.
+def mask_oracle_gated(seen: PruningContext) -> Tensor:
+    """Of `mask_oracle_all` those below the mean norm of the neurons pure in a majority feature.
 
     Theorem 3.2, Remark 1: they grow until their magnitude reaches that of the next feature. Without a pure majority neuron
     there is nothing to grow up to, and nothing is pruned.
     """
     norms, cosines = seen.norms, seen.cosines
-    pure = (cosines[..., : -seen.minority] > PURE).any(-1)
+    pure = (cosines[..., : -seen.minority] > PURE_COSINE).any(-1)
     level = (norms * pure).sum(-1, keepdim=True) / pure.sum(-1, keepdim=True)
-    return of_minority(cosines, seen.minority) & (norms < level)
+    return is_minority_neuron(cosines, seen.minority) & (norms < level)
 
 
-def oracle_partial(seen: Seen) -> Tensor:
-    """The smaller half, rounded down, of `oracle_all`.
+def mask_oracle_partial(seen: PruningContext) -> Tensor:
+    """The smaller half, rounded down, of `mask_oracle_all`.
 
     Theorem F.1 prunes P, alpha m <= |M_j*| of the minority's neurons; those that are left keep the feature in the logits.
     """
-    aligned = oracle_all(seen)
+    aligned = mask_oracle_all(seen)
     norms = seen.norms.masked_fill(~aligned, math.inf)
     rank = norms.argsort(dim=-1, stable=True).argsort(dim=-1, stable=True)
     return aligned & (rank < aligned.sum(-1, keepdim=True) // 2)
 
 
-class Arms(dict[str, NamedArm]):
+class ArmRegistry(dict[str, ArmSpec]):
     """Those that are built in by name; one of a user's own is made when it is asked for."""
 
-    def __missing__(self, name: str) -> NamedArm:
-        label = words(name)
-        return NamedArm(name, label, own.described(name), own.mask(name), ratio=None, moments=True)
+    def __missing__(self, name: str) -> ArmSpec:
+        label = display_name(name)
+        return ArmSpec(
+            name,
+            label,
+            user_functions.first_docstring_line(name),
+            user_functions.make_user_mask_rule(name),
+            ratio=None,
+            moments=True,
+        )
 
 
-def words(name: str) -> str:
+def display_name(name: str) -> str:
     """A name for people: without the module of a user's own, and `_` as blanks."""
     return name.rpartition(":")[2].replace("_", " ")
 
 
 def is_arm(name: str) -> bool:
     """Whether an arm may have this name."""
-    return name in ARMS or name in own.GIVEN or bool(own.OWN.fullmatch(name))
+    return (
+        name in ARMS
+        or name in user_functions.REGISTERED
+        or bool(user_functions.USER_FUNCTION_RE.fullmatch(name))
+    )
 
 
 GREY = "0.55"
-ARMS = Arms(
+ARMS = ArmRegistry(
     (arm.name, arm)
     for arm in (
-        NamedArm("dense", "dense", "Algorithm 1 without a mask", look=Look("#000000", "o")),
-        NamedArm(
+        ArmSpec("dense", "dense", "Algorithm 1 without a mask", look=ArmStyle("#000000", "o")),
+        ArmSpec(
             "pruned_neuron", "pruned by neuron",
-            "the share $\\alpha$ of the neurons with the smallest norm, anew at every step", smallest_norms,
-            ratio=True, look=Look("#D55E00", "s", (0, (4, 1.5))),
+            "the share $\\alpha$ of the neurons with the smallest norm, anew at every step", mask_smallest_norms,
+            ratio=True, look=ArmStyle("#D55E00", "s", (0, (4, 1.5))),
         ),
-        NamedArm(
-            "random_neuron", "random neurons", "a control: as many neurons, drawn at random once", random_neurons, ratio=True
+        ArmSpec(
+            "random_neuron", "random neurons", "a control: as many neurons, drawn at random once", mask_random_neurons, ratio=True
         ),
-        NamedArm(
-            "largest_neuron", "largest neurons", "a control: as many neurons, those with the largest norm", largest_norms,
+        ArmSpec(
+            "largest_neuron", "largest neurons", "a control: as many neurons, those with the largest norm", mask_largest_norms,
             ratio=True,
         ),
-        NamedArm(
+        ArmSpec(
             "pruned_weight", "pruned by weight", "the share $\\alpha$ of single weights with the smallest magnitude",
-            smallest_weights, ratio=True, single_weights=True, look=Look("#E69F00", "^", (0, (1, 1))),
+            mask_smallest_weights, ratio=True, single_weights=True, look=ArmStyle("#E69F00", "^", (0, (1, 1))),
         ),
-        NamedArm(
+        ArmSpec(
             "oracle_all", "oracle, every aligned neuron",
-            "every neuron of the rare feature, at any norm: the largest set that Theorem 3.2 can mean", oracle_all,
-            look=Look("#0072B2", "D", (0, (5, 1, 1, 1))),
+            "every neuron of the rare feature, at any norm: the largest set that Theorem 3.2 can mean", mask_oracle_all,
+            look=ArmStyle("#0072B2", "D", (0, (5, 1, 1, 1))),
         ),
-        NamedArm(
+        ArmSpec(
             "oracle_gated", "oracle, until the majority's norm",
-            "of these, those that are still smaller than the neurons of the other features", oracle_gated,
-            look=Look("#CC79A7", "P", (0, (2, 1))),
+            "of these, those that are still smaller than the neurons of the other features", mask_oracle_gated,
+            look=ArmStyle("#CC79A7", "P", (0, (2, 1))),
         ),
-        NamedArm("oracle_partial", "oracle, the smaller half", "of these, the smaller half", oracle_partial),
-        NamedArm(
+        ArmSpec("oracle_partial", "oracle, the smaller half", "of these, the smaller half", mask_oracle_partial),
+        ArmSpec(
             "oracle_nearest", "oracle, the nearest neurons",
-            "the share $\\alpha$ of the neurons nearest to a rare feature, however far from it", oracle_nearest, ratio=True,
+            "the share $\\alpha$ of the neurons nearest to a rare feature, however far from it", mask_oracle_nearest, ratio=True,
         ),
-        NamedArm("initial", "at initialisation", "no training: $W(0)$", trained=False, look=Look(GREY, "v", (0, (1, 1)))),
-        NamedArm("ideal", "ideal encoder", "the dictionary itself", trained=False, look=Look(GREY, "P", (0, (6, 2)))),
+        ArmSpec("initial", "at initialisation", "no training: $W(0)$", trained=False, look=ArmStyle(GREY, "v", (0, (1, 1)))),
+        ArmSpec("ideal", "ideal encoder", "the dictionary itself", trained=False, look=ArmStyle(GREY, "P", (0, (6, 2)))),
     )
 )  # fmt: skip

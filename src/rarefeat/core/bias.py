@@ -7,10 +7,10 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from rarefeat.core import own
+from rarefeat.core import user_functions
 
 
-class Moved(NamedTuple):
+class BiasContext(NamedTuple):
     """What a bias rule may know of S replicas after the weights have moved."""
 
     bias: Tensor
@@ -27,20 +27,20 @@ class Moved(NamedTuple):
     """d loss / d b_i, (S, m)."""
 
 
-BiasRule = Callable[[Moved], Tensor]
+BiasRule = Callable[[BiasContext], Tensor]
 """The bias after a step, (S, m)."""
 
 
-class Schedule(Protocol):
-    """`training.bias` of the config (config/model.py)."""
+class BiasSchedule(Protocol):
+    """`training.bias` of the config (config/encoder.py)."""
 
     rule: str
-    """follow, grow, gradient, or a rule of a user's own (core/own.py)."""
+    """follow, grow, gradient, or a rule of a user's own (core/user_functions.py)."""
     share: float
     cap: float
 
 
-def stage_one_over(feature_share: Tensor) -> Tensor:
+def is_stage_one_over(feature_share: Tensor) -> Tensor:
     """Eq. (34): from here on every neuron has at least half of ||w||^2 in span(M), (S, m) -> bool (S,)."""
     return (feature_share >= 0.5).all(-1)
 
@@ -52,17 +52,19 @@ def follow(norms: Tensor, d: int, share: float) -> Tensor:
 
 def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, cap: float) -> Tensor:
     """b <- max(b (1 + eta / d), b ||w'|| / ||w||), up to cap / sqrt(d) (Wen & Li's polylog(d) / sqrt(d)), (S, m) -> (S, m)."""
-    factor = torch.clamp(next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d)
+    factor = torch.clamp(
+        next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d
+    )
     return torch.clamp(bias * factor, max=cap / math.sqrt(d))
 
 
-def rule_of(schedule: Schedule, d: int, eta: float) -> BiasRule:
+def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
     """The rule that a schedule names."""
 
-    def gradient(moved: Moved) -> Tensor:
+    def gradient(moved: BiasContext) -> Tensor:
         return moved.bias - eta * moved.gradient()
 
-    def scheduled(moved: Moved) -> Tensor:
+    def scheduled(moved: BiasContext) -> Tensor:
         found = follow(moved.norms, d, schedule.share)
         if schedule.rule == "grow":
             grown = grow(moved.bias, moved.weights.norm(dim=-1), moved.norms, eta, d, schedule.cap)
@@ -70,4 +72,4 @@ def rule_of(schedule: Schedule, d: int, eta: float) -> BiasRule:
         return torch.where((moved.T1 >= 0)[:, None], found, moved.bias)
 
     known = {"follow": scheduled, "grow": scheduled, "gradient": gradient}
-    return known.get(schedule.rule) or own.bias(schedule.rule)
+    return known.get(schedule.rule) or user_functions.make_user_bias_rule(schedule.rule)

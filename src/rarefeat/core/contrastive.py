@@ -9,20 +9,20 @@ import math
 import torch
 from torch import Tensor
 
-from rarefeat.core.device import anywhere
-from rarefeat.core.products import product
+from rarefeat.core.batch_invariant import matmul
+from rarefeat.core.device import any_or_gpu
 
-FARTHEST = 2.0**20
+MAX_SCALE = 2.0**20
 """The largest square of a scale that is tried."""
-PRECISION = 1e-9
+SCALE_RTOL = 1e-9
 """Of that square; the loss is flat where it is smallest, and wrong by the square of this."""
 
 
 def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> Tensor:
     """<f(x_p), f(.)> with the positive on the diagonal and the negatives elsewhere, (S, K, m) each -> (S, K, K)."""
     if negatives is None:
-        return product(f_x, f_y.mT)
-    return product(f_x, negatives.mT).diagonal_scatter((f_x * f_y).sum(-1), dim1=-2, dim2=-1)
+        return matmul(f_x, f_y.mT)
+    return matmul(f_x, negatives.mT).diagonal_scatter((f_x * f_y).sum(-1), dim1=-2, dim2=-1)
 
 
 def probabilities(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
@@ -47,7 +47,9 @@ def infonce_floor(signs: Tensor) -> Tensor:
     return (distance < 0.5).sum(-1).double().log().mean(-1)
 
 
-def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+def weight_gradient_coefficients(
+    pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None
+) -> Tensor:
     """Gradient of eq. (1), i.e. eq. (21) divided by tau: d loss / d w_i = sum over the anchors' attended tokens of c_i z.
 
     Args:
@@ -60,29 +62,33 @@ def coefficients(pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, 
     threshold = bias[:, None, None, :]
     # Of numbers, in place: a product with a bool tensor takes twice as long.
     gate = pre.abs().ge_(threshold)
-    if anywhere(bias < 0):
+    if any_or_gpu(bias < 0):
         # Within a negative bias both halves of BReLU are active.
         gate += pre.abs() < -threshold
-    return gate.mul_(pull(f_y, p, tau, negatives)[:, :, None, :])
+    return gate.mul_(embedding_gradient(f_y, p, tau, negatives)[:, :, None, :])
 
 
-def bias_gradient(pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
-    """d loss / d b_i, arguments as of `coefficients`: -> (S, m). d h / d b = -sign(s) where |s| >= |b|, and 0 elsewhere."""
+def bias_gradient(
+    pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None
+) -> Tensor:
+    """d loss / d b_i, arguments as of `weight_gradient_coefficients`: -> (S, m). d h / d b = -sign(s) where |s| >= |b|, and 0 elsewhere."""
     slope = -pre.sign() * (pre.abs() >= bias.abs()[:, None, None, :])
-    return (pull(f_y, p, tau, negatives) * slope.sum(2)).sum(1)
+    return (embedding_gradient(f_y, p, tau, negatives) * slope.sum(2)).sum(1)
 
 
-def pull(f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
+def embedding_gradient(
+    f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None
+) -> Tensor:
     """d loss / d h_i(X_n), (S, K, m): the error of the softmax weights on the positives and negatives."""
     K = p.shape[-1]
     error = p - torch.eye(K, dtype=p.dtype, device=p.device)
     if negatives is None:
-        return product(error, f_y) / (K * tau)
+        return matmul(error, f_y) / (K * tau)
     own = error.diagonal(dim1=-2, dim2=-1)[..., None]
-    return (product(error, negatives) + own * (f_y - negatives)) / (K * tau)
+    return (matmul(error, negatives) + own * (f_y - negatives)) / (K * tau)
 
 
-def best_scaled_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> float:
+def infonce_at_best_scale(f_x: Tensor, f_y: Tensor, tau: float) -> float:
     """The loss of eq. (1) at the one scale of the embeddings that makes it smallest, batches (B, K, m) each, mean over them.
 
     A floor for encoders of another size: no claim about a loss may ask for less than the best encoder of its kind has. The loss
@@ -101,7 +107,7 @@ def best_scaled_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> float:
         moved = scale - slope / curvature if curvature > 0 else math.inf
         if not low < moved < high:
             moved = (low + high) / 2 if high < math.inf else max(1.0, 2 * scale)
-        moved = min(moved, FARTHEST)
-        if abs(moved - scale) <= PRECISION * scale:
+        moved = min(moved, MAX_SCALE)
+        if abs(moved - scale) <= SCALE_RTOL * scale:
             return torch.logsumexp(moved * similarity, dim=-1).mean().item()
         scale = moved

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from rarefeat.core.definitions import TIMES_CHANCE
+from rarefeat.core.thresholds import DIVERGED_LOSS_RATIO
 
 
 def diverged(loss: Tensor, candidates: int, weights: Tensor | None = None) -> Tensor:
@@ -17,7 +17,7 @@ def diverged(loss: Tensor, candidates: int, weights: Tensor | None = None) -> Te
     Args:
         loss: (S,), unmasked InfoNCE in nat. candidates: K, the positive and its negatives. weights: (S, ...), if at hand.
     """
-    lost = ~(loss <= TIMES_CHANCE * math.log(candidates))  # also true for NaN
+    lost = ~(loss <= DIVERGED_LOSS_RATIO * math.log(candidates))  # also true for NaN
     if weights is not None:
         lost = lost | ~torch.isfinite(weights).reshape(len(weights), -1).all(1)
     return lost

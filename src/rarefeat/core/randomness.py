@@ -18,7 +18,7 @@ def generator(study: str, seed: int, purpose: str) -> torch.Generator:
 
 
 @dataclass(frozen=True)
-class Block:
+class DeviceGenerator:
     """One generator on a device for S replicas, which draws for all of them in one call."""
 
     S: int
@@ -29,11 +29,13 @@ class Block:
         return self.S
 
 
-Generators = list[torch.Generator] | Block
+Generators = list[torch.Generator] | DeviceGenerator
 """One a replica, or one for all of them."""
 
 
-def streams(study: str, seeds: list[int], purpose: str, device: torch.device | str = "cpu") -> Generators:
+def make_generators(
+    study: str, seeds: list[int], purpose: str, device: torch.device | str = "cpu"
+) -> Generators:
     """A generator for each seed; on a device one for all, which depends on the whole block of seeds.
 
     The law of the draws is the same, the numbers are not.
@@ -41,18 +43,20 @@ def streams(study: str, seeds: list[int], purpose: str, device: torch.device | s
     device = torch.device(device)
     if device.type == "cpu":
         return [generator(study, seed, purpose) for seed in seeds]
-    return Block(len(seeds), device, on_device(device, f"{study}/{seeds}/{purpose}"))
+    return DeviceGenerator(
+        len(seeds), device, make_device_generator(device, f"{study}/{seeds}/{purpose}")
+    )
 
 
-def on_device(device: torch.device, key: str) -> torch.Generator:
+def make_device_generator(device: torch.device, key: str) -> torch.Generator:
     """A generator of a device, which takes a seed of 64 bits."""
     digest = hashlib.sha256(key.encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "little"))
 
 
-def drawn(draw: Callable[..., Tensor], generators: Generators, *shape: int) -> Tensor:
+def draw(draw: Callable[..., Tensor], generators: Generators, *shape: int) -> Tensor:
     """What torch.randn or torch.rand gives each replica, (S, *shape)."""
-    if isinstance(generators, Block):
+    if isinstance(generators, DeviceGenerator):
         return draw(generators.S, *shape, generator=generators.generator, device=generators.device)
     return torch.stack([draw(*shape, generator=g) for g in generators])
 

@@ -8,7 +8,9 @@ from rarefeat.core.randomness import generator
 
 def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
     """eps_j of Definition 3.1, (d,): 1 for the majority features, then eps_min * minority[k] for each minority feature."""
-    return torch.tensor([1.0] * (d - len(minority)) + [eps_min * scale for scale in minority], dtype=torch.float64)
+    return torch.tensor(
+        [1.0] * (d - len(minority)) + [eps_min * scale for scale in minority], dtype=torch.float64
+    )
 
 
 def dictionary(d1: int, d: int, generator: torch.Generator) -> Tensor:
@@ -38,6 +40,6 @@ def aggregated_sign(latents: Tensor) -> Tensor:
     return latents.sum(-2).sign()
 
 
-def target(study: str, seed: int, d: int) -> Tensor:
+def regression_target(study: str, seed: int, d: int) -> Tensor:
     """w* of the regression task, (d,): independent signs +-1, so that every feature is worth the same."""
     return 1.0 - 2.0 * torch.randint(2, (d,), generator=generator(study, seed, "target"))

@@ -37,7 +37,9 @@ def pruning_time(d: int, eta: float, C_z: float, alpha: float, eps_min: float) -
     return (1 / eps_min - 1) * d / (eta * alpha * eps_min**2 * C_z * math.log(math.log(d)))
 
 
-def stage1_growth(eps: Values, C: float, L: int, nsr: float, K: int, tau: float, eta: float, lambda_: float) -> Values:
+def stage1_growth(
+    eps: Values, C: float, L: int, nsr: float, K: int, tau: float, eta: float, lambda_: float
+) -> Values:
     """Factor by which <w_i, M_j> grows in one step of stage 1, (d,): the closed form behind eq. (7).
 
     While ||w|| is small the logits are all 1/K and BReLU_0 is the identity, so that the step is linear,

@@ -1,6 +1,6 @@
 """One training step of the contrastive encoder: eq. (1)-(5) and Algorithm 1, for S replicas at once.
 
-A training is a loop over `answer`, a mask, `slopes` and `update`. Who writes the loop draws the tokens, chooses the mask, and
+A training is a loop over `forward`, a mask, `loss_gradient` and `apply_step`. Who writes the loop draws the tokens, chooses the mask, and
 records what it wants of the state before and after; nothing here records.
 """
 
@@ -11,23 +11,28 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from rarefeat.core.bias import BiasRule, Moved, stage_one_over
-from rarefeat.core.contrastive import bias_gradient, coefficients, infonce, probabilities
-from rarefeat.core.device import anywhere
-from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.bias import BiasContext, BiasRule, is_stage_one_over
+from rarefeat.core.contrastive import (
+    bias_gradient,
+    infonce,
+    probabilities,
+    weight_gradient_coefficients,
+)
+from rarefeat.core.device import any_or_gpu
+from rarefeat.core.encoder import embed, pre_activations
 from rarefeat.core.neurons import feature_share
 from rarefeat.core.simulators import Simulator
 
-LARGEST_NORM = 1e12
+MAX_NORM = 1e12
 """No step takes a neuron further: far beyond any reading, and similarities of it are finite in float32."""
-BYTES_AT_ONCE = 2.4e6
+BATCH_BYTES = 2.4e6
 """Of the tokens of the replicas in one tensor program: enough to share the overhead of each call, few enough for the cache."""
 
 Gradient = Literal["unmasked", "masked_keys", "straight_through"]
 """What the gradient sees of a mask: the logits alone, eq. (5); the keys too; or the whole masked network."""
 
 
-class Settings(Protocol):
+class StepConfig(Protocol):
     """What a step needs of a section of the config."""
 
     K: int
@@ -37,7 +42,7 @@ class Settings(Protocol):
     """One for all replicas, or theirs, (S, 1, 1)."""
 
 
-class State(NamedTuple):
+class TrainState(NamedTuple):
     """What a step changes."""
 
     weights: Tensor
@@ -50,7 +55,7 @@ class State(NamedTuple):
     """bool (S,): a step would have taken a neuron beyond LARGEST_NORM, and was not taken. What is left may look healthy."""
 
 
-class Answer(NamedTuple):
+class ForwardOutput(NamedTuple):
     """What a network answers to a batch: K first views, K second ones and, in some studies, K other negatives."""
 
     pre: Tensor
@@ -64,36 +69,48 @@ class Answer(NamedTuple):
         return f_x, f_y, others[0] if others else None
 
 
-def start(weights: Tensor) -> State:
+def initial_state(weights: Tensor) -> TrainState:
     """Before the first step, from W(0)."""
     S, m, _ = weights.shape
     at = weights.device
     none = torch.full((S,), -1, device=at)
-    return State(weights, torch.zeros(S, m, device=at), none, torch.zeros(S, dtype=torch.bool, device=at))
+    return TrainState(
+        weights, torch.zeros(S, m, device=at), none, torch.zeros(S, dtype=torch.bool, device=at)
+    )
 
 
-def answer(attended: Tensor, state: State) -> Answer:
+def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
     """Of the whole network to attended tokens, (S, n, L, P)."""
     pre = pre_activations(attended, state.weights)
-    return Answer(pre, respond(pre, state.bias))
+    return ForwardOutput(pre, embed(pre, state.bias))
 
 
-def masked(whole: Answer, mask: Tensor, attended: Tensor, state: State, gradient: Gradient = "unmasked") -> Answer:
+def apply_mask(
+    whole: ForwardOutput,
+    mask: Tensor,
+    attended: Tensor,
+    state: TrainState,
+    gradient: Gradient = "unmasked",
+) -> ForwardOutput:
     """Of the network without what is pruned: neurons, bool (S, m), or single weights, bool (S, m, p)."""
     if mask.dim() > 2:
-        return answer(attended, state._replace(weights=state.weights.masked_fill(mask, 0.0)))
+        return forward(attended, state._replace(weights=state.weights.masked_fill(mask, 0.0)))
     # The gradient alone would read pre-activations of pruned neurons.
-    pre = whole.pre.masked_fill(mask[:, None, None], 0.0) if gradient == "straight_through" else whole.pre
-    return Answer(pre, whole.f.masked_fill(mask[:, None], 0.0))
+    pre = (
+        whole.pre.masked_fill(mask[:, None, None], 0.0)
+        if gradient == "straight_through"
+        else whole.pre
+    )
+    return ForwardOutput(pre, whole.f.masked_fill(mask[:, None], 0.0))
 
 
-def loss(whole: Answer, at: Settings) -> Tensor:
+def batch_loss(whole: ForwardOutput, at: StepConfig) -> Tensor:
     """InfoNCE of the batch, eq. (1) without the l2 term, (S,)."""
     f_x, f_y, negatives = whole.views(at.K)
     return infonce(f_x, f_y, at.tau, negatives)
 
 
-class Slopes(NamedTuple):
+class LossGradient(NamedTuple):
     """The gradient of a batch's loss."""
 
     coefficients: Tensor
@@ -102,7 +119,13 @@ class Slopes(NamedTuple):
     """d loss / d b_i, (S, m), where a rule asks for it."""
 
 
-def slopes(whole: Answer, pruned: Answer, gates: Tensor, at: Settings, gradient: Gradient = "unmasked") -> Slopes:
+def loss_gradient(
+    whole: ForwardOutput,
+    pruned: ForwardOutput,
+    gates: Tensor,
+    at: StepConfig,
+    gradient: Gradient = "unmasked",
+) -> LossGradient:
     """Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the whole one.
 
     Args:
@@ -114,21 +137,21 @@ def slopes(whole: Answer, pruned: Answer, gates: Tensor, at: Settings, gradient:
         _, f_y, negatives = whole.views(at.K)
     pre = (pruned if gradient == "straight_through" else whole).pre[:, : at.K]
     of = pre, gates, f_y, p, at.tau, negatives
-    return Slopes(coefficients(*of), partial(bias_gradient, *of))
+    return LossGradient(weight_gradient_coefficients(*of), partial(bias_gradient, *of))
 
 
-def update(
+def apply_step(
     space: Simulator,
-    state: State,
-    found: Slopes,
+    state: TrainState,
+    found: LossGradient,
     attended: Tensor,
-    at: Settings,
+    at: StepConfig,
     ends: Literal["eq34"] | int,
     rule: BiasRule,
     step: int,
     beyond: Tensor | None = None,
     redrawn: Callable[[Tensor], Tensor] | None = None,
-) -> State:
+) -> TrainState:
     """The replicas after a step of gradient descent with weight decay; then stage 1 may end, and the bias follows its rule.
 
     Args:
@@ -136,22 +159,30 @@ def update(
         beyond: of Simulator.beyond. redrawn: what is done to the weights after the descent.
     """
     decay = torch.as_tensor(1 - at.eta * at.lambda_, dtype=state.weights.dtype)
-    weights = space.step(state.weights, -at.eta * found.coefficients, attended[:, : at.K], decay, beyond)
+    weights = space.descend(
+        state.weights, -at.eta * found.coefficients, attended[:, : at.K], decay, beyond
+    )
     if redrawn:
         weights = redrawn(weights)
     norms = weights.norm(dim=-1)
-    stopped = ~(norms <= LARGEST_NORM).all(-1)
-    if anywhere(stopped):
+    stopped = ~(norms <= MAX_NORM).all(-1)
+    if any_or_gpu(stopped):
         weights = torch.where(stopped[:, None, None], state.weights, weights)
         norms = weights.norm(dim=-1)
     T1 = state.T1
-    if anywhere(T1 < 0):
-        over = stage_one_over(feature_share(weights, space.dictionary)) if ends == "eq34" else step + 1 >= ends
+    if any_or_gpu(T1 < 0):
+        over = (
+            is_stage_one_over(feature_share(weights, space.dictionary))
+            if ends == "eq34"
+            else step + 1 >= ends
+        )
         T1 = torch.where((T1 < 0) & over, step + 1, T1)
-    bias = rule(Moved(state.bias, state.weights, norms, T1, step + 1, found.bias))
-    return State(weights, bias, T1, state.diverged | stopped | ~(bias.abs() <= LARGEST_NORM).all(-1))
+    bias = rule(BiasContext(state.bias, state.weights, norms, T1, step + 1, found.bias))
+    return TrainState(
+        weights, bias, T1, state.diverged | stopped | ~(bias.abs() <= MAX_NORM).all(-1)
+    )
 
 
-def at_once(K: int, L: int, width: int) -> int:
+def replicas_per_batch(K: int, L: int, width: int) -> int:
     """How many replicas share a tensor program; no bit depends on it. width: coordinates of a token."""
-    return max(1, int(BYTES_AT_ONCE / (2 * K * L * width * 4)))
+    return max(1, int(BATCH_BYTES / (2 * K * L * width * 4)))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.style import GREY, styled
+from rarefeat.figures.style import GREY, project_style
 from rarefeat.run.job import Job
 
 
@@ -21,7 +21,7 @@ def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Fi
     job : Job
         The job of the figure.
     """
-    with styled():
+    with project_style():
         figure = function(tables, job)
         add_size_note(figure, job.size_note)
         return figure

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from rarefeat.core.arms import ARMS, words
+from rarefeat.core.arms import ARMS, display_name
 
 EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
 STEP = "training step $t$"
@@ -35,11 +35,17 @@ class Quantity:
 
 ALIGNMENT = r"$\max_i\ |\cos(w_i, M_{j^*})|$"
 QUANTITIES = {
-    "aligned_neurons": Quantity(r"neurons with $|\cos(w_i, M_{j^*})| \geq 0.3$", 0, short="aligned neurons"),
+    "aligned_neurons": Quantity(
+        r"neurons with $|\cos(w_i, M_{j^*})| \geq 0.3$", 0, short="aligned neurons"
+    ),
     "max_alignment": Quantity(ALIGNMENT, 0, 1),
     "minority_alignment": Quantity(ALIGNMENT, 0, 1),
-    "majority_alignment": Quantity(r"mean over $j$ of $\max_i\ |\cos(w_i, M_j)|$", 0, 1, short=r"$\max_i\ |\cos(w_i, M_j)|$"),
-    "cosine_similarity": Quantity(r"mean $\cos(f(X_n), f(Y_n))$", -1, 1, short=r"$\cos(f(X), f(Y))$"),
+    "majority_alignment": Quantity(
+        r"mean over $j$ of $\max_i\ |\cos(w_i, M_j)|$", 0, 1, short=r"$\max_i\ |\cos(w_i, M_j)|$"
+    ),
+    "cosine_similarity": Quantity(
+        r"mean $\cos(f(X_n), f(Y_n))$", -1, 1, short=r"$\cos(f(X), f(Y))$"
+    ),
     "regression_mse": Quantity("test MSE (label$^2$)", 0, short="test MSE"),
     "excess_loss": Quantity("excess loss (nat)"),
     "squared_cosine": Quantity(r"$\max_i\ \cos^2(w_i, M_j)$", 0, 1),
@@ -70,10 +76,17 @@ NAMES = {name: arm.label for name, arm in ARMS.items()} | {"self_damaging": "sel
 KEYS = {
     "alpha": lambda value: rf"$\alpha$ = {value:g}",
     "onset": lambda value: f"from step {value}",
-    "pruned_update": lambda value: {"unmasked": "plain update", "straight_through": "straight-through update"}[value],
-    "threshold": lambda value: "random mask" if value == "random" else f"threshold {words(value)}",
+    "pruned_update": lambda value: {
+        "unmasked": "plain update",
+        "straight_through": "straight-through update",
+    }[value],
+    "threshold": lambda value: (
+        "random mask" if value == "random" else f"threshold {display_name(value)}"
+    ),
     "width": lambda value: f"width {value}",
-    "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[value],
+    "split": lambda value: {"long_tailed": "long-tailed images", "balanced": "balanced images"}[
+        value
+    ],
 }
 """Keys of an arm, in words."""
 
@@ -82,40 +95,50 @@ def quantity(metric: str) -> Quantity:
     """A metric, on whichever test set; one that has no symbol yet under its own name."""
     for suffix in TEST_SETS:
         metric = metric.removesuffix(suffix)
-    return QUANTITIES.get(metric, Quantity(words(metric)))
+    return QUANTITIES.get(metric, Quantity(display_name(metric)))
 
 
-def test_set(metric: str) -> str:
+def test_set_name(metric: str) -> str:
     """What a metric is measured on; empty where that does not matter."""
     return next((title for suffix, title in TEST_SETS.items() if metric.endswith(suffix)), "")
 
 
-def with_series(table: pd.DataFrame, keys: tuple[str, ...] = tuple(KEYS)) -> pd.DataFrame:
+def add_series_column(table: pd.DataFrame, keys: tuple[str, ...] = tuple(KEYS)) -> pd.DataFrame:
     """With a column `series`, the arm and those of its keys in which rows of the same arm differ; one name for one series."""
     keys = tuple(key for key in keys if key in table)
     series = pd.Series("", index=table.index, dtype=object)
     for arm, part in table.groupby("arm"):
         parts = [[arm] * len(part)]
-        parts += [[KEYS[key](value) for value in part[key]] for key in keys if part[key].nunique() > 1]
+        parts += [
+            [KEYS[key](value) for value in part[key]] for key in keys if part[key].nunique() > 1
+        ]
         series[part.index] = [", ".join(named) for named in zip(*parts, strict=True)]
     return table.assign(series=series)
 
 
-def name_of(series: str) -> str:
+def arm_label(series: str) -> str:
     """A series for people: the arm's name, and its keys."""
     arm, comma, rest = series.partition(", ")
-    return NAMES.get(arm, words(arm)) + comma + rest
+    return NAMES.get(arm, display_name(arm)) + comma + rest
 
 
 def n_of(*counts: int) -> str:
     """How many seeds, or from how many to how many."""
     low, high = int(min(counts, default=0)), int(max(counts, default=0))
-    return rf"$n$ = {high} seed{'s' * (high != 1)}" if low == high else rf"$n$ = {low} to {high} seeds"
+    return (
+        rf"$n$ = {high} seed{'s' * (high != 1)}" if low == high else rf"$n$ = {low} to {high} seeds"
+    )
 
 
 def seeds_of(*tables: pd.DataFrame) -> str:
     """How many seeds there are in tables, of replicas or of estimates."""
-    return n_of(*(n for table in tables for n in ([table["seed"].nunique()] if "seed" in table else table["n"])))
+    return n_of(
+        *(
+            n
+            for table in tables
+            for n in ([table["seed"].nunique()] if "seed" in table else table["n"])
+        )
+    )
 
 
 def nsr_of(table: pd.DataFrame) -> str:
@@ -143,7 +166,9 @@ KEY_WORDS = {
     "alpha": lambda value: f"{100 * float(value):g} % masked",
     "onset": lambda value: f"from step {value}",
     "delay": lambda value: f"bias {value} steps later",
-    "threshold": lambda value: {"random": "at random", "rate": "bias by the rate"}.get(value, f"bias by {words(value)}"),
+    "threshold": lambda value: {"random": "at random", "rate": "bias by the rate"}.get(
+        value, f"bias by {display_name(value)}"
+    ),
     "stop": lambda _: "with a stop",
     "reopened": lambda _: "gates re-opened",
     "revived": lambda _: "silent neurons drawn anew",
@@ -159,6 +184,8 @@ def arm_name(label: str) -> str:
     base, *keys = label.split("-")
     said = []
     for key, _, value in (part.partition("=") for part in keys):
-        said.append(KEY_WORDS[key](value) if key in KEY_WORDS else f"{words(key)} {value}".strip())
-    text = ", ".join([ARM_WORDS.get(base, words(base)), *said])
+        said.append(
+            KEY_WORDS[key](value) if key in KEY_WORDS else f"{display_name(key)} {value}".strip()
+        )
+    text = ", ".join([ARM_WORDS.get(base, display_name(base)), *said])
     return text.replace("masked, at random", "masked at random")

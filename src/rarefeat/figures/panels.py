@@ -15,11 +15,11 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from scipy.stats import binom, binomtest, gmean
 
-from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.figures.labels import Quantity
-from rarefeat.figures.style import GREY, PAGE, Look
+from rarefeat.figures.style import GREY, PAGE, SeriesStyle
 
-Looks = Mapping[Any, Look] | Look
+Looks = Mapping[Any, SeriesStyle] | SeriesStyle
 """Of each series by its name, in their order; or of the only one."""
 ESTIMATED = ["mean", "ci_low", "ci_high"]
 """Columns of a table that has no seeds, but what was estimated over them."""
@@ -35,7 +35,7 @@ def panels(
     return figure, axes
 
 
-def letter(axes: Iterable[Axes]) -> None:
+def add_panel_letters(axes: Iterable[Axes]) -> None:
     """a, b, c ... above several panels, for captions and texts to point at."""
     axes = list(axes)
     for ax, character in zip(axes, "abcdefghijklmnopqrstuvwxyz", strict=False):
@@ -43,12 +43,16 @@ def letter(axes: Iterable[Axes]) -> None:
             ax.set_title(character, loc="left", weight="bold")
 
 
-def mean_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+def mean_interval(
+    values: np.ndarray, inside: tuple[float, float] = UNBOUNDED
+) -> tuple[float, float]:
     """Both ends of the 95 % Student interval of the mean over seeds; inside: the quantity's range."""
     return student_interval(values, inside=inside)[2:4]
 
 
-def median_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+def median_interval(
+    values: np.ndarray, inside: tuple[float, float] = UNBOUNDED
+) -> tuple[float, float]:
     """Both ends of the interval of the median over seeds.
 
     They are order statistics that cover the median with at least 95 %; below 6 seeds the extremes, which cover it less.
@@ -68,13 +72,15 @@ def share_interval(values: np.ndarray, inside: tuple[float, float] = (0, 1)) -> 
     return float(low), float(high)
 
 
-def geometric_interval(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+def geometric_interval(
+    values: np.ndarray, inside: tuple[float, float] = UNBOUNDED
+) -> tuple[float, float]:
     """Both ends of the 95 % interval of the geometric mean of positive values."""
     low, high = np.exp(mean_interval(np.log(values)))
     return max(low, inside[0]), min(high, inside[1])
 
 
-def whole_range(values: np.ndarray, inside: tuple[float, float] = ANYWHERE) -> tuple[float, float]:
+def whole_range(values: np.ndarray, inside: tuple[float, float] = UNBOUNDED) -> tuple[float, float]:
     """The least and the largest value, where there are too few for an interval."""
     return float(np.nanmin(values)), float(np.nanmax(values))
 
@@ -90,9 +96,11 @@ ESTIMATORS = {
 """What is estimated over seeds, and its interval."""
 
 
-def estimated(table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tuple[float, float], of: str) -> dict[str, Any]:
+def seaborn_arguments(
+    table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tuple[float, float], of: str
+) -> dict[str, Any]:
     """What seaborn is told of a table of replicas, a row a seed; or of one of estimates, which has no such value."""
-    if isinstance(looks, Look):
+    if isinstance(looks, SeriesStyle):
         table, looks = table.assign(**{by: ""}), {"": looks}
     table = table[table[by].isin(list(looks))]
     if value in table:
@@ -101,20 +109,35 @@ def estimated(table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tu
     else:
         # A mean lies between the ends of its interval: it is the median of the three.
         table = table.assign(**table[ESTIMATED].clip(*inside))
-        table = table.melt([name for name in table if name not in ESTIMATED], ESTIMATED, var_name="end", value_name=value)
+        table = table.melt(
+            [name for name in table if name not in ESTIMATED],
+            ESTIMATED,
+            var_name="end",
+            value_name=value,
+        )
         estimator, errorbar = "median", ("pi", 100)
-    hues = {"hue": by, "hue_order": list(looks), "palette": {name: look.colour for name, look in looks.items()}}
-    return {"data": table.dropna(subset=[value]), "estimator": estimator, "errorbar": errorbar, "legend": False, **hues}
+    hues = {
+        "hue": by,
+        "hue_order": list(looks),
+        "palette": {name: look.colour for name, look in looks.items()},
+    }
+    return {
+        "data": table.dropna(subset=[value]),
+        "estimator": estimator,
+        "errorbar": errorbar,
+        "legend": False,
+        **hues,
+    }
 
 
-def lines(
+def plot_lines(
     ax: Axes,
     table: pd.DataFrame,
     x: str,
     y: str,
     looks: Looks,
     by: str = "series",
-    inside: tuple[float, float] = ANYWHERE,
+    inside: tuple[float, float] = UNBOUNDED,
     of: str = "mean",
     band: bool = False,
     every: int | None = None,
@@ -128,7 +151,7 @@ def lines(
         band: whether intervals are bands, and marks at every such point alone.
     """
     linear(ax.yaxis)
-    given = estimated(table, y, looks, by, inside, of)
+    given = seaborn_arguments(table, y, looks, by, inside, of)
     found = set(given["data"][by])
     if not found:
         return
@@ -140,21 +163,23 @@ def lines(
     )
     sns.lineplot(**given, x=x, y=y, ax=ax, **spread)
     drawn = [line for line in ax.lines[before:] if line.get_linestyle() != "None"]
-    dressed(drawn, {name: look for name, look in named(looks) if name in found}, markevery=every)
+    apply_styles(
+        drawn, {name: look for name, look in iter_styles(looks) if name in found}, markevery=every
+    )
     if band and not every:
         for line in drawn:
             line.set_marker("")
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def points(
+def plot_points(
     ax: Axes,
     table: pd.DataFrame,
     x: str,
     y: str,
     looks: Looks,
     by: str = "series",
-    inside: tuple[float, float] = ANYWHERE,
+    inside: tuple[float, float] = UNBOUNDED,
     of: str = "mean",
     dodge: float = 0.5,
     order: Sequence[Any] | None = None,
@@ -165,10 +190,10 @@ def points(
     Args:
         x, y: the place and the value; across: the value and the place.
         order: the places where they are names; else they are numbers.
-        looks, by, inside, of: as of `lines`.
+        looks, by, inside, of: as of `plot_lines`.
     """
     linear(ax.xaxis if across else ax.yaxis)
-    given = estimated(table, x if across else y, looks, by, inside, of)
+    given = seaborn_arguments(table, x if across else y, looks, by, inside, of)
     if given["data"].empty:
         return
     before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
@@ -178,37 +203,47 @@ def points(
         dodge=dodge if len(given["hue_order"]) > 1 else False, **places,
     )  # fmt: skip
     drawn = [line for line in ax.lines[before:] if line.get_linestyle() == "None"]
-    dressed(drawn, dict(named(looks)), ls="none", markersize=mpl.rcParams["lines.markersize"])
+    apply_styles(
+        drawn, dict(iter_styles(looks)), ls="none", markersize=mpl.rcParams["lines.markersize"]
+    )
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
 def linear(axis: Axis) -> None:
     """On a logarithmic axis seaborn means the logarithms: the scale of values is set when they are drawn."""
     if axis.get_scale() != "linear":
-        raise ValueError("set the scale of the values' axis after they are drawn: else their logarithms are averaged")
+        raise ValueError(
+            "set the scale of the values' axis after they are drawn: else their logarithms are averaged"
+        )
 
 
-def named(looks: Looks) -> Iterable[tuple[Any, Look]]:
+def iter_styles(looks: Looks) -> Iterable[tuple[Any, SeriesStyle]]:
     """Looks with the names of their series."""
-    return [("", looks)] if isinstance(looks, Look) else looks.items()
+    return [("", looks)] if isinstance(looks, SeriesStyle) else looks.items()
 
 
-def dressed(drawn: Sequence[Line2D], looks: Mapping[Any, Look], **options: Any) -> None:
+def apply_styles(drawn: Sequence[Line2D], looks: Mapping[Any, SeriesStyle], **options: Any) -> None:
     """Lines that seaborn has drawn, one of each series, in that series' look, which is told apart without any colour."""
     for line, (name, look) in zip(drawn, looks.items(), strict=True):
         line.set(label=str(name), **look.line | options)
 
 
-def paired(
-    table: pd.DataFrame, value: str, series: str, against: str = "dense", at: Sequence[str] = ("eps_min",)
+def paired_differences(
+    table: pd.DataFrame,
+    value: str,
+    series: str,
+    against: str = "dense",
+    at: Sequence[str] = ("eps_min",),
 ) -> pd.DataFrame:
     """Differences of a series to another at the same seed and point, as rows of `at`, seed, and the value's column."""
     keys = [*at, "seed"]
-    one, other = (table[table["series"] == name].set_index(keys)[value] for name in (series, against))
+    one, other = (
+        table[table["series"] == name].set_index(keys)[value] for name in (series, against)
+    )
     return (one - other).dropna().rename(value).reset_index()
 
 
-def room(ax: Axes, x: Iterable[float]) -> None:
+def set_x_margins(ax: Axes, x: Iterable[float]) -> None:
     """Limits of x that leave every mark its place; an axis of one point or two does not look like a grid."""
     places = np.array(sorted(set(x)), dtype=float)
     margin = 0.5 * float(np.diff(places).min()) if len(places) > 1 else 0.1
@@ -217,12 +252,12 @@ def room(ax: Axes, x: Iterable[float]) -> None:
         ax.set_xticks(places, [f"{place:g}" for place in places])
 
 
-def zero(ax: Axes, across: bool = False) -> None:
+def draw_zero_line(ax: Axes, across: bool = False) -> None:
     """The line of no effect."""
     (ax.axvline if across else ax.axhline)(0, color=GREY, lw=0.7, zorder=0.5)
 
 
-def within(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
+def set_y_range(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
     """An axis of y from end to end of a quantity that has two; from 0 on for one that cannot be negative."""
     if np.isfinite(quantity.high) and quantity.low >= 0:
         ax.set_ylim(quantity.low - pad, quantity.high + pad)
@@ -230,7 +265,7 @@ def within(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
         ax.set_ylim(bottom=-pad * ax.get_ylim()[1])
 
 
-def key(
+def add_legend(
     figure: FigureBase,
     entries: dict[str, Any],
     note: str = "",
@@ -239,19 +274,30 @@ def key(
     **options: Any,
 ) -> None:
     """A key outside of all axes, as wide as there is place: looks, or artists, by their labels, below what marks stand for."""
-    handles = [Line2D([], [], **entry.line) if isinstance(entry, Look) else entry for entry in entries.values()]
+    handles = [
+        Line2D([], [], **entry.line) if isinstance(entry, SeriesStyle) else entry
+        for entry in entries.values()
+    ]
     said = {"title": note or None, "loc": f"outside {place}", **options}
     for count in range(min(columns or len(entries), len(entries)), 0, -1):
         legend = figure.legend(handles, list(entries), ncols=count, **said)
-        if count == 1 or legend.get_window_extent(figure.canvas.get_renderer()).width <= 0.98 * figure.bbox.width:
+        if (
+            count == 1
+            or legend.get_window_extent(figure.canvas.get_renderer()).width
+            <= 0.98 * figure.bbox.width
+        ):
             return
         legend.remove()
 
 
-def finished(
-    figure: Figure, axes: Iterable[Axes], entries: dict[str, Any], note: str = "", columns: int | None = None
+def finish_figure(
+    figure: Figure,
+    axes: Iterable[Axes],
+    entries: dict[str, Any],
+    note: str = "",
+    columns: int | None = None,
 ) -> Figure:
     """A figure of which all else is drawn, with a letter on some of its panels, and its key."""
-    letter(axes)
-    key(figure, entries, note, columns)
+    add_panel_letters(axes)
+    add_legend(figure, entries, note, columns)
     return figure

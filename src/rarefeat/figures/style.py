@@ -15,7 +15,16 @@ SEQUENTIAL = "viridis"
 GREY = "0.55"
 """Lines of reference."""
 # Okabe and Ito's colours without the yellow, neighbours apart in lightness; marker and dash tell them apart without any colour.
-QUALITATIVE = ("#000000", "#D55E00", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F")
+QUALITATIVE = (
+    "#000000",
+    "#D55E00",
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#7F7F7F",
+)
 # Paul Tol's muted scheme, for more classes than that.
 MANY = (
     "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#CC6677", "#999933", "#AA4499", "#777777",
@@ -72,7 +81,7 @@ RC = {
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """How one series is drawn."""
 
     colour: Any
@@ -84,42 +93,58 @@ class Look:
     def line(self) -> dict[str, Any]:
         """Options of a line with marks."""
         face = self.colour if self.filled else "white"
-        return {"color": self.colour, "marker": self.marker, "ls": self.dash, "mfc": face, "mec": self.colour}
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "ls": self.dash,
+            "mfc": face,
+            "mec": self.colour,
+        }
 
     @property
-    def marks(self) -> "Look":
+    def without_line(self) -> "SeriesStyle":
         """The same look without the line."""
         return replace(self, dash="none")
 
-    def but(self, **changes: Any) -> "Look":
+    def replace(self, **changes: Any) -> "SeriesStyle":
         """The same look but for some of it."""
         return replace(self, **changes)
 
 
-LOOKS = tuple(Look(*parts) for parts in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
+STYLES = tuple(SeriesStyle(*parts) for parts in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
 # An arm has one look in all figures; what is no arm of training is grey.
-OF_ARM = {name: Look(*arm.look) for name, arm in ARMS.items() if arm.look}
-OF_ARM |= {"pruned": OF_ARM["pruned_neuron"], "self_damaging": LOOKS[4]}
+ARM_STYLES = {name: SeriesStyle(*arm.look) for name, arm in ARMS.items() if arm.look}
+ARM_STYLES |= {"pruned": ARM_STYLES["pruned_neuron"], "self_damaging": STYLES[4]}
 
 
-def looks(names: Iterable[str], known: dict[str, Look] = OF_ARM) -> dict[str, Look]:
+def assign_styles(
+    names: Iterable[str], known: dict[str, SeriesStyle] = ARM_STYLES
+) -> dict[str, SeriesStyle]:
     """A look for each name: its own where it has one, else the next that none of them has."""
     names = list(dict.fromkeys(names))
     taken = [known[name] for name in names if name in known]
-    free = iter([look for look in LOOKS if look not in taken] + [look.but(filled=False) for look in LOOKS])
+    free = iter(
+        [look for look in STYLES if look not in taken]
+        + [look.replace(filled=False) for look in STYLES]
+    )
     return {name: known[name] if name in known else next(free) for name in names}
 
 
-def ordered(levels: Iterable[Any]) -> dict[Any, Look]:
+def sequential_styles(levels: Iterable[Any]) -> dict[Any, SeriesStyle]:
     """Looks of the levels of one quantity, dark to light in their order, so that it survives greyscale."""
     levels = list(levels)
-    shades = mpl.colormaps[SEQUENTIAL]([0.85 * index / max(len(levels) - 1, 1) for index in range(len(levels))])
+    shades = mpl.colormaps[SEQUENTIAL](
+        [0.85 * index / max(len(levels) - 1, 1) for index in range(len(levels))]
+    )
     markers = [MARKERS[index % len(MARKERS)] for index in range(len(levels))]
-    return {level: Look(tuple(shade), marker) for level, shade, marker in zip(levels, shades, markers, strict=True)}
+    return {
+        level: SeriesStyle(tuple(shade), marker)
+        for level, shade, marker in zip(levels, shades, markers, strict=True)
+    }
 
 
 @contextlib.contextmanager
-def styled() -> Iterator[None]:
+def project_style() -> Iterator[None]:
     """Draw in the style of this project's figures, whatever the reader's own is."""
     with mpl.rc_context():
         mpl.rcdefaults()

@@ -22,17 +22,24 @@ def make_augment(config: Augmentation, size: int) -> nn.Module:
     parts = [
         (
             float(config.crop_scale[0] < 1),
-            RandomResizedCrop((size, size), tuple(config.crop_scale), resample="bicubic", cropping_mode="resample"),
+            RandomResizedCrop(
+                (size, size), tuple(config.crop_scale), resample="bicubic", cropping_mode="resample"
+            ),
         ),
         (config.flip, RandomHorizontalFlip(p=config.flip)),
-        (config.jitter_probability, ColorJitter(brightness, contrast, saturation, hue, p=config.jitter_probability)),
+        (
+            config.jitter_probability,
+            ColorJitter(brightness, contrast, saturation, hue, p=config.jitter_probability),
+        ),
         (config.grey, RandomGrayscale(p=config.grey)),
         (config.blur, RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=config.blur)),
     ]
     return nn.Sequential(*(part for probability, part in parts if probability > 0))
 
 
-def two_views(augment: nn.Module, images: Tensor, study: str, seed: int, step: int) -> tuple[Tensor, Tensor]:
+def two_views(
+    augment: nn.Module, images: Tensor, study: str, seed: int, step: int
+) -> tuple[Tensor, Tensor]:
     """Both views of uint8 images, (B, 3, H, W) in [0, 1] each, the same for the same (study, seed, step)."""
     images = images.float() / 255
     devices = [images.device] if images.is_cuda else []

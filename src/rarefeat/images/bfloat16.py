@@ -19,7 +19,7 @@ LANES = 8
 """Numbers of float32 in an AVX2 register."""
 
 
-def in_float32(operator, *arguments) -> Tensor:
+def emulate_in_float32(operator, *arguments) -> Tensor:
     """What `operator` gives in bfloat16, made in float32; its gradients are rounded as those in bfloat16 are.
 
     Args:
@@ -28,31 +28,40 @@ def in_float32(operator, *arguments) -> Tensor:
     Returns:
         The operator's tensor, bfloat16.
     """
-    operands = [rounded(value) if isinstance(value, Tensor) else value for value in arguments]
+    operands = [
+        round_to_bfloat16(value) if isinstance(value, Tensor) else value for value in arguments
+    ]
     weight = operands[1]
     if weight.shape[1] < LANES and weight.shape[2:] == (1, 1):
         # In channels-last, oneDNN's AVX2 gradient of a strided 1 x 1 kernel this narrow writes outside its memory.
-        operands[:2] = (value.clone(memory_format=torch.contiguous_format) for value in operands[:2])
+        operands[:2] = (
+            value.clone(memory_format=torch.contiguous_format) for value in operands[:2]
+        )
     with torch.autocast("cpu", enabled=False):
         return operator(*operands).bfloat16()
 
 
-def rounded(value: Tensor) -> Tensor:
+def round_to_bfloat16(value: Tensor) -> Tensor:
     """A tensor in float32 with values of bfloat16."""
     return value.bfloat16().float()
 
 
 def autocast_in_float32() -> torch.library.Library:
-    """Let autocast on the CPU use `in_float32`, as long as what is returned is kept."""
+    """Let autocast on the CPU use `emulate_in_float32`, as long as what is returned is kept."""
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Warning only once for all operators")
         for name, operator in OPERATORS.items():
-            library.impl(name, functools.partial(in_float32, operator), "AutocastCPU", allow_override=True)
+            library.impl(
+                name,
+                functools.partial(emulate_in_float32, operator),
+                "AutocastCPU",
+                allow_override=True,
+            )
     return library
 
 
 @functools.cache
-def prepare() -> torch.library.Library | None:
+def enable_emulation() -> torch.library.Library | None:
     """`autocast_in_float32` for the rest of this process, on a processor without instructions for bfloat16."""
     return None if torch.ops.mkldnn._is_mkldnn_bf16_supported() else autocast_in_float32()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.formats import READERS, Part, in_pixels, inputs, refuse_labels
+from rarefeat.images.formats import READERS, ImagePart, in_pixels, inputs, refuse_labels
 from rarefeat.images.input_hashes import refuse_changed, stat_files
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
@@ -47,7 +47,9 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
         names += [(part, row) for row in rows]
     sides, test_sides = (tuple(tensors[name].shape[2:]) for name in ("train", "test"))
     if test_sides != sides:
-        raise RarefeatError(f"{test.source}: {in_pixels(test_sides)}, but the training images have {in_pixels(sides)}")
+        raise RarefeatError(
+            f"{test.source}: {in_pixels(test_sides)}, but the training images have {in_pixels(sides)}"
+        )
     if not data.copies:
         refuse_copies(tensors, names)
     if data.sha256 and (found := content_hash(tensors)) != data.sha256:
@@ -77,12 +79,17 @@ def copies(tensors: dict[str, Tensor]) -> Iterator[tuple[int, int]]:
             yield row, there
 
 
-def refuse_copies(tensors: dict[str, Tensor], names: list[tuple[Part, int]]) -> None:
+def refuse_copies(tensors: dict[str, Tensor], names: list[tuple[ImagePart, int]]) -> None:
     """Refuse copies, but for those of CIFAR-100; names: part and row in it of each image, the test images last."""
     found = list(copies(tensors))
-    train, labels = len(tensors["train"]), torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist()
+    train, labels = (
+        len(tensors["train"]),
+        torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist(),
+    )
     if (train, len(tensors["test"]), len(found)) == CIFAR_100:
-        print(f"{len(found)} images are copies of others, as CIFAR-100 is published", file=sys.stderr)
+        print(
+            f"{len(found)} images are copies of others, as CIFAR-100 is published", file=sys.stderr
+        )
     elif found:
 
         def wrong(row: int, other: int) -> tuple[bool, bool]:
@@ -110,7 +117,7 @@ def content_hash(tensors: dict[str, Tensor]) -> str:
 
 def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage; it says the hash of what it has read."""
-    data = job.part("data", ImageData)
+    data = job.config_section("data", ImageData)
     tensors = read_images(data)
     refuse_changed(job, "contents", inputs(data))
     print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)

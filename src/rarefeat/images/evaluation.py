@@ -12,7 +12,7 @@ GRADIENT_NORM = 1e-6
 ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20
 
 
-def standardised(train: Tensor, *others: Tensor) -> list[Tensor]:
+def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
     """All features, (n, D) each, in float64 with zero mean and unit (population) variance by the statistics of `train`.
 
     A feature that is constant in `train` is zero everywhere, also where it varies in the others.
@@ -25,7 +25,9 @@ def standardised(train: Tensor, *others: Tensor) -> list[Tensor]:
 
 
 @torch.enable_grad()
-def logistic_probe(features: Tensor, labels: Tensor, classes: int, l2: float) -> tuple[Tensor, Tensor]:
+def logistic_probe(
+    features: Tensor, labels: Tensor, classes: int, l2: float
+) -> tuple[Tensor, Tensor]:
     """Multinomial logistic regression: the minimum of the mean cross-entropy + l2 / 2 ||W||^2, the bias not penalised.
 
     L-BFGS on all images from zero, in float64, until the Euclidean norm of the gradient is below 1e-6. The same as
@@ -40,10 +42,17 @@ def logistic_probe(features: Tensor, labels: Tensor, classes: int, l2: float) ->
         RarefeatError: if the gradient is not that small after 10,000 iterations, or not finite.
     """
     x, y = features.detach().double(), labels.long()
-    weights, bias = x.new_zeros(classes, x.shape[1]).requires_grad_(), x.new_zeros(classes).requires_grad_()
+    weights, bias = (
+        x.new_zeros(classes, x.shape[1]).requires_grad_(),
+        x.new_zeros(classes).requires_grad_(),
+    )
     # without tolerances of its own: those bound the largest component of the gradient and the last change
     optimiser = torch.optim.LBFGS(
-        [weights, bias], max_iter=ITERATIONS_BETWEEN_CHECKS, tolerance_grad=0, tolerance_change=0, line_search_fn="strong_wolfe"
+        [weights, bias],
+        max_iter=ITERATIONS_BETWEEN_CHECKS,
+        tolerance_grad=0,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
     )
 
     def loss() -> Tensor:
@@ -60,12 +69,20 @@ def logistic_probe(features: Tensor, labels: Tensor, classes: int, l2: float) ->
             return weights.detach(), bias.detach()
         if not math.isfinite(norm):
             break
-    raise RarefeatError(f"the linear probe did not converge: gradient norm {norm:.2g}; standardise the features or raise l2")
+    raise RarefeatError(
+        f"the linear probe did not converge: gradient norm {norm:.2g}; standardise the features or raise l2"
+    )
 
 
 @torch.enable_grad()
 def sgd_probe(
-    features: Tensor, labels: Tensor, classes: int, generator: Generator, epochs: int = 30, lr: float = 30.0, batch: int = 128
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    generator: Generator,
+    epochs: int = 30,
+    lr: float = 30.0,
+    batch: int = 128,
 ) -> tuple[Tensor, Tensor]:
     """The linear probe of the reference implementation of Jiang et al. 2021, but on cached features.
 
@@ -81,7 +98,10 @@ def sgd_probe(
     x, y = features.detach().float(), labels.long()
     bound = x.shape[1] ** -0.5
     weights, bias = (
-        torch.empty(shape).uniform_(-bound, bound, generator=generator).to(x.device).requires_grad_()
+        torch.empty(shape)
+        .uniform_(-bound, bound, generator=generator)
+        .to(x.device)
+        .requires_grad_()
         for shape in ((classes, x.shape[1]), (classes,))
     )
     optimiser = torch.optim.SGD([weights, bias], lr=lr, momentum=0.9)
@@ -99,7 +119,14 @@ def predict(features: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     return (features.to(weights.dtype) @ weights.T + bias).argmax(-1)
 
 
-def knn_predict(train: Tensor, train_labels: Tensor, test: Tensor, neighbours: int, classes: int, chunk: int = 1024) -> Tensor:
+def knn_predict(
+    train: Tensor,
+    train_labels: Tensor,
+    test: Tensor,
+    neighbours: int,
+    classes: int,
+    chunk: int = 1024,
+) -> Tensor:
     """Labels (n',) by majority vote of the `neighbours` training images of largest cosine similarity.
 
     A tie of votes goes to the class of the nearest neighbour among the tied; which of equally near images are the last
@@ -111,12 +138,16 @@ def knn_predict(train: Tensor, train_labels: Tensor, test: Tensor, neighbours: i
         RarefeatError: if there are fewer training images than neighbours.
     """
     if neighbours > len(train):
-        raise RarefeatError(f"{neighbours} neighbours of {len(train)} images; lower probe.neighbours")
+        raise RarefeatError(
+            f"{neighbours} neighbours of {len(train)} images; lower probe.neighbours"
+        )
     train, test = functional.normalize(train, dim=-1), functional.normalize(test, dim=-1)
     predicted = []
     for part in test.split(chunk):
         nearest = train_labels.long()[(part @ train.T).topk(neighbours).indices]
-        votes = nearest.new_zeros(len(part), classes).scatter_add_(1, nearest, torch.ones_like(nearest))
+        votes = nearest.new_zeros(len(part), classes).scatter_add_(
+            1, nearest, torch.ones_like(nearest)
+        )
         votes_of_nearest = votes.gather(1, nearest)
         # argmax is the first of equal maxima, and the nearest come first
         predicted.append(nearest.gather(1, votes_of_nearest.argmax(1, keepdim=True))[:, 0])
@@ -150,7 +181,9 @@ def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, f
         raise RarefeatError(f"no test images of class {missing[0]}; every class needs some")
     ordered = accuracy_by_class.double()[class_order]
     fifth, third = max(1, len(ordered) // 5), len(ordered) // 3
-    groups = torch.stack([group.mean() for group in ordered.split([len(ordered) - 2 * third, third, third])])
+    groups = torch.stack(
+        [group.mean() for group in ordered.split([len(ordered) - 2 * third, third, third])]
+    )
     return {
         "accuracy": ordered.mean().item(),
         "delta_20": (ordered[:fifth].mean() - ordered[-fifth:].mean()).item(),
@@ -164,7 +197,9 @@ def alignment(x: Tensor, y: Tensor) -> Tensor:
 
     The projections are normalised here. Small is aligned.
     """
-    return (functional.normalize(x, dim=-1) - functional.normalize(y, dim=-1)).square().sum(-1).mean()
+    return (
+        (functional.normalize(x, dim=-1) - functional.normalize(y, dim=-1)).square().sum(-1).mean()
+    )
 
 
 def uniformity(x: Tensor) -> Tensor:

@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import progress, run
-from rarefeat.storage.files import replacing
+from rarefeat.run.cli_helpers import progress, run_main
+from rarefeat.storage.sealed_files import atomic_write
 
 ARCHIVES = {
-    "cifar10": ("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),
-    "cifar100": ("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),
+    "cifar10": (
+        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        "c58f30108f718f92721af3b95e74349a",
+    ),
+    "cifar100": (
+        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+        "eb9058c3a382ffc7106e4002c42a8d85",
+    ),
 }
 CHUNK = 2**20
 
@@ -33,11 +39,13 @@ def fetch(address: str, checksum: str, folder: str | Path, timeout: float = 30.0
     path = Path(folder) / address.rpartition("/")[2]
     if path.is_file() and _checksum(path) == checksum:
         return path
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         with open(temporary, "wb") as file:
             file.writelines(_chunks(address, timeout))
         if (found := _checksum(temporary)) != checksum:
-            raise RarefeatError(f"{address} has MD5 {found} instead of {checksum}; try again, or put {path} there by hand")
+            raise RarefeatError(
+                f"{address} has MD5 {found} instead of {checksum}; try again, or put {path} there by hand"
+            )
     return path
 
 
@@ -52,7 +60,9 @@ def _chunks(address: str, timeout: float) -> Iterator[bytes]:
     try:
         with urllib.request.urlopen(address, timeout=timeout) as answer:
             total = -(-int(answer.headers.get("Content-Length", 0)) // CHUNK)
-            yield from progress(iter(lambda: answer.read(CHUNK), b""), total, f"{address.rpartition('/')[2]}, MiB")
+            yield from progress(
+                iter(lambda: answer.read(CHUNK), b""), total, f"{address.rpartition('/')[2]}, MiB"
+            )
     except (OSError, http.client.HTTPException) as error:
         raise RarefeatError(
             f"cannot download {address}: {getattr(error, 'reason', error)}; check the network, or download it by hand"
@@ -69,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -25,21 +25,25 @@ Files = list[tuple[str, str]]
 """Files in the order that counts, each after what it stands for, such as its label."""
 
 
-class Part(NamedTuple):
+class ImagePart(NamedTuple):
     """The training or the test images before any is decoded."""
 
     source: str  # the folder or list file, for messages
     labels: np.ndarray  # (N,) int64
     decode: Callable[[np.ndarray], np.ndarray]  # row numbers (n,) -> uint8 (n, 3, H, W)
     names: Callable[[int], str]  # row number -> what messages call the image
-    files: list[tuple[str, str | bytes]] = ()  # of encoded images: the name, and the path or what stands there
+    files: list[
+        tuple[str, str | bytes]
+    ] = ()  # of encoded images: the name, and the path or what stands there
     listed: int = 0  # of the last rows, images of data.pretrain_list
 
 
 def _listed(labels: list[int]) -> str:
     """Labels in a message."""
     consecutive = len(labels) > 2 and labels == list(range(labels[0], labels[-1] + 1))
-    return f"{labels[0]} to {labels[-1]}" if consecutive else ", ".join(map(str, labels)) or "(none)"
+    return (
+        f"{labels[0]} to {labels[-1]}" if consecutive else ", ".join(map(str, labels)) or "(none)"
+    )
 
 
 def in_pixels(sides: tuple[int, ...]) -> str:
@@ -49,7 +53,9 @@ def in_pixels(sides: tuple[int, ...]) -> str:
 
 def _damaged(path: str | Path, error: Exception, remedy: str) -> RarefeatError:
     """One line for a file of the user's."""
-    reason = getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
+    reason = getattr(error, "strerror", None) or next(
+        iter(str(error).splitlines()), type(error).__name__
+    )
     return RarefeatError(f"cannot read {path}: {reason}; {remedy}")
 
 
@@ -76,12 +82,16 @@ def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
         except RarefeatError as error:
             raise RarefeatError(f"{name}: {error}") from error
         except Exception as error:  # every decoder of Pillow has its own errors for damaged files
-            raise RarefeatError(f"{name}: cannot be decoded as an image ({type(error).__name__}); replace it") from error
+            raise RarefeatError(
+                f"{name}: cannot be decoded as an image ({type(error).__name__}); replace it"
+            ) from error
         pixels = np.asarray(square(coloured, size) if size else coloured).transpose(2, 0, 1)
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
         if pixels.shape != images.shape[1:]:
-            raise RarefeatError(f"{name}: {in_pixels(pixels.shape[1:])}, but the first image has {in_pixels(images.shape[2:])}")
+            raise RarefeatError(
+                f"{name}: {in_pixels(pixels.shape[1:])}, but the first image has {in_pixels(images.shape[2:])}"
+            )
         images[row] = pixels
     return images
 
@@ -89,7 +99,9 @@ def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
 def refuse_frames(image: Image.Image) -> None:
     """RarefeatError for an animation or a file of several pages; what a camera adds to a photograph (MPO) is no page."""
     if (frames := getattr(image, "n_frames", 1)) > 1 and image.format != "MPO":
-        raise RarefeatError(f"it holds {frames} images, of which one is wanted; save that by itself")
+        raise RarefeatError(
+            f"it holds {frames} images, of which one is wanted; save that by itself"
+        )
 
 
 EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV")
@@ -109,9 +121,13 @@ def colours(image: Image.Image) -> Image.Image:
         grey = np.asarray(image).astype(np.uint32)
         return Image.fromarray(((grey + 128) // 257).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data and image.convert("RGBA").getchannel("A").getextrema()[0] < 255:
-        raise RarefeatError("it is transparent in places, and what is behind is not known; save it on a background")
+        raise RarefeatError(
+            "it is transparent in places, and what is behind is not known; save it on a background"
+        )
     if image.mode not in EIGHT_BITS:
-        raise RarefeatError(f"pixels of mode {image.mode} have no meaning in 8 bits that is sure; save it as RGB or grey")
+        raise RarefeatError(
+            f"pixels of mode {image.mode} have no meaning in 8 bits that is sure; save it as RGB or grey"
+        )
     return image.convert("RGB")
 
 
@@ -120,30 +136,38 @@ def square(image: Image.Image, size: int) -> Image.Image:
     short = min(image.size)
     width, height = (size * side // short for side in image.size)
     left, top = round((width - size) / 2), round((height - size) / 2)
-    return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + size, top + size))
+    return image.resize((width, height), Image.Resampling.BICUBIC).crop(
+        (left, top, left + size, top + size)
+    )
 
 
-def _arrays(source: str, images: np.ndarray, labels: np.ndarray) -> Part:
+def _arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePart:
     """Images that need no decoding."""
-    return Part(source, labels, lambda rows: images[rows], lambda row: f"{source}, image {row}")
+    return ImagePart(
+        source, labels, lambda rows: images[rows], lambda row: f"{source}, image {row}"
+    )
 
 
-def _digits(data: ImageData) -> tuple[Part, Part]:
+def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
     """scikit-learn's 8 x 8 grey images; of each class, in the bundled order, every third one is a test image."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise RarefeatError("data.format: digits come with scikit-learn, which is missing; pip install scikit-learn") from error
+        raise RarefeatError(
+            "data.format: digits come with scikit-learn, which is missing; pip install scikit-learn"
+        ) from error
     digits = load_digits()
     images = np.round(digits.images * 255 / 16).astype(np.uint8)[:, None].repeat(3, axis=1)
     labels = digits.target.astype(np.int64)
     test = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         test[np.flatnonzero(labels == label)[2::3]] = True
-    return _arrays("digits", images[~test], labels[~test]), _arrays("digits", images[test], labels[test])
+    return _arrays("digits", images[~test], labels[~test]), _arrays(
+        "digits", images[test], labels[test]
+    )
 
 
-class Archive(NamedTuple):
+class ArchiveFormat(NamedTuple):
     """One of the two official archives of Python batches."""
 
     file: str
@@ -155,33 +179,48 @@ class Archive(NamedTuple):
 
 CIFAR10_TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
 CIFAR = (
-    Archive("cifar-10-python.tar.gz", "cifar-10-batches-py", CIFAR10_TRAIN, "test_batch", b"labels"),
-    Archive("cifar-100-python.tar.gz", "cifar-100-python", ("train",), "test", b"fine_labels"),
+    ArchiveFormat(
+        "cifar-10-python.tar.gz", "cifar-10-batches-py", CIFAR10_TRAIN, "test_batch", b"labels"
+    ),
+    ArchiveFormat(
+        "cifar-100-python.tar.gz", "cifar-100-python", ("train",), "test", b"fine_labels"
+    ),
 )
 
 
-def _archive(data: ImageData) -> tuple[Archive, Path]:
+def _archive(data: ImageData) -> tuple[ArchiveFormat, Path]:
     """Which of the two, and where: the archive, the folder with what it unpacks to, or that itself."""
     forms = " or ".join(f"{archive.file} (or its folder {archive.folder})" for archive in CIFAR)
     folder = _folder(data, f"{forms}, which `make fetch` downloads,")
     found = []
     for archive in CIFAR:
-        unpacked = [place for place in (folder / archive.folder, folder) if (place / archive.test).is_file()]
+        unpacked = [
+            place for place in (folder / archive.folder, folder) if (place / archive.test).is_file()
+        ]
         if unpacked or (folder / archive.file).is_file():
             found.append((archive, unpacked[0] if unpacked else folder / archive.file))
     if len(found) != 1:
-        fault = "holds both CIFAR-10 and CIFAR-100, of which one is wanted" if found else "holds no CIFAR"
-        raise RarefeatError(f"data.folder: {folder} {fault}; put {forms} there; `make fetch` downloads them")
+        fault = (
+            "holds both CIFAR-10 and CIFAR-100, of which one is wanted"
+            if found
+            else "holds no CIFAR"
+        )
+        raise RarefeatError(
+            f"data.folder: {folder} {fault}; put {forms} there; `make fetch` downloads them"
+        )
     return found[0]
 
 
-def _cifar_batches(data: ImageData) -> tuple[Part, Part]:
+def _cifar_batches(data: ImageData) -> tuple[ImagePart, ImagePart]:
     """The official archive, packed or unpacked."""
     archive, place = _archive(data)
     contents = _contents(place, (*archive.train, archive.test))
     parts = []
     for names in (archive.train, (archive.test,)):
-        images, labels = zip(*(_batch(f"{place}/{name}", contents[name], archive.labels) for name in names), strict=True)
+        images, labels = zip(
+            *(_batch(f"{place}/{name}", contents[name], archive.labels) for name in names),
+            strict=True,
+        )
         parts.append(_arrays(str(place), np.concatenate(images), np.concatenate(labels)))
     return parts[0], parts[1]
 
@@ -190,7 +229,9 @@ def _contents(place: Path, names: tuple[str, ...]) -> dict[str, bytes]:
     """The pickles by name, from a folder or from an archive, which is read through once."""
     try:
         if place.is_dir():
-            contents = {name: (place / name).read_bytes() for name in names if (place / name).is_file()}
+            contents = {
+                name: (place / name).read_bytes() for name in names if (place / name).is_file()
+            }
         else:
             contents = {}
             with gzip.open(place) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
@@ -215,9 +256,13 @@ def _batch(name: str, content: bytes, label_key: bytes) -> tuple[np.ndarray, np.
     except Exception as error:  # a damaged pickle may raise anything
         raise _damaged(name, error, "download it again, as `make fetch` does") from error
     if images.dtype != np.uint8 or images.shape[1:] != (3072,):
-        raise RarefeatError(f"{name}: data must be uint8 of shape (n, 3072), got {images.dtype} of shape {images.shape}")
+        raise RarefeatError(
+            f"{name}: data must be uint8 of shape (n, 3072), got {images.dtype} of shape {images.shape}"
+        )
     if labels.shape != (len(images),) or labels.dtype.kind != "i":
-        raise RarefeatError(f"{name}: {label_key.decode()} must be {len(images)} integers, got shape {labels.shape}")
+        raise RarefeatError(
+            f"{name}: {label_key.decode()} must be {len(images)} integers, got shape {labels.shape}"
+        )
     return images.reshape(-1, 3, 32, 32), labels.astype(np.int64)
 
 
@@ -245,13 +290,17 @@ def _tables(data: ImageData) -> dict[str, list[Path]]:
     folder = _folder(data, form)
     found = {}
     for name in ("train", "test"):
-        found[name] = sorted(folder.glob(f"{name}-*.parquet")) or sorted((folder / "data").glob(f"{name}-*.parquet"))
+        found[name] = sorted(folder.glob(f"{name}-*.parquet")) or sorted(
+            (folder / "data").glob(f"{name}-*.parquet")
+        )
         if not found[name]:
-            raise RarefeatError(f"data.folder: {folder} holds no {name}-*.parquet; put {form} of the hub there, or in data/")
+            raise RarefeatError(
+                f"data.folder: {folder} holds no {name}-*.parquet; put {form} of the hub there, or in data/"
+            )
     return found
 
 
-def _cifar_parquet(data: ImageData) -> tuple[Part, Part]:
+def _cifar_parquet(data: ImageData) -> tuple[ImagePart, ImagePart]:
     """The hub's Parquet."""
     parts = []
     for paths in _tables(data).values():
@@ -267,13 +316,18 @@ def _parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, error, "download it again") from error
     names = table.column_names
-    image, label = (next((key for key in keys if key in names), None) for keys in (("img", "image"), ("label", "fine_label")))
+    image, label = (
+        next((key for key in keys if key in names), None)
+        for keys in (("img", "image"), ("label", "fine_label"))
+    )
     if image is None or label is None:
         needed = "img or image, and label or fine_label"
         raise RarefeatError(f"{path}: the columns are {', '.join(names)}; {needed} are needed")
     kind = table.schema.field(image).type
     if not pa.types.is_struct(kind) or kind.get_field_index("bytes") < 0:
-        raise RarefeatError(f"{path}: column {image} must be a struct of bytes and path, got {kind}")
+        raise RarefeatError(
+            f"{path}: column {image} must be a struct of bytes and path, got {kind}"
+        )
     if not pa.types.is_integer(table.schema.field(label).type) or table[label].null_count:
         raise RarefeatError(f"{path}: column {label} must hold an integer in every row")
     contents = [(row or {}).get("bytes") or b"" for row in table[image].to_pylist()]
@@ -281,18 +335,37 @@ def _parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
     return files, table[label].to_numpy().astype(np.int64)
 
 
-def _encoded(source: str, files: list[tuple[str, str | bytes]], labels: np.ndarray, size: int = 0) -> Part:
+def _encoded(
+    source: str, files: list[tuple[str, str | bytes]], labels: np.ndarray, size: int = 0
+) -> ImagePart:
     """Images that Pillow decodes."""
-    return Part(source, labels, lambda rows: _decode([files[row] for row in rows], size), lambda row: files[row][0], files)
+    return ImagePart(
+        source,
+        labels,
+        lambda rows: _decode([files[row] for row in rows], size),
+        lambda row: files[row][0],
+        files,
+    )
 
 
-def _image_folder(data: ImageData) -> tuple[Part, Part]:
+def _image_folder(data: ImageData) -> tuple[ImagePart, ImagePart]:
     """Image files named by list files; those of the classes that are kept must all be there."""
     folder = _folder(data, "the images and their list files")
-    (train, labels), (test, test_labels) = (_list(folder / name, data) for name in (data.train_list, data.test_list))
-    more, more_labels = _list(folder / data.pretrain_list, data) if data.pretrain_list else ([], labels[:0])
-    first = _encoded(str(folder / data.train_list), train + more, np.concatenate([labels, more_labels]), data.size)
-    return first._replace(listed=len(more)), _encoded(str(folder / data.test_list), test, test_labels, data.size)
+    (train, labels), (test, test_labels) = (
+        _list(folder / name, data) for name in (data.train_list, data.test_list)
+    )
+    more, more_labels = (
+        _list(folder / data.pretrain_list, data) if data.pretrain_list else ([], labels[:0])
+    )
+    first = _encoded(
+        str(folder / data.train_list),
+        train + more,
+        np.concatenate([labels, more_labels]),
+        data.size,
+    )
+    return first._replace(listed=len(more)), _encoded(
+        str(folder / data.test_list), test, test_labels, data.size
+    )
 
 
 def _list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarray]:
@@ -300,7 +373,9 @@ def _list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarra
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise _damaged(path, error, "put a text file with a line `path label` for each image there") from error
+        raise _damaged(
+            path, error, "put a text file with a line `path label` for each image there"
+        ) from error
     files, labels = [], []
     for number, name, label in entries(text, str(path)):
         if not data.classes or label in data.classes:
@@ -318,11 +393,13 @@ def entries(text: str, source: str) -> Iterator[tuple[int, str, int]]:
             continue
         entry = re.fullmatch(r"\s*(\S.*?)\s+(\d{1,9})\s*", line)
         if entry is None:
-            raise RarefeatError(f"{source}, line {number}: {line!r} is not `path label` with a label of 0 or more")
+            raise RarefeatError(
+                f"{source}, line {number}: {line!r} is not `path label` with a label of 0 or more"
+            )
         yield number, entry[1], int(entry[2])
 
 
-READERS: dict[str, Callable[[ImageData], tuple[Part, Part]]] = {
+READERS: dict[str, Callable[[ImageData], tuple[ImagePart, ImagePart]]] = {
     "digits": _digits,
     "cifar_batches": _cifar_batches,
     "cifar_parquet": _cifar_parquet,
@@ -330,22 +407,35 @@ READERS: dict[str, Callable[[ImageData], tuple[Part, Part]]] = {
 }
 
 
-def refuse_labels(data: ImageData, train: Part, test: Part) -> None:
+def refuse_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
     """Refuse labels of which no class could be trained and tested on, or a largest class that no draw can give."""
     own, listed = np.split(train.labels, [len(train.labels) - train.listed])
     present, counts = np.unique(own, return_counts=True)
     kept = data.classes or list(range(len(present)))
     if absent := sorted(set(kept) - set(present.tolist())):
-        wrong = ", which data.classes names" if data.classes else "; labels must be 0 to K - 1 without a gap"
+        wrong = (
+            ", which data.classes names"
+            if data.classes
+            else "; labels must be 0 to K - 1 without a gap"
+        )
         raise RarefeatError(f"{train.source}: no training image has label {absent[0]}{wrong}")
     if len(kept) < 2:
-        raise RarefeatError(f"{train.source}: two classes at least are needed among the training images, got {len(kept)}")
-    for kind, source, labels in (("pretraining", data.pretrain_list, listed), ("test", test.source, test.labels)):
+        raise RarefeatError(
+            f"{train.source}: two classes at least are needed among the training images, got {len(kept)}"
+        )
+    for kind, source, labels in (
+        ("pretraining", data.pretrain_list, listed),
+        ("test", test.source, test.labels),
+    ):
         if unknown := sorted(set(labels.tolist()) - set(present.tolist())):
             told = _listed(present.tolist())
-            raise RarefeatError(f"{source}: {kind} label {unknown[0]} is none of the training labels {told}")
+            raise RarefeatError(
+                f"{source}: {kind} label {unknown[0]} is none of the training labels {told}"
+            )
     if untested := sorted(set(kept) - set(test.labels.tolist())):
-        raise RarefeatError(f"{test.source}: no test image has label {untested[0]}; every training label needs some")
+        raise RarefeatError(
+            f"{test.source}: no test image has label {untested[0]}; every training label needs some"
+        )
     of = dict(zip(present.tolist(), counts.tolist(), strict=True))
     refuse_n_max(data.n_max, [of[label] for label in kept])
 
@@ -381,7 +471,9 @@ def inputs(data: ImageData) -> Files:
     parts = ["train"] * own + ["pretrain"] * train.listed + ["test"] * len(test.labels)
     labels = [*train.labels.tolist(), *test.labels.tolist()]
     files = [path for _, path in (*train.files, *test.files)]
-    return [(f"{part} {label}", path) for part, label, path in zip(parts, labels, files, strict=True)]
+    return [
+        (f"{part} {label}", path) for part, label, path in zip(parts, labels, files, strict=True)
+    ]
 
 
 def index_file(data: ImageData, name: str, seed: int) -> Path:
@@ -392,4 +484,8 @@ def index_file(data: ImageData, name: str, seed: int) -> Path:
 def index_files(data: ImageData, seeds: Iterable[int]) -> Files:
     """The index files of seeds, with what each is; none where lists are drawn."""
     names = {kind: name for kind, name in dict(data.index_files or ()).items() if name}
-    return [(f"{kind} {seed}", str(index_file(data, name, seed))) for seed in seeds for kind, name in names.items()]
+    return [
+        (f"{kind} {seed}", str(index_file(data, name, seed)))
+        for seed in seeds
+        for kind, name in names.items()
+    ]

@@ -17,7 +17,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.images.formats import READERS, Files, index_files, inputs, refuse_labels
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.files import write_file
+from rarefeat.storage.sealed_files import write_file
 
 CLOCK_TICK_NS = 2 * 10**9
 """A file that was written so recently may change again and keep its size and time."""

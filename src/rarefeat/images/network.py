@@ -30,7 +30,7 @@ class BranchNorm(nn.Module):
         return self.branches[self.branch](x)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """A residual block of two or three convolutions, (B, C, H, W) -> (B, width * expansion, H / stride, W / stride)."""
 
     def __init__(self, kind: str, channels: int, width: int, stride: int, branches: int):
@@ -41,10 +41,14 @@ class Block(nn.Module):
         else:
             shapes = [(channels, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)]
         self.convolutions = nn.ModuleList(convolution(*shape) for shape in shapes)
-        self.norms = nn.ModuleList(BranchNorm(nn.BatchNorm2d, shape[1], branches) for shape in shapes)
+        self.norms = nn.ModuleList(
+            BranchNorm(nn.BatchNorm2d, shape[1], branches) for shape in shapes
+        )
         self.shortcut = nn.Sequential()
         if stride > 1 or channels != out:
-            self.shortcut = nn.Sequential(convolution(channels, out, 1, stride), BranchNorm(nn.BatchNorm2d, out, branches))
+            self.shortcut = nn.Sequential(
+                convolution(channels, out, 1, stride), BranchNorm(nn.BatchNorm2d, out, branches)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         """The block of x."""
@@ -73,7 +77,9 @@ class ImageEncoder(nn.Module):
         for stage, depth in enumerate(config.depths):
             for index in range(depth):
                 stride = 2 if stage and not index else 1
-                blocks.append(Block(config.block, channels, width * 2**stage, stride, branches))
+                blocks.append(
+                    ResidualBlock(config.block, channels, width * 2**stage, stride, branches)
+                )
                 channels = width * 2**stage * EXPANSION[config.block]
         self.blocks = nn.Sequential(*blocks)
         self.dimension = channels

@@ -6,7 +6,14 @@ from torch import Tensor
 
 from rarefeat.config.images import ImageArm, ImageProbe, ImageTraining, Network
 from rarefeat.core.randomness import generator
-from rarefeat.images.evaluation import class_accuracy, knn_predict, logistic_probe, predict, sgd_probe, standardised
+from rarefeat.images.evaluation import (
+    class_accuracy,
+    knn_predict,
+    logistic_probe,
+    predict,
+    sgd_probe,
+    standardise,
+)
 from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
 from rarefeat.run.job import Job
@@ -14,7 +21,12 @@ from rarefeat.run.job_inputs import JobInputs
 
 
 def probe_images(
-    study: str, seed: int, images: dict[str, Tensor], split: dict[str, Tensor], encoder: ImageEncoder, probe: ImageProbe
+    study: str,
+    seed: int,
+    images: dict[str, Tensor],
+    split: dict[str, Tensor],
+    encoder: ImageEncoder,
+    probe: ImageProbe,
 ) -> dict[str, Tensor]:
     """Accuracy on the test images by probe and class, each (K,).
 
@@ -26,30 +38,51 @@ def probe_images(
         is asked for; long_tailed, fitted on the pretraining images; few_shot; knn, neighbours among the pretraining images.
     """
     # Each image's features are extracted once, whatever probes it serves.
-    pool, needed = split["pool"], torch.cat([split["pool"], split["pretrain"], split["few_shot"]]).unique()
-    features, test = extract(encoder, images["train"][needed])[0], extract(encoder, images["test"])[0]
+    pool, needed = (
+        split["pool"],
+        torch.cat([split["pool"], split["pretrain"], split["few_shot"]]).unique(),
+    )
+    features, test = (
+        extract(encoder, images["train"][needed])[0],
+        extract(encoder, images["test"])[0],
+    )
     place = torch.full((len(images["train"]),), -1)
     place[needed] = torch.arange(len(needed))
     labels, test_labels = images["train_labels"], images["test_labels"]
     classes = int(labels.max()) + 1
     found = {}
-    for name, chosen in (("balanced", pool), ("long_tailed", split["pretrain"]), ("few_shot", split["few_shot"])):
-        x, queries = standardised(features[place[chosen]], test)
+    for name, chosen in (
+        ("balanced", pool),
+        ("long_tailed", split["pretrain"]),
+        ("few_shot", split["few_shot"]),
+    ):
+        x, queries = standardise(features[place[chosen]], test)
         head = logistic_probe(x, labels[chosen], classes, probe.l2)
         found[name] = class_accuracy(predict(queries, *head), test_labels, classes)
         if name == "balanced" and probe.sgd:
             # The reference implementations' protocol has the features as they are.
-            head = sgd_probe(features[place[chosen]], labels[chosen], classes, generator(study, seed, "sgd probe"))
+            head = sgd_probe(
+                features[place[chosen]],
+                labels[chosen],
+                classes,
+                generator(study, seed, "sgd probe"),
+            )
             found["balanced_sgd"] = class_accuracy(predict(test, *head), test_labels, classes)
     bank = split["pretrain"]
-    predicted = knn_predict(features[place[bank]], labels[bank], test, min(probe.neighbours, len(bank)), classes)
+    predicted = knn_predict(
+        features[place[bank]], labels[bank], test, min(probe.neighbours, len(bank)), classes
+    )
     return found | {"knn": class_accuracy(predicted, test_labels, classes)}
 
 
 def stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage: a row for each seed, probe and class."""
-    arm, network, judged = job.part("arm", ImageArm), job.part("network", Network), job.part("probe", ImageProbe)
-    training = job.part("training", ImageTraining)
+    arm, network, judged = (
+        job.config_section("arm", ImageArm),
+        job.config_section("network", Network),
+        job.config_section("probe", ImageProbe),
+    )
+    training = job.config_section("training", ImageTraining)
     prepare(training.threads, training.device)
     names = ("train", "train_labels", "test", "test_labels")
     found = zip(names, read.file("images").tensors(*names), strict=True)
@@ -63,7 +96,14 @@ def stage(read: JobInputs, job: Job) -> pd.DataFrame:
         state = encoder.state_dict()
         weights = encoders.tensors(*(f"{seed}/{name}" for name in state))
         encoder.load_state_dict(dict(zip(state, weights, strict=True)))
-        probed = probe_images(job.part("draws", str), seed, images, split, encoder.to(training.device), judged)
+        probed = probe_images(
+            job.config_section("draws", str),
+            seed,
+            images,
+            split,
+            encoder.to(training.device),
+            judged,
+        )
         order = split["class_order"].tolist()
         for name, accuracy in probed.items():
             rows += [

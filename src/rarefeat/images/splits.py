@@ -29,7 +29,9 @@ def long_tailed_counts(n_max: int, rho: float, classes: int) -> list[int]:
     # A product such as 49.999999999999993 that stands for 50 must not lose an image.
     counts = [int(n_max * rho ** (-i / (classes - 1)) * (1 + 1e-12)) for i in range(classes)]
     if not counts[-1]:
-        raise RarefeatError(f"rho: {rho:g} leaves the smallest class without an image; at most {n_max} is allowed")
+        raise RarefeatError(
+            f"rho: {rho:g} leaves the smallest class without an image; at most {n_max} is allowed"
+        )
     return counts
 
 
@@ -54,7 +56,9 @@ def long_tailed(labels: Tensor, rho: float, study: str, seed: int, n_max: int = 
     refuse_n_max(n_max, available.tolist())
     counts = torch.zeros_like(available)
     order = class_order(study, seed, len(available))
-    counts[order] = torch.tensor(long_tailed_counts(n_max or int(available.min()), rho, len(available)))
+    counts[order] = torch.tensor(
+        long_tailed_counts(n_max or int(available.min()), rho, len(available))
+    )
     return _draw(labels, counts.tolist(), study, seed, "images")
 
 
@@ -78,7 +82,9 @@ def few_shot(labels: Tensor, per_class: int, study: str, seed: int) -> Tensor:
     if int(available.min()) < per_class:
         smallest = int(available.argmin())
         count = int(available[smallest])
-        raise RarefeatError(f"probe.few_shot: {per_class} images per class, but class {smallest} has {count}; at most {count}")
+        raise RarefeatError(
+            f"probe.few_shot: {per_class} images per class, but class {smallest} has {count}; at most {count}"
+        )
     return _draw(labels, [per_class] * len(available), study, seed, "few-shot")
 
 
@@ -106,21 +112,32 @@ def read_indices(path: str | Path, images: int) -> Tensor:
             indices = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no whole .npy file of numbers"
-        raise RarefeatError(f"cannot read {path}: {reason}; put int64 indices as numpy.save writes them there") from error
+        raise RarefeatError(
+            f"cannot read {path}: {reason}; put int64 indices as numpy.save writes them there"
+        ) from error
     if indices.dtype != np.int64 or indices.ndim != 1 or not indices.size:
         got = f"{indices.dtype} of shape {indices.shape}"
         raise RarefeatError(f"{path}: one row of int64 indices is needed, got {got}")
     indices = np.sort(indices)
     if indices[0] < 0 or indices[-1] >= images:
         wrong = indices[0] if indices[0] < 0 else indices[-1]
-        raise RarefeatError(f"{path}: index {wrong} is not of the {images} training images; 0 to {images - 1} are allowed")
+        raise RarefeatError(
+            f"{path}: index {wrong} is not of the {images} training images; 0 to {images - 1} are allowed"
+        )
     if (twice := indices[1:][indices[1:] == indices[:-1]]).size:
         raise RarefeatError(f"{path}: index {twice[0]} is there twice; indices must be distinct")
     return torch.from_numpy(indices)
 
 
 def split_indices(
-    data: ImageData, labels: Tensor, rho: float, split: str, study: str, seed: int, few_shot_per_class: int, listed: int = 0
+    data: ImageData,
+    labels: Tensor,
+    rho: float,
+    split: str,
+    study: str,
+    seed: int,
+    few_shot_per_class: int,
+    listed: int = 0,
 ) -> dict[str, Tensor]:
     """The images of one cell and seed: drawn, read from index files, or those of a list that is long-tailed already.
 
@@ -143,7 +160,9 @@ def split_indices(
         path = index_file(data, name, seed)
         indices = read_indices(path, len(labels))
         if outside := sorted(set(indices.tolist()) - set(pool.tolist())):
-            raise RarefeatError(f"{path}: index {outside[0]} is not in data.index_files.pool, {files.pool}")
+            raise RarefeatError(
+                f"{path}: index {outside[0]} is not in data.index_files.pool, {files.pool}"
+            )
         refuse_empty(labels[indices], classes, str(path))
         return indices
 
@@ -159,8 +178,14 @@ def split_indices(
         _check_rho(labels[tail], rho, data.pretrain_list)
     else:
         tail = pool[long_tailed(labels[pool], rho, study, seed, data.n_max)]
-    pretrain = tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), study, seed)]
-    few = read(files.few_shot) if files and files.few_shot else pool[few_shot(labels[pool], few_shot_per_class, study, seed)]
+    pretrain = (
+        tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), study, seed)]
+    )
+    few = (
+        read(files.few_shot)
+        if files and files.few_shot
+        else pool[few_shot(labels[pool], few_shot_per_class, study, seed)]
+    )
     return {
         "pool": pool,
         "pretrain": pretrain,
@@ -173,7 +198,9 @@ def split_indices(
 def refuse_empty(labels: Tensor, classes: int, name: str) -> None:
     """Refuse a list without an image of some class."""
     if (empty := (torch.bincount(labels, minlength=classes) == 0).nonzero()).numel():
-        raise RarefeatError(f"{name}: class {int(empty[0])} has no image; every class needs one at least")
+        raise RarefeatError(
+            f"{name}: class {int(empty[0])} has no image; every class needs one at least"
+        )
 
 
 def _check_rho(labels: Tensor, rho: float, name: str) -> None:
@@ -182,16 +209,24 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
     largest, smallest = int(counts.max()), int(counts.min())
     if int(largest / rho) != smallest and abs(largest / smallest / rho - 1) > 0.02:
         ratio = f"{largest} / {smallest} = {largest / smallest:.4g}"
-        raise RarefeatError(f"rho: {rho:g}, but the classes of {name} have {ratio}; set rho to that")
+        raise RarefeatError(
+            f"rho: {rho:g}, but the classes of {name} have {ratio}; set rho to that"
+        )
 
 
 def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
     """The stage."""
-    data, draws, few_shot = job.part("data", ImageData), job.part("draws", str), job.part("few_shot", int)
+    data, draws, few_shot = (
+        job.config_section("data", ImageData),
+        job.config_section("draws", str),
+        job.config_section("few_shot", int),
+    )
     labels, listed = read.file("images").tensors("train_labels", "listed")
     tensors = {}
     for seed in job.seed_list:
-        split = split_indices(data, labels, job.cell["rho"], job.cell["split"], draws, seed, few_shot, int(listed))
+        split = split_indices(
+            data, labels, job.cell["rho"], job.cell["split"], draws, seed, few_shot, int(listed)
+        )
         tensors |= {f"{seed}/{name}": indices for name, indices in split.items()}
     refuse_changed(job, "lists", index_files(data, job.seed_list))
     return tensors

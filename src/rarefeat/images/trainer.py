@@ -14,21 +14,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.config.section import Section, told
+from rarefeat.config.section import Section, dump_config
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images import bfloat16
-from rarefeat.run.code_hashes import code_hash, hash_texts
 from rarefeat.run.cli_helpers import progress
-from rarefeat.storage.files import DamagedError
+from rarefeat.run.code_hashes import code_hash, hash_texts
+from rarefeat.storage.sealed_files import DamagedFileError
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 Weights = dict[str, Tensor]
-HOW = ("checkpoint_minutes", "threads", "device")
+RUNTIME_KEYS = ("checkpoint_minutes", "threads", "device")
 """Keys of a training that say how it is run."""
 
 
-class Course(NamedTuple):
+class TrainingRun(NamedTuple):
     """One training of one replica."""
 
     draws: str
@@ -74,7 +74,7 @@ def epoch_batches(stream: torch.Generator, images: int, batch: int) -> tuple[Ten
 
 
 def train(
-    course: Course,
+    course: TrainingRun,
     weights: Weights,
     optimiser: torch.optim.Optimizer,
     size: tuple[int, int, int],
@@ -105,9 +105,9 @@ def train(
     images, batch, epochs = size
     per_epoch = images // min(batch, images)
     total, saved = epochs * per_epoch, time.monotonic()
-    bfloat16.prepare()
-    first = restore(course, weights, optimiser, state)
-    with termination() as asked:
+    bfloat16.enable_emulation()
+    first = restore_checkpoint(course, weights, optimiser, state)
+    with catch_sigterm() as asked:
         for step in progress(range(first, total), total - first, course.label):
             epoch, index = divmod(step, per_epoch)
             if index == 0 or step == first:
@@ -120,19 +120,25 @@ def train(
             loss.backward()
             optimiser.step()
             if index == per_epoch - 1:
-                if not (loss.isfinite() and all(weight.isfinite().all() for weight in weights.values())):
-                    raise RarefeatError(f"{course.label}: the loss is not finite after epoch {epoch + 1}; lower lr")
+                if not (
+                    loss.isfinite() and all(weight.isfinite().all() for weight in weights.values())
+                ):
+                    raise RarefeatError(
+                        f"{course.label}: the loss is not finite after epoch {epoch + 1}; lower lr"
+                    )
                 end(epoch + 1, loss, rate)
             if asked or step + 1 == total or time.monotonic() - saved > 60 * course.minutes:
                 saved = time.monotonic()
                 save(course, step + 1, weights, optimiser, state)
             if asked:
                 where = f"run again to go on from {course.checkpoint}"
-                raise RarefeatError(f"{course.label}: SIGTERM at step {step + 1} of {total}; {where}")
+                raise RarefeatError(
+                    f"{course.label}: SIGTERM at step {step + 1} of {total}; {where}"
+                )
 
 
 @contextlib.contextmanager
-def termination() -> Iterator[list[int]]:
+def catch_sigterm() -> Iterator[list[int]]:
     """A list that SIGTERM makes non-empty, so that a step under way can end."""
     asked: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
@@ -142,48 +148,66 @@ def termination() -> Iterator[list[int]]:
         signal.signal(signal.SIGTERM, before)
 
 
-def save(course: Course, step: int, weights: Weights, optimiser: torch.optim.Optimizer, state: Weights) -> None:
+def save(
+    course: TrainingRun,
+    step: int,
+    weights: Weights,
+    optimiser: torch.optim.Optimizer,
+    state: Weights,
+) -> None:
     """Write a checkpoint: everything that the next step depends on and that is not derived from the seed."""
     held = {f"weight/{name}": weight.detach() for name, weight in weights.items()}
-    held |= {f"momentum/{name}": optimiser.state[weight]["momentum_buffer"] for name, weight in weights.items()}
-    write_tensors(course.checkpoint, {"identity": course.identity, "step": torch.tensor(step), **held, **state})
+    held |= {
+        f"momentum/{name}": optimiser.state[weight]["momentum_buffer"]
+        for name, weight in weights.items()
+    }
+    write_tensors(
+        course.checkpoint,
+        {"identity": course.identity, "step": torch.tensor(step), **held, **state},
+    )
 
 
-def keep(course: Course, epoch: int, weights: Weights) -> None:
+def save_epoch(course: TrainingRun, epoch: int, weights: Weights) -> None:
     """Write the weights after an epoch."""
     held = {name: weight.detach() for name, weight in weights.items()}
     write_tensors(course.after(epoch), {"identity": course.identity, **held})
 
 
-def load(course: Course, path: Path, names: Iterable[str]) -> dict[str, Tensor]:
+def load(course: TrainingRun, path: Path, names: Iterable[str]) -> dict[str, Tensor]:
     """The named tensors of a file of this training; RarefeatError for one of another identity."""
     (found,) = read_tensors(path, "identity")
     if not torch.equal(found, course.identity):
-        raise RarefeatError(f"{path} is a checkpoint of another config, other images or other code; delete it to start anew")
+        raise RarefeatError(
+            f"{path} is a checkpoint of another config, other images or other code; delete it to start anew"
+        )
     names = list(names)
     return dict(zip(names, read_tensors(path, *names), strict=True))
 
 
-def take(weights: Weights, values: Weights) -> None:
+def load_weights(weights: Weights, values: Weights) -> None:
     """Give weights the values of these names."""
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(values[name])
 
 
-def restore(course: Course, weights: Weights, optimiser: torch.optim.Optimizer, state: Weights) -> int:
+def restore_checkpoint(
+    course: TrainingRun, weights: Weights, optimiser: torch.optim.Optimizer, state: Weights
+) -> int:
     """Put a checkpoint's state back; the step to go on with. A damaged one is as good as none."""
     if not course.checkpoint.exists():
         return 0
     names = [f"{part}/{name}" for part in ("weight", "momentum") for name in weights]
     try:
         found = load(course, course.checkpoint, ["step", *names, *state])
-    except DamagedError:
+    except DamagedFileError:
         print(f"{course.checkpoint} is damaged; starting at the first step", file=sys.stderr)
         return 0
-    take(weights, {name: found[f"weight/{name}"] for name in weights})
+    load_weights(weights, {name: found[f"weight/{name}"] for name in weights})
     for name, weight in weights.items():
-        optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(found[f"momentum/{name}"])
+        optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(
+            found[f"momentum/{name}"]
+        )
     state |= {name: found[name].to(value.device) for name, value in state.items()}
     return int(found["step"])
 
@@ -191,13 +215,19 @@ def restore(course: Course, weights: Weights, optimiser: torch.optim.Optimizer, 
 def identity_of(stage: str, tensors: Sequence[Tensor], *parts: Section | str | int) -> Tensor:
     """Content hash of what a training depends on, uint8 (32,). How it is run, threads and device, is left out."""
     texts = [
-        json.dumps({key: value for key, value in told(part).items() if key not in HOW}, sort_keys=True)
+        json.dumps(
+            {key: value for key, value in dump_config(part).items() if key not in RUNTIME_KEYS},
+            sort_keys=True,
+        )
         if isinstance(part, Section)
         else str(part)
         for part in parts
     ]
     texts += [code_hash(stage), *(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)]
-    content = hash_texts(*(text.encode() for text in texts), *(tensor.cpu().contiguous().numpy() for tensor in tensors))
+    content = hash_texts(
+        *(text.encode() for text in texts),
+        *(tensor.cpu().contiguous().numpy() for tensor in tensors),
+    )
     return torch.tensor(list(bytes.fromhex(content)), dtype=torch.uint8)
 
 
@@ -205,4 +235,6 @@ def prepare(threads: int, device: str, key: str = "training.device") -> None:
     """Take the threads that the config grants; RarefeatError where it asks for a GPU that is not there."""
     torch.set_num_threads(threads)
     if device == "cuda" and not torch.cuda.is_available():
-        raise RarefeatError(f"{key} is cuda, and there is no GPU here; set it to cpu, or run where there is one")
+        raise RarefeatError(
+            f"{key} is cuda, and there is no GPU here; set it to cpu, or run where there is one"
+        )

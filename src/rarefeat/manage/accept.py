@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.registry import stage_of
+from rarefeat.registry import find_stage
+from rarefeat.run.cli_helpers import progress, run_main
 from rarefeat.run.code_hashes import (
     ACCEPTED,
     calls_registry_entries,
@@ -29,11 +30,10 @@ from rarefeat.run.code_hashes import (
     is_registry_entry,
     read_accepted,
 )
-from rarefeat.run.cli_helpers import progress, run
-from rarefeat.run.write_guard import ACCEPTING
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import read_job
-from rarefeat.storage.files import BLANK, SEAL, write_file
+from rarefeat.run.metadata import read_job_metadata
+from rarefeat.run.write_guard import ACCEPTING
+from rarefeat.storage.sealed_files import BLANK, SEAL, write_file
 
 JOBS = "jobs"
 """Folder of the files of jobs, below that of results."""
@@ -62,12 +62,12 @@ def completed_jobs(results: Path) -> list[CompletedJob]:
         jobs[values] = jobs[job.identity] = CompletedJob(path, job, [])
     for path in sorted(results.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(results).parts)
-        metadata = read_job(path) if path.suffix in ORDER and not hidden else None
+        metadata = read_job_metadata(path) if path.suffix in ORDER and not hidden else None
         key = (metadata or {}).get("job") or json.dumps(metadata, sort_keys=True)
         if key in jobs:
             jobs[key].outputs.append(path)
     for completed in jobs.values():
-        stage = stage_of(completed.job.stage)
+        stage = find_stage(completed.job.stage)
         folders = [results / folder for folder in stage.folders] if stage else [results]
         completed.outputs.sort(
             key=lambda path: (
@@ -216,4 +216,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -22,8 +22,8 @@ import zlib
 from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import run
-from rarefeat.storage.files import replacing, verify
+from rarefeat.run.cli_helpers import run_main
+from rarefeat.storage.sealed_files import atomic_write, verify
 
 BLOCK = r"(?P<block>(?P<study>[^/]+)/(?:[^/]+=[^/]+/)*seeds=\d+-\d+)"
 TABLE = re.compile(rf"[^/]+/{BLOCK}\.parquet")
@@ -43,7 +43,11 @@ def finished_files(results: Path) -> dict[str, bytes]:
     for name in tables:
         verify(paths[name])
     blocks = {matches[name]["block"] for name in tables}
-    return {name: paths[name].read_bytes() for name, match in matches.items() if match["block"] in blocks}
+    return {
+        name: paths[name].read_bytes()
+        for name, match in matches.items()
+        if match["block"] in blocks
+    }
 
 
 def read_archive(archive: Path) -> dict[str, bytes]:
@@ -52,9 +56,15 @@ def read_archive(archive: Path) -> dict[str, bytes]:
         return {}
     try:
         with tarfile.open(archive) as opened:
-            return {member.name: opened.extractfile(member).read() for member in opened if member.isfile()}
+            return {
+                member.name: opened.extractfile(member).read()
+                for member in opened
+                if member.isfile()
+            }
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
-        reason = getattr(error, "strerror", None) or "it is no whole archive that `pack` has written"
+        reason = (
+            getattr(error, "strerror", None) or "it is no whole archive that `pack` has written"
+        )
         raise RarefeatError(f"cannot read {archive}: {reason}") from error
 
 
@@ -67,7 +77,7 @@ def pack(results: Path, archive: Path) -> tuple[int, list[str]]:
     before, files = read_archive(archive), finished_files(results)
     replaced = sorted(name for name in files if before.get(name, files[name]) != files[name])
     files = before | files
-    with replacing(archive) as temporary, tarfile.open(temporary, "w:xz") as opened:
+    with atomic_write(archive) as temporary, tarfile.open(temporary, "w:xz") as opened:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
@@ -94,7 +104,7 @@ def unpack(archive: Path, results: Path, study: str) -> int:
             raise RarefeatError(f"{archive} holds {name!r}, which is no table of a cell")
         if match["study"] != study or (path.exists() and path.read_bytes() != content):
             continue
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(content)
             if match.re is TABLE:
                 try:
@@ -107,7 +117,9 @@ def unpack(archive: Path, results: Path, study: str) -> int:
 
 def main() -> None:
     """Pack or unpack."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     packing = commands.add_parser("pack", help="add the finished tables of RESULTS to ARCHIVE")
     packing.add_argument("results", type=Path)
@@ -118,13 +130,19 @@ def main() -> None:
     unpacking.add_argument("study")
     args = parser.parse_args()
     if args.command == "unpack":
-        print(f"{unpack(args.archive, args.results, args.study)} tables of {args.study} are in {args.results}")
+        print(
+            f"{unpack(args.archive, args.results, args.study)} tables of {args.study} are in {args.results}"
+        )
         return
     if not args.results.is_dir():
         raise RarefeatError(f"{args.results} is not a folder")
     count, replaced = pack(args.results, args.archive)
-    print("\n".join([f"{args.archive} holds {count} tables", *(f"replaced {name}" for name in replaced)]))
+    print(
+        "\n".join(
+            [f"{args.archive} holds {count} tables", *(f"replaced {name}" for name in replaced)]
+        )
+    )
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

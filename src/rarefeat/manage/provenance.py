@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import run
+from rarefeat.run.cli_helpers import run_main
 from rarefeat.run.metadata import find_job, read_origin
-from rarefeat.storage.files import SEAL
 from rarefeat.storage.origin import KEY
+from rarefeat.storage.sealed_files import SEAL
 
 INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
 """Name of a file of one cell and block; a checkpoint of an unfinished training has a longer one."""
@@ -44,7 +44,9 @@ def verify(results: str | Path) -> list[str]:
             lines.append(str(error))
             continue
         if name:
-            lines.append(f"{path} is not the file that its name says: it is {name}; delete it and run snakemake again")
+            lines.append(
+                f"{path} is not the file that its name says: it is {name}; delete it and run snakemake again"
+            )
     return lines
 
 
@@ -78,7 +80,9 @@ def other_name(path: Path, origin: dict[str, Any]) -> str:
 
 def main() -> None:
     """Show a file, or verify results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("command", choices=("show", "verify"))
     parser.add_argument("path", help="file to show, or folder of results to verify")
     args = parser.parse_args()
@@ -91,4 +95,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

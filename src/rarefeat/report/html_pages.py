@@ -84,7 +84,9 @@ def table_section(name: str, schema: str, table: pd.DataFrame) -> str:
     return f'<h2 id="{name}">{name}</h2>\n<p>{about}</p>\n{interactive_table(name, table)}'
 
 
-def render_page(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> tuple[str, str]:
+def render_page(
+    function: Callable, tables: Mapping[str, pd.DataFrame], job: Job
+) -> tuple[str, str]:
     """Return a page as Markdown, and as HTML with the tables that the job names in `schemas` below the text.
 
     Parameters
@@ -96,7 +98,7 @@ def render_page(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job
     job : Job
         The job of the page.
     """
-    text, schemas = function(tables, job), job.part("schemas", dict[str, str])
+    text, schemas = function(tables, job), job.config_section("schemas", dict[str, str])
     title, _, rest = text.partition("\n")
     prose = MarkdownIt("commonmark", {"html": False}).enable("table").render(rest)
     sections = [table_section(name, schema, tables[name]) for name, schema in schemas.items()]
@@ -106,4 +108,4 @@ def render_page(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job
 
 def title_only(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
     """Return the text of a page of tables alone: its title."""
-    return f"# {job.part('title', str).capitalize()}\n"
+    return f"# {job.config_section('title', str).capitalize()}\n"

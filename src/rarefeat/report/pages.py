@@ -13,48 +13,62 @@ from typing import NamedTuple
 
 import jinja2
 
-from rarefeat.claims.declared import page_of
+from rarefeat.claims.declarations import page_of
 from rarefeat.claims.page import ABOUT, anchor
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
 from rarefeat.project import DEFAULT, Project, load
 from rarefeat.registry import kinds
-from rarefeat.report import found
-from rarefeat.report.drawn import drawn, papers
-from rarefeat.report.play import of_published
-from rarefeat.report.published import Published, reductions_of
-from rarefeat.run.cli_helpers import run
-from rarefeat.storage.files import write_file
-from rarefeat.storage.markdown import each, interval, number, one, pipe, rows, told
-from rarefeat.studies.long_tail.published import TABLE_2
+from rarefeat.report import findings
+from rarefeat.report.doc_figures import papers, render_doc_figures
+from rarefeat.report.interactive_page import page_from_published
+from rarefeat.report.published_tables import PublishedTables, table_reductions
+from rarefeat.run.cli_helpers import run_main
+from rarefeat.storage.markdown import (
+    interval,
+    markdown_table,
+    number,
+    records,
+    select_rows,
+    single_row,
+    trend_word,
+)
+from rarefeat.storage.sealed_files import write_file
+from rarefeat.studies.long_tail.paper_values import TABLE_2
 
 TEMPLATES = Path("docs/templates")
 PLAY = Path("docs/play.html")
 
 
-def run_of(published: Published, name: str) -> str:
+def run_of(published: PublishedTables, name: str) -> str:
     """Which run a table is from, in words."""
     origin = published.origins[name]
     lost = ", which this repository does not hold" if origin.get("lost") else ""
     return f"{origin['run']} at commit `{origin['commit']}`{lost}"
 
 
-def sources(published: Published, *names: str) -> str:
+def sources(published: PublishedTables, *names: str) -> str:
     """A list of the runs that tables are from, with their seeds."""
     runs: dict[str, list[str]] = {}
     for name in names:
         if name in published:
             seeds = published.origins[name].get("seeds", {})
             which = (
-                "; ".join(f"{study} {first}" for study, first in seeds.items() if isinstance(first, str))
+                "; ".join(
+                    f"{study} {first}" for study, first in seeds.items() if isinstance(first, str)
+                )
                 if len(seeds) < 5
                 else ""
             )
-            runs.setdefault(run_of(published, name) + (f", seeds: {which}" if which else ""), []).append(name)
-    return "\n".join(f"- {run}: {', '.join(f'`{name}`' for name in of_run)}." for run, of_run in runs.items())
+            runs.setdefault(
+                run_of(published, name) + (f", seeds: {which}" if which else ""), []
+            ).append(name)
+    return "\n".join(
+        f"- {run}: {', '.join(f'`{name}`' for name in of_run)}." for run, of_run in runs.items()
+    )
 
 
-class Told(NamedTuple):
+class StudyListing(NamedTuple):
     """A page of a study in the lists of studies."""
 
     name: str
@@ -65,7 +79,9 @@ class Told(NamedTuple):
     """The answer in a few words."""
 
 
-def environment(tables: Published, project: Project, root: Path = Path(".")) -> jinja2.Environment:
+def template_environment(
+    tables: PublishedTables, project: Project, root: Path = Path(".")
+) -> jinja2.Environment:
     """What a template can use.
 
     The functions below; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections
@@ -79,7 +95,18 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    functions = (rows, one, each, number, interval, told, pipe, arm_name, page_of, anchor)
+    functions = (
+        select_rows,
+        single_row,
+        records,
+        number,
+        interval,
+        trend_word,
+        markdown_table,
+        arm_name,
+        page_of,
+        anchor,
+    )
     made.globals |= {function.__name__: function for function in functions}
     made.globals |= {
         "table": tables.__getitem__,
@@ -88,9 +115,16 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
         "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
         "declared": [claim for known in project.claim_sets.values() for claim in known.claims],
-        "group_of": {name: claim.group for known in project.claim_sets.values() for name, claim in known.claims.items()},
-        "answer": lambda kind: found.published(kind, tables, project),
-        "drawn": lambda name: next((end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()), ""),
+        "group_of": {
+            name: claim.group
+            for known in project.claim_sets.values()
+            for name, claim in known.claims.items()
+        },
+        "answer": lambda kind: findings.published_findings(kind, tables, project),
+        "drawn": lambda name: next(
+            (end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()),
+            "",
+        ),
         "studies": cache(lambda: studies(made, root)),
         "papers": papers(),
         "about_claims": ABOUT.partition("here is written by hand. ")[2],
@@ -99,32 +133,46 @@ def environment(tables: Published, project: Project, root: Path = Path(".")) -> 
     return made
 
 
-def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Told]:
+def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[StudyListing]:
     """The pages of studies: of each kind in the order of the registry, and after it those that stand beside it."""
     said, titles = {}, {}
     for path in sorted((root / TEMPLATES / "studies").glob("*.md.j2")):
         name, text = path.name.removesuffix(".md.j2"), path.read_text(encoding="utf-8")
-        titles[name] = next(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+        titles[name] = next(
+            line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")
+        )
         if "set question" in text:
             said[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
     for name, kind in kinds().items():
         if name not in titles:
-            short = kind.answer or next(iter(templates.globals["answer"](name)), "not published yet")
+            short = kind.answer or next(
+                iter(templates.globals["answer"](name)), "not published yet"
+            )
             titles[name], said[name] = kind.title, {"question": kind.question, "short": short}
     order = [
-        name for kind in kinds() for name in (kind, *(one for one in said if said[one].get("beside") == kind)) if name in said
+        name
+        for kind in kinds()
+        for name in (kind, *(one for one in said if said[one].get("beside") == kind))
+        if name in said
     ]
-    return [Told(name, titles[name], said[name]["question"], said[name]["short"]) for name in order]
+    return [
+        StudyListing(name, titles[name], said[name]["question"], said[name]["short"])
+        for name in order
+    ]
 
 
-def by_default(name: str, made: jinja2.Environment, tables: Published, project: Project) -> str:
+def render_default_page(
+    name: str, made: jinja2.Environment, tables: PublishedTables, project: Project
+) -> str:
     """The page of a kind of study that has no template of its own."""
-    template = made.get_template("study.j2", globals={"name": name, "kind": kinds()[name], "outputs": project.outputs[name]})
-    published = [table for table in reductions_of(name) if table in tables]
+    template = made.get_template(
+        "study.j2", globals={"name": name, "kind": kinds()[name], "outputs": project.outputs[name]}
+    )
+    published = [table for table in table_reductions(name) if table in tables]
     return template.render(claims=project.claim_sets.get(name), published=published)
 
 
-def place(template: Path, root: Path) -> Path:
+def page_path(template: Path, root: Path) -> Path:
     """Where a page lies: README.md at the top, every other one in docs/ as its template in docs/templates/."""
     name = template.with_suffix("")
     return root / name if str(name) == "README.md" else root / "docs" / name
@@ -133,22 +181,26 @@ def place(template: Path, root: Path) -> Path:
 def pages(root: Path = Path(".")) -> dict[Path, str]:
     """Every page by its path, filled in; RarefeatError that names the template where a table lacks what it asks for."""
     templates = root / TEMPLATES
-    tables, project = Published(root / "docs/tables"), load(root / DEFAULT)
-    made = environment(tables, project, root)
+    tables, project = PublishedTables(root / "docs/tables"), load(root / DEFAULT)
+    made = template_environment(tables, project, root)
     texts = {}
     for path in sorted(templates.rglob("*.md.j2")):
         template = path.relative_to(templates)
         try:
-            page = place(template, root)
-            texts[page] = linked(made.get_template(template.as_posix()).render(), page.relative_to(root))
+            page = page_path(template, root)
+            texts[page] = link_tables(
+                made.get_template(template.as_posix()).render(), page.relative_to(root)
+            )
         except (jinja2.TemplateError, KeyError, RarefeatError) as error:
             raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
     for name in kinds():
         page = root / "docs/studies" / f"{name}.md"
         if page not in texts:
-            texts[page] = linked(by_default(name, made, tables, project), page.relative_to(root))
+            texts[page] = link_tables(
+                render_default_page(name, made, tables, project), page.relative_to(root)
+            )
     if "confirmation_fates" in tables:
-        texts[root / PLAY] = of_published(tables, project.studies["confirmation"])
+        texts[root / PLAY] = page_from_published(tables, project.studies["confirmation"])
     return texts
 
 
@@ -158,7 +210,7 @@ def write_pages() -> None:
         write_file(path, text)
 
 
-def linked(text: str, page: Path) -> str:
+def link_tables(text: str, page: Path) -> str:
     """A page whose mentions of a published table lead to it."""
     up = "docs/" if page.parts[0] != "docs" else "../" * (len(page.parts) - 2)
     return re.sub(r"`docs/(tables/\w+\.csv)`", rf"[`docs/\1`]({up}\1)", text)
@@ -167,10 +219,10 @@ def linked(text: str, page: Path) -> str:
 def main() -> None:
     """Write every picture of published tables, and every page with numbers."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    for name, content in drawn(Published(Path("docs/tables"))).items():
+    for name, content in render_doc_figures(PublishedTables(Path("docs/tables"))).items():
         write_file(Path("docs/figures", name), content)
     write_pages()
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

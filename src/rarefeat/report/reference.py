@@ -7,21 +7,29 @@ from types import ModuleType
 
 from pandera.pandas import DataFrameSchema
 
-from rarefeat.chain import files as chain_files
+from rarefeat.chain import file_schemas as chain_files
 from rarefeat.chain import tables as chain_tables
 from rarefeat.claims import tables as claims_tables
 from rarefeat.claims.claim import Claim
 from rarefeat.config.images import Augmentation as ImageAugmentation
-from rarefeat.config.images import ImageArm, ImageData, ImageProbe, ImageStudy, ImageTraining, IndexFiles, Network
+from rarefeat.config.images import (
+    ImageArm,
+    ImageData,
+    ImageProbe,
+    ImageStudy,
+    ImageTraining,
+    IndexFiles,
+    Network,
+)
 from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import Section
 from rarefeat.config.study import Grid, Study
-from rarefeat.images import files as image_files
+from rarefeat.images import file_schemas as image_files
 from rarefeat.project import TopLevelConfig, load
 from rarefeat.registry import NAMES, kinds
-from rarefeat.run.cli_helpers import run
-from rarefeat.storage.files import write_file
-from rarefeat.storage.markdown import pipe, plain
+from rarefeat.run.cli_helpers import run_main
+from rarefeat.storage.markdown import escape_tags, markdown_table
+from rarefeat.storage.sealed_files import write_file
 
 SECTIONS = {
     "A study of the encoder": Study,
@@ -49,7 +57,11 @@ def sections_of_kinds() -> dict[str, type[Section]]:
         found[f"`{name}`: {kind.title}"] = kind.section
         module = kind.load("config")
         for item in vars(module).values():
-            own = isinstance(item, type) and issubclass(item, Section) and item.__module__ == module.__name__
+            own = (
+                isinstance(item, type)
+                and issubclass(item, Section)
+                and item.__module__ == module.__name__
+            )
             if own and item is not kind.section:
                 found[f"`{name}`, `{item.__name__}`"] = item
     return found
@@ -57,7 +69,9 @@ def sections_of_kinds() -> dict[str, type[Section]]:
 
 def schemas_of_parts() -> dict[str, dict[str, DataFrameSchema]]:
     """Every schema by the part that makes its table, the chain, the claims or a kind of study, and by its file."""
-    modules = {"chain": chain_tables, "claims": claims_tables} | {name: kind.load("tables") for name, kind in kinds().items()}
+    modules = {"chain": chain_tables, "claims": claims_tables} | {
+        name: kind.load("tables") for name, kind in kinds().items()
+    }
     found: dict[str, dict[str, DataFrameSchema]] = {}
     for part, module in modules.items():
         own = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
@@ -68,7 +82,9 @@ def schemas_of_parts() -> dict[str, dict[str, DataFrameSchema]]:
 
 def schemas() -> dict[str, DataFrameSchema]:
     """Every schema by its file."""
-    return {name: schema for of_part in schemas_of_parts().values() for name, schema in of_part.items()}
+    return {
+        name: schema for of_part in schemas_of_parts().values() for name, schema in of_part.items()
+    }
 
 
 def about(part: str) -> str:
@@ -89,27 +105,55 @@ def tables_index() -> str:
     ]
     for part, of_part in schemas_of_parts().items():
         described = ((f"`{name}.parquet`", schema.description) for name, schema in of_part.items())
-        lines += ["", f"## [{about(part)}]({part}.md)", "", pipe(("table", "rows"), *described)]
+        lines += [
+            "",
+            f"## [{about(part)}]({part}.md)",
+            "",
+            markdown_table(("table", "rows"), *described),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def tables_page(part: str) -> str:
     """docs/reference/tables/PART.md: every column of the tables of one part."""
-    lines = [f"# Tables: {about(part)}", "", "Rendered from the schemas in the code by `make docs`. [All tables](index.md)."]
+    lines = [
+        f"# Tables: {about(part)}",
+        "",
+        "Rendered from the schemas in the code by `make docs`. [All tables](index.md).",
+    ]
     for name, schema in schemas_of_parts()[part].items():
         rows = schema.description
         table = [("column", "type", "unit", "definition", "source")]
         for key, item in schema.columns.items():
             kind = "string" if "str" in str(item.dtype) else str(item.dtype)
             null = ", nullable" if item.nullable else ""
-            table.append((f"`{key}`", kind + null, item.metadata["unit"], item.description, item.metadata["source"]))
-        lines += ["", f"## `{name}.parquet`", "", f"{rows[0].upper()}{rows[1:]}.", "", pipe(*table)]
+            table.append(
+                (
+                    f"`{key}`",
+                    kind + null,
+                    item.metadata["unit"],
+                    item.description,
+                    item.metadata["source"],
+                )
+            )
+        lines += [
+            "",
+            f"## `{name}.parquet`",
+            "",
+            f"{rows[0].upper()}{rows[1:]}.",
+            "",
+            markdown_table(*table),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def parts() -> list[ModuleType]:
     """The modules that declare files: of the chain, of the images, and of each kind of study with stages of its own."""
-    return [chain_files, image_files, *filter(None, (kind.load("files") for kind in kinds().values()))]
+    return [
+        chain_files,
+        image_files,
+        *filter(None, (kind.load("file_schemas") for kind in kinds().values())),
+    ]
 
 
 def files_page() -> str:
@@ -126,15 +170,17 @@ def files_page() -> str:
     ]
     for module in parts():
         axes = ((f"`{axis}`", meaning) for axis, meaning in module.AXES.items())
-        lines += ["", f"## {module.TITLE}", "", pipe(("axis", "meaning"), *axes)]
+        lines += ["", f"## {module.TITLE}", "", markdown_table(("axis", "meaning"), *axes)]
         for contents in module.FILES:
             tensors = contents.path.endswith(".safetensors")
-            table = [("tensor", "type", "shape", "meaning") if tensors else ("column", "type", "meaning")]
+            table = [
+                ("tensor", "type", "shape", "meaning") if tensors else ("column", "type", "meaning")
+            ]
             for entry in contents.entries:
                 shape = [shown(entry.shape)] if tensors else []
                 table.append((f"`{entry.name}`", entry.type, *shape, entry.meaning))
             written = f"{contents.about} Written by `rarefeat.{contents.stage}`."
-            lines += ["", f"### `{contents.path}`", "", written, "", pipe(*table)]
+            lines += ["", f"### `{contents.path}`", "", written, "", markdown_table(*table)]
     return "\n".join(lines) + "\n"
 
 
@@ -175,7 +221,7 @@ def keys(sections: Mapping[str, type[Section]]) -> list[str]:
         for name, item in model.model_json_schema(by_alias=True)["properties"].items():
             default = f"; default {item['default']}" if "default" in item else ""
             table.append((f"`{name}`", allowed(item) + default, item.get("description", "")))
-        lines += ["", f"## {title}", "", pipe(*table)]
+        lines += ["", f"## {title}", "", markdown_table(*table)]
     return lines
 
 
@@ -201,7 +247,7 @@ def every_claim() -> dict[str, list[tuple[Claim, str]]]:
     found: dict[str, list[tuple[Claim, str]]] = {}
     for known in load().claim_sets.values():
         for claim in known.claims.values():
-            found.setdefault(claim.group, []).append((claim, known.said(claim.primary)))
+            found.setdefault(claim.group, []).append((claim, known.format_regime(claim.primary)))
     return found
 
 
@@ -220,7 +266,7 @@ def claims_index() -> str:
     for group, claims in every_claim().items():
         papers = ", ".join(dict.fromkeys(claim.paper for claim, _ in claims))
         table.append((f"[{group}]({slug(group)}.md)", papers, len(claims)))
-    return "\n".join([*lines, pipe(*table, right=[2])]) + "\n"
+    return "\n".join([*lines, markdown_table(*table, right=[2])]) + "\n"
 
 
 def slug(group: str) -> str:
@@ -230,10 +276,16 @@ def slug(group: str) -> str:
 
 def claims_page(group: str) -> str:
     """docs/reference/claims/PART.md: each claim with all that is declared of it."""
-    lines = [f"# Claims: {group}", "", "Rendered from the code by `make docs`. [All parts](index.md)."]
+    lines = [
+        f"# Claims: {group}",
+        "",
+        "Rendered from the code by `make docs`. [All parts](index.md).",
+    ]
     for claim, primary in every_claim()[group]:
         seeds = (
-            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9" if claim.seeds else ""
+            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9"
+            if claim.seeds
+            else ""
         )
         lines += [
             "",
@@ -246,12 +298,14 @@ def claims_page(group: str) -> str:
             f"- Primary regime: {primary}{'; ' * bool(seeds)}{seeds}.",
             f"- Control: {claim.control}.",
         ]
-    return plain("\n".join(lines) + "\n")
+    return escape_tags("\n".join(lines) + "\n")
 
 
 def rendered() -> dict[str, str]:
     """Every page by its path below docs/."""
-    tables = {f"reference/tables/{part}.md": tables_page(part) for part in ("chain", "claims", *NAMES)}
+    tables = {
+        f"reference/tables/{part}.md": tables_page(part) for part in ("chain", "claims", *NAMES)
+    }
     claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in every_claim()}
     return {
         "reference/config.md": config_page(),
@@ -274,4 +328,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

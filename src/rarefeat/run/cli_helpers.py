@@ -25,7 +25,7 @@ def load_function(name: str) -> Callable:
         raise RarefeatError(f"{name}: the package rarefeat has no such function") from error
 
 
-def run(main: Callable[[], None]) -> None:
+def run_main(main: Callable[[], None]) -> None:
     """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
     # As an exception, so that temporary files are removed.
     line = "error: ended by SIGTERM; run snakemake again"
@@ -36,7 +36,9 @@ def run(main: Callable[[], None]) -> None:
         sys.exit(f"error: {error}")
     except (MemoryError, RuntimeError) as error:
         # torch has no type of its own for memory that the system refuses.
-        if not isinstance(error, MemoryError) and not re.search(r"allocate memory|out of memory", str(error)):
+        if not isinstance(error, MemoryError) and not re.search(
+            r"allocate memory|out of memory", str(error)
+        ):
             raise
         remedy = "give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)"
         sys.exit(f"error: out of memory: {str(error).partition(chr(10))[0]}; {remedy}")
@@ -49,7 +51,7 @@ SHOWN: list[Callable[[Iterable], Iterable]] = []
 
 
 @contextlib.contextmanager
-def shown(how: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
+def progress_display(how: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
     """Show progress as usual, not at all, or by passing items through a function."""
     before = list(SHOWN)
     if how is not True:

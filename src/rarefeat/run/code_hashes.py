@@ -24,18 +24,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rarefeat.core.own import OWN
+from rarefeat.core.user_functions import USER_FUNCTION_RE
 from rarefeat.core.user_modules import hash_user_code
-from rarefeat.storage.files import unreadable, verify
+from rarefeat.storage.sealed_files import read_error, verify
 
 PACKAGE = Path(__file__).parents[1]
 EXCLUDED_MODULES = {
-    *("core.own", "core.user_modules", "run", "registry", "project", "study_kind"),
-    *("storage.contents", "storage.files", "storage.origin", "storage.tensors"),
+    *("core.user_functions", "core.user_modules", "run", "registry", "project", "study_kind"),
+    *("storage.file_schema", "storage.sealed_files", "storage.origin", "storage.tensors"),
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number.
 
-`run/make.py` sets torch to one thread and writes rows as they are. It would be in the hash of every
+`run/execute_job.py` sets torch to one thread and writes rows as they are. It would be in the hash of every
 table, so tests/run/test_make.py checks both instead.
 """
 USER_PREFIX = "own"
@@ -338,7 +338,7 @@ def iter_strings(config: Any) -> Iterator[str]:
     """Yield every text in plain values, and user's functions by their names for `code_hash`."""
     if isinstance(config, dict):
         for key in ("arm", "rule"):
-            if isinstance(value := config.get(key), str) and OWN.fullmatch(value):
+            if isinstance(value := config.get(key), str) and USER_FUNCTION_RE.fullmatch(value):
                 yield f"{USER_PREFIX}.{value}"
         config = list(config.values())
     if isinstance(config, list):
@@ -357,7 +357,7 @@ def read_accepted(results: Path) -> list[dict[str, Any]]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))["accepted"]
     except (ValueError, KeyError, TypeError) as error:
-        raise unreadable(path, ValueError("it is damaged, and lists nothing accepted")) from error
+        raise read_error(path, ValueError("it is damaged, and lists nothing accepted")) from error
 
 
 def accepted_hash(value: str, stage: str, accepted: Iterable[Mapping[str, Any]]) -> str:

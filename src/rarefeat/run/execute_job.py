@@ -12,22 +12,28 @@ from typing import Any
 import pyarrow as pa
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.registry import stage_of
+from rarefeat.registry import find_stage
 from rarefeat.run import output_cache, write_guard
-from rarefeat.run.cli_helpers import load_function, run
+from rarefeat.run.cli_helpers import load_function, run_main
 from rarefeat.run.code_hashes import read_accepted
 from rarefeat.run.job import Job, read_job_file
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.run.metadata import made_from, write_page, write_product
-from rarefeat.storage.files import write_table
+from rarefeat.run.metadata import build_origin, write_page, write_product
 from rarefeat.storage.origin import KEY
+from rarefeat.storage.sealed_files import write_table
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", type=Path, required=True, help="file of the job, in the folder jobs of the results")
-    parser.add_argument("--output", nargs="+", type=Path, required=True, help="files to write, in order")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--job", type=Path, required=True, help="file of the job, in the folder jobs of the results"
+    )
+    parser.add_argument(
+        "--output", nargs="+", type=Path, required=True, help="files to write, in order"
+    )
     args = parser.parse_args()
     job, results = read_job_file(args.job), args.job.parent.parent
     write_guard.check_code(job.code, read_accepted(results))
@@ -59,9 +65,9 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
     contents = result if isinstance(result, tuple) else (result,)
     if is_figure(result):
         from rarefeat.figures.save import save
-        from rarefeat.figures.style import styled
+        from rarefeat.figures.style import project_style
 
-        with styled():
+        with project_style():
             save(result, outputs, job, inputs.table_paths)
     elif len(contents) != len(outputs):
         raise RarefeatError(f"{job.stage}: expected {len(outputs)} results, got {len(contents)}")
@@ -74,7 +80,9 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
 
 def is_figure(result: Any) -> bool:
     """Return whether a result is a figure of matplotlib."""
-    return "matplotlib.figure" in sys.modules and isinstance(result, sys.modules["matplotlib.figure"].Figure)
+    return "matplotlib.figure" in sys.modules and isinstance(
+        result, sys.modules["matplotlib.figure"].Figure
+    )
 
 
 def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
@@ -84,12 +92,16 @@ def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
     elif isinstance(content, dict):
         from rarefeat.storage.tensors import write_tensors
 
-        write_tensors(path, content, job.text)
-    elif stage_of(job.stage):
-        rows = pa.Table.from_pylist(content) if isinstance(content, list) else pa.Table.from_pandas(content, preserve_index=False)
-        write_table(path, rows, {KEY: job.text})
+        write_tensors(path, content, job.to_json)
+    elif find_stage(job.stage):
+        rows = (
+            pa.Table.from_pylist(content)
+            if isinstance(content, list)
+            else pa.Table.from_pandas(content, preserve_index=False)
+        )
+        write_table(path, rows, {KEY: job.to_json})
     else:
-        write_product(path, content, made_from(job, tables))
+        write_product(path, content, build_origin(job, tables))
 
 
 def add_size_note(text: str, job: Job) -> str:
@@ -100,4 +112,4 @@ def add_size_note(text: str, job: Job) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -13,10 +13,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from rarefeat.config.cells import Cell
-from rarefeat.config.section import Section, one_line, told
+from rarefeat.config.section import Section, dump_config, format_validation_error
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.code_hashes import accepted_hash, code_hash, hash_texts, is_excluded, iter_strings, registry_entries
-from rarefeat.storage.files import write_file
+from rarefeat.run.code_hashes import (
+    accepted_hash,
+    code_hash,
+    hash_texts,
+    is_excluded,
+    iter_strings,
+    registry_entries,
+)
+from rarefeat.storage.sealed_files import write_file
 
 FOLDER = "jobs"
 """Folder of the files of jobs, below that of results."""
@@ -44,23 +51,25 @@ class Job(BaseModel):
     """Folders of the cell files that it reads, each with the function of their stage (study_kind.py: Stage)."""
 
     @property
-    def text(self) -> str:
+    def to_json(self) -> str:
         """Itself as JSON, the same for the same job."""
         return json.dumps(self.model_dump(exclude_defaults=True))
 
-    def part(self, name: str, kind: Any) -> Any:
+    def config_section(self, name: str, kind: Any) -> Any:
         """Return a section of the config as a type; RarefeatError where it is missing or wrong."""
         if name not in self.config:
-            raise RarefeatError(f"job: config.{name}: missing, {self.stage} reads it; run snakemake again")
+            raise RarefeatError(
+                f"job: config.{name}: missing, {self.stage} reads it; run snakemake again"
+            )
         try:
             return TypeAdapter(kind).validate_python(self.config[name])
         except ValidationError as error:
-            raise RarefeatError(f"job: config.{name}: {one_line(error)}") from error
+            raise RarefeatError(f"job: config.{name}: {format_validation_error(error)}") from error
 
     @property
     def identity(self) -> str:
         """Hash of everything that sets its result; how seeds are cut into jobs does not."""
-        values = self.model_dump(exclude_defaults=True) | {"config": without_blocks(self.config)}
+        values = self.model_dump(exclude_defaults=True) | {"config": drop_block_sizes(self.config)}
         return hash_texts(json.dumps(values, sort_keys=True).encode())[:16]
 
     @property
@@ -72,10 +81,10 @@ class Job(BaseModel):
     @property
     def label(self) -> str:
         """Study and cell, for progress and errors."""
-        return "/".join(text for text in (self.study, self.at.path) if text)
+        return "/".join(text for text in (self.study, self.cell_object.path) if text)
 
     @property
-    def at(self) -> Cell:
+    def cell_object(self) -> Cell:
         """Its cell."""
         return Cell(tuple(self.cell.items()))
 
@@ -87,10 +96,10 @@ class Job(BaseModel):
 
     def write(self, results: str | Path) -> str:
         """Write its file below a folder of results, unless it is there; return the path."""
-        name = f"{self.stage.partition(':')[2]}-{hash_texts(self.text.encode())[:16]}.json"
+        name = f"{self.stage.partition(':')[2]}-{hash_texts(self.to_json.encode())[:16]}.json"
         path = Path(results, FOLDER, name)
         if not path.exists():
-            write_file(path, self.text)
+            write_file(path, self.to_json)
         return str(path)
 
 
@@ -101,7 +110,9 @@ def read_job_file(path: str | Path) -> Job:
     except OSError as error:
         raise RarefeatError(f"cannot read {path}: {error.strerror}; run snakemake again") from error
     except ValidationError as error:
-        raise RarefeatError(f"{path}: {one_line(error)}; delete it and run snakemake again") from error
+        raise RarefeatError(
+            f"{path}: {format_validation_error(error)}; delete it and run snakemake again"
+        ) from error
 
 
 def make_job(
@@ -144,12 +155,24 @@ def make_job(
         values[name], texts = plain_values(vars(section) if is_dataclass(section) else section)
         names |= texts
     stages = (*upstream, stage, *([runs] if runs and not is_excluded(runs) else []))
-    hashes = {name: accepted_hash(code_hash(name), name, accepted) for name in (*stages, *registry_entries(stages, names))}
+    hashes = {
+        name: accepted_hash(code_hash(name), name, accepted)
+        for name in (*stages, *registry_entries(stages, names))
+    }
     # In the order of names, so that no result depends on the order of keys in a config.
     values = json.loads(json.dumps(values, sort_keys=True))
     axes = cell.values if cell else {}
     reads = {"tables": dict(tables or {}), "files": dict(files or {})}
-    return Job(stage=stage, runs=runs, study=study, cell=axes, seeds=seeds, config=values, code=hashes, **reads)
+    return Job(
+        stage=stage,
+        runs=runs,
+        study=study,
+        cell=axes,
+        seeds=seeds,
+        config=values,
+        code=hashes,
+        **reads,
+    )
 
 
 PLAIN: dict[int, tuple[Section, Any, frozenset[str]]] = {}
@@ -162,16 +185,20 @@ def plain_values(section: Any) -> tuple[Any, frozenset[str]]:
         items = [plain_values(item) for item in section]
         return [values for values, _ in items], frozenset().union(*(texts for _, texts in items))
     if not isinstance(section, Section):
-        values = told(section)
+        values = dump_config(section)
         return values, frozenset(iter_strings(values))
     if id(section) not in PLAIN:
-        values = told(section)
+        values = dump_config(section)
         PLAIN[id(section)] = section, values, frozenset(iter_strings(values))
     return PLAIN[id(section)][1:]
 
 
-def without_blocks(section: Any) -> Any:
+def drop_block_sizes(section: Any) -> Any:
     """Return a section of the config without `seeds_per_block`."""
     if isinstance(section, dict):
-        return {key: without_blocks(value) for key, value in section.items() if key != "seeds_per_block"}
-    return [without_blocks(value) for value in section] if isinstance(section, list) else section
+        return {
+            key: drop_block_sizes(value)
+            for key, value in section.items()
+            if key != "seeds_per_block"
+        }
+    return [drop_block_sizes(value) for value in section] if isinstance(section, list) else section

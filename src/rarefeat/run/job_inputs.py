@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from rarefeat.config.cells import Cell
-from rarefeat.registry import stage_of
+from rarefeat.registry import find_stage
 from rarefeat.run.job import Job
-from rarefeat.run.metadata import read_job, read_product
-from rarefeat.storage.files import read_table
+from rarefeat.run.metadata import read_job_metadata, read_product
+from rarefeat.storage.sealed_files import read_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,12 +73,19 @@ class JobInputs(dict[str, pd.DataFrame]):
         study : Any, optional
             The study; that of the job's config by default.
         """
-        stage, name = stage_of(self.job.files[folder]), name or self.job.study
+        stage, name = find_stage(self.job.files[folder]), name or self.job.study
         if study is None:
-            study = self.job.part(name if name in self.job.config else next(iter(self.job.config)), stage.study)
+            study = self.job.config_section(
+                name if name in self.job.config else next(iter(self.job.config)), stage.study
+            )
         code = {function: self.job.code.get(function) for function in stage.lineage}
         for cell, block, path in stage.files_of(name, study, folder):
-            says = {"study": name, "config": stage.expected_config(study, cell), "code": code, **stage.identify(cell, block)}
+            says = {
+                "study": name,
+                "config": stage.expected_config(study, cell),
+                "code": code,
+                **stage.identify(cell, block),
+            }
             yield CellFile(cell, study.blocks()[block], self.results / path, says)
 
     def file(self, folder: str) -> CellFile:
@@ -87,11 +94,15 @@ class JobInputs(dict[str, pd.DataFrame]):
         It must have been made with the config values that both jobs have.
         """
         job, function = self.job, self.job.files[folder]
-        stage = stage_of(function)
-        path = self.results / stage.path(folder, job.study, job.at, job.seeds)
-        metadata = (read_job(path) or {}).get("config")
+        stage = find_stage(function)
+        path = self.results / stage.path(folder, job.study, job.cell_object, job.seeds)
+        metadata = (read_job_metadata(path) or {}).get("config")
         # A file that shares no section with the job was written by no stage upstream, and is refused.
         shared = job.config.keys() & metadata.keys() if isinstance(metadata, dict) else set()
-        config = {name: section for name, section in job.config.items() if name in (shared or job.config)}
+        config = {
+            name: section for name, section in job.config.items() if name in (shared or job.config)
+        }
         says = {"study": job.study, "config": config, "code": {function: job.code.get(function)}}
-        return CellFile(job.at, job.seed_list, path, says | stage.identify(job.at, job.seeds))
+        return CellFile(
+            job.cell_object, job.seed_list, path, says | stage.identify(job.cell_object, job.seeds)
+        )

@@ -23,14 +23,17 @@ from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.code_hashes import hash_texts
-from rarefeat.run.job import Job, read_job_file, without_blocks
-from rarefeat.storage.files import BLANK, SEAL, read_table, verify, write_file, write_table
+from rarefeat.run.job import Job, drop_block_sizes, read_job_file
 from rarefeat.storage.origin import KEY
+from rarefeat.storage.sealed_files import BLANK, SEAL, read_table, verify, write_file, write_table
 
 PACKAGES = (
     "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy", "scikit-learn", "kornia",
 )  # fmt: skip
-INSTRUCTIONS = {"avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}}
+INSTRUCTIONS = {
+    "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
+    "avx2": {"avx2", "fma"},
+}
 """Flags of the processor by the set of instructions that torch then uses, best first."""
 
 
@@ -47,7 +50,9 @@ def machine() -> dict[str, str]:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         text = ""
-    names, flags = (re.findall(rf"^{key}\s*: (.+)$", text, re.MULTILINE) for key in ("model name", "flags"))
+    names, flags = (
+        re.findall(rf"^{key}\s*: (.+)$", text, re.MULTILINE) for key in ("model name", "flags")
+    )
     flags = set(flags[0].split()) if flags else set()
     best = next((name for name, needed in INSTRUCTIONS.items() if needed <= flags), "default")
     return {
@@ -69,16 +74,18 @@ def seeds(section: Any) -> Any:
 
 def identify(job: Job) -> dict[str, Any]:
     """Return what identifies a job: its stage, its identity and the hash of its config."""
-    config = json.dumps(without_blocks(job.config), sort_keys=True)
+    config = json.dumps(drop_block_sizes(job.config), sort_keys=True)
     return {"stage": job.stage, "job": job.identity, "config": hash_texts(config.encode())[:16]}
 
 
-def made_from(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
+def build_origin(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
     """Return the origin of what a job writes; `tables` are the files that it has read."""
-    of_tables = [(read_job(Path(path)) or {}).get("seeds", {}) for path in tables]
+    of_tables = [(read_job_metadata(Path(path)) or {}).get("seeds", {}) for path in tables]
     return {
         **identify(job),
-        "seeds": {name: value for part in (*of_tables, seeds(job.config)) for name, value in part.items()},
+        "seeds": {
+            name: value for part in (*of_tables, seeds(job.config)) for name, value in part.items()
+        },
         "tables": job.tables,
         "packages": packages(),
         "machine": machine(),
@@ -91,7 +98,7 @@ def write_product(path: str | Path, table: pd.DataFrame, origin: Mapping[str, An
     write_table(path, pa.Table.from_pandas(table, preserve_index=False), metadata)
 
 
-def read_named(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read_table_and_origin(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read a table and its origin; RarefeatError if missing, damaged or not what its name says."""
     origin = read_origin(path)
     if origin.get("name") != Path(path).stem:
@@ -114,7 +121,7 @@ def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
     Raises RarefeatError if it is missing, damaged, not what its name says, or of another job than
     `tables` has under its name.
     """
-    table, origin = read_named(path)
+    table, origin = read_table_and_origin(path)
     if origin["job"] != tables.get(origin["name"]):
         raise stale(path)
     return table
@@ -146,7 +153,7 @@ def read_origin(path: str | Path) -> dict[str, Any]:
     binary = path.suffix in (".parquet", ".safetensors", ".png", ".pdf")
     if binary or not path.is_file() or SEAL.encode() in path.read_bytes():
         verify(path)
-        if (origin := read_job(path)) is not None:
+        if (origin := read_job_metadata(path)) is not None:
             return origin
     raise RarefeatError(f"{path} has no metadata of this workflow")
 
@@ -162,7 +169,7 @@ def find_job(path: str | Path, origin: Mapping[str, Any]) -> Job | None:
     return None
 
 
-def read_job(path: Path) -> dict[str, Any] | None:
+def read_job_metadata(path: Path) -> dict[str, Any] | None:
     """Read the metadata of a file and nothing else of it; None if it has none."""
     try:
         match path.suffix:
@@ -170,7 +177,9 @@ def read_job(path: Path) -> dict[str, Any] | None:
                 text = pq.read_schema(path).metadata[KEY.encode()]
             case ".safetensors":
                 with open(path, "rb") as handle:
-                    text = json.loads(handle.read(int.from_bytes(handle.read(8), "little")))["__metadata__"][KEY]
+                    text = json.loads(handle.read(int.from_bytes(handle.read(8), "little")))[
+                        "__metadata__"
+                    ][KEY]
             case ".png":
                 with Image.open(path) as image:
                     text = image.info[KEY]  # .text would decode all of it

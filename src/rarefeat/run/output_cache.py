@@ -13,7 +13,7 @@ from pathlib import Path
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import machine, packages
-from rarefeat.storage.files import replacing, verify
+from rarefeat.storage.sealed_files import atomic_write, verify
 
 FOLDER, ROOM_GB, FORCED = "RAREFEAT_CACHE", "RAREFEAT_CACHE_GB", "RAREFEAT_CACHE_FORCED"
 """Environment variables that a run sets for its jobs: the folder (no cache without it), its size, whether jobs are forced."""
@@ -25,8 +25,10 @@ def cached_paths(job: Job, outputs: Iterable[Path]) -> dict[Path, Path]:
     """Return the file of the cache for each output, named by everything that sets its bytes; none without a cache."""
     if not os.environ.get(FOLDER):
         return {}
-    key = hashlib.sha256(json.dumps([job.text, packages(), machine()]).encode()).hexdigest()[:32]
-    return {path: Path(os.environ[FOLDER], f"{key}-{i}{path.suffix}") for i, path in enumerate(outputs)}
+    key = hashlib.sha256(json.dumps([job.to_json, packages(), machine()]).encode()).hexdigest()[:32]
+    return {
+        path: Path(os.environ[FOLDER], f"{key}-{i}{path.suffix}") for i, path in enumerate(outputs)
+    }
 
 
 def restore(job: Job, outputs: Iterable[Path]) -> bool:
@@ -40,7 +42,7 @@ def restore(job: Job, outputs: Iterable[Path]) -> bool:
     except RarefeatError:
         return False
     for path, cached in paths.items():
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             os.link(cached, temporary)
             # Snakemake compares dates.
             os.utime(temporary)
@@ -52,14 +54,18 @@ def store(job: Job, outputs: Iterable[Path]) -> None:
     """Link the outputs of a job into the cache, and remove what was not used for longest; not where links cannot be made."""
     with contextlib.suppress(OSError, RarefeatError):
         for path, cached in cached_paths(job, outputs).items():
-            with replacing(cached) as temporary:
+            with atomic_write(cached) as temporary:
                 os.link(path, temporary)
             trim(cached.parent, float(os.environ[ROOM_GB]) * 1e9)
 
 
 def trim(folder: Path, room: float) -> None:
     """Remove files that only the cache holds, the oldest first, until the others fit into so many bytes."""
-    files = sorted((about.st_mtime, about.st_size, path) for path in folder.iterdir() if (about := path.stat()).st_nlink == 1)
+    files = sorted(
+        (about.st_mtime, about.st_size, path)
+        for path in folder.iterdir()
+        if (about := path.stat()).st_nlink == 1
+    )
     excess = sum(size for _, size, _ in files) - room
     for _, size, path in files:
         if excess <= 0:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
-from rarefeat.run.metadata import read_job
-from rarefeat.storage.files import TEMPORARIES
+from rarefeat.run.metadata import read_job_metadata
+from rarefeat.storage.sealed_files import TEMPORARIES
 
 LOCK, TOKEN = ".lock", ".token"
 RECORDS = Path(".snakemake/rarefeat")
@@ -30,7 +30,9 @@ def acquire(folder: str | Path) -> None:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise RarefeatError(f"{folder}: another snakemake works in it; wait, or set `results` to another folder") from error
+        raise RarefeatError(
+            f"{folder}: another snakemake works in it; wait, or set `results` to another folder"
+        ) from error
     except OSError as error:
         raise RarefeatError(f"{folder}: cannot be written: {error.strerror}") from error
     for path in folder.rglob(TEMPORARIES):
@@ -51,7 +53,7 @@ def explain_unrecorded(project: Project) -> str:
         path
         for name in project.tables
         if (path := folder / f"tables/{name}.parquet").exists()
-        and (read_job(path) or {}).get("job") != project.table_job(name).identity
+        and (read_job_metadata(path) or {}).get("job") != project.table_job(name).identity
     ]
     if others:
         return (

@@ -32,4 +32,6 @@ def check_code(hashes: Mapping[str, str], accepted: Iterable[Mapping[str, Any]])
         except (LookupError, SyntaxError, OSError):
             current = ""
         if current != planned:
-            raise RarefeatError(f"the code of {name} was edited after this run was planned; run snakemake again")
+            raise RarefeatError(
+                f"the code of {name} was edited after this run was planned; run snakemake again"
+            )

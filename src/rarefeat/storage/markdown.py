@@ -11,39 +11,39 @@ from rarefeat.core.errors import RarefeatError
 MOST_DIGITS = 6
 
 
-def plain(text: str) -> str:
+def escape_tags(text: str) -> str:
     """Escape `<` before a letter, outside of code: HTML would take `<w_i, M_j>` for a tag."""
     return re.sub(r"(`[^`\n]*`)|<(?=[A-Za-z])", lambda match: match[1] or "&lt;", text)
 
 
 def row(*cells: str) -> str:
     """Format a row of a table."""
-    return "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(escape_tags(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
-def pipe(*lines: Sequence[str], right: Sequence[int] = ()) -> str:
+def markdown_table(*lines: Sequence[str], right: Sequence[int] = ()) -> str:
     """Format a table from its head and its rows; `right` are the columns of numbers."""
     head, *body = [[str(cell) for cell in line] for line in lines]
     rule = "|".join(" ---: " if i in right else " --- " for i in range(len(head)))
     return "\n".join([row(*head), f"|{rule}|", *(row(*line) for line in body)])
 
 
-def rows(table: pd.DataFrame, **where) -> pd.DataFrame:
+def select_rows(table: pd.DataFrame, **where) -> pd.DataFrame:
     """Select the rows with these values; if one is a list, with any of them."""
     for key, value in where.items():
         table = table[table[key].isin(value) if isinstance(value, list) else table[key] == value]
     return table
 
 
-def one(table: pd.DataFrame, **where) -> dict:
+def single_row(table: pd.DataFrame, **where) -> dict:
     """Return the only row with these values; RarefeatError if there is none, or more."""
-    records = each(rows(table, **where))
-    if len(records) != 1:
-        raise RarefeatError(f"{len(records)} rows have {where}, and the page needs one")
-    return records[0]
+    records_ = records(select_rows(table, **where))
+    if len(records_) != 1:
+        raise RarefeatError(f"{len(records_)} rows have {where}, and the page needs one")
+    return records_[0]
 
 
-def each(table: pd.DataFrame) -> list[dict]:
+def records(table: pd.DataFrame) -> list[dict]:
     """Return the rows as dictionaries."""
     return table.to_dict("records")
 
@@ -56,7 +56,11 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
     if value is None or math.isnan(value):
         return ""
     # Adding zero turns a rounded -0 into 0.
-    return f"{value:{sign}.1e}" if digits > MOST_DIGITS else f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+    return (
+        f"{value:{sign}.1e}"
+        if digits > MOST_DIGITS
+        else f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+    )
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:
@@ -70,7 +74,7 @@ def decimals(value: float, low: float, high: float, digits: int) -> int:
     return digits
 
 
-def ends(found: Mapping, of: str) -> tuple[float, float]:
+def interval_bounds(found: Mapping, of: str) -> tuple[float, float]:
     """Return the interval of a column of a row."""
     prefix = "paired_" if of == "paired_difference" else ""
     return found[f"{prefix}ci_low"], found[f"{prefix}ci_high"]
@@ -80,14 +84,14 @@ def interval(
     found: Mapping, of: str = "estimate", digits: int = 3, sign: str = "", times: float = 1
 ) -> str:
     """Format a value with its interval, `0.50 [0.45, 0.55]`, or alone if it has none."""
-    value, *bounds = (times * x for x in (found[of], *ends(found, of)))
+    value, *bounds = (times * x for x in (found[of], *interval_bounds(found, of)))
     digits = decimals(value, *bounds, digits)
     low, high = (number(bound, digits, sign) for bound in bounds)
     value = number(value, digits, sign)
     return f"{value} [{low}, {high}]" if value and low else value
 
 
-def told(found: Mapping, of: str, up: str, down: str, open_: str) -> str:
+def trend_word(found: Mapping, of: str, up: str, down: str, open_: str) -> str:
     """Choose a word by where an interval lies: above 0, below 0, or around it."""
-    low, high = ends(found, of)
+    low, high = interval_bounds(found, of)
     return up if low > 0 else down if high < 0 else open_

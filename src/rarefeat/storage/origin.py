@@ -11,9 +11,7 @@ KEY = "rarefeat"
 """Key of the metadata of every file that is written here."""
 
 
-def refuse_another(
-    path: str | Path, text: str | bytes | None, expected: Mapping[str, Any]
-) -> None:
+def check_origin(path: str | Path, text: str | bytes | None, expected: Mapping[str, Any]) -> None:
     """Raise RarefeatError unless the metadata of a file are the expected ones.
 
     Parameters

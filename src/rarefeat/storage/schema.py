@@ -11,10 +11,14 @@ SHARE = pa.Check.in_range(0, 1 + 1e-5)
 COSINE = pa.Check.in_range(-1 - 1e-5, 1 + 1e-5)
 
 
-def column(dtype, checks, unit: str, description: str, source: str = "", nullable: bool = False) -> pa.Column:
+def column(
+    dtype, checks, unit: str, description: str, source: str = "", nullable: bool = False
+) -> pa.Column:
     """Declare a column with its unit and source."""
     metadata = {"unit": unit, "source": source}
-    return pa.Column(dtype, checks=checks, nullable=nullable, description=description, metadata=metadata)
+    return pa.Column(
+        dtype, checks=checks, nullable=nullable, description=description, metadata=metadata
+    )
 
 
 def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFrameSchema:
@@ -31,15 +35,17 @@ def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFra
     unique : list of str
         Columns of the key.
     """
-    return pa.DataFrameSchema(columns, strict=True, ordered=True, unique=unique, name=file, description=rows)
+    return pa.DataFrameSchema(
+        columns, strict=True, ordered=True, unique=unique, name=file, description=rows
+    )
 
 
-def described(**meanings: str) -> dict[str, str]:
+def metric_descriptions(**meanings: str) -> dict[str, str]:
     """Declare metrics with their meanings: an edit of a meaning reruns nothing."""
     return meanings
 
 
-def listed(meanings: dict[str, str]) -> str:
+def format_descriptions(meanings: dict[str, str]) -> str:
     """Join meanings to one text."""
     return "; ".join(f"{name}: {text}" for name, text in meanings.items())
 
@@ -49,7 +55,7 @@ def at_least(value: float) -> pa.Check:
     return pa.Check.ge(value)
 
 
-def checked(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
+def validate(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
     """Validate a table against its schema; return it with its columns in order.
 
     Raises RarefeatError naming the first column that is missing, is not of the schema, or breaks it.
@@ -67,6 +73,6 @@ def checked(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
         ) from error
 
 
-def ordered(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
+def validate_sorted(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
     """Validate a table and sort it by the key of its schema."""
-    return checked(kind, table).sort_values(list(kind.unique), ignore_index=True)
+    return validate(kind, table).sort_values(list(kind.unique), ignore_index=True)

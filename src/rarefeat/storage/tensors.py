@@ -9,8 +9,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from rarefeat.storage.files import BLANK, SEAL, unreadable, verify, write_file
-from rarefeat.storage.origin import KEY, refuse_another
+from rarefeat.storage.origin import KEY, check_origin
+from rarefeat.storage.sealed_files import BLANK, SEAL, read_error, verify, write_file
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], origin: str = "") -> None:
@@ -38,7 +38,7 @@ def read_tensors(
     try:
         with safe_open(path, framework="pt") as handle:
             if expected is not None:
-                refuse_another(path, (handle.metadata() or {}).get(KEY), expected)
+                check_origin(path, (handle.metadata() or {}).get(KEY), expected)
             return [handle.get_tensor(name) for name in names]
     except (SafetensorError, OSError) as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error

@@ -10,54 +10,61 @@ import pytest
 import torch
 import yaml
 from conftest import seeded, train_study, verdicts_of
+from rarefeat.studies.augmentation.kind import TABLES
 
 from rarefeat.chain.pretrain import TrainedEncoder
-from rarefeat.claims.declared import declared
-from rarefeat.claims.measured import NOT_RUN, measured_table
+from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.config.study import merged
-from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.config.study import merge_configs
+from rarefeat.core.encoder import embed, pre_activations
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.recording import log_spaced
+from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import target
+from rarefeat.core.sparse_coding import regression_target
 from rarefeat.project import load, parse
 from rarefeat.run.job import job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.augmentation import claims as decoupling
 from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.config import Supervised
-from rarefeat.studies.augmentation.kind import TABLES
 from rarefeat.studies.augmentation.measure import SCHEMAS, measure_augmentation
 from rarefeat.studies.augmentation.metrics import (
-    composition,
     course_metrics,
     cross_talk,
     end_metrics,
+    gradient_fractions,
     head_metrics,
     initial_sets,
-    likeness,
+    mean_best_cosine,
     principal_components,
-    pull_shares,
     response_metrics,
     separation,
+    weight_composition,
 )
-from rarefeat.studies.augmentation.supervise import supervise
+from rarefeat.studies.augmentation.supervised_baseline import supervise
 from rarefeat.studies.augmentation.tables import AUGMENTED
 
 PROJECT = load("config/config.yaml")
 AUGMENTATION = PROJECT.sections["augmentation"]
 STUDIES = AUGMENTATION.studies
 RAW = yaml.safe_load(Path("config/config.yaml").read_text())
-SMALL = {"seeds": 2, "seeds_per_block": 2, "data": {"d": 6, "d1": 30, "N": 128}, "training": {"m": 8, "K": 16, "T": 20}}
+SMALL = {
+    "seeds": 2,
+    "seeds_per_block": 2,
+    "data": {"d": 6, "d1": 30, "N": 128},
+    "training": {"m": 8, "K": 16, "T": 20},
+}
 
 
 def test_composition_is_the_shares_of_the_squared_norm():
     """One neuron with 3 of its 5 in features and 4 in the colour; one half in features and half elsewhere."""
-    recorded = torch.tensor([[3.0, 0.0, 4.0, 5.0, 1.0], [0.0, 1.0, 0.0, math.sqrt(2), -math.sqrt(2)]])
-    found = composition(recorded, 2, 1)
+    recorded = torch.tensor(
+        [[3.0, 0.0, 4.0, 5.0, 1.0], [0.0, 1.0, 0.0, math.sqrt(2), -math.sqrt(2)]]
+    )
+    found = weight_composition(recorded, 2, 1)
     assert found["share_features"].item() == pytest.approx((9 / 25 + 1 / 2) / 2)
     assert found["share_colour"].item() == pytest.approx(16 / 25 / 2)
     assert found["share_rest"].item() == pytest.approx(1 / 4)
@@ -95,32 +102,42 @@ def test_the_pull_on_features_and_off_them_is_that_of_the_covariance_of_two_view
     d, d1, n, p, sigma = 8, 64, 60_000, 0.3, 0.5
     M = torch.linalg.qr(torch.randn(d1, d, generator=seeded(1)))[0]
     weights = torch.randn(30, d1, generator=seeded(2))
-    signal = (torch.rand(n, d, generator=seeded(3)) < p) * torch.randn(n, d, generator=seeded(4)).sign() @ M.T
+    signal = (
+        (torch.rand(n, d, generator=seeded(3)) < p)
+        * torch.randn(n, d, generator=seeded(4)).sign()
+        @ M.T
+    )
     x = signal + sigma * torch.randn(n, d1, generator=seeded(5))
-    same = pull_shares(weights, M, x, x, p, sigma)
+    same = gradient_fractions(weights, M, x, x, p, sigma)
     assert same["pull_features"] == pytest.approx((p + sigma**2) / p, rel=0.03)
     assert same["pull_rest"] == pytest.approx(1.0, rel=0.03)
-    own = pull_shares(weights, M, x, signal + sigma * torch.randn(n, d1, generator=seeded(6)), p, sigma)
+    own = gradient_fractions(
+        weights, M, x, signal + sigma * torch.randn(n, d1, generator=seeded(6)), p, sigma
+    )
     assert own["pull_features"] == pytest.approx(1.0, rel=0.03)
     assert own["pull_rest"] == pytest.approx(0.0, abs=0.03)
     D = torch.rand(n, d1, generator=seeded(7)) < 0.5
-    masked = pull_shares(weights, M, 2 * x * D, 2 * x * ~D, p, sigma)
-    assert masked["pull_features"] == pytest.approx(1 - (M**4).sum(0).mean().item() - (d - 1) / d1, abs=0.06)
+    masked = gradient_fractions(weights, M, 2 * x * D, 2 * x * ~D, p, sigma)
+    assert masked["pull_features"] == pytest.approx(
+        1 - (M**4).sum(0).mean().item() - (d - 1) / d1, abs=0.06
+    )
     assert masked["pull_rest"] == pytest.approx(-p * d / d1 / sigma**2, abs=0.06)
 
 
 def test_a_mask_parts_spread_features_and_not_concentrated_ones():
     spread = torch.linalg.qr(torch.randn(400, 5, generator=seeded(1)))[0]
     assert cross_talk(spread, 0.5, 50, seeded(2)) < 1.0
-    assert cross_talk(torch.eye(400)[:, :5], 0.5, 50, seeded(2)) == pytest.approx(20 / math.log(400))
+    assert cross_talk(torch.eye(400)[:, :5], 0.5, 50, seeded(2)) == pytest.approx(
+        20 / math.log(400)
+    )
 
 
 def test_likeness_is_one_for_the_same_neurons_whatever_their_sign_and_size():
     w = torch.randn(12, 40, generator=seeded(1))
-    assert likeness(w, -3 * w.flip(0)) == pytest.approx(1.0)
-    assert likeness(w, torch.randn(12, 40, generator=seeded(2))) < 0.6
+    assert mean_best_cosine(w, -3 * w.flip(0)) == pytest.approx(1.0)
+    assert mean_best_cosine(w, torch.randn(12, 40, generator=seeded(2))) < 0.6
     # A neuron of no size does not count.
-    assert likeness(w[:1], torch.cat([w[:1], 1e-9 * w[1:2]])) == pytest.approx(1.0)
+    assert mean_best_cosine(w[:1], torch.cat([w[:1], 1e-9 * w[1:2]])) == pytest.approx(1.0)
 
 
 def trained(course, T1):
@@ -128,7 +145,12 @@ def trained(course, T1):
     ends = torch.full((1, 2, *course.shape[1:]), math.nan)
     if T1 >= 0:
         ends[:, 0] = course[-1]
-    kept = {"T1": torch.tensor([T1]), "T2": torch.tensor([-1]), "history": course[None], "ends": ends}
+    kept = {
+        "T1": torch.tensor([T1]),
+        "T2": torch.tensor([-1]),
+        "history": course[None],
+        "ends": ends,
+    }
     return TrainedEncoder(**kept, weights=torch.empty(0), bias=torch.empty(0), loss=torch.zeros(1))
 
 
@@ -146,7 +168,9 @@ def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
         found = course_metrics(trained(course, 50), study, 1.0, sigma, 1)
         assert found["growth_over_closed_form"] == pytest.approx(1.0, abs=1e-6)
         assert set(found) <= set(AUGMENTED)
-        assert math.isnan(course_metrics(trained(course, -1), study, 1.0, sigma, 1)["growth_over_closed_form"])
+        assert math.isnan(
+            course_metrics(trained(course, -1), study, 1.0, sigma, 1)["growth_over_closed_form"]
+        )
 
 
 def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
@@ -187,7 +211,9 @@ def test_heads_are_right_on_features_that_hold_the_label_and_at_chance_on_noise(
 
 
 def test_labels_teach_features_that_a_head_reads_better_than_the_input():
-    study = parse(merged(RAW, {"augmentation": {"studies": {"independent_noise": SMALL}}})).studies
+    study = parse(
+        merge_configs(RAW, {"augmentation": {"studies": {"independent_noise": SMALL}}})
+    ).studies
     study, sigma = study["independent_noise"], 0.4
     learning = Supervised(study="independent_noise", steps=600, batch=64, lr=0.01)
     weights, bias = supervise(study, learning, 1.0, sigma, 1)
@@ -195,11 +221,16 @@ def test_labels_teach_features_that_a_head_reads_better_than_the_input():
     assert torch.equal(weights, again[0])
     assert torch.equal(bias, again[1])
     M = make_simulator("direct", study.draws, 6, 30, 8, [1]).dictionary[0]
-    z = torch.randint(-1, 2, (2000, 6), generator=seeded(3)) * (torch.rand(2000, 6, generator=seeded(4)) < 0.2)
+    z = torch.randint(-1, 2, (2000, 6), generator=seeded(3)) * (
+        torch.rand(2000, 6, generator=seeded(4)) < 0.2
+    )
     x = z.float() @ M.T + sigma * torch.randn(2000, 30, generator=seeded(5))
-    values = z.double() @ target(study.draws, 1, 6).double()
-    f = respond(pre_activations(x[None, :, None], weights[None]), bias[None])[0]
-    errors = [head_metrics(part[:1000], values[:1000], part[1000:], values[1000:])["regression_error"] for part in (x, f)]
+    values = z.double() @ regression_target(study.draws, 1, 6).double()
+    f = embed(pre_activations(x[None, :, None], weights[None]), bias[None])[0]
+    errors = [
+        head_metrics(part[:1000], values[:1000], part[1000:], values[1000:])["regression_error"]
+        for part in (x, f)
+    ]
     assert errors[1] < 0.9 * errors[0]
     with pytest.raises(RarefeatError, match=r"lower augmentation\.supervised\.lr"):
         supervise(study, learning.model_copy(update={"steps": 20, "lr": 1e30}), 1.0, sigma, 1)
@@ -212,31 +243,60 @@ def small(tmp_path_factory):
     dropped = {name: None for name in STUDIES if name not in kept}
     sizes = {"studies": dropped, "labels": [16, 64], "tests": 60, "gradients": 200}
     sizes["supervised"] = {"steps": 20, "batch": 16, "lr": 0.01}
-    project = parse(merged(RAW, {"augmentation": SMALL | sizes}))
+    project = parse(merge_configs(RAW, {"augmentation": SMALL | sizes}))
     augmentation = project.sections["augmentation"]
     assert tuple(augmentation.studies) == kept
     folder, parts = tmp_path_factory.mktemp("encoders"), {}
     learning = augmentation.supervised
     base, labelled = augmentation.studies["independent_noise"], folder / "supervised.safetensors"
-    pairs = {seed: supervise(base, learning, 1.0, 0.24, seed) for seed in (base.first_seed, base.first_seed + 1)}
-    named = {f"{seed}/{part}": x for seed, pair in pairs.items() for part, x in zip(("weights", "bias"), pair, strict=True)}
-    told = job("studies.augmentation.supervise:supervise_encoders", (), {"study": base, "supervised": learning})
+    pairs = {
+        seed: supervise(base, learning, 1.0, 0.24, seed)
+        for seed in (base.first_seed, base.first_seed + 1)
+    }
+    named = {
+        f"{seed}/{part}": x
+        for seed, pair in pairs.items()
+        for part, x in zip(("weights", "bias"), pair, strict=True)
+    }
+    told = job(
+        "studies.augmentation.supervised_baseline:supervise_encoders",
+        (),
+        {"study": base, "supervised": learning},
+    )
     write_tensors(labelled, named, told.text)
     for name, study in augmentation.studies.items():
         train_study(folder, name, study)
         told = project.table_job(f"{name}.{TABLES[0]}")
-        for schema, table in zip(TABLES, measure_augmentation(JobInputs(told, folder), told), strict=True):
+        for schema, table in zip(
+            TABLES, measure_augmentation(JobInputs(told, folder), told), strict=True
+        ):
             assert set(table["study"]) == {name}
             parts.setdefault(schema, []).append(table)
-    tables = {name: ordered(SCHEMAS[name], pd.concat(of_studies, ignore_index=True)) for name, of_studies in parts.items()}
+    tables = {
+        name: validate_sorted(SCHEMAS[name], pd.concat(of_studies, ignore_index=True))
+        for name, of_studies in parts.items()
+    }
     return project, tables
 
 
 def test_a_kind_of_view_that_is_null_is_left_out():
-    views = parse(merged(RAW, {"augmentation": {"images": {"kinds": {"crops": None}}}})).sections["augmentation"].images
+    views = (
+        parse(merge_configs(RAW, {"augmentation": {"images": {"kinds": {"crops": None}}}}))
+        .sections["augmentation"]
+        .images
+    )
     assert list(views.studies()) == ["views_none", "views_crops_and_intensity"]
     with pytest.raises(RarefeatError, match=r"images\.kinds"):
-        parse(merged(RAW, {"augmentation": {"images": {"kinds": dict.fromkeys(("none", "crops", "crops_and_intensity"))}}}))
+        parse(
+            merge_configs(
+                RAW,
+                {
+                    "augmentation": {
+                        "images": {"kinds": dict.fromkeys(("none", "crops", "crops_and_intensity"))}
+                    }
+                },
+            )
+        )
 
 
 def test_studies_of_every_kind_are_measured(small):
@@ -244,7 +304,11 @@ def test_studies_of_every_kind_are_measured(small):
     assert tuple(tables) == TABLES
     final, course = tables["augmentation"], tables["augmentation_course"]
     neurons = tables["augmentation_neurons"]
-    rates = neurons[neurons["encoder"] == "trained"].groupby(["study", "eps_min", "arm", "seed"])["activity"].mean()
+    rates = (
+        neurons[neurons["encoder"] == "trained"]
+        .groupby(["study", "eps_min", "arm", "seed"])["activity"]
+        .mean()
+    )
     trained = final[(final["metric"] == "activity") & (final["encoder"] == "trained")]
     expected = trained.set_index(["study", "eps_min", "arm", "seed"])["value"]
     assert rates.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
@@ -253,26 +317,43 @@ def test_studies_of_every_kind_are_measured(small):
     assert set(final[final["encoder"] != "trained"]["study"]) == {"independent_noise"}
     colour = course[(course["study"] == "colour_mask") & (course["metric"] == "share_colour")]
     assert (colour["value"] > 0).all()
-    assert set(final[final["study"] == "imbalance_random_mask"]["arm"]) == {"dense", "pruned_neuron", "oracle_all"}
-    shares = course.pivot_table(index=["study", "eps_min", "arm", "seed", "step"], columns="metric", values="value")
+    assert set(final[final["study"] == "imbalance_random_mask"]["arm"]) == {
+        "dense",
+        "pruned_neuron",
+        "oracle_all",
+    }
+    shares = course.pivot_table(
+        index=["study", "eps_min", "arm", "seed", "step"], columns="metric", values="value"
+    )
     total = shares["share_features"] + shares["share_colour"] + shares["share_rest"]
     assert total.to_numpy() == pytest.approx(1.0, abs=1e-4)
 
 
 def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
     project, tables = small
-    drawn = {name: figure for name, figure in project.made["augmentation"].figures.items() if set(figure.tables) <= set(TABLES)}
+    drawn = {
+        name: figure
+        for name, figure in project.made["augmentation"].figures.items()
+        if set(figure.tables) <= set(TABLES)
+    }
     assert len(drawn) == 4
     for name, figure in drawn.items():
-        getattr(figures, name)({table: tables[table] for table in figure.tables}, project.figure_job(name))
+        getattr(figures, name)(
+            {table: tables[table] for table in figure.tables}, project.figure_job(name)
+        )
 
 
 def test_the_claims_of_what_is_there_are_measured(small):
     project, tables = small
-    table = measured_table(decoupling.measure(tables, project.table_job("augmentation_measured")), declared("augmentation"))
+    table = measured_table(
+        decoupling.measure(tables, project.table_job("augmentation_measured")),
+        load_claims("augmentation"),
+    )
     rows = table[table["primary"]].set_index("claim_id")
-    assert set(rows.index) == set(declared("augmentation").claims)
-    assert rows.loc[["WL-P1-lucky", "WL-colour-stays", "crossing-pruning"], "estimate"].notna().all()
+    assert set(rows.index) == set(load_claims("augmentation").claims)
+    assert (
+        rows.loc[["WL-P1-lucky", "WL-colour-stays", "crossing-pruning"], "estimate"].notna().all()
+    )
     elsewhere = table[table["study"] == "independent_noise"].set_index("claim_id")["estimate"]
     assert elsewhere[["WL-P7-share", "WL-P12"]].notna().all()
     # What is read from a study that is not there says so.
@@ -300,10 +381,20 @@ def planted(**changes):
             for arm in cell.trained:
                 noise = 1e-4 * np.random.default_rng([seed, len(name), len(arm.label)]).normal()
                 keys = {"study": name, **cell.values, **arm.model_dump(), "seed": seed}
-                fate = changes.get("helped", 1) * (0.3 * (arm.arm != "dense") + 0.2 * name.startswith("imbalance_random_mask"))
+                fate = changes.get("helped", 1) * (
+                    0.3 * (arm.arm != "dense") + 0.2 * name.startswith("imbalance_random_mask")
+                )
                 for metric, value in (values | {"minority_alignment": fate}).items():
                     if metric in AUGMENTED:
-                        rows.append(keys | {"encoder": "trained", "labels": 0, "metric": metric, "value": value + noise})
+                        rows.append(
+                            keys
+                            | {
+                                "encoder": "trained",
+                                "labels": 0,
+                                "metric": metric,
+                                "value": value + noise,
+                            }
+                        )
                 error = changes.get("error", 0.2 if augmented else 0.8)
                 heads = keys | {"labels": 1024, "metric": "regression_error"}
                 rows.append(heads | {"encoder": "trained", "value": error + noise})
@@ -317,13 +408,15 @@ JOB = PROJECT.table_job("augmentation_measured")
 
 def verdicts(**changes):
     """Of every claim, in its primary regime."""
-    table = verdicts_of("augmentation", decoupling.measure({"augmentation": planted(**changes)}, JOB))
+    table = verdicts_of(
+        "augmentation", decoupling.measure({"augmentation": planted(**changes)}, JOB)
+    )
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
 def test_every_claim_is_supported_where_all_is_as_the_paper_has_it():
     found = verdicts()
-    assert set(found) == set(declared("augmentation").claims)
+    assert set(found) == set(load_claims("augmentation").claims)
     assert set(found.values()) == {SUPPORTED}
 
 
@@ -371,22 +464,31 @@ def test_each_claim_is_contradicted_where_its_quantity_is_wrong(claim, change):
 
 def test_a_study_of_another_kind_is_refused():
     for change, words in (
-        ({"simulator": "reduced"}, "data.views needs every coordinate of a token|simulator: direct"),
+        (
+            {"simulator": "reduced"},
+            "data.views needs every coordinate of a token|simulator: direct",
+        ),
         ({"training": {"history": False}}, "training.history: true"),
         ({"data": {"views": {"mask": 0.5}, "L": 2}}, "views.mask needs L = 1"),
         ({"data": {"views": {"mask": 0}}}, "clean_negatives needs a mask"),
     ):
         with pytest.raises(RarefeatError, match=words):
-            parse(merged(RAW, {"augmentation": {"studies": {"random_mask": change}}}))
+            parse(merge_configs(RAW, {"augmentation": {"studies": {"random_mask": change}}}))
     for change, words in (
         ({"images": {"study": "digit"}}, "augmentation.images.study"),
-        ({"images": {"study": {"training": {"epochs": 9}}}}, "warmup_epochs must be at most epochs = 9"),
+        (
+            {"images": {"study": {"training": {"epochs": 9}}}},
+            "warmup_epochs must be at most epochs = 9",
+        ),
         ({"images": {"study": {"data": 3}}}, "augmentation.images.study.data"),
-        ({"images": {"kinds": 3}}, "augmentation.images.kinds|augmentation.images.study.augmentation"),
+        (
+            {"images": {"kinds": 3}},
+            "augmentation.images.kinds|augmentation.images.study.augmentation",
+        ),
         ({"images": 3}, "augmentation.images"),
     ):
         with pytest.raises(RarefeatError, match=words):
-            parse(merged(RAW, {"augmentation": change}))
+            parse(merge_configs(RAW, {"augmentation": change}))
 
 
 def test_kinds_of_views_of_images_differ_in_nothing_else():
@@ -394,7 +496,15 @@ def test_kinds_of_views_of_images_differ_in_nothing_else():
     kinds = views.studies()
     assert list(kinds) == ["views_none", "views_crops", "views_crops_and_intensity"]
     plain = views.study.augmentation
-    assert len({kind.model_copy(update={"augmentation": plain}).model_dump_json() for kind in kinds.values()}) == 1
+    assert (
+        len(
+            {
+                kind.model_copy(update={"augmentation": plain}).model_dump_json()
+                for kind in kinds.values()
+            }
+        )
+        == 1
+    )
     assert len({kind.augmentation.model_dump_json() for kind in kinds.values()}) == 3
     assert [arm.label for arm in kinds["views_none"].arms] == ["dense"]
     assert [cell["split"] for cell in kinds["views_none"].cells()] == ["long_tailed"]

@@ -4,16 +4,16 @@ import pandas as pd
 import pytest
 import torch
 from conftest import seeded
+from rarefeat.studies.augmentation.kind import IMAGE_TABLES
 
 from rarefeat.config.images import Augmentation, Network
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.project import load
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.augmentation import tables
-from rarefeat.studies.augmentation.kind import IMAGE_TABLES
+from rarefeat.studies.augmentation.image_figures import augmentation_images as draw
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
-from rarefeat.studies.augmentation.representations_figure import augmentation_images as draw
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=4)
 
@@ -50,23 +50,35 @@ def test_no_augmentation_changes_nothing_and_a_crop_does(digits):
 def test_every_kind_is_measured_gathered_and_drawn(digits):
     images = dict(zip(("train", "train_labels", "test", "test_labels"), digits * 2, strict=True))
     project = load("config/config.yaml")
-    study = project.studies["digits"].model_copy(update={"network": NETWORK, "seeds": 2, "first_seed": 3})
+    study = project.studies["digits"].model_copy(
+        update={"network": NETWORK, "seeds": 2, "first_seed": 3}
+    )
     kinds = {name: study for name in ("views_none", "views_crops")}
     parts = {table: [] for table in IMAGE_TABLES}
     for name in kinds:
         encoders = {seed: make_encoder(NETWORK, 1, name, seed) for seed in (3, 4)}
         for encoder in encoders.values():
             calibrate(encoder, images["train"])
-        found = measure(study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders, embedded=35)
+        found = measure(
+            study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders, embedded=35
+        )
         for table, part in found.items():
             parts[table].append(part.assign(study=name))
-    gathered = {name: ordered(getattr(tables, name.upper()), pd.concat(part)) for name, part in parts.items()}
+    gathered = {
+        name: validate_sorted(getattr(tables, name.upper()), pd.concat(part))
+        for name, part in parts.items()
+    }
     assert (
-        gathered["augmentation_images_embedding"].groupby("study")["image"].apply(list).tolist() == [list(range(0, 40, 2))] * 2
+        gathered["augmentation_images_embedding"].groupby("study")["image"].apply(list).tolist()
+        == [list(range(0, 40, 2))] * 2
     )
     metrics = gathered["augmentation_images"]
-    initial = metrics[metrics["network"] == "initial"].pivot_table(index=["seed", "metric"], columns="study", values="value")
+    initial = metrics[metrics["network"] == "initial"].pivot_table(
+        index=["seed", "metric"], columns="study", values="value"
+    )
     # Before training the kinds are the same network.
     pd.testing.assert_series_equal(initial["views_none"], initial["views_crops"], check_names=False)
     job = project.figure_job("augmentation_images")
-    assert draw(gathered, job.model_copy(update={"config": job.config | {"kinds": list(kinds)}})).axes
+    assert draw(
+        gathered, job.model_copy(update={"config": job.config | {"kinds": list(kinds)}})
+    ).axes

@@ -5,18 +5,25 @@ import importlib
 import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
+from rarefeat.studies.exact_results.kind import STAGES, experiments
 
-from rarefeat.config.section import told
+from rarefeat.config.section import dump_config
 from rarefeat.core.errors import RarefeatError
-from rarefeat.study_kind import collected
 from rarefeat.project import Project, load
 from rarefeat.registry import kinds
 from rarefeat.report.reference import config_studies_page, tables_page
-from rarefeat.studies.exact_results import figures, found, out_of_reach, page, summary, tables
-from rarefeat.studies.exact_results.config import Machine
-from rarefeat.studies.exact_results.kind import STAGES, experiments
-from rarefeat.studies.exact_results.measured import Row, tabled
-from rarefeat.studies.exact_results.printed import KAPPA
+from rarefeat.studies.exact_results import (
+    doc_tables,
+    figures,
+    findings,
+    out_of_reach,
+    summary,
+    tables,
+)
+from rarefeat.studies.exact_results.config import MachineSpeed
+from rarefeat.studies.exact_results.paper_values import KAPPA
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.study_kind import collected
 
 
 def project(**exact_results) -> Project:
@@ -42,7 +49,10 @@ def test_a_mixture_can_be_left_out_and_a_bad_value_is_named():
         ({"looped_transformer": {"n": [3]}}, r"looped_transformer.*n must exceed problem\.d = 4"),
         ({"modular_addition": {"tables": {"k2": {"p": 9}}}}, "p must be an odd prime, got 9"),
         ({"task_mixture": {"mixtures": {"rare_0.5": {"s": 4}}}}, "s must be less than r = 4"),
-        ({"task_mixture": {"mixtures": {"rare_0.5": {"gamma": [0.1]}}}}, "r = 2 s and equal weights"),
+        (
+            {"task_mixture": {"mixtures": {"rare_0.5": {"gamma": [0.1]}}}},
+            "r = 2 s and equal weights",
+        ),
         ({"nuclear_norm": {"model": ["softmax"]}}, "nuclear_norm"),
     ):
         with pytest.raises(RarefeatError, match=message):
@@ -50,27 +60,46 @@ def test_a_mixture_can_be_left_out_and_a_bad_value_is_named():
 
 
 def test_what_a_job_is_told_knows_no_other_cell_and_no_seeds():
-    study, more = (of.studies["task_mixture"] for of in (project(), project(task_mixture={"seeds": 9})))
+    study, more = (
+        of.studies["task_mixture"] for of in (project(), project(task_mixture={"seeds": 9}))
+    )
     for at in study.cells():
-        assert told(study.parameters(at)) == told(more.parameters(at))
+        assert dump_config(study.parameters(at)) == dump_config(more.parameters(at))
     other = project(task_mixture={"mixtures": {"even_2": {"samples": 700}}}).studies["task_mixture"]
-    changed = [at["mixture"] for at in study.cells() if told(study.parameters(at)) != told(other.parameters(at))]
+    changed = [
+        at["mixture"]
+        for at in study.cells()
+        if dump_config(study.parameters(at)) != dump_config(other.parameters(at))
+    ]
     assert changed == ["even_2"]
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_seed_does_not_depend_on_its_block(name):
-    study, module = project().studies[name], importlib.import_module(f"rarefeat.studies.exact_results.{name}")
+    study, module = (
+        project().studies[name],
+        importlib.import_module(f"rarefeat.studies.exact_results.{name}"),
+    )
     at = study.cells()[0]
-    both, alone = (tabled(module.rows(study.parameters(at), at, "here", seeds), at) for seeds in ([0, 1], [1]))
-    pd.testing.assert_frame_equal(both[both["seed"] == 1].reset_index(drop=True), alone, check_exact=True)
+    both, alone = (
+        rows_to_table(module.rows(study.parameters(at), at, "here", seeds), at)
+        for seeds in ([0, 1], [1])
+    )
+    pd.testing.assert_frame_equal(
+        both[both["seed"] == 1].reset_index(drop=True), alone, check_exact=True
+    )
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The folder with the blocks of the quick looped transformer as its stage writes them."""
     folder = tmp_path_factory.mktemp("results")
-    make_cells(folder, STAGES["looped_transformer"], "looped_transformer", project().studies["looped_transformer"])
+    make_cells(
+        folder,
+        STAGES["looped_transformer"],
+        "looped_transformer",
+        project().studies["looped_transformer"],
+    )
     return folder
 
 
@@ -94,22 +123,41 @@ def test_the_summary_has_what_is_stated_and_what_is_printed(written):
     table = summary.summary({"looped_transformer": gathered(written)})
     at = table.set_index(["setting", "quantity", "at"])
     assert at.loc[("n=16", "kappa", 0.0), "printed"] == KAPPA[16]
-    assert at.loc[("n=16", "log_error", 20.0), "mean"] < at.loc[("n=16", "log_error", 20.0), "stated"] < 0
+    assert (
+        at.loc[("n=16", "log_error", 20.0), "mean"]
+        < at.loc[("n=16", "log_error", 20.0), "stated"]
+        < 0
+    )
     assert set(table["n"]) == {4}
-    (said,) = found.found(None, {"exact_results": page.shown(table)})
-    assert said.startswith("The looped transformer's error stays below its bound in exact arithmetic")
+    (said,) = findings.findings(None, {"exact_results": doc_tables.shown(table)})
+    assert said.startswith(
+        "The looped transformer's error stays below its bound in exact arithmetic"
+    )
 
 
 def test_instances_come_together_over_the_axis_that_their_seeds_draw():
-    rows = [Row(0, 40, "alpha", 0.1, 0.2), Row(1, 50, "alpha", 0.3, 0.4)]
-    found = summary.summary({"spurious_features": tabled(rows, project().studies["spurious_features"].cells()[0])})
-    assert found[["at", "mean", "stated", "n"]].to_numpy().tolist() == [[0.0, pytest.approx(0.2), pytest.approx(0.3), 2]]
+    rows = [ResultRow(0, 40, "alpha", 0.1, 0.2), ResultRow(1, 50, "alpha", 0.3, 0.4)]
+    found = summary.summary(
+        {
+            "spurious_features": rows_to_table(
+                rows, project().studies["spurious_features"].cells()[0]
+            )
+        }
+    )
+    assert found[["at", "mean", "stated", "n"]].to_numpy().tolist() == [
+        [0.0, pytest.approx(0.2), pytest.approx(0.3), 2]
+    ]
 
 
 def test_costs_are_operations_over_speed():
-    slow, fast = (out_of_reach.costs(experiments(), Machine(cores=speed, gpu=1e14)) for speed in (1e11, 2e11))
+    slow, fast = (
+        out_of_reach.costs(experiments(), MachineSpeed(cores=speed, gpu=1e14))
+        for speed in (1e11, 2e11)
+    )
     assert (slow["hours_cores"] / fast["hours_cores"]).tolist() == pytest.approx([2] * len(slow))
-    assert (slow["hours_cores"] * 3600 * 1e11 / slow["operations"]).tolist() == pytest.approx([1] * len(slow))
+    assert (slow["hours_cores"] * 3600 * 1e11 / slow["operations"]).tolist() == pytest.approx(
+        [1] * len(slow)
+    )
     # Rows of the inventory that no study has: none is left out, none is here twice.
     assert slow["experiment"].is_unique
     assert slow["operations"].min() > 0
@@ -117,16 +165,28 @@ def test_costs_are_operations_over_speed():
 
 SMALL = {
     "low_rank_attention": [
-        ("signal=3", rank, quantity) for rank in (3, 4) for quantity in ("loss", "increment", "pretraining_loss")
+        ("signal=3", rank, quantity)
+        for rank in (3, 4)
+        for quantity in ("loss", "increment", "pretraining_loss")
     ],
     "modular_addition": [
-        ("table=k2", step, name) for step in (1, 10, 100) for name in ("margin_ratio", "one_frequency", "phase")
+        ("table=k2", step, name)
+        for step in (1, 10, 100)
+        for name in ("margin_ratio", "one_frequency", "phase")
     ],
-    "digit_neurons": [("sigma=0.1", step, name) for step in (0, 9) for name in ("clusters", "silhouette", "median_cosine")],
+    "digit_neurons": [
+        ("sigma=0.1", step, name)
+        for step in (0, 9)
+        for name in ("clusters", "silhouette", "median_cosine")
+    ],
     "nuclear_norm": [
-        ("model=logits/n=20", penalty, name) for penalty in (0.0, 0.01) for name in ("slope", "id_accuracy", "ood_accuracy")
+        ("model=logits/n=20", penalty, name)
+        for penalty in (0.0, 0.01)
+        for name in ("slope", "id_accuracy", "ood_accuracy")
     ],
-    "spurious_features": [("factor=1.0", 40, name) for name in ("alpha", "alpha_over_beta", "ood_accuracy")],
+    "spurious_features": [
+        ("factor=1.0", 40, name) for name in ("alpha", "alpha_over_beta", "ood_accuracy")
+    ],
     "task_mixture": [
         (f"mixture={name}", at, quantity)
         for name in ("even_1", "even_2", "rare_0.5")
@@ -143,8 +203,14 @@ SMALL = {
 
 @pytest.mark.parametrize("name", list(SMALL))
 def test_figures_hold_what_the_tables_hold(name):
-    rows = [(setting, seed, at, quantity, 0.4 + 0.1 * seed, 0.5) for setting, at, quantity in SMALL[name] for seed in range(3)]
-    found = pd.DataFrame(rows, columns=["setting", "seed", "at", "quantity", "value", "stated"]).astype({"at": float})
+    rows = [
+        (setting, seed, at, quantity, 0.4 + 0.1 * seed, 0.5)
+        for setting, at, quantity in SMALL[name]
+        for seed in range(3)
+    ]
+    found = pd.DataFrame(
+        rows, columns=["setting", "seed", "at", "quantity", "value", "stated"]
+    ).astype({"at": float})
     drawn = getattr(figures, name)({name: found}, project().figure_job(name))
     shown = [line.get_ydata() for ax in drawn.axes for line in ax.get_lines()]
     assert any(abs(y - 0.5) < 1e-9 for ys in shown for y in ys)
@@ -153,13 +219,25 @@ def test_figures_hold_what_the_tables_hold(name):
 def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`exact_results`, `Mixture`" in config_studies_page()
     text = tables_page("exact_results")
-    assert all(f"## `{name}.parquet`" in text for name in [*tables.QUANTITIES, "exact_results", "out_of_reach"])
+    assert all(
+        f"## `{name}.parquet`" in text
+        for name in [*tables.QUANTITIES, "exact_results", "out_of_reach"]
+    )
 
 
 def test_a_run_without_the_mixtures_that_are_told_says_nothing_of_them():
-    row = {"result": "task_mixture", "quantity": "private_weight", "at": 1.0, "mean": 0.5, "ci_low": 0.4, "ci_high": 0.6}
-    table = pd.DataFrame([row | {"setting": f"mixture=rare_{often}", "stated": 0.5, "n": 3} for often in (0.2, 0.65)])
-    assert found.found(None, {"exact_results": table[:1]}) == []
-    (said,) = found.found(None, {"exact_results": table})
+    row = {
+        "result": "task_mixture",
+        "quantity": "private_weight",
+        "at": 1.0,
+        "mean": 0.5,
+        "ci_low": 0.4,
+        "ci_high": 0.6,
+    }
+    table = pd.DataFrame(
+        [row | {"setting": f"mixture=rare_{often}", "stated": 0.5, "n": 3} for often in (0.2, 0.65)]
+    )
+    assert findings.findings(None, {"exact_results": table[:1]}) == []
+    (said,) = findings.findings(None, {"exact_results": table})
     assert "encodes a task that comes 0.65 times as often" in said
     assert "0.2 times" not in said

@@ -11,8 +11,15 @@ from rarefeat.studies.exact_results import looped_transformer as exact
 def problems(n, d=4, B=3, seed=0):
     stream = torch.Generator().manual_seed(seed)
     X = torch.randn(B, n, d, generator=stream, dtype=torch.double)
-    theta = torch.nn.functional.normalize(torch.randn(B, d, generator=stream, dtype=torch.double), dim=-1)
-    return X, theta, torch.einsum("bnd,bd->bn", X, theta), torch.linspace(-2, 3, B, dtype=torch.double)
+    theta = torch.nn.functional.normalize(
+        torch.randn(B, d, generator=stream, dtype=torch.double), dim=-1
+    )
+    return (
+        X,
+        theta,
+        torch.einsum("bnd,bd->bn", X, theta),
+        torch.linspace(-2, 3, B, dtype=torch.double),
+    )
 
 
 def by_derivative(X, y, eta, T):
@@ -29,15 +36,22 @@ def by_derivative(X, y, eta, T):
 def test_the_transformer_is_gradient_descent():
     X, _, y, alpha = problems(9)
     eta = 1 / torch.linalg.eigvalsh(X.mT @ X)[:, -1]
-    out = exact.looped(X, y, alpha, eta, 30)
-    torch.testing.assert_close(out[:, 1:] / alpha[:, None, None], by_derivative(X, y, eta, 30), rtol=0, atol=1e-13)
-    torch.testing.assert_close(exact.descent(X, y, eta, 30)[:, 1:], by_derivative(X, y, eta, 30), rtol=0, atol=1e-13)
+    out = exact.looped_transformer_outputs(X, y, alpha, eta, 30)
+    torch.testing.assert_close(
+        out[:, 1:] / alpha[:, None, None], by_derivative(X, y, eta, 30), rtol=0, atol=1e-13
+    )
+    torch.testing.assert_close(
+        exact.gradient_descent_iterates(X, y, eta, 30)[:, 1:],
+        by_derivative(X, y, eta, 30),
+        rtol=0,
+        atol=1e-13,
+    )
 
 
 def test_a_row_that_attends_to_itself_is_another_iteration(monkeypatch):
     X, _, y, alpha = problems(9)
     eta = 1 / torch.linalg.eigvalsh(X.mT @ X)[:, -1]
-    right = exact.looped(X, y, alpha, eta, 5)
+    right = exact.looped_transformer_outputs(X, y, alpha, eta, 5)
 
     def unmasked(Z):
         mask = torch.zeros(Z.shape[-2], Z.shape[-2], dtype=Z.dtype)
@@ -47,7 +61,7 @@ def test_a_row_that_attends_to_itself_is_another_iteration(monkeypatch):
         return (mask * (Z @ Z.mT)) @ Z * keep
 
     monkeypatch.setattr(exact, "attention", unmasked)
-    assert (exact.looped(X, y, alpha, eta, 5) - right).abs().max() > 1e-3
+    assert (exact.looped_transformer_outputs(X, y, alpha, eta, 5) - right).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("power", [1, 2])
@@ -55,8 +69,12 @@ def test_errors_without_rounding_are_those_of_the_iteration(power):
     X, theta, y, _ = problems(8)
     values, parts = exact.spectrum(X, theta)
     found = exact.log_decay(values, parts, 12, power)
-    path = exact.descent(X, y, 1 / values[:, -1], 12)
-    error = (path - theta[:, None]).square().sum(-1) if power == 2 else 1 - torch.einsum("btd,bd->bt", path, theta)
+    path = exact.gradient_descent_iterates(X, y, 1 / values[:, -1], 12)
+    error = (
+        (path - theta[:, None]).square().sum(-1)
+        if power == 2
+        else 1 - torch.einsum("btd,bd->bt", path, theta)
+    )
     torch.testing.assert_close(found, error.log(), rtol=1e-8, atol=1e-8)
 
 

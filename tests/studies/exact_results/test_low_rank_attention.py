@@ -24,14 +24,19 @@ def rotated():
 def prompts(root, w, n, sigma, P, generator):
     """E of section 5.4.2, (P, d + 1, n + 1), and the label of the query, (P,)."""
     x = torch.randn(P, n + 1, D, generator=generator, dtype=torch.double) @ root.T
-    y = torch.einsum("pnd,pd->pn", x, w) + sigma * torch.randn(P, n + 1, generator=generator, dtype=torch.double)
+    y = torch.einsum("pnd,pd->pn", x, w) + sigma * torch.randn(
+        P, n + 1, generator=generator, dtype=torch.double
+    )
     y[:, -1] = 0
     return torch.cat([x, y[..., None]], -1).mT, torch.einsum("pd,pd->p", x[:, -1], w)
 
 
 def predicted(E, U, rho):
     """The corner of linear self-attention with its residual, eq. (5.1), with the weights of eq. (5.3)."""
-    W_PV, W_KQ = torch.zeros(D + 1, D + 1, dtype=torch.double), torch.zeros(D + 1, D + 1, dtype=torch.double)
+    W_PV, W_KQ = (
+        torch.zeros(D + 1, D + 1, dtype=torch.double),
+        torch.zeros(D + 1, D + 1, dtype=torch.double),
+    )
     W_PV[-1, -1], W_KQ[:D, :D] = 1, U
     return (E + W_PV @ E @ (E.mT @ W_KQ @ E / rho))[:, -1, -1]
 
@@ -63,7 +68,9 @@ def test_the_same_prompts_through_the_last_row_alone():
     y[:, :M] = x[:, :M] @ w + SIGMA * torch.randn(500, M, generator=draws, dtype=torch.double)
     E = torch.cat([x, y[..., None]], -1).mT
     for loss, matrix in zip(found, U, strict=True):
-        assert float(loss) == pytest.approx(float((predicted(E, matrix, M) - x[:, M] @ w).square().mean()))
+        assert float(loss) == pytest.approx(
+            float((predicted(E, matrix, M) - x[:, M] @ w).square().mean())
+        )
 
 
 def test_the_loss_in_pretraining_is_that_of_drawn_tasks():
@@ -73,7 +80,10 @@ def test_the_loss_in_pretraining_is_that_of_drawn_tasks():
     w = torch.randn(100_000, D, generator=draws, dtype=torch.double)
     E, label = prompts(root, w, N, 0.0, 100_000, draws)
     errors = (predicted(E, U, N) - label).square() / 2
-    assert abs(errors.mean() - exact.pretraining_loss(U, root @ root.T, N)) < 5 * errors.std() / len(errors) ** 0.5
+    assert (
+        abs(errors.mean() - exact.pretraining_loss(U, root @ root.T, N))
+        < 5 * errors.std() / len(errors) ** 0.5
+    )
 
 
 def test_the_optimum_is_the_best_choice_of_directions_and_stationary():
@@ -84,12 +94,21 @@ def test_the_optimum_is_the_best_choice_of_directions_and_stationary():
         choices = [
             float(
                 exact.pretraining_loss(
-                    (Q * full * torch.zeros(D, dtype=torch.double).index_fill(0, torch.tensor(kept), 1)) @ Q.T, covariance, N
+                    (
+                        Q
+                        * full
+                        * torch.zeros(D, dtype=torch.double).index_fill(0, torch.tensor(kept), 1)
+                    )
+                    @ Q.T,
+                    covariance,
+                    N,
                 )
             )
             for kept in itertools.combinations(range(D), r)
         ]
-        best = float(exact.pretraining_loss((Q * exact.optimum(EIGENVALUES, N, r)) @ Q.T, covariance, N))
+        best = float(
+            exact.pretraining_loss((Q * exact.optimum(EIGENVALUES, N, r)) @ Q.T, covariance, N)
+        )
         assert best == pytest.approx(min(choices))
         assert sorted(choices)[1] > best * 1.01
         assert exact.descended_loss(covariance, N, r, stream()) == pytest.approx(best, rel=1e-6)
@@ -100,6 +119,11 @@ def test_the_optimum_is_the_best_choice_of_directions_and_stationary():
 
 def test_increments_are_differences_of_losses():
     w = torch.tensor([1.0, -0.5, 0.0, 0.0], dtype=torch.double)
-    loss = [exact.evaluation_loss(EIGENVALUES, exact.optimum(EIGENVALUES, N, r), w, M, SIGMA) for r in range(D + 1)]
+    loss = [
+        exact.evaluation_loss(EIGENVALUES, exact.optimum(EIGENVALUES, N, r), w, M, SIGMA)
+        for r in range(D + 1)
+    ]
     for r in (2, 3):
-        assert float(loss[r + 1] - loss[r]) == pytest.approx(float(exact.increment(EIGENVALUES, w, N, M, SIGMA, r)))
+        assert float(loss[r + 1] - loss[r]) == pytest.approx(
+            float(exact.increment(EIGENVALUES, w, N, M, SIGMA, r))
+        )

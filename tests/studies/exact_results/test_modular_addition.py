@@ -9,12 +9,14 @@ import torch
 from rarefeat.config.cells import cell
 from rarefeat.core.errors import RarefeatError
 from rarefeat.studies.exact_results import modular_addition as exact
-from rarefeat.studies.exact_results.config import Table
+from rarefeat.studies.exact_results.config import AdditionTable
 
 
 def weights(k, p, m, seed=0):
     stream = torch.Generator().manual_seed(seed)
-    return torch.randn(k, m, p, generator=stream, dtype=torch.double), torch.randn(m, p, generator=stream, dtype=torch.double)
+    return torch.randn(k, m, p, generator=stream, dtype=torch.double), torch.randn(
+        m, p, generator=stream, dtype=torch.double
+    )
 
 
 def construction(k: int, p: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,7 +35,14 @@ def construction(k: int, p: int) -> tuple[torch.Tensor, torch.Tensor]:
             sign = -1.0 if sines % 4 in (2, 3) else 1.0
             for signs in itertools.product((1, -1), repeat=k - 1):
                 factors = (1, *signs)
-                u.append(torch.stack([s * wave[kind](zeta * angles) for s, kind in zip(factors, kinds, strict=True)]))
+                u.append(
+                    torch.stack(
+                        [
+                            s * wave[kind](zeta * angles)
+                            for s, kind in zip(factors, kinds, strict=True)
+                        ]
+                    )
+                )
                 w.append(sign * math.prod(factors) * wave[sines % 2](zeta * angles))
     return torch.stack(u, 1), torch.stack(w)
 
@@ -58,7 +67,15 @@ def test_the_construction_has_the_largest_margin(k, p):
     assert u.shape == (k, 2 ** (2 * k - 1) * (p - 1) // 2, p)
     assert exact.margin(u, w) == pytest.approx(exact.largest_margin(k, p), rel=1e-9)
     found = {quantity: (value, stated) for quantity, value, stated in exact.of_weights(u, w)}
-    for quantity in ("margin_ratio", "accuracy", "one_frequency", "one_frequency_weight", "power", "frequencies", "phase"):
+    for quantity in (
+        "margin_ratio",
+        "accuracy",
+        "one_frequency",
+        "one_frequency_weight",
+        "power",
+        "frequencies",
+        "phase",
+    ):
         assert found[quantity][0] == pytest.approx(found[quantity][1]), quantity
 
 
@@ -73,12 +90,16 @@ def test_no_neuron_has_more():
     best = -math.inf
     for seed in range(4):
         parts = [part.requires_grad_() for part in weights(k, p, 1, seed)]
-        search = torch.optim.LBFGS(parts, max_iter=300, line_search_fn="strong_wolfe", tolerance_grad=1e-12)
+        search = torch.optim.LBFGS(
+            parts, max_iter=300, line_search_fn="strong_wolfe", tolerance_grad=1e-12
+        )
 
         def mean_margin(parts=parts):
             scores = exact.forward(*parts)
             right = scores.gather(1, target[:, None])[:, 0]
-            return ((right - (scores.sum(1) - right) / (p - 1)) / exact.norm(*parts) ** (k + 1)).mean()
+            return (
+                (right - (scores.sum(1) - right) / (p - 1)) / exact.norm(*parts) ** (k + 1)
+            ).mean()
 
         def closure(search=search, mean_margin=mean_margin):
             search.zero_grad()
@@ -99,7 +120,7 @@ def test_wrong_phases_are_seen():
 
 
 def test_training_learns_a_small_table():
-    setting = Table(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
+    setting = AdditionTable(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
     rows = exact.rows(setting, cell(table="k2"), "here", [1])
     last = {row.quantity: row.value for row in rows if row.at == 400}
     assert last["accuracy"] == 1
@@ -108,4 +129,7 @@ def test_training_learns_a_small_table():
 
 def test_a_training_that_diverges_says_so():
     with pytest.raises(RarefeatError, match="modular addition diverged"):
-        exact.trained(Table(k=4, p=5, m=16, steps=60, lr=1e12, penalty=0.005), torch.Generator().manual_seed(0))
+        exact.trained(
+            AdditionTable(k=4, p=5, m=16, steps=60, lr=1e12, penalty=0.005),
+            torch.Generator().manual_seed(0),
+        )

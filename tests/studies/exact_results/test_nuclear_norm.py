@@ -12,12 +12,16 @@ from rarefeat.studies.exact_results.config import NuclearProblem
 PROBLEM = NuclearProblem(penalty=[0.0, 0.01], steps=200, lr=0.5, test=2000)
 
 
-@pytest.mark.parametrize("w", [(1, 0), (1, 0.3), (1, 1), (1, 2.5), (1, -0.4), (1, -3), (-1, 0.2), (-2, -5)])
+@pytest.mark.parametrize(
+    "w", [(1, 0), (1, 0.3), (1, 1), (1, 2.5), (1, -0.4), (1, -3), (-1, 0.2), (-2, -5)]
+)
 @pytest.mark.parametrize("agrees", [0.7, 0.3])
 def test_accuracies_are_those_of_a_sample(w, agrees):
     w = torch.tensor(w, dtype=torch.double)
     X, y = exact.sample(200_000, agrees, torch.Generator().manual_seed(0))
-    assert float(exact.accuracy(w, agrees)) == pytest.approx(float(((X @ w) * y > 0).double().mean()), abs=0.005)
+    assert float(exact.accuracy(w, agrees)) == pytest.approx(
+        float(((X @ w) * y > 0).double().mean()), abs=0.005
+    )
 
 
 def test_the_line_of_the_text():
@@ -27,7 +31,9 @@ def test_the_line_of_the_text():
     torch.testing.assert_close(exact.accuracy(w, 0.3), 1 - 0.35 * t)
     # 0.76 out of domain goes with 0.90 in domain.
     slope = (1 - 0.76) / 0.35
-    assert float(exact.accuracy(torch.tensor([1.0, slope], dtype=torch.double), 0.7)) == pytest.approx(0.897, abs=1e-3)
+    assert float(
+        exact.accuracy(torch.tensor([1.0, slope], dtype=torch.double), 0.7)
+    ) == pytest.approx(0.897, abs=1e-3)
 
 
 def test_the_nuclear_norm_is_the_sum_of_singular_values():
@@ -40,7 +46,9 @@ def test_one_step_is_that_of_the_derivative_by_hand():
     X, y = exact.sample(50, 0.7, torch.Generator().manual_seed(2))
     one = PROBLEM.model_copy(update={"penalty": [0.0], "steps": 1})
     w = exact.trained(one, "logits", X, y, torch.Generator().manual_seed(3))[0]
-    zero = exact.trained(one.model_copy(update={"steps": 0}), "logits", X, y, torch.Generator().manual_seed(3))[0]
+    zero = exact.trained(
+        one.model_copy(update={"steps": 0}), "logits", X, y, torch.Generator().manual_seed(3)
+    )[0]
     gradient = -(torch.sigmoid(-y * (X @ zero)) * y) @ X / 50
     torch.testing.assert_close(w, zero - 2 * 0.5 * gradient)
 

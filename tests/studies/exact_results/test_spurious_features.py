@@ -24,10 +24,14 @@ def test_a_sum_has_the_moments_of_its_parts(gamma, n):
     law = exact.summed(exact.feature(gamma), n)
     mean = law.probability @ law.values
     assert mean == pytest.approx(n * gamma)
-    assert law.probability @ (law.values - mean) ** 2 == pytest.approx(n * (1 / 3 - gamma**2), rel=1e-3)
+    assert law.probability @ (law.values - mean) ** 2 == pytest.approx(
+        n * (1 / 3 - gamma**2), rel=1e-3
+    )
     nodes = exact.quadrature(law)
     for power in (1, 2, 5, 9):
-        assert nodes.probability @ nodes.values**power == pytest.approx(law.probability @ law.values**power, rel=1e-8)
+        assert nodes.probability @ nodes.values**power == pytest.approx(
+            law.probability @ law.values**power, rel=1e-8
+        )
 
 
 def test_the_ridge_is_the_minimum_that_another_solver_finds_on_a_sample():
@@ -36,7 +40,9 @@ def test_the_ridge_is_the_minimum_that_another_solver_finds_on_a_sample():
     n = 15_000
     z = np.hstack([drawn(n, given.r, 0.5), drawn(n, given.d - given.r, given.gamma)])
     y = np.where(RNG.random(n) < 0.5, 1, -1)
-    other = LogisticRegression(C=1 / (n * given.penalty), fit_intercept=False, tol=1e-8, max_iter=1000).fit(z * y[:, None], y)
+    other = LogisticRegression(
+        C=1 / (n * given.penalty), fit_intercept=False, tol=1e-8, max_iter=1000
+    ).fit(z * y[:, None], y)
     assert other.coef_[0, :37].mean() == pytest.approx(found.alpha, rel=0.02)
     assert other.coef_[0, 37:].mean() == pytest.approx(found.beta, rel=0.02)
 
@@ -44,7 +50,10 @@ def test_the_ridge_is_the_minimum_that_another_solver_finds_on_a_sample():
 def test_the_ridge_is_stationary():
     given = exact.Instance(r=40, d=300, gamma=0.48, penalty=0.3)
     best = exact.ridge(given)
-    a, b = exact.quadrature(exact.summed(exact.feature(0.5), 40)), exact.quadrature(exact.summed(exact.feature(0.48), 260))
+    a, b = (
+        exact.quadrature(exact.summed(exact.feature(0.5), 40)),
+        exact.quadrature(exact.summed(exact.feature(0.48), 260)),
+    )
 
     def objective(alpha, beta):
         margin = alpha * a.values[:, None] + beta * b.values
@@ -72,7 +81,10 @@ def test_a_small_accuracy_is_that_of_its_closed_form():
     n, found = 40, exact.accuracy(given, weights, -0.49)
     # Of forty spurious features, k disagree: the sum of 42 - k uniform parts less that of k is above 0 where all 42, these
     # turned round, sum to more than k (Irwin and Hall).
-    tail = [math.comb(n, k) * 0.01 ** (n - k) * 0.99**k * float(irwin_hall_above(42, k)) for k in range(n + 1)]
+    tail = [
+        math.comb(n, k) * 0.01 ** (n - k) * 0.99**k * float(irwin_hall_above(42, k))
+        for k in range(n + 1)
+    ]
     assert found == pytest.approx(sum(tail), rel=0.02)
     assert found < 1e-16
 
@@ -89,7 +101,10 @@ def test_spurious_features_cost_and_the_least_loss_is_that_of_all_angles():
     assert alone < mixed < exact.support_loss(0, 4, 0.3, 1.0)
     z = np.hstack([drawn(100_000, 3, 0.5), drawn(100_000, 1, 0.3)])
     angles = np.linspace(-math.pi, math.pi, 61)
-    losses = [np.log1p(np.exp(-(math.cos(a) / 3**0.5 * z[:, :3].sum(1) + math.sin(a) * z[:, 3]))).mean() for a in angles]
+    losses = [
+        np.log1p(np.exp(-(math.cos(a) / 3**0.5 * z[:, :3].sum(1) + math.sin(a) * z[:, 3]))).mean()
+        for a in angles
+    ]
     assert mixed == pytest.approx(min(losses), abs=2e-3)
 
 

@@ -20,7 +20,9 @@ def test_quadrature_has_the_moments_of_chi_squared():
     x, p = exact.chi_squared(3)
     for moment in range(1, 5):
         assert p @ x**moment == pytest.approx(chi2.moment(moment, 3))
-    assert p @ np.logaddexp(0, -x) == pytest.approx(quad(lambda t: np.logaddexp(0, -t) * chi2.pdf(t, 3), 0, 200)[0], rel=1e-5)
+    assert p @ np.logaddexp(0, -x) == pytest.approx(
+        quad(lambda t: np.logaddexp(0, -t) * chi2.pdf(t, 3), 0, 200)[0], rel=1e-5
+    )
 
 
 def test_the_programme_is_solved_as_by_trying_all_weights():
@@ -30,7 +32,8 @@ def test_the_programme_is_solved_as_by_trying_all_weights():
     def cost(alpha, one, two):
         margins = (alpha * z[:, None] + a * own for a in (one, two))
         return sum(
-            weight * (np.outer(p, q) * np.logaddexp(0, -margin)).sum() for weight, margin in zip(w, margins, strict=True)
+            weight * (np.outer(p, q) * np.logaddexp(0, -margin)).sum()
+            for weight, margin in zip(w, margins, strict=True)
         )
 
     # The budget is spent: 2 alpha + 2 one + 2 two = 4.
@@ -41,7 +44,7 @@ def test_the_programme_is_solved_as_by_trying_all_weights():
         if 0 <= 2 - alpha - one <= 1
     }
     best = min(tried, key=tried.get)
-    found = exact.kept(4, 2, w)
+    found = exact.closed_form_weights(4, 2, w)
     assert found[0] == pytest.approx(best[0], abs=0.03)
     assert found[1] == pytest.approx(best[1], abs=0.03)
     assert cost(*found) <= tried[best] + 1e-9
@@ -49,7 +52,7 @@ def test_the_programme_is_solved_as_by_trying_all_weights():
 
 @pytest.mark.parametrize(("r", "s", "T"), [(4, 2, 2), (4, 2, 8), (8, 2, 4), (8, 6, 3), (6, 3, 1)])
 def test_even_mixtures_are_in_closed_form(r, s, T):
-    found = exact.kept(r, s, np.full(T, 1 / T))
+    found = exact.closed_form_weights(r, s, np.full(T, 1 / T))
     assert found[0] == pytest.approx(1, abs=1e-5)
     assert found[1:] == pytest.approx(np.full(T, exact.even(r, s, T, 1.0)), abs=1e-4)
     if r == 2 * s:
@@ -63,7 +66,7 @@ def test_the_rare_task_is_dropped_where_its_slope_says_so():
     rho = others / ((p * expit(-z)).sum() * 2)
     for share, dropped in ((rho * 0.99, True), (rho * 1.02, False)):
         w = np.array([1, 1, 1, share])
-        assert (exact.kept(4, 2, w / w.sum())[-1] < 1e-6) == dropped
+        assert (exact.closed_form_weights(4, 2, w / w.sum())[-1] < 1e-6) == dropped
     assert 0.4 < rho < 0.45
 
 
@@ -73,7 +76,7 @@ def test_the_projection_is_in_the_class_and_nearest(seed):
     stream = torch.Generator().manual_seed(seed)
     G = torch.randn(5, 5, generator=stream, dtype=torch.double)
     G = G + G.mT
-    near = exact.into_class(G, 2)
+    near = exact.project_to_class(G, 2)
     values = torch.linalg.eigvalsh(near)
     assert values.min() > -1e-9
     assert values.max() < 1 + 1e-9
@@ -86,17 +89,27 @@ def test_the_projection_is_in_the_class_and_nearest(seed):
 
 @pytest.fixture(scope="module")
 def sampled():
-    mixture = Mixture(r=4, s=2, weights=[1.0, 1.0], spurious=2, samples=6000, gamma=[0.2, 2.0], labels=[2, 4])
+    mixture = Mixture(
+        r=4, s=2, weights=[1.0, 1.0], spurious=2, samples=6000, gamma=[0.2, 2.0], labels=[2, 4]
+    )
     return mixture, exact.rows(mixture, cell(mixture="here"), "test", [0])
 
 
 def value(rows, quantity, at=None):
-    return next((float(row.value), float(row.stated)) for row in rows if row.quantity == quantity and at in (None, row.at))
+    return next(
+        (float(row.value), float(row.stated))
+        for row in rows
+        if row.quantity == quantity and at in (None, row.at)
+    )
 
 
 def test_a_search_that_knows_no_features_finds_the_lemma(sampled):
     _, rows = sampled
-    for quantity, tolerance in (("shared_weight", 0.01), ("even_weight", 0.01), ("spurious_weight", 0.01)):
+    for quantity, tolerance in (
+        ("shared_weight", 0.01),
+        ("even_weight", 0.01),
+        ("spurious_weight", 0.01),
+    ):
         found, stated = value(rows, quantity)
         assert found == pytest.approx(stated, abs=tolerance), quantity
 

@@ -4,16 +4,33 @@ import torch
 
 from rarefeat.core.randomness import generator
 from rarefeat.studies.fine_labels import data as D
-from rarefeat.studies.fine_labels import direct, scalar
-from rarefeat.studies.fine_labels.config import COARSE, Detectors, FineLabels, Hierarchy, Labels, Learner, fine
+from rarefeat.studies.fine_labels import direct_simulator, scalar_simulator
+from rarefeat.studies.fine_labels.config import (
+    COARSE,
+    Detectors,
+    FineLabels,
+    HierarchicalData,
+    Labels,
+    Learner,
+    fine,
+)
 
 DETECTORS = Detectors(m=8000, threshold=2.75, T=40)
 DESCENT = {"epochs": 2, "warmup": 0.1, "batch": 50, "lr": 0.1, "momentum": 0.9, "weight_decay": 0}
 
 
-def hierarchy(**changes) -> Hierarchy:
-    base = {"d": 24, "k": 2, "P": 12, "s_star": 3, "iota": 0.002, "sigma_zeta": 1e-4, "s_dag": 3, "alpha_dag": [0.25, 0.35]}
-    return Hierarchy(**base | {"sigma_zeta_star": 0.05} | changes)
+def hierarchy(**changes) -> HierarchicalData:
+    base = {
+        "d": 24,
+        "k": 2,
+        "P": 12,
+        "s_star": 3,
+        "iota": 0.002,
+        "sigma_zeta": 1e-4,
+        "s_dag": 3,
+        "alpha_dag": [0.25, 0.35],
+    }
+    return HierarchicalData(**base | {"sigma_zeta_star": 0.05} | changes)
 
 
 def learner(**changes) -> Learner:
@@ -24,31 +41,56 @@ def draws(purpose: str, seeds=(0,)):
     return [generator("fine labels tests", seed, purpose) for seed in seeds]
 
 
-def network(labels: Labels, data: Hierarchy, learner: Learner, seed=0, detectors=DETECTORS) -> direct.Network:
+def network(
+    labels: Labels, data: HierarchicalData, learner: Learner, seed=0, detectors=DETECTORS
+) -> direct_simulator.Network:
     """Initial weights in double precision, so that what is exact can be told from rounding."""
-    made = direct.initialise(labels.classes(data.k, learner.N), data.d, detectors, learner.sigma_0, draws("init", [seed])[0])
+    made = direct_simulator.initialise(
+        labels.classes(data.k, learner.N),
+        data.d,
+        detectors,
+        learner.sigma_0,
+        draws("init", [seed])[0],
+    )
     return made._replace(weights=made.weights.double(), bias=made.bias.double())
 
 
-def both(labels: Labels, data: Hierarchy, learner: Learner, T: int, net=None, seed=0, tune=None):
+def both(
+    labels: Labels, data: HierarchicalData, learner: Learner, T: int, net=None, seed=0, tune=None
+):
     """The two simulators from the same initial weights on the same samples: initial network, trained network, state, loss."""
     net = net or network(labels, data, learner, seed)
     noise = draws("noise", [seed])
 
     def with_noise():
         for patches, classes in stream(labels, data, learner, T, seed, tune):
-            yield D.inputs(data, patches, noise, torch.float64)[0], classes[0], patches.amplitude[0] == 0
+            yield (
+                D.inputs(data, patches, noise, torch.float64)[0],
+                classes[0],
+                patches.amplitude[0] == 0,
+            )
 
-    trained, observed = direct.train(net, data, learner, with_noise(), tune)
-    state = direct.summary(net, net, data)
-    state, history = scalar.train(state, data, learner, stream(labels, data, learner, T, seed, tune), list(range(T)), tune)
+    trained, observed = direct_simulator.train(net, data, learner, with_noise(), tune)
+    state = direct_simulator.summary(net, net, data)
+    state, history = scalar_simulator.train(
+        state, data, learner, stream(labels, data, learner, T, seed, tune), list(range(T)), tune
+    )
     return net, trained, observed, state, history
 
 
 def stream(labels, data, learner, T, seed=0, tune=None):
     seeds = [seed]
-    for patches, classes in D.batches(data, labels, learner.N, T, draws("batches", seeds), draws("labels", seeds)):
-        yield patches, (classes if tune is None else (D.subclasses(data.k, learner.N) // data.k).expand(len(seeds), -1))
+    for patches, classes in D.batches(
+        data, labels, learner.N, T, draws("batches", seeds), draws("labels", seeds)
+    ):
+        yield (
+            patches,
+            (
+                classes
+                if tune is None
+                else (D.subclasses(data.k, learner.N) // data.k).expand(len(seeds), -1)
+            ),
+        )
 
 
 def section(**changes) -> FineLabels:
@@ -80,4 +122,15 @@ def section(**changes) -> FineLabels:
     return FineLabels(**base | changes)
 
 
-__all__ = ["COARSE", "DETECTORS", "both", "draws", "fine", "hierarchy", "learner", "network", "section", "stream"]
+__all__ = [
+    "COARSE",
+    "DETECTORS",
+    "both",
+    "draws",
+    "fine",
+    "hierarchy",
+    "learner",
+    "network",
+    "section",
+    "stream",
+]

@@ -6,11 +6,16 @@ from common import draws, hierarchy
 from pydantic import ValidationError
 
 from rarefeat.core.contrastive import infonce
-from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.encoder import embed, pre_activations
 from rarefeat.core.errors import RarefeatError
-from rarefeat.studies.fine_labels import crossing
+from rarefeat.studies.fine_labels import contrastive_encoder
 from rarefeat.studies.fine_labels import data as D
-from rarefeat.studies.fine_labels.config import Contrast, Crossing, CrossingArm, Heads
+from rarefeat.studies.fine_labels.config import (
+    ContrastiveSettings,
+    Crossing,
+    CrossingArm,
+    LinearHeadSettings,
+)
 
 STUDY = "fine labels tests"
 ARMS = [
@@ -18,16 +23,27 @@ ARMS = [
     for arm, alpha in (("dense", 0.0), ("pruned_neuron", 0.25), ("oracle_gated", 0.0))
     for bias in (0.0, 1.0)
 ]
-HEADS = Heads(samples=40, ridge=[1e-4, 0.1], hard_share=[0, 0.1])
+HEADS = LinearHeadSettings(samples=40, ridge=[1e-4, 0.1], hard_share=[0, 0.1])
 
 
 def contrast(**changes):
-    base = {"m": 16, "K": 32, "tau": 1.0, "eta": 0.05, "lambda": 0.01, "sigma_0": 0.05, "T": 60, "bias_from": 20}
-    return Contrast(**base | changes)
+    base = {
+        "m": 16,
+        "K": 32,
+        "tau": 1.0,
+        "eta": 0.05,
+        "lambda": 0.01,
+        "sigma_0": 0.05,
+        "T": 60,
+        "bias_from": 20,
+    }
+    return ContrastiveSettings(**base | changes)
 
 
 def train(pair="views", arms=ARMS, seeds=(0,), data=None, **changes):
-    return crossing.train(data or hierarchy(), contrast(**changes), pair, list(arms), list(seeds), STUDY)
+    return contrastive_encoder.train(
+        data or hierarchy(), contrast(**changes), pair, list(arms), list(seeds), STUDY
+    )
 
 
 @pytest.mark.parametrize("pair", ["views", "subclass", "superclass"])
@@ -35,7 +51,7 @@ def test_pairs_share_what_they_say(pair):
     data = hierarchy(k=4)
     n = 80
     first = D.easy(data, n, draws("first"))
-    other = crossing.second(pair, data, first, draws("pairs"))
+    other = contrastive_encoder.second(pair, data, first, draws("pairs"))
     y = D.subclasses(4, n)
     held = (other.amplitude * (other.feature >= 2)).argmax(-1)[0]
     subclass = other.feature[0].gather(-1, held[:, None])[:, 0] - 2
@@ -55,7 +71,9 @@ def test_training_lowers_the_loss_and_neither_replicas_nor_arms_see_each_other()
         assert (end[arm.label].bias > 0).all() == bool(arm.bias)
     together, alone = train(seeds=[0, 1], arms=ARMS[:4]), train(seeds=[1], arms=ARMS[2:3])
     for part in ("weights", "loss"):
-        assert torch.equal(getattr(together[ARMS[2].label], part)[1:], getattr(alone[ARMS[2].label], part))
+        assert torch.equal(
+            getattr(together[ARMS[2].label], part)[1:], getattr(alone[ARMS[2].label], part)
+        )
     assert end["pruned_neuron-alpha=0.25"].pruned == 0.25
     assert end["dense"].pruned == 0
 
@@ -65,28 +83,35 @@ def test_an_encoder_without_a_bias_is_linear_in_the_sum_of_the_patches():
     patches = D.easy(data, 16, draws("samples"))
     x = D.inputs(data, patches, draws("noise"))
     weights = torch.randn(1, 8, data.d, generator=draws("weights")[0])
-    whole, summed = (respond(pre_activations(part, weights), torch.zeros(1, 8)) for part in (x, x.sum(2, keepdim=True)))
+    whole, summed = (
+        embed(pre_activations(part, weights), torch.zeros(1, 8))
+        for part in (x, x.sum(2, keepdim=True))
+    )
     torch.testing.assert_close(whole, summed)
 
 
 def test_a_step_is_one_of_gradient_descent():
     """The first step's dense update is the gradient of the loss, with the core's own forward pass and autograd."""
     data, own = hierarchy(sigma_zeta=0.1), contrast(T=1, **{"lambda": 0.0})
-    found = crossing.train(data, own, "views", [CrossingArm(arm="dense")], [0], STUDY)["dense"].weights
+    found = contrastive_encoder.train(data, own, "views", [CrossingArm(arm="dense")], [0], STUDY)[
+        "dense"
+    ].weights
     first = D.easy(data, own.K, D.streams("crossing batches", [0], STUDY))
     noise = D.streams("crossing noise", [0], STUDY)
     x, y = D.inputs(data, first, noise), D.inputs(data, first, noise)
     g = D.streams("crossing weights", [0], STUDY)[0]
     start = (own.sigma_0 * torch.randn(own.m, data.d, generator=g))[None].requires_grad_()
-    f_x = respond(pre_activations(x, start), torch.zeros(1, own.m))
-    f_y = respond(pre_activations(y, start.detach()), torch.zeros(1, own.m))
+    f_x = embed(pre_activations(x, start), torch.zeros(1, own.m))
+    f_y = embed(pre_activations(y, start.detach()), torch.zeros(1, own.m))
     infonce(f_x, f_y, own.tau).sum().backward()
     torch.testing.assert_close(found, (start - own.eta * start.grad).detach(), rtol=1e-4, atol=1e-7)
 
 
 def test_pairs_of_a_superclass_teach_less_of_subclasses():
     found = {
-        pair: crossing.composition(train(pair, ARMS[:1], data=hierarchy(k=4), T=100)["dense"], hierarchy(k=4))["strength_ratio"]
+        pair: contrastive_encoder.composition(
+            train(pair, ARMS[:1], data=hierarchy(k=4), T=100)["dense"], hierarchy(k=4)
+        )["strength_ratio"]
         for pair in ("views", "subclass", "superclass")
     }
     assert found["superclass"] < 0.8 * found["subclass"]
@@ -97,20 +122,29 @@ def test_cosines_of_kinds():
     y = D.subclasses(2, 16)
     fine = torch.nn.functional.one_hot(y, 4).double()[None]
     coarse = torch.nn.functional.one_hot(y // 2, 2).double()[None]
-    found = crossing.cosine_to_kind(fine, 2)
-    assert [found[name].item() for name in ("within_subclass", "within_superclass", "across")] == pytest.approx(
-        [1, -1 / 3, -1 / 3]
-    )
-    found = crossing.cosine_to_kind(coarse, 2)
-    assert [found[name].item() for name in ("within_subclass", "within_superclass", "across")] == pytest.approx([1, 1, -1])
+    found = contrastive_encoder.cosine_to_kind(fine, 2)
+    assert [
+        found[name].item() for name in ("within_subclass", "within_superclass", "across")
+    ] == pytest.approx([1, -1 / 3, -1 / 3])
+    found = contrastive_encoder.cosine_to_kind(coarse, 2)
+    assert [
+        found[name].item() for name in ("within_subclass", "within_superclass", "across")
+    ] == pytest.approx([1, 1, -1])
 
 
 def test_rows_are_of_every_metric_penalty_and_share():
     data = hierarchy()
     encoder = train(T=5, arms=ARMS[:1])["dense"]
-    final, probe = crossing.rows(data, encoder, [0], 40, HEADS, STUDY)
-    assert {row["metric"] for row in final} >= {"strength_ratio", "within_subclass", "across", "pruned"}
-    assert {(row["penalty"], row["hard_share"]) for row in probe} == {(a, b) for a in (1e-4, 0.1) for b in (0, 0.1)}
+    final, probe = contrastive_encoder.rows(data, encoder, [0], 40, HEADS, STUDY)
+    assert {row["metric"] for row in final} >= {
+        "strength_ratio",
+        "within_subclass",
+        "across",
+        "pruned",
+    }
+    assert {(row["penalty"], row["hard_share"]) for row in probe} == {
+        (a, b) for a in (1e-4, 0.1) for b in (0, 0.1)
+    }
     assert all(0 <= row[kind] <= 1 for row in probe for kind in ("easy", "hard"))
 
 

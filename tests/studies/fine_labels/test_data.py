@@ -55,7 +55,11 @@ def joint_frequencies(data, n):
     return cells.flatten().bincount(minlength=(data.P + 1) ** 2).double().view(data.P + 1, -1) / n
 
 
-LAWS = {"the study's": {}, "long": {"P": 24, "s_star": 6, "s_dag": 8}, "full": {"P": 6, "s_star": 3, "s_dag": 3}}
+LAWS = {
+    "the study's": {},
+    "long": {"P": 24, "s_star": 6, "s_dag": 8},
+    "full": {"P": 6, "s_star": 3, "s_dag": 3},
+}
 
 
 @pytest.mark.parametrize("changes", LAWS.values(), ids=LAWS)
@@ -72,7 +76,11 @@ def independent(P, s_star, s_dag):
     n = torch.arange(P + 1).double()
     log_choose = torch.lgamma(torch.tensor(P + 1.0)) - torch.lgamma(n + 1) - torch.lgamma(P - n + 1)
     pmf = [
-        (log_choose + n * torch.log(torch.tensor(s / P)) + (P - n) * torch.log(torch.tensor(1 - s / P))).exp()
+        (
+            log_choose
+            + n * torch.log(torch.tensor(s / P))
+            + (P - n) * torch.log(torch.tensor(1 - s / P))
+        ).exp()
         for s in (s_star, s_dag)
     ]
     return pmf[0][:, None] * pmf[1]
@@ -81,7 +89,9 @@ def independent(P, s_star, s_dag):
 def test_a_wrong_law_is_seen():
     data = hierarchy()
     n = 40_000
-    assert not chi_square(joint_frequencies(data, n), independent(data.P, data.s_star, data.s_dag), n)
+    assert not chi_square(
+        joint_frequencies(data, n), independent(data.P, data.s_star, data.s_dag), n
+    )
 
 
 def test_inputs_are_patches_and_noise():
@@ -90,9 +100,13 @@ def test_inputs_are_patches_and_noise():
     x = D.inputs(data, patches, draws("noise"), torch.float64)
     loud = x.norm(dim=-1) > 3
     assert torch.equal(loud.sum(-1) == 1, (patches.loud != 0).any(-1))
-    torch.testing.assert_close(x[loud][:, : data.features], patches.loud[(patches.loud != 0).any(-1)], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        x[loud][:, : data.features], patches.loud[(patches.loud != 0).any(-1)], rtol=0, atol=1e-12
+    )
     assert (patches.amplitude[loud] == 0).all()
-    clean = torch.zeros_like(x).scatter_(3, patches.feature[..., None], patches.amplitude[..., None])
+    clean = torch.zeros_like(x).scatter_(
+        3, patches.feature[..., None], patches.amplitude[..., None]
+    )
     noise = (x - clean)[~loud]
     assert noise.std() == pytest.approx(0.01, rel=0.02)
     assert abs(noise.mean()) < 1e-4
@@ -109,7 +123,11 @@ def test_classes_of_every_kind():
     split = D.classes(Labels(kind="subclass", ids=8), k, n, seeds)
     assert split.max() == 15
     assert torch.equal(split % 8 % k, (y % k).expand_as(split))
-    for labels in (Labels(kind="random", ids=5), Labels(kind="subclass", ids=8), Labels(kind="sample")):
+    for labels in (
+        Labels(kind="random", ids=5),
+        Labels(kind="subclass", ids=8),
+        Labels(kind="sample"),
+    ):
         named = D.classes(labels, k, n, draws("labels", [0, 1]))
         superclass = D.superclasses(labels, k, n)
         assert len(superclass) == labels.classes(k, n)
@@ -123,7 +141,9 @@ def test_classes_of_every_kind():
 
 @settings(max_examples=30)
 @given(
-    kind=st.sampled_from(["subclass", "random", "misaligned", "sample"]), k=st.sampled_from([1, 2, 4]), ids=st.integers(1, 8)
+    kind=st.sampled_from(["subclass", "random", "misaligned", "sample"]),
+    k=st.sampled_from([1, 2, 4]),
+    ids=st.integers(1, 8),
 )
 def test_members_are_whom_the_classes_name(kind, k, ids):
     # Enough samples that each of eight random classes has one of every subclass.

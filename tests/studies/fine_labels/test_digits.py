@@ -9,14 +9,18 @@ from common import draws
 from pydantic import ValidationError
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.studies.fine_labels.config import Descent, Digits, Perceptrons, Scheme
-from rarefeat.studies.fine_labels.granularity import aggregate, digits, labelling
+from rarefeat.studies.fine_labels.config import Digits, LabelScheme, Perceptrons, SGDSettings
+from rarefeat.studies.fine_labels.granularity import aggregate, digits, label_schemes
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
 
 STUDY = "fine labels tests"
-LEVELS = {"parity": [y % 2 for y in range(10)], "loops": [1, 0, 0, 0, 0, 0, 1, 0, 1, 1], "thirds": [y // 4 for y in range(10)]}
+LEVELS = {
+    "parity": [y % 2 for y in range(10)],
+    "loops": [1, 0, 0, 0, 0, 0, 1, 0, 1, 1],
+    "thirds": [y // 4 for y in range(10)],
+}
 SCHEMES = {
-    name: Scheme(**scheme)
+    name: LabelScheme(**scheme)
     for name, scheme in {
         "coarse": {"kind": "coarse"},
         "manual": {"kind": "manual"},
@@ -31,30 +35,53 @@ SCHEMES = {
 
 
 def descent(**changes):
-    return {"epochs": 4, "warmup": 0.1, "batch": 50, "lr": 0.1, "momentum": 0.9, "weight_decay": 5e-5} | changes
+    return {
+        "epochs": 4,
+        "warmup": 0.1,
+        "batch": 50,
+        "lr": 0.1,
+        "momentum": 0.9,
+        "weight_decay": 5e-5,
+    } | changes
 
 
 def training(**changes):
-    base = {"pretraining": descent(), "finetuning": descent(), "features": descent(epochs=2), "checkpoints": [4]}
+    base = {
+        "pretraining": descent(),
+        "finetuning": descent(),
+        "features": descent(epochs=2),
+        "checkpoints": [4],
+    }
     return Perceptrons(**base | {"shift": 1, "l2": 0.01, "train": 400, "hidden": 32} | changes)
 
 
 def section(**changes):
-    base = {"seeds": 2, "first_seed": 0, "seeds_per_block": 2, "levels": LEVELS, "superclass": ["parity"]}
-    base |= {"labels": [scheme.model_dump() for scheme in SCHEMES.values()], "candidates": [2, 4, 8]}
+    base = {
+        "seeds": 2,
+        "first_seed": 0,
+        "seeds_per_block": 2,
+        "levels": LEVELS,
+        "superclass": ["parity"],
+    }
+    base |= {
+        "labels": [scheme.model_dump() for scheme in SCHEMES.values()],
+        "candidates": [2, 4, 8],
+    }
     return Digits(**base | {"training": training().model_dump()} | changes)
 
 
 def levels():
-    return labelling.read_levels(LEVELS)
+    return label_schemes.read_levels(LEVELS)
 
 
 def named(scheme: str, seed: int = 0):
     """Labels of the training images, with their digits and superclasses."""
     images = digits.split(training(), [seed], STUDY)
     features = digits.self_supervised(training(), images, [seed], STUDY)[0]
-    superclass = labelling.at_level(levels(), "parity", images.labels)[0]
-    found = labelling.classes_of(SCHEMES[scheme], images.labels[0], superclass, levels(), features, STUDY, seed, [2, 4, 8])
+    superclass = label_schemes.at_level(levels(), "parity", images.labels)[0]
+    found = label_schemes.classes_of(
+        SCHEMES[scheme], images.labels[0], superclass, levels(), features, STUDY, seed, [2, 4, 8]
+    )
     return found, images.labels[0], superclass
 
 
@@ -64,10 +91,20 @@ def test_labels_are_those_that_the_scheme_says(scheme):
     found, digit, superclass = named(scheme)
     classes = found.unique()
     assert torch.equal(classes, torch.arange(len(classes)))
-    assert len(classes) <= labelling.most_classes(SCHEMES[scheme], levels(), "parity", 400, [2, 4, 8])
+    assert len(classes) <= label_schemes.most_classes(
+        SCHEMES[scheme], levels(), "parity", 400, [2, 4, 8]
+    )
     pairs = torch.stack([found, superclass]).unique(dim=1).shape[1]
     assert (pairs == len(classes)) == (scheme not in ("whole-5", "manual-thirds"))
-    expected = {"coarse": 2, "manual": 10, "manual-thirds": 3, "random-3": 6, "clusters-3": 6, "whole-5": 5, "sample": 400}
+    expected = {
+        "coarse": 2,
+        "manual": 10,
+        "manual-thirds": 3,
+        "random-3": 6,
+        "clusters-3": 6,
+        "whole-5": 5,
+        "sample": 400,
+    }
     assert len(classes) == expected.get(scheme, len(classes))
     if scheme == "manual-thirds":
         assert torch.equal(found, digit // 4)
@@ -81,43 +118,56 @@ def test_clusters_follow_the_digits_and_random_classes_do_not():
 
     def purity(scheme):
         found, digit, _ = named(scheme)
-        return torch.stack([found[digit == y].bincount().max() / (digit == y).sum() for y in range(10)]).mean()
+        return torch.stack(
+            [found[digit == y].bincount().max() / (digit == y).sum() for y in range(10)]
+        ).mean()
 
     assert purity("clusters-3") > purity("random-3") + 0.2
 
 
 def test_a_hierarchy_is_read_from_a_file(tmp_path):
     (tmp_path / "levels.csv").write_text("family,order\n3,1\n3,1\n5,0\n")
-    found = labelling.read_levels("levels.csv", str(tmp_path))
-    assert {name: column.tolist() for name, column in found.items()} == {"family": [3, 3, 5], "order": [1, 1, 0]}
-    assert labelling.at_level(found, "family", torch.tensor([2, 0])).tolist() == [1, 0]
+    found = label_schemes.read_levels("levels.csv", str(tmp_path))
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "family": [3, 3, 5],
+        "order": [1, 1, 0],
+    }
+    assert label_schemes.at_level(found, "family", torch.tensor([2, 0])).tolist() == [1, 0]
     with pytest.raises(RarefeatError, match="genus is none of family, order"):
-        labelling.at_level(found, "genus", torch.tensor([0]))
+        label_schemes.at_level(found, "genus", torch.tensor([0]))
     with pytest.raises(RarefeatError, match="3 labels, and an image has the label 3"):
-        labelling.at_level(found, "order", torch.tensor([3]))
+        label_schemes.at_level(found, "order", torch.tensor([3]))
     (tmp_path / "levels.csv").write_text("family\nx\n")
     with pytest.raises(RarefeatError, match=r"levels\.csv: the column family"):
-        labelling.read_levels("levels.csv", str(tmp_path))
+        label_schemes.read_levels("levels.csv", str(tmp_path))
     with pytest.raises(RarefeatError, match=r"cannot read .*absent\.csv"):
-        labelling.read_levels("absent.csv", str(tmp_path))
+        label_schemes.read_levels("absent.csv", str(tmp_path))
 
 
 @pytest.mark.parametrize("scheme", ["random-3", "rebalanced-10"])
 def test_replicas_do_not_depend_on_each_other(scheme):
     def rows(seeds):
-        return pd.DataFrame(digits.rows(training(), levels(), "loops", SCHEMES[scheme], seeds, STUDY, [2, 4, 8]))
+        return pd.DataFrame(
+            digits.rows(training(), levels(), "loops", SCHEMES[scheme], seeds, STUDY, [2, 4, 8])
+        )
 
     together = rows([0, 1, 2])
     pd.testing.assert_frame_equal(together[together["seed"] == 1].reset_index(drop=True), rows([1]))
 
 
 def test_the_task_is_learned_and_a_probe_leaves_the_body():
-    long = training(pretraining=descent(epochs=20), finetuning=descent(epochs=20), checkpoints=[2, 20])
+    long = training(
+        pretraining=descent(epochs=20), finetuning=descent(epochs=20), checkpoints=[2, 20]
+    )
     errors = {}
     for scheme in ("coarse", "manual", "sample"):
         rows = pd.DataFrame(digits.rows(long, levels(), "parity", SCHEMES[scheme], [0, 1], STUDY))
         assert set(rows["epoch"]) == {2, 20}
-        assert set(rows["readout"]) == {"finetuned", "probe", *(["once"] if scheme == "coarse" else [])}
+        assert set(rows["readout"]) == {
+            "finetuned",
+            "probe",
+            *(["once"] if scheme == "coarse" else []),
+        }
         errors[scheme] = rows[rows["epoch"] == 20].groupby("readout")["error"].mean()
     assert errors["coarse"]["finetuned"] < 0.12
     assert errors["coarse"]["once"] < 0.15
@@ -141,7 +191,9 @@ def test_images_move_by_so_many_pixels_at_most(pixels):
 
 
 def test_the_rate_warms_up_and_falls_to_nothing():
-    rates = [learning_rate(Descent(**descent(lr=2.0, warmup=0.1)), step, 100) for step in range(100)]
+    rates = [
+        learning_rate(SGDSettings(**descent(lr=2.0, warmup=0.1)), step, 100) for step in range(100)
+    ]
     assert rates[0] == pytest.approx(0.2)
     assert max(rates) == rates[9] == pytest.approx(2.0)
     assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
@@ -150,14 +202,25 @@ def test_the_rate_warms_up_and_falls_to_nothing():
 
 def test_divergence_is_one_clear_line():
     with pytest.raises(RarefeatError, match="diverged"):
-        digits.rows(training(pretraining=descent(lr=1e20)), levels(), "parity", SCHEMES["coarse"], [0], STUDY)
+        digits.rows(
+            training(pretraining=descent(lr=1e20)),
+            levels(),
+            "parity",
+            SCHEMES["coarse"],
+            [0],
+            STUDY,
+        )
 
 
 def test_the_summary_is_of_paired_differences():
     same = {"superclass": "parity", "readout": "probe", "classes": 2}
     rows = [
         same | {"labels": labels, "epoch": epoch, "seed": seed, "error": error}
-        for labels, epoch, errors in (("coarse", 1, [0.2, 0.4]), ("coarse", 2, [0.1, 0.1]), ("sample", 2, [0.2, 0.4]))
+        for labels, epoch, errors in (
+            ("coarse", 1, [0.2, 0.4]),
+            ("coarse", 2, [0.1, 0.1]),
+            ("sample", 2, [0.2, 0.4]),
+        )
         for seed, error in enumerate(errors)
     ]
     found = aggregate.summary(pd.DataFrame(rows)).set_index(["labels", "epoch"])
@@ -174,12 +237,21 @@ def test_the_summary_is_of_paired_differences():
         ({"labels": [{"kind": "coarse"}, {"kind": "coarse"}]}, "twice the same"),
         ({"labels": [{"kind": "coarse"}, {"kind": "random"}]}, "ids is required"),
         ({"labels": [{"kind": "coarse"}, {"kind": "sample", "ids": 3}]}, "ids is required"),
-        ({"labels": [{"kind": "coarse"}, {"kind": "sample", "level": "loops"}]}, "level is for manual"),
+        (
+            {"labels": [{"kind": "coarse"}, {"kind": "sample", "level": "loops"}]},
+            "level is for manual",
+        ),
         ({"levels": {name: [0, 1] for name in LEVELS}}, "ten digits"),
         ({"levels": LEVELS | {"parity": [0] * 10}}, "two superclasses"),
         ({"levels": LEVELS | {"loops": [0, 1]}}, "same number"),
         ({"training": training().model_dump() | {"checkpoints": [2]}}, "must end with"),
-        ({"training": training().model_dump() | {"train": 100, "pretraining": descent(batch=200)}}, "pretraining.batch"),
+        (
+            {
+                "training": training().model_dump()
+                | {"train": 100, "pretraining": descent(batch=200)}
+            },
+            "pretraining.batch",
+        ),
     ],
 )
 def test_bad_input_is_refused(changes, said):
@@ -191,4 +263,6 @@ def test_another_scheme_or_superclass_leaves_a_cell_s_job_as_it_is():
     one = section(labels=[{"kind": "coarse"}, {"kind": "rebalanced", "ids": 10}])
     two = section(superclass=["parity", "loops"], candidates=[2, 16])
     for at in one.cells():
-        assert (one.measured(at) == two.measured(at)) == (at["labels"] == "coarse")
+        assert (one.measurement_config(at) == two.measurement_config(at)) == (
+            at["labels"] == "coarse"
+        )

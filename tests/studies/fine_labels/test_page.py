@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from rarefeat.studies.fine_labels.page import granularity, printed
+from rarefeat.studies.fine_labels.doc_tables import granularity, printed
 
 ROWS = [
     # labels, classes, epoch, difference, its interval
@@ -21,7 +21,9 @@ ROWS = [
 def summary():
     columns = ["labels", "classes", "epoch", "paired_difference", "paired_ci_low", "paired_ci_high"]
     rows = pd.DataFrame(ROWS, columns=columns).assign(superclass="superclass")
-    return pd.concat([rows.assign(readout=readout) for readout in ("finetuned", "probe")], ignore_index=True)
+    return pd.concat(
+        [rows.assign(readout=readout) for readout in ("finetuned", "probe")], ignore_index=True
+    )
 
 
 def test_table_1_stands_beside_at_the_nearest_number_of_classes_for_each_superclass():
@@ -35,15 +37,18 @@ def test_table_1_stands_beside_at_the_nearest_number_of_classes_for_each_supercl
 def test_a_direction_is_compared_where_both_are_beyond_their_spread():
     found = granularity(summary())
     last = found[(found["readout"] == "finetuned") & (found["epoch"] == 15)].set_index("labels")
-    assert last["direction"].to_dict() == {
-        "coarse": "not compared",
-        "manual": "as printed",
-        "clusters-50": "as printed",
-        "clusters-128": "not compared",  # 5.24 beside 5.25, with standard deviations of 0.03 and 0.05
-        "random-5": "opposite",
-        "random-50": "as printed",
-        "sample": "not shown",
-    }
+    assert (
+        last["direction"].to_dict()
+        == {
+            "coarse": "not compared",
+            "manual": "as printed",
+            "clusters-50": "as printed",
+            "clusters-128": "not compared",  # 5.24 beside 5.25, with standard deviations of 0.03 and 0.05
+            "random-5": "opposite",
+            "random-50": "as printed",
+            "sample": "not shown",
+        }
+    )
     assert last.loc["manual", "printed_classes"] == 51
 
 

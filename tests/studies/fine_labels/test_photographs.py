@@ -11,17 +11,17 @@ import yaml
 from common import DESCENT
 from conftest import made_table, refusal, run_cell
 from pydantic import ValidationError
+from rarefeat.studies.fine_labels.kind import REPRESENT, SWEEP_PHOTOGRAPHS
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.trainer import Course
+from rarefeat.images.trainer import TrainingRun
 from rarefeat.images.trainer import load as load_weights
-from rarefeat.study_kind import IMAGE_DATA, collected
 from rarefeat.project import load
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
-from rarefeat.studies.fine_labels.config import Photographs, Residuals, Scheme
-from rarefeat.studies.fine_labels.granularity import labelling, photographs
-from rarefeat.studies.fine_labels.kind import REPRESENT, SWEEP_PHOTOGRAPHS
+from rarefeat.studies.fine_labels.config import LabelScheme, Photographs, ResNetSettings
+from rarefeat.studies.fine_labels.granularity import label_schemes, photographs
+from rarefeat.study_kind import IMAGE_DATA, collected
 
 REPOSITORY = Path(__file__).parents[3]
 STUDY = "sweep_of_tests"
@@ -29,9 +29,22 @@ NETWORK = {"block": "basic", "depths": [1], "width": 2, "stem": "cifar", "head":
 
 
 def training(**changes):
-    base = {"pretraining": DESCENT, "finetuning": DESCENT, "checkpoints": [1, 2], "shift": 1, "l2": 0.1, "flip": 0.5}
-    base |= {"network": NETWORK, "precision": "float32", "checkpoint_minutes": 5, "device": "cpu", "threads": 1}
-    return Residuals(**base | changes)
+    base = {
+        "pretraining": DESCENT,
+        "finetuning": DESCENT,
+        "checkpoints": [1, 2],
+        "shift": 1,
+        "l2": 0.1,
+        "flip": 0.5,
+    }
+    base |= {
+        "network": NETWORK,
+        "precision": "float32",
+        "checkpoint_minutes": 5,
+        "device": "cpu",
+        "threads": 1,
+    }
+    return ResNetSettings(**base | changes)
 
 
 def sweep(**changes):
@@ -39,7 +52,14 @@ def sweep(**changes):
         "tau": 0.2, "epochs": 1, "warmup_epochs": 0, "batch": 128, "optimiser": "sgd", "lr": 0.1, "final_lr": 0,
         "momentum": 0.9, "weight_decay": 0, "log_epochs": 1, "checkpoint_minutes": 5, "device": "cpu", "threads": 1,
     }  # fmt: skip
-    views = {"crop_scale": [0.8, 1.0], "flip": 0, "jitter": [0, 0, 0, 0], "jitter_probability": 0, "grey": 0, "blur": 0}
+    views = {
+        "crop_scale": [0.8, 1.0],
+        "flip": 0,
+        "jitter": [0, 0, 0, 0],
+        "jitter_probability": 0,
+        "grey": 0,
+        "blur": 0,
+    }
     base = {
         "data": {"format": "digits"}, "seeds": 2, "first_seed": 0, "seeds_per_block": 2, "superclass": ["parity"],
         "levels": {"parity": [y % 2 for y in range(10)]}, "labels": [{"kind": "coarse"}, {"kind": "clusters", "ids": 3}],
@@ -53,13 +73,15 @@ def images(n=60):
     y = torch.arange(n) % 4
     x = torch.randint(40, (n, 3, 8, 8), generator=g, dtype=torch.uint8)
     half = torch.arange(8)[None, :] // 4 == y[:, None] // 2
-    x[torch.arange(n), y % 2] += 150 * half[:, :, None].to(torch.uint8)  # a channel for the superclass, a half for the class
-    return photographs.Images(x, y, y % 2, x[:20], (y % 2)[:20])
+    x[torch.arange(n), y % 2] += 150 * half[:, :, None].to(
+        torch.uint8
+    )  # a channel for the superclass, a half for the class
+    return photographs.SweepImages(x, y, y % 2, x[:20], (y % 2)[:20])
 
 
 def course(folder, identity=0, minutes=5):
     tag = torch.full((32,), identity, dtype=torch.uint8)
-    return Course(STUDY, 0, folder / "a.safetensors", tag, minutes, "a", "pretraining ")
+    return TrainingRun(STUDY, 0, folder / "a.safetensors", tag, minutes, "a", "pretraining ")
 
 
 def classifier(classes=4):
@@ -116,19 +138,43 @@ def test_a_loss_that_is_not_finite_is_one_clear_line(tmp_path):
 def test_a_replica_has_a_row_for_every_checkpoint_and_readout(tmp_path):
     found = pd.DataFrame(
         photographs.replica(
-            images(), images().superclass, Scheme(kind="coarse"), training(), 0, STUDY, tmp_path, course(tmp_path).identity
+            images(),
+            images().superclass,
+            LabelScheme(kind="coarse"),
+            training(),
+            0,
+            STUDY,
+            tmp_path,
+            course(tmp_path).identity,
         )
     )
-    assert found.groupby("epoch")["readout"].apply(set).tolist() == [{"probe", "once", "finetuned"}] * 2
+    assert (
+        found.groupby("epoch")["readout"].apply(set).tolist()
+        == [{"probe", "once", "finetuned"}] * 2
+    )
     assert (found["classes"] == 2).all()
     assert found["error"].between(0, 1).all()
 
 
 def test_the_task_is_learned(tmp_path):
     long = DESCENT | {"epochs": 20, "batch": 20}
-    own = training(pretraining=long, finetuning=long, checkpoints=[20], shift=0, flip=0, network=NETWORK | {"width": 8})
+    own = training(
+        pretraining=long,
+        finetuning=long,
+        checkpoints=[20],
+        shift=0,
+        flip=0,
+        network=NETWORK | {"width": 8},
+    )
     rows = photographs.replica(
-        images(), images().labels, Scheme(kind="manual"), own, 0, STUDY, tmp_path, course(tmp_path).identity
+        images(),
+        images().labels,
+        LabelScheme(kind="manual"),
+        own,
+        0,
+        STUDY,
+        tmp_path,
+        course(tmp_path).identity,
     )
     assert {row["readout"]: row["error"] for row in rows} == {
         "probe": pytest.approx(0, abs=0.1),
@@ -146,7 +192,10 @@ def test_the_stages_run_from_file_to_file(tmp_path):
         for block in study.blocks():
             run_cell(tmp_path, SWEEP_PHOTOGRAPHS, STUDY, study, at, block, *checkpoints)
     assert not list((tmp_path / "checkpoints").iterdir())
-    errors = made_table(tmp_path, collected("studies.fine_labels.tables:SWEEP", SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study))
+    errors = made_table(
+        tmp_path,
+        collected("studies.fine_labels.tables:SWEEP", SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study),
+    )
     assert errors.groupby("labels")["classes"].first().to_dict() == {"clusters-3": 6, "coarse": 2}
     assert len(errors) == 2 * (2 + 3)
 
@@ -161,7 +210,11 @@ def test_features_of_other_images_are_refused(tmp_path):
     )
     for contents, refused in (("these", False), ("others", True)):
         told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, "0-1", {"contents": contents})
-        with pytest.raises(RarefeatError, match=r"config\.contents") if refused else contextlib.nullcontext():
+        with (
+            pytest.raises(RarefeatError, match=r"config\.contents")
+            if refused
+            else contextlib.nullcontext()
+        ):
             JobInputs(told, tmp_path).file("features").tensors("features")
 
 
@@ -176,7 +229,7 @@ def test_features_of_other_images_are_refused(tmp_path):
 )
 def test_hierarchies_that_are_refused(tmp_path, text, said):
     (tmp_path / "levels.csv").write_text(text)
-    assert said in refusal(labelling.read_levels, "levels.csv", str(tmp_path))
+    assert said in refusal(label_schemes.read_levels, "levels.csv", str(tmp_path))
 
 
 def test_one_superclass_is_no_task(tmp_path):
@@ -184,9 +237,13 @@ def test_one_superclass_is_no_task(tmp_path):
     labels = torch.arange(4)
     tensors = {"train": torch.zeros(4, 3, 8, 8, dtype=torch.uint8), "train_labels": labels}
     write_tensors(
-        tmp_path / f"images/{STUDY}.safetensors", tensors | {"test": images(4).test, "test_labels": labels.clone()}, made.text
+        tmp_path / f"images/{STUDY}.safetensors",
+        tensors | {"test": images(4).test, "test_labels": labels.clone()},
+        made.to_json,
     )
-    file = JobInputs(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file("images")
+    file = JobInputs(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file(
+        "images"
+    )
     with pytest.raises(RarefeatError, match=r"levels\.all: two superclasses at least are needed"):
         photographs.read_images(file, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
 
@@ -195,7 +252,7 @@ def test_clusters_need_features():
     with pytest.raises(ValidationError, match="features are required"):
         sweep(features=None)
     told = sweep(features=None, labels=[{"kind": "coarse"}, {"kind": "sample"}])
-    assert "features" not in told.measured(told.cells()[0])
+    assert "features" not in told.measurement_config(told.cells()[0])
 
 
 @pytest.mark.parametrize("name", ["cifar100", "inaturalist", "imagenet21k"])
@@ -205,16 +262,27 @@ def test_recipes_are_whole_configs(name):
     assert f"tables/{name}_labels_summary.parquet" in made
     text = (REPOSITORY / f"config/{name}_labels.yaml").read_text(encoding="utf-8")
     assert f"snakemake {name}_labels " in text
-    assert ("docs/studies/fine_labels.md has the result" if name == "cifar100" else "NOT MEASURED") in text
+    assert (
+        "docs/studies/fine_labels.md has the result" if name == "cifar100" else "NOT MEASURED"
+    ) in text
 
 
 def test_the_superclasses_of_cifar_100_are_those_of_its_files():
     folder = REPOSITORY.parent / "shared/data/cifar100"
-    paths = sorted(folder.glob("*.parquet")) or sorted((REPOSITORY.parents[1] / "shared/data/cifar100").glob("*.parquet"))
+    paths = sorted(folder.glob("*.parquet")) or sorted(
+        (REPOSITORY.parents[1] / "shared/data/cifar100").glob("*.parquet")
+    )
     if not paths:
         pytest.skip("CIFAR-100 is not at hand")
-    recipe = yaml.safe_load((REPOSITORY / "config/cifar100_labels.yaml").read_text(encoding="utf-8"))
+    recipe = yaml.safe_load(
+        (REPOSITORY / "config/cifar100_labels.yaml").read_text(encoding="utf-8")
+    )
     named = recipe["fine_labels"]["photographs"]["cifar100_labels"]["levels"]["superclass"]
     for path in paths:
         table = pq.read_table(path, columns=["fine_label", "coarse_label"]).to_pandas()
-        assert table.groupby("fine_label")["coarse_label"].agg(["min", "max"]).eq(pd.Series(named), axis=0).all(axis=None)
+        assert (
+            table.groupby("fine_label")["coarse_label"]
+            .agg(["min", "max"])
+            .eq(pd.Series(named), axis=0)
+            .all(axis=None)
+        )

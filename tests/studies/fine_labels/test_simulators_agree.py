@@ -8,7 +8,7 @@ from common import COARSE, DETECTORS, both, draws, fine, hierarchy, learner, net
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.studies.fine_labels import data as D
-from rarefeat.studies.fine_labels import direct, metrics, scalar
+from rarefeat.studies.fine_labels import direct_simulator, metrics, scalar_simulator
 from rarefeat.studies.fine_labels.config import Detectors, Labels
 
 # Of A and B of the detectors of a class' own features, relative, mean over the features; of the largest answer to a test
@@ -33,29 +33,44 @@ def pure(labels, data, learner):
 
 def difference(initial, trained, state, data, own):
     """Relative difference of A and of B, mean over the detectors of a class' own features, the larger of the four."""
-    summary = direct.summary(initial, trained, data)
+    summary = direct_simulator.summary(initial, trained, data)
     return max(
         ((x - y).abs() / y.abs())[n > 0].mean().item()
-        for a, b in ((summary.displacement, state.displacement), (summary.decrement, state.decrement))
-        for x, y, n in zip(*(metrics.on_diagonal(part, own) for part in (a, b, state.detectors)), strict=True)
+        for a, b in (
+            (summary.displacement, state.displacement),
+            (summary.decrement, state.decrement),
+        )
+        for x, y, n in zip(
+            *(metrics.on_diagonal(part, own) for part in (a, b, state.detectors)), strict=True
+        )
     )
 
 
-@pytest.mark.parametrize("labels", [COARSE, fine(2), Labels(kind="subclass", ids=4)], ids=lambda labels: labels.label)
+@pytest.mark.parametrize(
+    "labels", [COARSE, fine(2), Labels(kind="subclass", ids=4)], ids=lambda labels: labels.label
+)
 @pytest.mark.parametrize("iota", [0.0, 0.02])
 def test_exact_to_rounding_without_noise_and_with_one_feature_a_neuron(labels, iota):
     """Also with random amplitudes, as long as they do not decide which detectors are on."""
     data = hierarchy(sigma_zeta=0.0, iota=iota)
-    initial, trained, observed, state, history = both(labels, data, learner(), 12, pure(labels, data, learner()))
-    found = direct.summary(initial, trained, data)
+    initial, trained, observed, state, history = both(
+        labels, data, learner(), 12, pure(labels, data, learner())
+    )
+    found = direct_simulator.summary(initial, trained, data)
     scale = state.displacement.abs().amax()
-    torch.testing.assert_close(found.displacement / scale, state.displacement / scale, rtol=ROUNDING, atol=ROUNDING)
-    torch.testing.assert_close(found.decrement / scale, state.decrement / scale, rtol=ROUNDING, atol=ROUNDING)
+    torch.testing.assert_close(
+        found.displacement / scale, state.displacement / scale, rtol=ROUNDING, atol=ROUNDING
+    )
+    torch.testing.assert_close(
+        found.decrement / scale, state.decrement / scale, rtol=ROUNDING, atol=ROUNDING
+    )
     torch.testing.assert_close(observed.loss, history.loss[:, 0], rtol=ROUNDING, atol=0)
     samples = D.hard(data, 40, draws("tests"))._replace(loud=None)
     x = D.inputs(data, samples, draws("test noise"), torch.float64)[0]
-    F = direct.scores(trained, direct.answers(trained, x))
-    torch.testing.assert_close(F, scalar.scores(state, samples)[0], rtol=ROUNDING, atol=ROUNDING)
+    F = direct_simulator.scores(trained, direct_simulator.answers(trained, x))
+    torch.testing.assert_close(
+        F, scalar_simulator.scores(state, samples)[0], rtol=ROUNDING, atol=ROUNDING
+    )
 
 
 @pytest.mark.parametrize("labels", [COARSE, fine(2)], ids=lambda labels: labels.label)
@@ -67,10 +82,12 @@ def test_whole_trainings_agree_within_the_tolerance(labels):
     assert abs(math.log(observed.loss[-1] / history.loss[-1, 0])) < TOLERANCE
     samples = D.hard(data, 400, draws("tests"))
     x = D.inputs(data, samples, draws("test noise"), torch.float64)[0]
-    F = direct.scores(trained, direct.answers(trained, x))[None]
-    theirs = scalar.scores(state, samples)
+    F = direct_simulator.scores(trained, direct_simulator.answers(trained, x))[None]
+    theirs = scalar_simulator.scores(state, samples)
     assert (F - theirs).abs().max() < TOLERANCE * theirs.max()
-    gap = metrics.superclass_error(F, superclass, data.k) - metrics.superclass_error(theirs, superclass, data.k)
+    gap = metrics.superclass_error(F, superclass, data.k) - metrics.superclass_error(
+        theirs, superclass, data.k
+    )
     assert abs(gap) < TOLERANCE
 
 
@@ -80,16 +97,21 @@ def test_fine_tuning_agrees():
     initial, trained, _, state, _ = both(labels, data, learner(), 20)
     batches = list(stream(labels, data, learner(), 10, 7, superclass))
     noise = draws("noise", [7])
-    tuned, _ = direct.train(
+    tuned, _ = direct_simulator.train(
         trained,
         data,
         learner(),
-        ((D.inputs(data, p, noise, torch.float64)[0], c[0], p.amplitude[0] == 0) for p, c in batches),
+        (
+            (D.inputs(data, p, noise, torch.float64)[0], c[0], p.amplitude[0] == 0)
+            for p, c in batches
+        ),
         superclass,
     )
-    after, _ = scalar.train(state, data, learner(), batches, [0], superclass)
+    after, _ = scalar_simulator.train(state, data, learner(), batches, [0], superclass)
     assert difference(initial, tuned, after, data, D.own_features(labels, 2, 64)) < TOLERANCE
-    grown = metrics.on_diagonal(after.displacement - state.displacement, D.own_features(labels, 2, 64))
+    grown = metrics.on_diagonal(
+        after.displacement - state.displacement, D.own_features(labels, 2, 64)
+    )
     assert all((part >= 0).all() and part.max() > 0 for part in grown)
 
 
@@ -97,9 +119,12 @@ def test_the_initial_law_is_that_of_gaussian_weights():
     """|S(v)| of the direct simulator is binomial with the scalar simulator's mean, and so are the projections' means."""
     data, own = hierarchy(iota=0.05), DETECTORS
     seeds = range(60)
-    drawn = scalar.initialise(2, data, own, 1e-4, draws("scalar init", seeds))
-    nets = [direct.initialise(2, data.d, own, 1e-4, draws("init", [seed])[0]) for seed in seeds]
-    found = [direct.summary(net, net, data) for net in nets]
+    drawn = scalar_simulator.initialise(2, data, own, 1e-4, draws("scalar init", seeds))
+    nets = [
+        direct_simulator.initialise(2, data.d, own, 1e-4, draws("init", [seed])[0])
+        for seed in seeds
+    ]
+    found = [direct_simulator.summary(net, net, data) for net in nets]
     for name in ("detectors", "initial"):
         a, b = getattr(drawn, name), torch.cat([getattr(state, name) for state in found])
         spread = (a.var() + b.var()).sqrt() / a.numel() ** 0.5
@@ -108,37 +133,48 @@ def test_the_initial_law_is_that_of_gaussian_weights():
 
 
 def flipped_gradient(monkeypatch):
-    original = scalar.cross_entropy
-    monkeypatch.setattr(scalar, "cross_entropy", lambda *args: (original(*args)[0], -original(*args)[1]))
+    original = scalar_simulator.cross_entropy
+    monkeypatch.setattr(
+        scalar_simulator, "cross_entropy", lambda *args: (original(*args)[0], -original(*args)[1])
+    )
 
 
 def forgotten_bias(monkeypatch):
-    original = scalar.step
+    original = scalar_simulator.step
 
     def step(state, *args):
         after, *rest = original(state, *args)
         return (after._replace(decrement=state.decrement), *rest)
 
-    monkeypatch.setattr(scalar, "step", step)
+    monkeypatch.setattr(scalar_simulator, "step", step)
 
 
 def transposed_sums(monkeypatch):
-    original = scalar.per_feature
-    monkeypatch.setattr(scalar, "per_feature", lambda x: original(x.flip(2)))
+    original = scalar_simulator.per_feature
+    monkeypatch.setattr(scalar_simulator, "per_feature", lambda x: original(x.flip(2)))
 
 
 def forgotten_silence(monkeypatch):
-    monkeypatch.setattr(scalar.State, "excess", property(lambda self: torch.ones_like(self.initial)))
+    monkeypatch.setattr(
+        scalar_simulator.DetectorState,
+        "net_response",
+        property(lambda self: torch.ones_like(self.initial)),
+    )
 
 
-@pytest.mark.parametrize("mistake", [flipped_gradient, forgotten_bias, transposed_sums, forgotten_silence])
+@pytest.mark.parametrize(
+    "mistake", [flipped_gradient, forgotten_bias, transposed_sums, forgotten_silence]
+)
 @pytest.mark.parametrize("labels", [COARSE, fine(2)], ids=lambda labels: labels.label)
 def test_planted_mistakes_are_seen(monkeypatch, mistake, labels):
     data = hierarchy()
     mistake(monkeypatch)
     initial, trained, _, state, _ = both(labels, data, learner(), 40)
     off = metrics.off_diagonal_growth(state, D.own_features(labels, 2, 64))
-    assert difference(initial, trained, state, data, D.own_features(labels, 2, 64)) > TOLERANCE or off > 1e-3
+    assert (
+        difference(initial, trained, state, data, D.own_features(labels, 2, 64)) > TOLERANCE
+        or off > 1e-3
+    )
 
 
 def test_a_wrong_class_balance_is_seen():
@@ -148,19 +184,23 @@ def test_a_wrong_class_balance_is_seen():
     net = network(COARSE, data, own)
     batches = list(stream(COARSE, data, own, 20))
     wrong = [(p, c.clone().index_fill_(1, torch.arange(8), 1)) for p, c in batches]
-    start = direct.summary(net, net, data)
-    right, _ = scalar.train(start, data, own, batches, [0])
-    other, _ = scalar.train(start, data, own, wrong, [0])
-    assert ((right.displacement - other.displacement).abs() / right.displacement.abs())[start.detectors > 0].max() > TOLERANCE
+    start = direct_simulator.summary(net, net, data)
+    right, _ = scalar_simulator.train(start, data, own, batches, [0])
+    other, _ = scalar_simulator.train(start, data, own, wrong, [0])
+    assert ((right.displacement - other.displacement).abs() / right.displacement.abs())[
+        start.detectors > 0
+    ].max() > TOLERANCE
 
 
 def test_replicas_do_not_depend_on_their_block():
     data, own, labels = hierarchy(), learner(), fine(2)
 
     def run(seeds):
-        state = scalar.initialise(4, data, DETECTORS, own.sigma_0, draws("init", seeds))
-        batches = D.batches(data, labels, own.N, 25, draws("batches", seeds), draws("labels", seeds))
-        return scalar.train(state, data, own, batches, [0, 24])[0]
+        state = scalar_simulator.initialise(4, data, DETECTORS, own.sigma_0, draws("init", seeds))
+        batches = D.batches(
+            data, labels, own.N, 25, draws("batches", seeds), draws("labels", seeds)
+        )
+        return scalar_simulator.train(state, data, own, batches, [0, 24])[0]
 
     together, alone = run([3, 4, 5]), run([4])
     for a, b in zip(together[:4], alone[:4], strict=True):
@@ -170,9 +210,9 @@ def test_replicas_do_not_depend_on_their_block():
 def test_divergence_is_one_clear_line():
     data = hierarchy()
     own = learner(eta=1.7e308)
-    state = scalar.initialise(2, data, DETECTORS, own.sigma_0, draws("init"))
+    state = scalar_simulator.initialise(2, data, DETECTORS, own.sigma_0, draws("init"))
     with pytest.raises(RarefeatError, match="diverged"):
-        scalar.train(state, data, own, stream(COARSE, data, own, 5), list(range(5)))
+        scalar_simulator.train(state, data, own, stream(COARSE, data, own, 5), list(range(5)))
 
 
 def test_invariances_of_the_direct_simulator():
@@ -180,9 +220,14 @@ def test_invariances_of_the_direct_simulator():
     data, labels = hierarchy(), fine(2)
     initial, trained, observed, state, _ = both(labels, data, learner(), 30)
     assert observed.on_noise.sum() == 0
-    outside = ~direct.able(initial, data)
+    outside = ~direct_simulator.can_activate(initial, data)
     assert torch.equal(initial.weights[outside], trained.weights[outside])
-    assert metrics.off_diagonal_growth(direct.summary(initial, trained, data), D.own_features(labels, 2, 64)) <= 0
+    assert (
+        metrics.off_diagonal_growth(
+            direct_simulator.summary(initial, trained, data), D.own_features(labels, 2, 64)
+        )
+        <= 0
+    )
     assert metrics.off_diagonal_growth(state, D.own_features(labels, 2, 64)) <= 0
 
 
@@ -194,7 +239,7 @@ def test_what_is_left_out_of_the_products_would_not_have_moved():
     for patches, classes in stream(labels, data, learner(), 15):
         x = D.inputs(data, patches, noise, torch.float64)[0]
         rest = patches.amplitude[0] == 0
-        whole, _ = direct.step(whole, learner(), x, classes[0], rest)
-        partial, _ = direct.train(partial, data, learner(), [(x, classes[0], rest)])
+        whole, _ = direct_simulator.step(whole, learner(), x, classes[0], rest)
+        partial, _ = direct_simulator.train(partial, data, learner(), [(x, classes[0], rest)])
     torch.testing.assert_close(whole.weights, partial.weights, rtol=1e-9, atol=1e-15)
     torch.testing.assert_close(whole.bias, partial.bias, rtol=1e-9, atol=1e-15)

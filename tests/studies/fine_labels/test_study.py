@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from common import COARSE, DETECTORS, fine, hierarchy, learner, section
 from conftest import made_table, make_cells
+from rarefeat.studies.fine_labels.kind import COMPARE, CROSS, KIND, MEASURE, SWEEP_DIGITS, TRAIN
 
-from rarefeat.claims.declared import declared
-from rarefeat.claims.measured import NOT_RUN, measured_table
+from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.run.cli_helpers import load_function
@@ -18,14 +19,13 @@ from rarefeat.run.job import job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels import claims, figures, measure, theory, train
 from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
-from rarefeat.studies.fine_labels.kind import COMPARE, CROSS, KIND, MEASURE, SWEEP_DIGITS, TRAIN
 
 DRAWS = "fine labels tests"
 REPOSITORY = Path(__file__).parents[3]
 STAGES = "studies.fine_labels"
 
 
-KNOWN = declared("fine_labels")
+KNOWN = load_claims("fine_labels")
 
 
 def tables_of(study, folder):
@@ -53,10 +53,22 @@ def results(tmp_path_factory):
 def test_tables_are_whole(results):
     _, tables = results
     errors = tables["errors"]
-    assert set(errors["labels"]) == {"subclass-1", "subclass-2", "subclass-4", "random-2", "misaligned-2", "sample"}
+    assert set(errors["labels"]) == {
+        "subclass-1",
+        "subclass-2",
+        "subclass-4",
+        "random-2",
+        "misaligned-2",
+        "sample",
+    }
     assert errors[errors["metric"].str.endswith("_error")]["value"].between(0, 1).all()
     assert "hard_error" not in set(errors[errors["labels"] == "misaligned-2"]["metric"])
-    assert {"tuned_hard_error", "tuning_smallest_change", "easy_subclass_error", "error_in_noise"} <= set(errors["metric"])
+    assert {
+        "tuned_hard_error",
+        "tuning_smallest_change",
+        "easy_subclass_error",
+        "error_in_noise",
+    } <= set(errors["metric"])
     heads = tables["heads"]
     # Seeds, penalties, shares; coarse and fine labels at two k, and four others; and a penalty each for patch sums.
     assert len(heads) == 2 * 2 * 2 * (2 + 2 + 4) + 2 * 2
@@ -77,13 +89,18 @@ def test_numbers_do_not_depend_on_how_seeds_are_cut(results, tmp_path):
     _, apart = results
     together = tables_of(section(seeds_per_block=2), tmp_path)
     for name, table in apart.items():
-        pd.testing.assert_frame_equal(table, together[name], check_exact=False, rtol=1e-9, atol=1e-12)
+        pd.testing.assert_frame_equal(
+            table, together[name], check_exact=False, rtol=1e-9, atol=1e-12
+        )
 
 
 def test_a_stage_reads_no_other_file_than_its_own(results, tmp_path):
     folder, _ = results
     networks = section().studies()[SCALAR]
-    at, other = networks.cells()[0], section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR]
+    at, other = (
+        networks.cells()[0],
+        section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR],
+    )
     told = MEASURE.job(SCALAR, other, at, "3-3")
     with pytest.raises(RarefeatError, match=r"another config\.learner"):
         train.replicas_of(JobInputs(told, folder).file("detectors"), told)
@@ -96,17 +113,23 @@ def test_a_cell_need_not_have_every_arm_of_its_study(tmp_path):
     of_quick = load("config/config.yaml", "config/quick.yaml").sections["fine_labels"]
     told = KIND.made(of_quick).tables["fine_labels_crossing"].job({})
     assert any("ARMS[" in name for name in told.code)
-    assert {tuple(file.expected["code"]) for file in JobInputs(told, tmp_path).files("crossing")} == {(CROSS.function,)}
+    assert {
+        tuple(file.expected["code"]) for file in JobInputs(told, tmp_path).files("crossing")
+    } == {(CROSS.function,)}
 
 
 def test_training_is_told_nothing_of_hard_samples():
     """So that no change of the distractors trains anything again."""
-    for changed in ({"s_dag": [2]}, {"hierarchy": hierarchy(s_dag=2, alpha_dag=[0.2, 0.4]).model_dump()}, {"tests": 160}):
+    for changed in (
+        {"s_dag": [2]},
+        {"hierarchy": hierarchy(s_dag=2, alpha_dag=[0.2, 0.4]).model_dump()},
+        {"tests": 160},
+    ):
         one, two = section().studies()[SCALAR], section(**changed).studies()[SCALAR]
         for at in one.cells():
             told = [TRAIN.job(SCALAR, networks, at, "3-3").text for networks in (one, two)]
             assert told[0] == told[1]
-        assert one.measured(one.cells()[0]) != two.measured(one.cells()[0])
+        assert one.measurement_config(one.cells()[0]) != two.measurement_config(one.cells()[0])
 
 
 def test_fine_labels_learn_what_coarse_ones_do_not():
@@ -126,7 +149,7 @@ def test_fine_labels_learn_what_coarse_ones_do_not():
 def claimed(tables, study):
     told = job(f"{STAGES}.claims:measure", (), {"fine_labels": study})
     named = {f"fine_labels_{name}": table for name, table in tables.items()}
-    return claims.measure(named, told)
+    return claims.run_measurements(named, told)
 
 
 def test_every_claim_is_measured_or_says_why(results):
@@ -173,7 +196,9 @@ def test_quantities_are_those_that_the_claims_say(results):
     errors = tables["errors"].copy()
     for metric, value in known.items():
         here = errors["metric"] == metric
-        errors.loc[here, "value"] = [value(row.k, row.labels == "subclass-1") for row in errors[here].itertuples()]
+        errors.loc[here, "value"] = [
+            value(row.k, row.labels == "subclass-1") for row in errors[here].itertuples()
+        ]
     # As R orders it.
     hard, R = (errors["metric"] == name for name in ("hard_error", "R"))
     coarse = errors["labels"] == "subclass-1"
@@ -181,16 +206,27 @@ def test_quantities_are_those_that_the_claims_say(results):
     at = pd.MultiIndex.from_frame(errors.loc[hard & coarse, ["k", "s_dag", "seed"]])
     errors.loc[hard & coarse, "value"] = (rank.loc[at] / 100).to_numpy()
     heads = tables["heads"].copy()
-    heads["hard"] = heads["labels"].map({"subclass-2": 0.1, "sample": 0.3}).fillna(0.2).where(heads["features"] == "detectors")
-    heads.loc[heads["features"] == "patch sums", "easy"] = heads["penalty"].map({0.0: 0.5, 0.1: 0.4})
+    heads["hard"] = (
+        heads["labels"]
+        .map({"subclass-2": 0.1, "sample": 0.3})
+        .fillna(0.2)
+        .where(heads["features"] == "detectors")
+    )
+    heads.loc[heads["features"] == "patch sums", "easy"] = heads["penalty"].map(
+        {0.0: 0.5, 0.1: 0.4}
+    )
     swept = tables["digits_errors"].copy()
     late = swept["epoch"] == 2
-    swept["error"] = swept["labels"].map({"coarse": 0.2, "manual": 0.1, "clusters-5": 0.15, "whole-10": 0.25}).fillna(0.3)
+    swept["error"] = (
+        swept["labels"]
+        .map({"coarse": 0.2, "manual": 0.1, "clusters-5": 0.15, "whole-10": 0.25})
+        .fillna(0.3)
+    )
     swept.loc[~late, "error"] += 0.1
     swept.loc[swept["readout"] != "finetuned", "error"] = 1.0
     swept.loc[swept["labels"] == "clusters-5", "classes"] = 10
     rows = claimed({**tables, "errors": errors, "heads": heads, "digits_errors": swept}, study)
-    found = {(row.claim, KNOWN.said(row.regime)): row.estimate for row in rows}
+    found = {(row.claim, KNOWN.format_regime(row.regime)): row.estimate for row in rows}
     floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
     expected = {
         ("4-first-coarse", "k=2"): 0.0,
@@ -245,7 +281,11 @@ def test_the_default_study_is_valid_and_in_the_theory_s_order():
     data, own = study.hierarchy, study.learner
     assert data.sigma_zeta * data.d**0.5 < 1 / own.kappa_b < data.alpha_dag[0]
     assert data.sigma_zeta_star < 1 / own.kappa_b
-    assert theory.distraction(study.at(max(study.k)), own.kappa_b) > 1 > theory.distraction(study.at(min(study.k)), own.kappa_b)
+    assert (
+        theory.distraction(study.at(max(study.k)), own.kappa_b)
+        > 1
+        > theory.distraction(study.at(min(study.k)), own.kappa_b)
+    )
     # A feature without a detector would be one in a million.
     for detectors in (study.coarse, study.fine):
         assert theory.expected_detectors(detectors, data.iota) > 14
@@ -256,5 +296,5 @@ def test_the_default_study_is_valid_and_in_the_theory_s_order():
 
 def test_the_workflow_s_quick_study_is_part_of_the_quick_grid():
     project = load(REPOSITORY / "config/config.yaml", REPOSITORY / "config/quick.yaml")
-    assert json.loads(project.table_job("fine_labels_errors").text)["study"] == SCALAR
+    assert json.loads(project.table_job("fine_labels_errors").to_json)["study"] == SCALAR
     assert len(project.studies[SCALAR].cells()) <= 8

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from rarefeat.studies.fine_labels import data as D
-from rarefeat.studies.fine_labels import metrics, scalar, theory
+from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
 from rarefeat.studies.fine_labels.config import Labels
 
 
@@ -20,8 +20,13 @@ def binomial_error(p, n):
 
 def equal_detectors(labels, data, own, seeds=(0,), number=25.0):
     """As many detectors of every class and feature, all just above their threshold."""
-    state = scalar.initialise(labels.classes(data.k, own.N), data, DETECTORS, own.sigma_0, draws("init", seeds))
-    return state._replace(detectors=torch.full_like(state.detectors, number), initial=torch.full_like(state.initial, 1e-6))
+    state = scalar_simulator.initialise(
+        labels.classes(data.k, own.N), data, DETECTORS, own.sigma_0, draws("init", seeds)
+    )
+    return state._replace(
+        detectors=torch.full_like(state.detectors, number),
+        initial=torch.full_like(state.initial, 1e-6),
+    )
 
 
 def first_step(data, learner, classes) -> tuple[float, float]:
@@ -30,7 +35,9 @@ def first_step(data, learner, classes) -> tuple[float, float]:
     Logits are 1/2 or 1/2k; an expected s* patches of a sample hold either feature.
     """
     # E alpha for alpha^2 uniform in [1 - iota, 1 + iota].
-    amplitude = ((1 + data.iota) ** 1.5 - (1 - data.iota) ** 1.5) / (3 * data.iota) if data.iota else 1.0
+    amplitude = (
+        ((1 + data.iota) ** 1.5 - (1 - data.iota) ** 1.5) / (3 * data.iota) if data.iota else 1.0
+    )
     patch = learner.eta * data.s_star / data.P * amplitude
     common = patch / 4 if classes == "coarse" else patch / (4 * data.k)
     return common, common * theory.first_step_ratio(data.k, classes)
@@ -47,7 +54,8 @@ def test_sums_of_uniforms(n, low, high):
 
 
 @pytest.mark.parametrize(
-    ("subclass", "distractor", "tau"), [(0.2, 1.0, 0.1), (0.1, 1.3, 0.3), (0.05, 0.9, 0.4), (0.0, 1.0, 0.1)]
+    ("subclass", "distractor", "tau"),
+    [(0.2, 1.0, 0.1), (0.1, 1.3, 0.3), (0.05, 0.9, 0.4), (0.0, 1.0, 0.1)],
 )
 def test_hard_error_is_what_samples_give(subclass, distractor, tau):
     """Also where the bias silences some of the distractors, or all."""
@@ -72,12 +80,18 @@ def test_the_floor_is_the_share_of_samples_without_a_subclass_patch():
     assert theory.hard_error(data, 1e6, 1.0, 0.1) == pytest.approx(floor)
     left = data.P - np.arange(data.P + 1)
     pmf = theory.binom.pmf(np.arange(data.P + 1), data.P, data.s_star / data.P)
-    assert floor == pytest.approx((pmf * np.maximum(1 - data.s_star / np.maximum(left, 1), 0) ** left).sum())
+    assert floor == pytest.approx(
+        (pmf * np.maximum(1 - data.s_star / np.maximum(left, 1), 0) ** left).sum()
+    )
 
 
 @settings(max_examples=30)
 @given(
-    subclass=st.floats(0.01, 1), more=st.floats(0, 1), tau=st.floats(0, 0.5), s_dag=st.floats(0, 4), scale=st.floats(0.1, 10)
+    subclass=st.floats(0.01, 1),
+    more=st.floats(0, 1),
+    tau=st.floats(0, 0.5),
+    s_dag=st.floats(0, 4),
+    scale=st.floats(0.1, 10),
 )
 def test_laws_of_the_hard_error(subclass, more, tau, s_dag, scale):
     """It falls with the subclass answer and with the bias, rises with the distractors, and only a ratio counts."""
@@ -88,7 +102,9 @@ def test_laws_of_the_hard_error(subclass, more, tau, s_dag, scale):
     assert theory.hard_error(data, subclass + more, 1.0, tau) <= error + slack
     assert theory.hard_error(data, subclass, 1.0, tau + 0.1) <= error + slack
     assert theory.hard_error(other, subclass, 1.0, tau) >= error - slack
-    assert theory.hard_error(data, scale * subclass, scale, tau) == pytest.approx(float(error), abs=1e-6)
+    assert theory.hard_error(data, scale * subclass, scale, tau) == pytest.approx(
+        float(error), abs=1e-6
+    )
 
 
 def test_R_is_the_expected_ratio_of_the_answers():
@@ -98,7 +114,9 @@ def test_R_is_the_expected_ratio_of_the_answers():
     own = samples.feature >= 2
     subclass = ((samples.amplitude > 0) & own).sum(-1) * (1 - 0.1) / 4
     distractor = ((samples.amplitude - 0.1).clamp(min=0) * ~own).sum(-1)
-    assert theory.distraction(data, 10) == pytest.approx((distractor.mean() / subclass.mean()).item(), rel=0.02)
+    assert theory.distraction(data, 10) == pytest.approx(
+        (distractor.mean() / subclass.mean()).item(), rel=0.02
+    )
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -108,9 +126,11 @@ def test_the_first_step_has_the_closed_form(kind, k):
     labels = COARSE if kind == "coarse" else fine(k)
     seeds = range(200)
     state = equal_detectors(labels, data, own, seeds)
-    state = state._replace(initial=torch.full_like(state.initial, 1e-7))  # heads near 0: logits are 1/G
+    state = state._replace(
+        initial=torch.full_like(state.initial, 1e-7)
+    )  # heads near 0: logits are 1/G
     batches = D.batches(data, labels, own.N, 1, draws("batches", seeds), draws("labels", seeds))
-    after, _ = scalar.train(state, data, own, batches, [0])
+    after, _ = scalar_simulator.train(state, data, own, batches, [0])
     for found, expected in zip(
         metrics.on_diagonal(after.displacement, D.own_features(labels, k, own.N)),
         first_step(data, own, kind),
@@ -131,7 +151,9 @@ def test_a_wrong_balance_moves_the_first_step():
     missing = ((D.subclasses(2, own.N) == 1) & (torch.arange(own.N) % 2 == 0))[:, None]
     expected = first_step(data, own, "coarse")[1]
     for amplitude, wrong in ((patches.amplitude, False), (patches.amplitude * ~missing, True)):
-        after, _ = scalar.train(state, data, own, [(patches._replace(amplitude=amplitude), classes)], [0])
+        after, _ = scalar_simulator.train(
+            state, data, own, [(patches._replace(amplitude=amplitude), classes)], [0]
+        )
         assert (abs(after.displacement[0, 0, 3] / expected - 1) > 0.2) == wrong
 
 
@@ -157,13 +179,15 @@ def test_growth_is_that_of_a_training_with_constant_numbers():
     amplitude = (torch.arange(12) < 6).double().expand(1, own.N, 12)
     batch = D.Patches(feature, amplitude), (y // 2).T
     state = equal_detectors(COARSE, data, own)
-    trained, _ = scalar.train(state, data, own, [batch] * 400, [0])
-    assert trained.displacement[0, 0, 0].item() == pytest.approx(theory.coarse_growth(400, data, own, 25.0).item(), rel=0.01)
+    trained, _ = scalar_simulator.train(state, data, own, [batch] * 400, [0])
+    assert trained.displacement[0, 0, 0].item() == pytest.approx(
+        theory.coarse_growth(400, data, own, 25.0).item(), rel=0.01
+    )
 
 
 def test_detectors_are_as_many_as_expected():
     data, own = hierarchy(iota=0.1), learner()
-    state = scalar.initialise(2, data, DETECTORS, own.sigma_0, draws("init", range(200)))
+    state = scalar_simulator.initialise(2, data, DETECTORS, own.sigma_0, draws("init", range(200)))
     expected = theory.expected_detectors(DETECTORS, data.iota)
     assert abs(state.detectors.mean() - expected) < 5 * (expected / state.detectors.numel()) ** 0.5
 
@@ -172,11 +196,13 @@ def test_the_prediction_on_a_replica_s_own_numbers():
     """With trained detectors, the closed form is the error on hard samples without zeta*, but for chance."""
     data, own = hierarchy(k=2, P=24, s_star=6, s_dag=8), learner()
     for labels in (COARSE, fine(2)):
-        state = scalar.initialise(labels.classes(2, own.N), data, DETECTORS, own.sigma_0, draws("init"))
-        state, _ = scalar.train(state, data, own, stream(labels, data, own, 40), [0])
+        state = scalar_simulator.initialise(
+            labels.classes(2, own.N), data, DETECTORS, own.sigma_0, draws("init")
+        )
+        state, _ = scalar_simulator.train(state, data, own, stream(labels, data, own, 40), [0])
         superclass = D.superclasses(labels, 2, own.N)
         n = 20_000
-        scores = scalar.scores(state, D.hard(data, n, draws("tests"))._replace(loud=None))
+        scores = scalar_simulator.scores(state, D.hard(data, n, draws("tests"))._replace(loud=None))
         found = metrics.superclass_error(scores, superclass, 2).item()
         expected = metrics.predicted_hard_error(state, data, superclass).item()
         assert abs(found - expected) < binomial_error(expected, n) + 0.003
@@ -196,7 +222,9 @@ def test_errors_count_ties():
 
 
 @settings(max_examples=15)
-@given(scale=st.floats(0.01, 100), penalty=st.sampled_from([1e-3, 0.1, 1.0]), seed=st.integers(0, 1000))
+@given(
+    scale=st.floats(0.01, 100), penalty=st.sampled_from([1e-3, 0.1, 1.0]), seed=st.integers(0, 1000)
+)
 def test_ridge_does_not_depend_on_the_scale_of_the_features(scale, penalty, seed):
     x = torch.randn(40, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     y = x[:, 0].sign()
@@ -208,35 +236,48 @@ def test_ridge_does_not_depend_on_the_scale_of_the_features(scale, penalty, seed
     residual = x @ head + intercept - y
     variance = x.var(0, correction=0).sum()
     torch.testing.assert_close(
-        x.T @ residual / 40 + penalty * variance * head, torch.zeros(5, dtype=torch.float64), atol=1e-9, rtol=0
+        x.T @ residual / 40 + penalty * variance * head,
+        torch.zeros(5, dtype=torch.float64),
+        atol=1e-9,
+        rtol=0,
     )
 
 
 def test_one_feature_for_equal_neurons_is_the_same_regression():
     data, own = hierarchy(), learner()
     state = equal_detectors(COARSE, data, own, number=3.0)
-    state, _ = scalar.train(state, data, own, stream(COARSE, data, own, 5), [0])
+    state, _ = scalar_simulator.train(state, data, own, stream(COARSE, data, own, 5), [0])
     samples = D.easy(data, 80, draws("x"))
-    grouped = scalar.features(state, samples)[0]
-    answers = next(scalar.answers(state, samples)).flatten(1)
+    grouped = scalar_simulator.head_inputs(state, samples)[0]
+    answers = next(scalar_simulator.detector_outputs(state, samples)).flatten(1)
     neurons = answers.repeat_interleave(3, 1)
     y = metrics.signs(2, 80)
-    [(a, i)], [(b, j)] = metrics.ridge_heads(grouped, y, [0.1]), metrics.ridge_heads(neurons, y, [0.1])
+    [(a, i)], [(b, j)] = (
+        metrics.ridge_heads(grouped, y, [0.1]),
+        metrics.ridge_heads(neurons, y, [0.1]),
+    )
     torch.testing.assert_close(grouped @ a + i, neurons @ b + j)
-    torch.testing.assert_close(scalar.scores(state, samples)[0], (answers.unflatten(1, (-1, 2)) * 3).sum(1))
+    torch.testing.assert_close(
+        scalar_simulator.scores(state, samples)[0], (answers.unflatten(1, (-1, 2)) * 3).sum(1)
+    )
 
 
 def test_a_linear_model_on_patch_sums_fails_where_noise_adds_up_the_network_not():
     data = hierarchy(k=1, P=20_000, s_star=3, s_dag=3, sigma_zeta=0.025, iota=0.0)
     n = 200
-    train, test = (metrics.patch_sums(data, D.easy(data, n, draws(p)), draws(p + " noise"))[0] for p in ("train", "test"))
+    train, test = (
+        metrics.patch_sums(data, D.easy(data, n, draws(p)), draws(p + " noise"))[0]
+        for p in ("train", "test")
+    )
     [head] = metrics.ridge_heads(train, metrics.signs(1, n), [1e-2])
     linear = metrics.head_error(head, test, metrics.signs(1, n))
     state = equal_detectors(COARSE, data, learner())
     state = state._replace(displacement=torch.tensor([[[1.0, -1, 1, -1], [-1, 1, -1, 1]]]).double())
     state = state._replace(decrement=state.displacement.abs() / 8)
     few = 20
-    scores = metrics.scores_in_noise(state, data, D.easy(data, few, draws("few")), draws("patch noise"))
+    scores = metrics.scores_in_noise(
+        state, data, D.easy(data, few, draws("few")), draws("patch noise")
+    )
     assert linear > 0.15
     assert metrics.superclass_error(scores, torch.arange(2), 1) == 0
 
@@ -259,8 +300,14 @@ def test_the_best_linear_model_on_sums():
     """On samples with s* patches of either kind, of every subclass as many; no other weights of subclass features do better."""
     data, n = hierarchy(k=3, P=900, sigma_zeta=0.1, s_star=3), 60_000
     y = D.subclasses(3, n)
-    sums = data.sigma_zeta * data.P**0.5 * torch.randn(n, data.features, generator=draws("sums")[0], dtype=torch.float64)
-    sums.scatter_add_(1, torch.stack([y // 3, 2 + y], 1), torch.full((n, 2), data.s_star, dtype=torch.float64))
+    sums = (
+        data.sigma_zeta
+        * data.P**0.5
+        * torch.randn(n, data.features, generator=draws("sums")[0], dtype=torch.float64)
+    )
+    sums.scatter_add_(
+        1, torch.stack([y // 3, 2 + y], 1), torch.full((n, 2), data.s_star, dtype=torch.float64)
+    )
     sides = torch.cat([torch.tensor([1.0, -1.0]), torch.tensor([1.0] * 3 + [-1.0] * 3)]).double()
 
     def error(weight):
@@ -269,6 +316,8 @@ def test_the_best_linear_model_on_sums():
 
     best = error(1 / 3)
     # The noise of a sum has the standard deviation sigma_zeta sqrt(P).
-    expected = norm.sf(data.s_star / (data.sigma_zeta * data.P**0.5) * ((1 + 1 / data.k) / 2) ** 0.5)
+    expected = norm.sf(
+        data.s_star / (data.sigma_zeta * data.P**0.5) * ((1 + 1 / data.k) / 2) ** 0.5
+    )
     assert best == pytest.approx(expected, abs=3 * (0.25 / n) ** 0.5)
     assert best < min(error(0.0), error(1.0))

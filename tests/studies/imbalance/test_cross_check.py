@@ -9,7 +9,9 @@ from rarefeat.config.model import Arm
 from rarefeat.studies.imbalance.cross_check import LEVEL, compare, cross_check_table
 
 
-def grid(n: int, seed: int, shift: dict[str, float] | None = None, arms=("dense", "pruned_neuron")) -> pd.DataFrame:
+def grid(
+    n: int, seed: int, shift: dict[str, float] | None = None, arms=("dense", "pruned_neuron")
+) -> pd.DataFrame:
     """A grid table of random metrics, one eps_min and two arms; `shift` moves a metric of the pruned arm."""
     draws = np.random.default_rng(seed)
     rows = []
@@ -19,8 +21,15 @@ def grid(n: int, seed: int, shift: dict[str, float] | None = None, arms=("dense"
             values = {name: draws.normal(0.5, 0.1) for name in METRICS}
             values["mask_minority_overlap"] = values["mask_minority_overlap"] if alpha else np.nan
             if alpha:
-                values = {name: value + (shift or {}).get(name, 0.0) for name, value in values.items()}
-            keys = {"eps_min": 0.5, "sigma": 0.05, **Arm(arm=arm, alpha=alpha).model_dump(), "seed": replica}
+                values = {
+                    name: value + (shift or {}).get(name, 0.0) for name, value in values.items()
+                }
+            keys = {
+                "eps_min": 0.5,
+                "sigma": 0.05,
+                **Arm(arm=arm, alpha=alpha).model_dump(),
+                "seed": replica,
+            }
             rows.append(keys | values)
     return pd.DataFrame(rows)
 
@@ -43,7 +52,9 @@ def test_samples_of_one_law_agree_and_a_shifted_metric_is_found():
     assert table["agrees"].all()
     shifted = cross_check_table(grid(50, 0), grid(10, 1, {"max_alignment": 0.4}))
     found = shifted[~shifted["agrees"]]
-    assert list(zip(found["arm"], found["metric"], strict=True)) == [("pruned_neuron", "max_alignment")]
+    assert list(zip(found["arm"], found["metric"], strict=True)) == [
+        ("pruned_neuron", "max_alignment")
+    ]
     assert found["adjusted_p_value"].item() < LEVEL
     assert found["difference"].item() == pytest.approx(-0.4, abs=0.15)
 

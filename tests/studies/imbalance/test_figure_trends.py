@@ -6,7 +6,7 @@ import pytest
 from conftest import SEEDS, verdicts_of
 
 from rarefeat.chain.tables import METRICS
-from rarefeat.claims.declared import declared
+from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.project import load
 from rarefeat.studies.imbalance.claims import FIGURES, measure, page_statistic
@@ -28,14 +28,21 @@ def test_the_trend_of_a_figure_is_seen_in_its_direction_alone():
 def test_every_trend_holds_where_it_is_planted_and_fails_where_it_is_turned_round(sign):
     """Metrics that follow eps_min in the papers' direction, and the noise in the other; then both the other way round."""
     rng = np.random.default_rng(6)
-    sides = {name: declared("imbalance").claims[f"Fig{name}-eps_min"].side for name in FIGURES}
-    direction = {metric: 1 if sides[name] == "above" else -1 for name, (metric, _) in FIGURES.items()}
+    sides = {name: load_claims("imbalance").claims[f"Fig{name}-eps_min"].side for name in FIGURES}
+    direction = {
+        metric: 1 if sides[name] == "above" else -1 for name, (metric, _) in FIGURES.items()
+    }
     rows = []
     for cell in PROJECT.studies["confirmation"].cells():
         for seed in range(8):
             of_cell = cell["eps_min"] - 5 * cell["sigma"]
-            values = {name: sign * direction.get(name, 1) * of_cell + 1e-3 * rng.normal() for name in METRICS}
+            values = {
+                name: sign * direction.get(name, 1) * of_cell + 1e-3 * rng.normal()
+                for name in METRICS
+            }
             rows.append({**cell.values, "arm": "dense", "seed": seed} | values)
     measured = measure({"confirmation_grid": pd.DataFrame(rows)}, JOB)
-    assert {row.claim for row in measured} == set(declared("imbalance").claims)
-    assert set(verdicts_of("imbalance", measured)["verdict"]) == {SUPPORTED if sign > 0 else CONTRADICTED}
+    assert {row.claim for row in measured} == set(load_claims("imbalance").claims)
+    assert set(verdicts_of("imbalance", measured)["verdict"]) == {
+        SUPPORTED if sign > 0 else CONTRADICTED
+    }

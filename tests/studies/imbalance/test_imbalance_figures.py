@@ -1,13 +1,13 @@
 """The figures of the study of imbalance from planted tables, of few points and of many."""
 
 import numpy as np
-import planted
 import pytest
-from printed import check, texts
+import synthetic_tables
+from paper_values import check, texts
+from rarefeat.studies.imbalance.kind import FIGURES
 
 from rarefeat.run.job import Job
 from rarefeat.studies.imbalance import figures
-from rarefeat.studies.imbalance.kind import FIGURES
 
 JOB = Job(stage="studies.imbalance.figures")
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
@@ -20,7 +20,7 @@ def tables(name: str, size: dict, sigmas: tuple[float, ...]) -> dict:
     """What a figure is given."""
 
     def grid(**options):
-        return planted.grid(**(size | options))
+        return synthetic_tables.grid(**(size | options))
 
     found = {
         "fate": lambda: [grid(arms=TRAINED), grid(arms=("dense",), draw=1)],
@@ -28,29 +28,41 @@ def tables(name: str, size: dict, sigmas: tuple[float, ...]) -> dict:
         "figure2_max_alignment": lambda: [grid(sigmas=sigmas)],
         "figure3_cosine_similarity": lambda: [grid(sigmas=sigmas, arms=WITH_UNTRAINED)],
         "figure4_regression_mse": lambda: [grid(sigmas=sigmas, arms=WITH_UNTRAINED)],
-        "arms": lambda: [planted.summary(grid(arms=TRAINED)), planted.summary(grid(arms=("dense", "pruned_weight")))],
-        "cross_check": lambda: [planted.cross_check(size.get("eps_mins", planted.TENTHS))],
+        "arms": lambda: [
+            synthetic_tables.summary(grid(arms=TRAINED)),
+            synthetic_tables.summary(grid(arms=("dense", "pruned_weight"))),
+        ],
+        "cross_check": lambda: [
+            synthetic_tables.cross_check(size.get("eps_mins", synthetic_tables.TENTHS))
+        ],
         "neighbour_regime": lambda: [grid(), grid(draw=1), grid(arms=("dense",), draw=2)],
-        "trajectories": lambda: [planted.trajectories(**size)],
-        "alignment_heatmap": lambda: [planted.heatmap(seeds=size["seeds"])],
+        "trajectories": lambda: [synthetic_tables.trajectories(**size)],
+        "alignment_heatmap": lambda: [synthetic_tables.heatmap(seeds=size["seeds"])],
     }[name]()
     return {str(index): table for index, table in enumerate(found)}
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize(("size", "sigmas"), [(FEW, (0.05,)), (MANY, (0.01, 0.03, 0.05))], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("size", "sigmas"), [(FEW, (0.05,)), (MANY, (0.01, 0.03, 0.05))], ids=["few", "many"]
+)
 def test_figure(name, size, sigmas):
     given = tables(name, size, sigmas)
     seeds = None if name == "cross_check" else size["seeds"]
     # Neurons of one replica are a line each.
     figure = check(lambda: getattr(figures, name)(given, JOB), seeds, twice=size is FEW, most=99)
-    assert any(r"\varepsilon_{\min}" in text for text in texts(figure)) or name == "alignment_heatmap"
+    assert (
+        any(r"\varepsilon_{\min}" in text for text in texts(figure)) or name == "alignment_heatmap"
+    )
     if name.startswith("figure"):
         assert sum(r"\sigma^2 d_1" in text for text in texts(figure)) == len(sigmas)
 
 
 def test_a_further_arm_joins_the_fate_by_being_in_the_table():
-    given = {"a": planted.grid(arms=(*TRAINED, "a_new_arm"), seeds=3), "b": planted.grid(arms=("dense",), seeds=5)}
+    given = {
+        "a": synthetic_tables.grid(arms=(*TRAINED, "a_new_arm"), seeds=3),
+        "b": synthetic_tables.grid(arms=("dense",), seeds=5),
+    }
     figure = check(lambda: figures.fate(given, JOB))
     legend = " ".join(texts(figure))
     assert "a new arm, $n$ = 3 seeds" in legend
@@ -59,31 +71,36 @@ def test_a_further_arm_joins_the_fate_by_being_in_the_table():
 
 @pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])
 def test_an_arm_that_no_one_has_heard_of_stands_against_dense(name):
-    given = {"": planted.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
+    given = {"": synthetic_tables.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
     drawn = texts(check(lambda: getattr(figures, name)(given, JOB)))
     for arm in ("pruned by neuron", "a new arm"):
         assert sum(text.startswith(f"{arm} \N{MINUS SIGN} dense") for text in drawn) == 1
 
 
 def test_no_interval_of_an_alignment_leaves_its_range():
-    table = planted.grid(eps_mins=(0.9, 1.0), seeds=3).assign(
+    table = synthetic_tables.grid(eps_mins=(0.9, 1.0), seeds=3).assign(
         max_alignment=lambda rows: np.where(rows["seed"] == 100, 0.8, 1.0)
     )
     figure = check(lambda: figures.figure2_max_alignment({"a": table}, JOB))
     ends = np.concatenate([line.get_ydata() for line in figure.axes[0].lines]).astype(float)
     segments = [
-        path.vertices[:, 1] for container in figure.axes[0].containers for bar in container[2] for path in bar.get_paths()
+        path.vertices[:, 1]
+        for container in figure.axes[0].containers
+        for bar in container[2]
+        for path in bar.get_paths()
     ]
     assert np.nanmax([ends.max(), *map(np.max, segments)]) <= 1
 
 
 def test_medians_are_not_moved_by_one_loss_that_explodes():
-    figure = check(lambda: figures.trajectories({"a": planted.trajectories(seeds=7)}, JOB), most=99)
+    figure = check(
+        lambda: figures.trajectories({"a": synthetic_tables.trajectories(seeds=7)}, JOB), most=99
+    )
     assert figure.axes[2].get_ylim()[1] < 10
 
 
 def test_a_median_that_explodes_is_an_arrow_and_a_number():
-    table = planted.trajectories(eps_mins=(0.2, 1.0), seeds=5)
+    table = synthetic_tables.trajectories(eps_mins=(0.2, 1.0), seeds=5)
     last = (table["arm"] == "oracle_all") & (table["metric"] == "loss") & (table["step"] == 500)
     table.loc[last, "value"] = 6e11
     figure = check(lambda: figures.trajectories({"a": table}, JOB), 5)
@@ -94,18 +111,23 @@ def test_a_median_that_explodes_is_an_arrow_and_a_number():
 
 
 def test_a_sign_of_pruning_in_the_table_is_one_in_the_figure():
-    table = planted.grid(seeds=7)
+    table = synthetic_tables.grid(seeds=7)
     table.loc[table["arm"] == "pruned_neuron", "aligned_neurons"] = (
         table.loc[table["arm"] == "dense", "aligned_neurons"].to_numpy() + 2
     )
     figure = check(lambda: figures.figure1_aligned_neurons({"a": table}, JOB))
-    (means,) = [line.get_ydata() for line in figure.axes[1].lines if not line.get_label().startswith("_")]
+    (means,) = [
+        line.get_ydata() for line in figure.axes[1].lines if not line.get_label().startswith("_")
+    ]
     assert np.allclose(means, 2)
 
 
 def test_the_fate_shows_every_replica_and_the_share_that_learns():
     """Means of replicas that learn and of those that do not would be of none of them."""
-    given = {"a": planted.grid(arms=TRAINED, seeds=7), "b": planted.grid(arms=("dense",), seeds=7)}
+    given = {
+        "a": synthetic_tables.grid(arms=TRAINED, seeds=7),
+        "b": synthetic_tables.grid(arms=("dense",), seeds=7),
+    }
     left, right = check(lambda: figures.fate(given, JOB), 7).axes
     dense = given["a"][given["a"]["arm"] == "dense"]
     every = next(line for line in left.lines if len(line.get_ydata()) == len(dense))

@@ -3,14 +3,23 @@
 import pandas as pd
 import pytest
 
-from rarefeat.studies.imbalance.found import describe_bias
-from rarefeat.studies.imbalance.page import fates
+from rarefeat.studies.imbalance.doc_tables import fates
+from rarefeat.studies.imbalance.findings import describe_bias
 
 
 def test_every_replica_has_one_fate_and_agreement_is_no_certainty():
     best = [0.1, 0.2, 0.3, 0.9, 0.95]
-    grid = pd.DataFrame({"sigma": 0.05, "eps_min": [0.2] * 5 + [1.0] * 5, "arm": "dense", "max_alignment": best + [0.99] * 5})
-    found = fates(pd.concat([grid, grid.assign(arm="pruned_neuron", max_alignment=0.0)])).set_index(["eps_min", "fate"])
+    grid = pd.DataFrame(
+        {
+            "sigma": 0.05,
+            "eps_min": [0.2] * 5 + [1.0] * 5,
+            "arm": "dense",
+            "max_alignment": best + [0.99] * 5,
+        }
+    )
+    found = fates(pd.concat([grid, grid.assign(arm="pruned_neuron", max_alignment=0.0)])).set_index(
+        ["eps_min", "fate"]
+    )
     assert found["share"].to_list() == [0.4, 0.4, 0.2, 0, 0, 1]
     assert set(found["n"]) == {5}
     # Five of five: the exact interval begins at (0.05 / 2)^(1/5).
@@ -29,7 +38,11 @@ def test_describe_bias_needs_a_frequency_of_both_studies():
 
 @pytest.mark.parametrize(
     ("without", "with_one", "words"),
-    [(0.1, 0.7, "only that with one reaches"), (0.1, 0.1, "neither reaches"), (0.7, 0.7, "both reach")],
+    [
+        (0.1, 0.7, "only that with one reaches"),
+        (0.1, 0.1, "neither reaches"),
+        (0.7, 0.7, "both reach"),
+    ],
 )
 def test_describe_bias_follows_both_cosines(without, with_one, words):
     free = pd.DataFrame({"eps_min": [0.1, 0.3], "max_alignment": [0.5, without]})

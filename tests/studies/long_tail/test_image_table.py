@@ -8,17 +8,17 @@ import pytest
 import torch
 from conftest import verdicts_of
 
-from rarefeat.claims.declared import declared
+from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.config.images import ImageArm, ImageProbe, ImageStudy, Network
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
 from rarefeat.project import load
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
 from rarefeat.studies.long_tail.claims import measure
-from rarefeat.studies.long_tail.found import found
-from rarefeat.studies.long_tail.page import table2
+from rarefeat.studies.long_tail.doc_tables import table2
+from rarefeat.studies.long_tail.findings import findings
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
 
 PROJECT = load("config/config.yaml")
@@ -40,7 +40,7 @@ def classes_table(gain, study=STUDY, name="digits"):
                  **arm.model_dump(), "seed": seed, "probe": probe,
                  "class": (rank + seed) % 10, "rank": rank, "count": 100 - 10 * rank, "accuracy": accuracy}
             )  # fmt: skip
-    return ordered(LONGTAIL_CLASSES, pd.DataFrame(rows))
+    return validate_sorted(LONGTAIL_CLASSES, pd.DataFrame(rows))
 
 
 def replicas(gain, study=STUDY):
@@ -52,7 +52,12 @@ def replicas(gain, study=STUDY):
 def courses_of(classes):
     """An effective rank that grows over the training, of each replica."""
     keys = classes[[*IMAGE_KEYS, "seed"]].drop_duplicates()
-    return pd.concat([keys.assign(epoch=epoch, metric="effective_rank", value=0.5 * epoch) for epoch in (2, 4, 10)])
+    return pd.concat(
+        [
+            keys.assign(epoch=epoch, metric="effective_rank", value=0.5 * epoch)
+            for epoch in (2, 4, 10)
+        ]
+    )
 
 
 def test_a_replica_s_groups_follow_its_own_order_of_the_classes():
@@ -80,7 +85,9 @@ def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
 def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can_be():
     """Two seeds, almost all right and half right: Student's interval goes from far below 0 to far above 1."""
     classes = classes_table(lambda arm, rho: 0.0)
-    classes = classes[classes["seed"] < 2].assign(accuracy=lambda table: np.where(table["seed"] == 0, 0.99, 0.5))
+    classes = classes[classes["seed"] < 2].assign(
+        accuracy=lambda table: np.where(table["seed"] == 0, 0.99, 0.5)
+    )
     flat = classes["arm"] == "dense"
     classes.loc[flat, "accuracy"] = np.where(classes.loc[flat, "seed"] == 0, 0.01, 0.5)
     summary = summary_table(longtail_table(classes, courses_of(classes), STUDY))
@@ -94,7 +101,9 @@ def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can
 def test_what_was_found_counts_gains_and_losses():
     lost, won = (replicas(lambda arm, rho, by=by: by * (arm != "dense")) for by in (-0.1, 0.1))
     (lost,), (won,) = (
-        found(None, {"table2": table2(summary_table(longtail), longtail.assign(epochs=1, images=9))})
+        findings(
+            None, {"table2": table2(summary_table(longtail), longtail.assign(epochs=1, images=9))}
+        )
         for longtail in (lost, won)
     )
     assert "none shows a gain" in lost
@@ -107,9 +116,15 @@ def test_a_study_over_widths_pairs_arms_at_their_own():
     assert {study.network_of(cell).width for cell in study.cells()} == {8, 32}
     classes = classes_table(lambda arm, rho: 0.0 if arm.arm == "dense" else 0.1, study)
     classes["accuracy"] += 0.005 * (classes["width"] == 32)
-    courses = classes[[*IMAGE_KEYS, "seed"]].drop_duplicates().assign(epoch=1, metric="effective_rank", value=2.0)
+    courses = (
+        classes[[*IMAGE_KEYS, "seed"]]
+        .drop_duplicates()
+        .assign(epoch=1, metric="effective_rank", value=2.0)
+    )
     longtail = longtail_table(classes, courses, study)
-    chosen = summary_table(longtail).query("probe == 'balanced' and metric == 'accuracy' and arm != 'dense'")
+    chosen = summary_table(longtail).query(
+        "probe == 'balanced' and metric == 'accuracy' and arm != 'dense'"
+    )
     assert set(chosen["width"]) == {8, 32}
     assert chosen["paired_difference"].to_numpy() == pytest.approx(0.1, abs=1e-3)
     measured = measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured"))
@@ -119,8 +134,10 @@ def test_a_study_over_widths_pairs_arms_at_their_own():
 
 def verdicts(gain):
     longtail = replicas(gain)
-    table = verdicts_of("long_tail", measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured")))
-    assert set(table["claim_id"]) == set(declared("long_tail").claims)
+    table = verdicts_of(
+        "long_tail", measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured"))
+    )
+    assert set(table["claim_id"]) == set(load_claims("long_tail").claims)
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
@@ -130,7 +147,10 @@ def test_table_2_is_supported_where_planted_and_contradicted_by_its_opposite():
     assert (found["T2-accuracy"], found["T2-rho"]) == (SUPPORTED, SUPPORTED)
     # The same gain on every class leaves Delta_20 as it was: less than the least effect that would count.
     assert found["T2-delta"] == CONTRADICTED
-    assert verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)["T2-accuracy"] == CONTRADICTED
+    assert (
+        verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)["T2-accuracy"]
+        == CONTRADICTED
+    )
 
 
 # Sections
@@ -139,12 +159,18 @@ def test_table_2_is_supported_where_planted_and_contradicted_by_its_opposite():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"arms": [{"arm": "dense"}, {"arm": "pruned"}]}, "alpha must be above 0 for the arms with a mask"),
+        (
+            {"arms": [{"arm": "dense"}, {"arm": "pruned"}]},
+            "alpha must be above 0 for the arms with a mask",
+        ),
         ({"balanced_arms": ["sparse"]}, "balanced_arms: sparse is none of"),
         ({"rho": [0.5]}, "greater than or equal to 1"),
         ({"widths": [8, 8]}, "widths\n  Value error, values must be distinct"),
         ({"data": {"format": "cifar_parquet"}}, "folder is required"),
-        ({"data": {"format": "digits", "classes": [1]}}, "classes must be distinct, and two at least"),
+        (
+            {"data": {"format": "digits", "classes": [1]}},
+            "classes must be distinct, and two at least",
+        ),
     ],
 )
 def test_a_bad_image_study_that_tests_faults_has_not_is_refused(change, words):
@@ -153,7 +179,10 @@ def test_a_bad_image_study_that_tests_faults_has_not_is_refused(change, words):
 
 
 def test_a_list_of_ratios_stands_for_an_arm_with_each():
-    arms = [{"arm": "dense"}, {"arm": "pruned", "alpha": [0.05, 0.9], "pruned_update": ["unmasked", "straight_through"]}]
+    arms = [
+        {"arm": "dense"},
+        {"arm": "pruned", "alpha": [0.05, 0.9], "pruned_update": ["unmasked", "straight_through"]},
+    ]
     study = ImageStudy.model_validate(STUDY.model_dump() | {"arms": arms, "balanced_arms": []})
     assert [arm.label for arm in study.arms] == [
         "dense", "pruned_unmasked-alpha=0.05", "pruned_straight_through-alpha=0.05",
@@ -182,12 +211,23 @@ def test_every_probe_of_separable_images_is_right_and_of_random_labels_is_not():
     images = torch.zeros(60, 3, 8, 8)
     for label in range(3):
         images[labels == label, label] = 200
-    images = (images + torch.randint(0, 40, images.shape, generator=torch.Generator().manual_seed(0))).byte()
+    images = (
+        images + torch.randint(0, 40, images.shape, generator=torch.Generator().manual_seed(0))
+    ).byte()
     encoder = make_encoder(network, 1, "probe", 1)
     calibrate(encoder, images)
-    split = {"pool": torch.arange(60), "pretrain": torch.arange(0, 60, 2), "few_shot": torch.arange(6)}
+    split = {
+        "pool": torch.arange(60),
+        "pretrain": torch.arange(0, 60, 2),
+        "few_shot": torch.arange(6),
+    }
     config = ImageProbe(l2=1e-3, few_shot=2, neighbours=3, sgd=True)
-    data = {"train": images, "train_labels": labels, "test": images[:30], "test_labels": labels[:30]}
+    data = {
+        "train": images,
+        "train_labels": labels,
+        "test": images[:30],
+        "test_labels": labels[:30],
+    }
     found = probe_images("probe", 1, data, split, encoder, config)
     assert set(found) == set(PROBES)
     for name, accuracy in found.items():

@@ -11,24 +11,42 @@ import pytest
 from whole_project import ROOT
 
 from rarefeat.config.images import ImageArm
+from rarefeat.config.study import merge_configs
 from rarefeat.config.yaml_reader import read_yaml
-from rarefeat.config.study import merged
-from rarefeat.core.statistics import smallest_seen
-from rarefeat.images.contrast import maskable
+from rarefeat.core.statistics import minimum_detectable_mean
 from rarefeat.images.network import ImageEncoder
+from rarefeat.images.nt_xent import convolution_weights
 from rarefeat.images.splits import long_tailed_counts
 from rarefeat.project import load, parse
-from rarefeat.report.pages import environment
-from rarefeat.report.published import Published
-from rarefeat.studies.long_tail import choose
-from rarefeat.studies.long_tail.choose import CONFIRM, MILDER, REGIMES, SCREEN, WIDTHS, Run
-from rarefeat.studies.long_tail.page import TABLES, by_class, by_width, controlled, courses, gains, imbalance, screened
+from rarefeat.report.pages import template_environment
+from rarefeat.report.published_tables import PublishedTables
+from rarefeat.studies.long_tail import staged_protocol
+from rarefeat.studies.long_tail.doc_tables import (
+    TABLES,
+    by_class,
+    by_width,
+    controlled,
+    courses,
+    gains,
+    imbalance,
+    screened,
+)
+from rarefeat.studies.long_tail.staged_protocol import (
+    CONFIRM,
+    MILDER,
+    REGIMES,
+    SCREEN,
+    WIDTHS,
+    NextRun,
+)
 from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"
 PROJECT = load(ROOT / "config/config.yaml", RECIPE)
 STUDIES = PROJECT.sections["long_tail"].studies
-HUNDRED = load(ROOT / "config/config.yaml", ROOT / "config/cifar100_two_cores.yaml").studies["cifar100_two_cores"]
+HUNDRED = load(ROOT / "config/config.yaml", ROOT / "config/cifar100_two_cores.yaml").studies[
+    "cifar100_two_cores"
+]
 SPREAD = (-0.01, -0.005, 0.0, 0.005, 0.01)
 """Of five class orders, shared by every arm."""
 
@@ -38,75 +56,107 @@ def replicas(study, effect, spread=SPREAD):
     rows = []
     for cell, seed in itertools.product(study.cells(), range(study.seeds)):
         (arm,) = cell.arms
-        keys = {"dataset": "x", "rho": 100.0, "split": cell["split"], "width": study.network_of(cell).width}
+        keys = {
+            "dataset": "x",
+            "rho": 100.0,
+            "split": cell["split"],
+            "width": study.network_of(cell).width,
+        }
         row = {f"{probe}_{metric}": 0.6 + spread[seed] for probe in PROBES for metric in GROUPS}
         many, few = effect(cell)
         for probe in PROBES:
             row[f"{probe}_many"] += many
             row[f"{probe}_few"] += few
             row[f"{probe}_accuracy"] += (many + few) / 2
-        rows.append(keys | arm.model_dump() | {"seed": seed, "images": 2478, "epochs": 200, "effective_rank": 9.0 + seed} | row)
+        rows.append(
+            keys
+            | arm.model_dump()
+            | {"seed": seed, "images": 2478, "epochs": 200, "effective_rank": 9.0 + seed}
+            | row
+        )
     return pd.DataFrame(rows)
 
 
 def of_regime(cost, name=REGIMES[0], **options):
     """Dense, whose rarest third loses `cost` to balanced images."""
-    return replicas(STUDIES[name], lambda cell: (0.0, 0.0 if cell["split"] == "balanced" else -cost), **options)
+    return replicas(
+        STUDIES[name], lambda cell: (0.0, 0.0 if cell["split"] == "balanced" else -cost), **options
+    )
 
 
 def of_screen(effect):
-    return replicas(STUDIES[SCREEN], lambda cell: effect(cell.arms[0]) if cell.arms[0].alpha else (0.0, 0.0))
+    return replicas(
+        STUDIES[SCREEN], lambda cell: effect(cell.arms[0]) if cell.arms[0].alpha else (0.0, 0.0)
+    )
 
 
 def test_the_first_regime_whose_tail_visibly_pays_is_taken():
     cheap, dear, worst = of_regime(0.01), of_regime(0.05), of_regime(0.015, REGIMES[1])
-    assert choose.gap(dear) == pytest.approx((0.05, 0.05, 0.05, 5))
-    assert choose.regime({}) is None
-    assert choose.regime({REGIMES[0]: dear}) == REGIMES[0]
-    assert choose.regime({REGIMES[0]: cheap}) is None
-    assert choose.regime({REGIMES[0]: cheap, REGIMES[1]: dear}) == REGIMES[1]
+    assert staged_protocol.gap(dear) == pytest.approx((0.05, 0.05, 0.05, 5))
+    assert staged_protocol.choose_regime({}) is None
+    assert staged_protocol.choose_regime({REGIMES[0]: dear}) == REGIMES[0]
+    assert staged_protocol.choose_regime({REGIMES[0]: cheap}) is None
+    assert staged_protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: dear}) == REGIMES[1]
     # None passes: the nearest.
-    assert choose.regime({REGIMES[0]: cheap, REGIMES[1]: worst}) == REGIMES[1]
+    assert staged_protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: worst}) == REGIMES[1]
 
 
 def test_a_mean_above_two_points_with_a_wide_interval_does_not_pass():
     found = of_regime(0.03)
     found.loc[(found["split"] == "balanced") & (found["seed"] == 0), "balanced_few"] += 0.1
-    assert choose.gap(found).mean == pytest.approx(0.05)
-    assert not choose.gap(found).visible
+    assert staged_protocol.gap(found).mean == pytest.approx(0.05)
+    assert not staged_protocol.gap(found).visible
 
 
 def test_the_ratio_with_the_best_tail_is_picked_of_those_that_cost_no_capacity():
     effects = {0.05: (0.0, 0.01), 0.3: (-0.02, 0.01), 0.9: (-0.2, 0.0)}
     screen = of_screen(lambda arm: effects[arm.alpha])
-    assert set(choose.picked(screen).values()) == {0.3}
-    assert set(choose.picked(screen)) == {("pruned", "unmasked"), ("pruned", "straight_through"), ("self_damaging", "unmasked")}
+    assert set(staged_protocol.pick_ratios(screen).values()) == {0.3}
+    assert set(staged_protocol.pick_ratios(screen)) == {
+        ("pruned", "unmasked"),
+        ("pruned", "straight_through"),
+        ("self_damaging", "unmasked"),
+    }
     # Where everything costs too much, what costs least.
-    assert set(choose.picked(of_screen(lambda arm: (-arm.alpha - 0.1, -0.1))).values()) == {0.05}
+    assert set(
+        staged_protocol.pick_ratios(of_screen(lambda arm: (-arm.alpha - 0.1, -0.1))).values()
+    ) == {0.05}
     # Of equal ones the smaller.
-    assert set(choose.picked(of_screen(lambda arm: (0.0, 0.0))).values()) == {0.05}
+    assert set(staged_protocol.pick_ratios(of_screen(lambda arm: (0.0, 0.0))).values()) == {0.05}
     table = screened(screen)
     assert table[table["picked"]]["alpha"].tolist() == [0.3] * 3
 
 
 def test_confirmed_arms_have_a_random_mask_and_the_reference_ratio():
-    arms = [ImageArm(**arm).label for arm in choose.confirmed(of_screen(lambda arm: (0.0, 0.0)))]
+    arms = [
+        ImageArm(**arm).label
+        for arm in staged_protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
+    ]
     assert arms[:4] == [
         "dense", "pruned_straight_through-alpha=0.05", "pruned_straight_through-alpha=0.05-threshold=random",
         "pruned_straight_through-alpha=0.9",
     ]  # fmt: skip
     assert len(arms) == 1 + 3 * 3
-    at_reference = choose.confirmed(of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == choose.REFERENCE_RATIO))))
+    at_reference = staged_protocol.confirmation_arms(
+        of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == staged_protocol.REFERENCE_RATIO)))
+    )
     assert len(at_reference) == 1 + 3 * 2
 
 
 def test_class_orders_are_as_many_as_the_spread_of_dense_asks_for():
-    assert choose.class_orders(of_regime(0.03)) == choose.FEWEST
+    assert staged_protocol.class_orders(of_regime(0.03)) == staged_protocol.FEWEST
     wide = tuple(4.7 * shift for shift in SPREAD)
-    needed = choose.class_orders(of_regime(0.03, spread=wide))
-    assert choose.FEWEST < needed <= choose.MOST
-    assert smallest_seen(np.std(wide, ddof=1), needed) <= choose.EFFECT < smallest_seen(np.std(wide, ddof=1), needed - 1)
-    assert choose.class_orders(of_regime(0.03, spread=tuple(100 * shift for shift in SPREAD))) == choose.MOST
+    needed = staged_protocol.class_orders(of_regime(0.03, spread=wide))
+    assert staged_protocol.FEWEST < needed <= staged_protocol.MOST
+    assert (
+        minimum_detectable_mean(np.std(wide, ddof=1), needed)
+        <= staged_protocol.EFFECT
+        < minimum_detectable_mean(np.std(wide, ddof=1), needed - 1)
+    )
+    assert (
+        staged_protocol.class_orders(of_regime(0.03, spread=tuple(100 * shift for shift in SPREAD)))
+        == staged_protocol.MOST
+    )
 
 
 def test_the_stages_follow_one_another():
@@ -114,16 +164,18 @@ def test_the_stages_follow_one_another():
 
     def following(name, table):
         tables[name] = table
-        return choose.next_run(tables)
+        return staged_protocol.next_run(tables)
 
-    assert choose.next_run({}) == Run(REGIMES[0])
-    assert following(REGIMES[0], of_regime(0.0)) == Run(REGIMES[1])
-    assert following(REGIMES[1], of_regime(0.05, REGIMES[1])) == Run(SCREEN)
-    assert following(SCREEN, of_screen(lambda arm: (0.0, 0.0))) == Run(WIDTHS)
-    assert following(WIDTHS, replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0))) == Run(CONFIRM, 1)
+    assert staged_protocol.next_run({}) == NextRun(REGIMES[0])
+    assert following(REGIMES[0], of_regime(0.0)) == NextRun(REGIMES[1])
+    assert following(REGIMES[1], of_regime(0.05, REGIMES[1])) == NextRun(SCREEN)
+    assert following(SCREEN, of_screen(lambda arm: (0.0, 0.0))) == NextRun(WIDTHS)
+    assert following(WIDTHS, replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0))) == NextRun(
+        CONFIRM, 1
+    )
     confirmed = replicas(STUDIES[CONFIRM], lambda cell: (0.0, 0.0))
-    assert following(CONFIRM, confirmed[confirmed["seed"] < 3]) == Run(CONFIRM, 4)
-    assert following(CONFIRM, confirmed) == Run(MILDER, 1)
+    assert following(CONFIRM, confirmed[confirmed["seed"] < 3]) == NextRun(CONFIRM, 4)
+    assert following(CONFIRM, confirmed) == NextRun(MILDER, 1)
     assert following(MILDER, replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0))) is None
 
 
@@ -131,34 +183,54 @@ def test_what_was_chosen_is_a_config_over_the_recipe():
     regimes = {REGIMES[1]: {"data": {"n_max": 500}, "training": {"epochs": 400}}}
     tables = {REGIMES[0]: of_regime(0.0), REGIMES[1]: of_regime(0.05, REGIMES[1])}
     tables[SCREEN] = of_screen(lambda arm: (0.0, 0.0))
-    raw = merged(merged(read_yaml(ROOT / "config/config.yaml"), read_yaml(RECIPE)), choose.overlay(tables, regimes))
+    raw = merge_configs(
+        merge_configs(read_yaml(ROOT / "config/config.yaml"), read_yaml(RECIPE)),
+        staged_protocol.overlay(tables, regimes),
+    )
     study = parse(raw, ROOT / "config/studies").studies[CONFIRM]
-    assert (study.data.n_max, study.training.epochs, study.seeds) == (500, 400, choose.FEWEST)
+    assert (study.data.n_max, study.training.epochs, study.seeds) == (
+        500,
+        400,
+        staged_protocol.FEWEST,
+    )
     assert study.data.folder == "data/cifar10"
     assert len(study.arms) == 10
     mild = parse(raw, ROOT / "config/studies").studies[MILDER]
     assert [arm.alpha for arm in mild.arms] == [0, 0.05, 0.05, 0.05]
-    assert (mild.rho, mild.data.n_max, mild.seeds) == ([10], 500, choose.FEWEST)
-    assert choose.overlay({}, {}) == {"long_tail": {}}
+    assert (mild.rho, mild.data.n_max, mild.seeds) == ([10], 500, staged_protocol.FEWEST)
+    assert staged_protocol.overlay({}, {}) == {"long_tail": {}}
 
 
 def test_every_stage_has_class_orders_of_its_own():
-    assert set(choose.STAGES) <= set(STUDIES)
-    assert {STUDIES[name].draws for name in (choose.FORMER, *REGIMES)} == {"cifar10_regime"}
+    assert set(staged_protocol.STAGES) <= set(STUDIES)
+    assert {STUDIES[name].draws for name in (staged_protocol.FORMER, *REGIMES)} == {
+        "cifar10_regime"
+    }
     draws = {
-        stage: {STUDIES[name].draws for name in choose.STAGES if choose.STAGES[name] == stage}
-        for stage in choose.STAGES.values()
+        stage: {
+            STUDIES[name].draws
+            for name in staged_protocol.STAGES
+            if staged_protocol.STAGES[name] == stage
+        }
+        for stage in staged_protocol.STAGES.values()
     }
     assert [len(names) for names in draws.values()] == [1] * 4
     assert len(set().union(*draws.values())) == 4
 
 
-@pytest.mark.parametrize("name", [choose.FORMER, *REGIMES])
+@pytest.mark.parametrize("name", [staged_protocol.FORMER, *REGIMES])
 def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
     """Even with Jiang et al.'s ratio masked, more of the convolutions' weights are left than there are images."""
     study = STUDIES[name]
-    weights = sum(weight.numel() for weight in maskable(dict(ImageEncoder(study.network).named_parameters())).values())
-    assert (1 - choose.REFERENCE_RATIO) * weights > sum(long_tailed_counts(study.data.n_max, 100, 10))
+    weights = sum(
+        weight.numel()
+        for weight in convolution_weights(
+            dict(ImageEncoder(study.network).named_parameters())
+        ).values()
+    )
+    assert (1 - staged_protocol.REFERENCE_RATIO) * weights > sum(
+        long_tailed_counts(study.data.n_max, 100, 10)
+    )
     assert [arm.label for arm in study.arms] == ["dense"]
     assert study.training.bfloat16
 
@@ -173,7 +245,9 @@ def test_the_published_gains_pair_with_dense_and_say_what_could_have_been_seen()
     table = gains(found).set_index(["metric", "split", "arm"])
     row = table.loc["balanced_accuracy", "long_tailed", "self_damaging-alpha=0.9"]
     assert row["paired_difference"] == pytest.approx(0.1)
-    assert row["smallest_seen"] == pytest.approx(smallest_seen(np.std(2 * np.array(SPREAD), ddof=1), 5))
+    assert row["smallest_seen"] == pytest.approx(
+        minimum_detectable_mean(np.std(2 * np.array(SPREAD), ddof=1), 5)
+    )
     assert np.isnan(table.loc["balanced_accuracy", "long_tailed", "dense"]["paired_difference"])
     assert table.loc["effective_rank", "balanced", "dense"]["mean"] == 11
     assert len(table) == len(study.cells()) * 13
@@ -183,18 +257,23 @@ def test_the_published_cost_of_imbalance_says_whether_it_is_visible():
     table = imbalance(of_regime(0.05)).set_index("metric")
     assert table["visible"].tolist() == [True, True, True]
     assert table.loc["balanced_accuracy", "mean"] == pytest.approx(0.025)
-    assert set(table["class_orders"]) == {choose.FEWEST}
+    assert set(table["class_orders"]) == {staged_protocol.FEWEST}
 
 
 def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
     keys = replicas(STUDIES[SCREEN], lambda cell: (0.0, 0.0))
     keys = keys[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
-    late = pd.concat([keys.assign(epoch=epoch, metric="few_shot_accuracy", value=0.3) for epoch in (20, 200)])
+    late = pd.concat(
+        [keys.assign(epoch=epoch, metric="few_shot_accuracy", value=0.3) for epoch in (20, 200)]
+    )
     late.loc[(late["epoch"] == 200) & (late["arm"] != "dense"), "value"] += 0.1
     found = courses(late)
     gained = found[found["arm"] != "dense"].groupby("epoch")["paired_difference"].mean()
     assert gained.tolist() == pytest.approx([0.0, 0.1])
-    ranks = [keys.assign(probe="balanced", rank=rank, count=100 // 10**rank, accuracy=0.5 + 0.1 * rank) for rank in (0, 1)]
+    ranks = [
+        keys.assign(probe="balanced", rank=rank, count=100 // 10**rank, accuracy=0.5 + 0.1 * rank)
+        for rank in (0, 1)
+    ]
     table = by_class(pd.concat(ranks))
     assert set(table[table["rank"] == 1]["images"]) == {10}
     assert table["paired_difference"].dropna().abs().max() == 0
@@ -202,13 +281,17 @@ def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
 
 def test_each_picked_arm_stands_against_the_random_mask_of_its_ratio():
     found, *_ = of_confirmation(5)
-    found.loc[found["threshold"] == "random", "balanced_few"] -= np.array([0.1, 0.1, 0.1, 0.2, 0.2] * 3)
+    found.loc[found["threshold"] == "random", "balanced_few"] -= np.array(
+        [0.1, 0.1, 0.1, 0.2, 0.2] * 3
+    )
     table = controlled(found).set_index(["arm", "metric"])
     assert set(table["alpha"]) == {0.05}
     assert len(table) == 3 * 3
     rarest = table.loc[("self_damaging", "balanced_few")]
     assert rarest["mean"] == pytest.approx(0.14)
-    assert rarest["smallest_seen"] == pytest.approx(smallest_seen(np.std([0.1, 0.1, 0.1, 0.2, 0.2], ddof=1), 5))
+    assert rarest["smallest_seen"] == pytest.approx(
+        minimum_detectable_mean(np.std([0.1, 0.1, 0.1, 0.2, 0.2], ddof=1), 5)
+    )
     assert table.loc[("self_damaging", "balanced_accuracy"), "mean"] == pytest.approx(0)
 
 
@@ -233,7 +316,9 @@ def of_widths(line, noise):
 def test_where_the_loss_would_cross_zero_by_the_width_of_the_network():
     exact = by_width(*of_widths(lambda x: 0.04 * (x - 6), 1e-9))
     assert exact["slope"].tolist() == pytest.approx([0.04] * 3)
-    assert exact[["crossing", "crossing_low", "crossing_high"]].to_numpy() == pytest.approx(64, rel=1e-3)
+    assert exact[["crossing", "crossing_low", "crossing_high"]].to_numpy() == pytest.approx(
+        64, rel=1e-3
+    )
     assert exact["n"].tolist() == [2] * 3
     noisy = by_width(*of_widths(lambda x: 0.04 * (x - 6), 0.005))
     assert (noisy["ci_low"] > 0).all()
@@ -252,21 +337,34 @@ def test_the_interval_of_the_crossing_covers_it_as_often_as_it_says():
     covered = []
     for _ in range(150):
         drawn = [
-            t.assign(balanced_accuracy=t["balanced_accuracy"] + 0.01 * random.normal(size=len(t))) for t in (screen, widths)
+            t.assign(balanced_accuracy=t["balanced_accuracy"] + 0.01 * random.normal(size=len(t)))
+            for t in (screen, widths)
         ]
         found = by_width(*drawn)
         assert (found["ci_low"] > 0).all()
-        covered += found["crossing_low"].le(64).to_numpy().tolist(), found["crossing_high"].ge(64).to_numpy().tolist()
+        covered += (
+            found["crossing_low"].le(64).to_numpy().tolist(),
+            found["crossing_high"].ge(64).to_numpy().tolist(),
+        )
     below, above = np.mean(covered[::2]), np.mean(covered[1::2])
     assert 0.9 < below + above - 1 < 0.99
 
 
 def test_every_stage_publishes_its_gains():
-    assert {f"{name}_{table}" for name in choose.STAGES for table in ("gains", "courses", "classes")} <= set(TABLES)
+    assert {
+        f"{name}_{table}"
+        for name in staged_protocol.STAGES
+        for table in ("gains", "courses", "classes")
+    } <= set(TABLES)
 
 
 def test_the_command_asks_for_the_first_candidate_where_nothing_is_there(tmp_path):
-    command = [sys.executable, "-m", "rarefeat.studies.long_tail.choose", str(tmp_path / "results")]
+    command = [
+        sys.executable,
+        "-m",
+        "rarefeat.studies.long_tail.staged_protocol",
+        str(tmp_path / "results"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == ["--", REGIMES[0]]
     assert f"results={tmp_path}/results" in done.stdout
@@ -277,25 +375,42 @@ def test_the_command_asks_for_the_first_candidate_where_nothing_is_there(tmp_pat
 
 def of_confirmation(seeds):
     """Replicas, trajectories and classes of the confirmation under the arms that the screen picks, on so many class orders."""
-    arms = [ImageArm(**arm) for arm in choose.confirmed(of_screen(lambda arm: (0.0, 0.0)))]
+    arms = [
+        ImageArm(**arm)
+        for arm in staged_protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
+    ]
     study = STUDIES[CONFIRM].model_copy(update={"arms": arms, "seeds": seeds})
     found = replicas(study, lambda cell: (0.0, 0.02 * (cell["arm"].startswith("self_damaging"))))
     keys = found[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
     metrics = itertools.product(("few_shot_accuracy", "knn_accuracy", "effective_rank"), (100, 200))
-    course = pd.concat([keys.assign(epoch=epoch, metric=metric, value=0.3) for metric, epoch in metrics])
-    classes = pd.concat([keys.assign(probe="balanced", rank=rank, count=10 - rank, accuracy=0.5) for rank in range(10)])
+    course = pd.concat(
+        [keys.assign(epoch=epoch, metric=metric, value=0.3) for metric, epoch in metrics]
+    )
+    classes = pd.concat(
+        [
+            keys.assign(probe="balanced", rank=rank, count=10 - rank, accuracy=0.5)
+            for rank in range(10)
+        ]
+    )
     return found, course, classes
 
 
 STAGES = {
     "nothing": ("nothing to say", "No run has been published yet"),
     "former": ("The next candidates are to come", "were set anew once"),
-    "regime": ("visible: this regime is taken", "The confirmation has not ended on any class order yet"),
+    "regime": (
+        "visible: this regime is taken",
+        "The confirmation has not ended on any class order yet",
+    ),
     "undecided": ("what follows is undecided",),
     "screen": ("cifar10_screened.csv",),
     "first": ("**1 of 5 class orders have ended**",),
     "confirm": ("**3 of 5 class orders have ended**", "+1.0 [+1.0, +1.0]"),
-    "milder": ("## Where imbalance is less", "the paper prints", "1 class order, from which no gain can be judged"),
+    "milder": (
+        "## Where imbalance is less",
+        "the paper prints",
+        "1 class order, from which no gain can be judged",
+    ),
     "whole": (
         "could have seen",
         "The paper prints +7.07 points",
@@ -308,29 +423,49 @@ STAGES = {
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
     (tmp_path / "origin.json").write_text("{}")
-    published = Published(tmp_path)
+    published = PublishedTables(tmp_path)
     until = list(STAGES).index(stage)
     tables = {}
     if until:
-        costs = {"former": {}, "undecided": {REGIMES[0]: 0.0, REGIMES[1]: 0.01}}.get(stage, {REGIMES[0]: 0.05})
-        for name, cost in {choose.FORMER: 0.0, **costs}.items():
+        costs = {"former": {}, "undecided": {REGIMES[0]: 0.0, REGIMES[1]: 0.01}}.get(
+            stage, {REGIMES[0]: 0.05}
+        )
+        for name, cost in {staged_protocol.FORMER: 0.0, **costs}.items():
             found = of_regime(cost, name)
             tables |= {f"{name}_imbalance": imbalance(found), f"{name}_gains": gains(found)}
     if until > 3:
-        tables["cifar10_screened"] = screened(of_screen(lambda arm: (0.0, 0.01 * (arm.alpha == 0.3))))
+        tables["cifar10_screened"] = screened(
+            of_screen(lambda arm: (0.0, 0.01 * (arm.alpha == 0.3)))
+        )
         tables["cifar10_widths_gains"] = gains(replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0)))
-        tables["cifar10_by_width"] = by_width(*of_widths(lambda x: 0.04 * (x - 6), 0.005 if stage == "screen" else 1e-9))
+        tables["cifar10_by_width"] = by_width(
+            *of_widths(lambda x: 0.04 * (x - 6), 0.005 if stage == "screen" else 1e-9)
+        )
     if until > 4:
         confirmed = of_confirmation({"first": 1, "confirm": 3}.get(stage, 5))
         makers = {"gains": gains, "courses": courses, "classes": by_class}
-        tables |= {f"{CONFIRM}_{name}": make(table) for (name, make), table in zip(makers.items(), confirmed, strict=True)}
+        tables |= {
+            f"{CONFIRM}_{name}": make(table)
+            for (name, make), table in zip(makers.items(), confirmed, strict=True)
+        }
         tables["cifar10_controlled"] = controlled(confirmed[0])
     if stage == "milder":
-        tables["cifar10_milder_gains"] = gains(replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0)).assign(rho=10.0))
-        tables["cifar100_two_cores_gains"] = TABLES["cifar100_two_cores_gains"][1](replicas(HUNDRED, lambda cell: (0.0, 0.0)))
-    for name, table in {"times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}), **tables}.items():
+        tables["cifar10_milder_gains"] = gains(
+            replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0)).assign(rho=10.0)
+        )
+        tables["cifar100_two_cores_gains"] = TABLES["cifar100_two_cores_gains"][1](
+            replicas(HUNDRED, lambda cell: (0.0, 0.0))
+        )
+    for name, table in {
+        "times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}),
+        **tables,
+    }.items():
         published.put(name, table, {"run": "a run of this workflow", "commit": "0000000"})
-    page = environment(published, PROJECT, ROOT).get_template("studies/photographs.md.j2").render()
+    page = (
+        template_environment(published, PROJECT, ROOT)
+        .get_template("studies/photographs.md.j2")
+        .render()
+    )
     for words in STAGES[stage]:
         assert words in page
     assert ("have ended**" in page) == (stage in ("first", "confirm"))

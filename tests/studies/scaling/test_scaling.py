@@ -8,23 +8,23 @@ import pandas as pd
 import pytest
 import torch
 from conftest import write_encoders
+from rarefeat.studies.scaling.kind import KIND
 from scipy.stats import beta, binomtest
 
-from rarefeat.core.definitions import GAMMA
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
+from rarefeat.core.thresholds import GAMMA
 from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.scaling.aggregate import trained_sizes
-from rarefeat.studies.scaling.bounds import bounds, trained_cells
 from rarefeat.studies.scaling.config import Scaling
+from rarefeat.studies.scaling.exponent_bounds import bounds, trained_cells
 from rarefeat.studies.scaling.exponents import exponent_rows, exponents_table, power_law
 from rarefeat.studies.scaling.figures import scaling as draw
-from rarefeat.studies.scaling.kind import KIND
 from rarefeat.studies.scaling.lucky_sets import CHUNK, count, lucky_sets_table, sets_of
 from rarefeat.studies.scaling.tables import LUCKY_SETS
 
@@ -32,7 +32,11 @@ RATIOS = [0.7, 0.9, 1.0]
 
 
 def scaling(**changes):
-    return load("config/config.yaml", "config/quick.yaml").sections["scaling"].model_copy(update=changes)
+    return (
+        load("config/config.yaml", "config/quick.yaml")
+        .sections["scaling"]
+        .model_copy(update=changes)
+    )
 
 
 def told(config: Scaling) -> Job:
@@ -50,7 +54,11 @@ def trained_of(config: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.D
 def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
     """A table of lucky_sets with a given probability."""
     parts = [lucky_sets_table(each, RATIOS, 1000) for each in d]
-    planted = {"lucky_probability": probability, "lucky_ci_low": 0.9 * probability, "lucky_ci_high": 1.1 * probability}
+    planted = {
+        "lucky_probability": probability,
+        "lucky_ci_low": 0.9 * probability,
+        "lucky_ci_high": 1.1 * probability,
+    }
     return pd.concat(parts, ignore_index=True).assign(**planted)
 
 
@@ -58,7 +66,10 @@ def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
 @pytest.mark.parametrize("ratio", [0.5, 0.8, 1.0])
 def test_sets_are_those_of_definition_b1(d, ratio):
     weights = torch.randn(1, 20_000, d, generator=torch.Generator().manual_seed(d))
-    lucky, ordinary = (sets(weights, torch.eye(d)[None], ratio, GAMMA)[0] for sets in (lucky_neurons, ordinary_neurons))
+    lucky, ordinary = (
+        sets(weights, torch.eye(d)[None], ratio, GAMMA)[0]
+        for sets in (lucky_neurons, ordinary_neurons)
+    )
     squared = weights[0].T.square()
     any_lucky, sizes = sets_of(squared / squared.sum(0), ratio)
     assert lucky.sum(-1).max() <= 1
@@ -87,13 +98,17 @@ def test_ordinary_features_have_the_expectation_of_a_beta_share(d):
 
 @pytest.mark.parametrize(("d", "ratio"), [(4, 0.9), (5, 0.85), (9, 0.8)])
 def test_lucky_probability_in_closed_form_where_one_condition_implies_the_other(d, ratio):
-    above, below = (2 * c * math.log(d) / d for c in ((1 + GAMMA) / ratio**2, (1 - GAMMA) * ratio**2))
+    above, below = (
+        2 * c * math.log(d) / d for c in ((1 + GAMMA) / ratio**2, (1 - GAMMA) * ratio**2)
+    )
     assert 1 - above < below
     (row,) = lucky_sets_table(d, [ratio], 400_000).itertuples()
     expected = beta.sf(above, 0.5, (d - 1) / 2)
     assert abs(row.lucky_probability - expected) < 2 * (row.lucky_ci_high - row.lucky_ci_low) / 2
     exact = binomtest(row.lucky_neurons, row.neurons).proportion_ci(0.95, method="exact")
-    assert (row.lucky_ci_low * d, row.lucky_ci_high * d) == pytest.approx((exact.low, exact.high), rel=1e-9)
+    assert (row.lucky_ci_low * d, row.lucky_ci_high * d) == pytest.approx(
+        (exact.low, exact.high), rel=1e-9
+    )
 
 
 def test_a_set_that_cannot_be_has_an_interval_from_zero():
@@ -105,10 +120,14 @@ def test_a_set_that_cannot_be_has_an_interval_from_zero():
 D = np.array([9, 12, 16, 23, 32, 45, 64, 91, 128])
 
 
-def planted(exponent: float, misfit: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def planted(
+    exponent: float, misfit: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """A power law with 2 % sampling errors and a lognormal misfit: estimates and standard errors."""
     mean = D**exponent
-    return mean * np.exp(misfit * rng.standard_normal(len(D)) + 0.02 * rng.standard_normal(len(D))), 0.02 * mean
+    return mean * np.exp(
+        misfit * rng.standard_normal(len(D)) + 0.02 * rng.standard_normal(len(D))
+    ), 0.02 * mean
 
 
 @pytest.mark.parametrize("misfit", [0.0, 0.1])
@@ -117,7 +136,9 @@ def test_the_interval_covers_a_planted_exponent(misfit):
     fits = [power_law(D, *planted(-1.3, misfit, rng)) for _ in range(400)]
     assert np.mean([fit[0] for fit in fits]) == pytest.approx(-1.3, abs=0.01)
     # 95 % within three standard errors of 400 trials; more is allowed, as sampling errors are taken as known.
-    assert np.mean([low <= -1.3 <= high for _, low, high in fits]) > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
+    assert np.mean([low <= -1.3 <= high for _, low, high in fits]) > 0.95 - 3 * math.sqrt(
+        0.95 * 0.05 / 400
+    )
 
 
 def test_what_is_no_power_law_gets_a_wide_interval_however_precise():
@@ -132,14 +153,21 @@ def test_what_is_no_power_law_gets_a_wide_interval_however_precise():
 
 @pytest.mark.parametrize(
     ("quantity", "beyond"),
-    [("lucky_probability", -0.3), ("pure_minority_share", -0.3), ("ordinary_features", 0.3), ("learned_features", 0.3)],
+    [
+        ("lucky_probability", -0.3),
+        ("pure_minority_share", -0.3),
+        ("ordinary_features", 0.3),
+        ("learned_features", 0.3),
+    ],
 )
 def test_only_an_exponent_on_the_forbidden_side_contradicts(quantity, beyond):
     bound = bounds(0.9)[quantity].exponent
     rng = np.random.default_rng(1)
     for shift, consistent in ((beyond, False), (0, True), (-beyond, True)):
         estimate, error = planted(bound + shift, 0.02, rng)
-        row = exponent_rows(quantity, 0.9, None, pd.DataFrame({"d": D, "estimate": estimate, "error": error}))[0]
+        row = exponent_rows(
+            quantity, 0.9, None, pd.DataFrame({"d": D, "estimate": estimate, "error": error})
+        )[0]
         assert (row["consistent"], row["n"], row["d_low"], row["d_high"]) == (consistent, 9, 9, 128)
 
 
@@ -161,27 +189,51 @@ def test_points_without_a_logarithm_are_counted_and_two_d_make_no_exponent():
 
 
 def test_only_sizes_with_enough_lucky_neurons_are_trained():
-    config = scaling(trained_d=[4, 5], C_m=[2.0, 2.5], d1_power=[2.0], ratio=[0.9, 1.0], least_lucky=1.0, most_neurons=40)
+    config = scaling(
+        trained_d=[4, 5],
+        C_m=[2.0, 2.5],
+        d1_power=[2.0],
+        ratio=[0.9, 1.0],
+        least_lucky=1.0,
+        most_neurons=40,
+    )
     table = counted([4, 5])
     table.loc[table["ratio"] == 0.9, "lucky_probability"] = 1 / 30
-    chosen = {name: [cell["eps_min"] for cell in cells] for name, cells in trained_cells(config, table).items()}
+    chosen = {
+        name: [cell["eps_min"] for cell in cells]
+        for name, cells in trained_cells(config, table).items()
+    }
     # m = 16, 32 and 25; 5^2.5 = 56 is too large. Expected lucky neurons at ratio 1: 0.8, 1.6, 1.25; at 0.9 only m = 32 has one.
     assert chosen == {"scaling_d=4_m=32_d1=16": [0.9, 1.0], "scaling_d=5_m=25_d1=25": [1.0]}
 
 
 def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
-    config = scaling(trained_d=[4, 5, 6], C_m=[2.25], d1_power=[1.0, 1.5], ratio=[0.9, 1.0], least_lucky=0.1, seeds=3)
-    lucky_sets = checked(LUCKY_SETS, counted([4, 5, 6]))
+    config = scaling(
+        trained_d=[4, 5, 6],
+        C_m=[2.25],
+        d1_power=[1.0, 1.5],
+        ratio=[0.9, 1.0],
+        least_lucky=0.1,
+        seeds=3,
+    )
+    lucky_sets = validate(LUCKY_SETS, counted([4, 5, 6]))
     studies, cells = config.studies(), trained_cells(config, lucky_sets)
     initial = {}
     for name, chosen in cells.items():
         data, training, draws = studies[name].data, studies[name].training, studies[name].draws
         for block, seeds in studies[name].blocks().items():
             space = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-            weights = space.weights(training.sigma_0, [generator(draws, seed, "weights") for seed in seeds])
-            initial |= {(data.d, data.d1, seed): (w, space.dictionary[0]) for seed, w in zip(seeds, weights, strict=True)}
+            weights = space.initial_weights(
+                training.sigma_0, [generator(draws, seed, "weights") for seed in seeds]
+            )
+            initial |= {
+                (data.d, data.d1, seed): (w, space.dictionary[0])
+                for seed, w in zip(seeds, weights, strict=True)
+            }
             for cell in chosen:
-                write_encoders(tmp_path, name, studies[name], cell, block, {"dense/weights": weights})
+                write_encoders(
+                    tmp_path, name, studies[name], cell, block, {"dense/weights": weights}
+                )
 
     trained = trained_of(config, lucky_sets, tmp_path)
     assert len(trained) == 3 * 2 * 2 * 3
@@ -206,14 +258,18 @@ def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
 
     exponents = exponents_table(lucky_sets, trained)
     fitted = exponents[exponents["quantity"] == "learned_features"]
-    assert set(zip(fitted["ratio"], fitted["d1_power"], strict=True)) == {(r, p) for r in (0.9, 1.0) for p in (1.0, 1.5)}
+    assert set(zip(fitted["ratio"], fitted["d1_power"], strict=True)) == {
+        (r, p) for r in (0.9, 1.0) for p in (1.0, 1.5)
+    }
     assert exponents.loc[exponents["quantity"] == "lucky_probability", "d1_power"].isna().all()
     assert len(draw({"lucky_sets": lucky_sets, "scaling": trained}, told(config)).axes) == 4
 
 
 def test_every_size_is_trained_until_t4():
     """T4 = d^1.99 / eta of Theorem 3.1, rounded up."""
-    lengths = {study.data.d: study.training.T for study in load().sections["scaling"].studies().values()}
+    lengths = {
+        study.data.d: study.training.T for study in load().sections["scaling"].studies().values()
+    }
     assert (lengths[9], lengths[16]) == (793, 2490)
     assert list(lengths.values()) == sorted(lengths.values())
 

@@ -2,21 +2,37 @@
 
 from conftest import tiny_data, tiny_training
 
-from rarefeat.chain.law import Point
+from rarefeat.chain.critical_frequency import TrainingPoint
 from rarefeat.config.cells import Cell
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.regimes import point
-from rarefeat.studies.selection.training import Replicas, train
+from rarefeat.studies.selection.training import ArmReplicas, train
 
 
-def a_point(eps_min: float = 0.7, data: dict | None = None, sigma: float = 0.1, **training) -> Point:
+def a_point(
+    eps_min: float = 0.7, data: dict | None = None, sigma: float = 0.1, **training
+) -> TrainingPoint:
     """A point of the core's model, small enough for seconds."""
-    sizes = {"d": 6, "d1": 80, "L": 2, "C": 1.0, "N": 256, "probe_pairs": 60, "test_pairs": 80} | (data or {})
+    sizes = {"d": 6, "d1": 80, "L": 2, "C": 1.0, "N": 256, "probe_pairs": 60, "test_pairs": 80} | (
+        data or {}
+    )
     bias = {"share": 0.4, "T1": "eq34"} | training.pop("bias", {})
-    values = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.1, "sigma_0": 0.01, "T": 40, "bias": bias} | training
-    return point(tiny_data(**sizes), tiny_training(**values), sigma, None, Cell((("eps_min", eps_min),)))
+    values = {
+        "m": 12,
+        "K": 32,
+        "tau": 1.0,
+        "eta": 0.1,
+        "sigma_0": 0.01,
+        "T": 40,
+        "bias": bias,
+    } | training
+    return point(
+        tiny_data(**sizes), tiny_training(**values), sigma, None, Cell((("eps_min", eps_min),))
+    )
 
 
-def trained(at: Point, *arms: Intervention, seeds=(0, 1), scored=(), memory=10, patience=3) -> dict[str, Replicas]:
+def trained(
+    at: TrainingPoint, *arms: Intervention, seeds=(0, 1), scored=(), memory=10, patience=3
+) -> dict[str, ArmReplicas]:
     """The replicas of some arms."""
     return train("selection tests", at, list(arms), list(scored), memory, patience, list(seeds))[0]

@@ -8,17 +8,22 @@ import pytest
 import torch
 from small_points import a_point
 
-from rarefeat.chain import law
+from rarefeat.chain import critical_frequency
 from rarefeat.config.cells import Cell
 from rarefeat.config.ranges import Range
-from rarefeat.core.logistic import Constants, logistic
+from rarefeat.core.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.core.theory import attended_count, stage1_growth
-from rarefeat.studies.selection import tested
-from rarefeat.studies.selection.config import Drawn
+from rarefeat.studies.selection import model_validation
+from rarefeat.studies.selection.config import LatinHypercube
+from rarefeat.studies.selection.critical_frequency import (
+    ABOVE,
+    AMONG,
+    BELOW,
+    estimate_critical_frequency,
+)
 from rarefeat.studies.selection.regimes import drawn_regimes, point
-from rarefeat.studies.selection.steps import ABOVE, AMONG, BELOW, step_of
 
-DRAWN = Drawn(
+DRAWN = LatinHypercube(
     regimes=20, seed=5, growth=0.06,
     ranges={"lambda": Range(low=0.03, high=0.2, log=True), "share": Range(low=0.1, high=0.9), "d": Range(low=6, high=12),
             "d1": Range(low=60, high=600, log=True)},
@@ -29,7 +34,9 @@ def test_every_parameter_of_the_hypercube_has_one_draw_in_each_stratum():
     regimes = drawn_regimes(DRAWN)
     share = np.sort([(regime["share"] - 0.1) / 0.8 * 20 for regime in regimes])
     assert (np.floor(share) == np.arange(20)).all()
-    decay = np.sort([math.log(regime["lambda"] / 0.03) / math.log(0.2 / 0.03) * 20 for regime in regimes])
+    decay = np.sort(
+        [math.log(regime["lambda"] / 0.03) / math.log(0.2 / 0.03) * 20 for regime in regimes]
+    )
     assert (np.floor(decay) == np.arange(20)).all()
     assert all(isinstance(regime["d"], int) for regime in regimes)
     assert drawn_regimes(DRAWN) == regimes != drawn_regimes(DRAWN.model_copy(update={"seed": 6}))
@@ -38,11 +45,17 @@ def test_every_parameter_of_the_hypercube_has_one_draw_in_each_stratum():
 def test_a_drawn_regime_has_its_growth_its_decay_and_its_scales():
     at = a_point()
     for index, values in enumerate(drawn_regimes(DRAWN)):
-        found = point(at.data, at.training, at.sigma, DRAWN, Cell((("regime", index), ("eps_min", 0.5))))
-        assert found.training.eta * (found.pull - found.training.lambda_) == pytest.approx(0.06)
-        assert found.training.lambda_ / found.pull == pytest.approx(values["lambda"])
+        found = point(
+            at.data, at.training, at.sigma, DRAWN, Cell((("regime", index), ("eps_min", 0.5)))
+        )
+        assert found.training.eta * (found.growth_rate - found.training.lambda_) == pytest.approx(
+            0.06
+        )
+        assert found.training.lambda_ / found.growth_rate == pytest.approx(values["lambda"])
         assert found.nsr == pytest.approx(at.nsr)
-        assert found.training.sigma_0**2 * found.data.d1 == pytest.approx(at.training.sigma_0**2 * at.data.d1)
+        assert found.training.sigma_0**2 * found.data.d1 == pytest.approx(
+            at.training.sigma_0**2 * at.data.d1
+        )
         assert (found.data.d, found.training.bias.share) == (values["d"], values["share"])
 
 
@@ -52,40 +65,49 @@ def test_the_pull_is_the_growth_of_stage_one():
         torch.ones(6, dtype=torch.float64), at.data.C, at.data.L, at.nsr, at.training.K, at.training.tau, at.training.eta,
         at.training.lambda_,
     )  # fmt: skip
-    assert growth[0].item() == pytest.approx(1 + at.training.eta * (at.pull - at.training.lambda_))
+    assert growth[0].item() == pytest.approx(
+        1 + at.training.eta * (at.growth_rate - at.training.lambda_)
+    )
 
 
 def test_the_response_without_a_threshold_is_the_attended_count_and_falls_with_one():
-    assert law.mean_response(4, 1.25, 0.0) == attended_count(4, 1.25)
-    values = [law.mean_response(4, 1.25, threshold) for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)]
+    assert critical_frequency.mean_response(4, 1.25, 0.0) == attended_count(4, 1.25)
+    values = [
+        critical_frequency.mean_response(4, 1.25, threshold)
+        for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)
+    ]
     assert values[0] == pytest.approx(attended_count(4, 1.25))
     assert values == sorted(values, reverse=True)
     assert values[-1] == 0
-    assert law.mean_response(1, 1.25, 0.3) == pytest.approx(0.7)
+    assert critical_frequency.mean_response(1, 1.25, 0.3) == pytest.approx(0.7)
 
 
-def planted(S=3, m=4, d=6, outside=100.0, rare=1.0, common=1.0) -> law.Start:
+def planted(
+    S=3, m=4, d=6, outside=100.0, rare=1.0, common=1.0
+) -> critical_frequency.InitialProjections:
     """Neurons that are all alike."""
     projections = torch.full((S, m, d), common, dtype=torch.float64)
     projections[..., -1] = rare
-    return law.Start(projections, torch.full((S, m), outside, dtype=torch.float64))
+    return critical_frequency.InitialProjections(
+        projections, torch.full((S, m), outside, dtype=torch.float64)
+    )
 
 
 def test_growth_ends_at_T1_where_features_saturate_before():
     """Half of the square lies in the features when 5 e^{2G} = outside; saturated from the start, all of G is decay."""
     at, begun = a_point(), planted(m=40, outside=500.0)
-    common, rare = law.exponents(begun, at)
-    assert law.saturated_strength(at) < 40
+    common, rare = critical_frequency.exponents(begun, at)
+    assert critical_frequency.saturated_strength(at) < 40
     torch.testing.assert_close(common, torch.full((3,), math.log(100) / 2, dtype=torch.float64))
-    torch.testing.assert_close(rare, common / (at.training.lambda_ / at.pull))
+    torch.testing.assert_close(rare, common / (at.training.lambda_ / at.growth_rate))
 
 
 def test_growth_ends_at_saturation_where_that_is_later():
     at = a_point()
     begun = planted(outside=1e-6, common=1e-4)
-    common, rare = law.exponents(begun, at)
-    residual = at.training.lambda_ / at.pull
-    expected = math.log(law.saturated_strength(at) / (4 * 1e-8)) / 2 / (1 - residual)
+    common, rare = critical_frequency.exponents(begun, at)
+    residual = at.training.lambda_ / at.growth_rate
+    expected = math.log(critical_frequency.saturated_strength(at) / (4 * 1e-8)) / 2 / (1 - residual)
     torch.testing.assert_close(common, torch.full((3,), expected, dtype=torch.float64))
     torch.testing.assert_close(rare, common)
 
@@ -93,31 +115,43 @@ def test_growth_ends_at_saturation_where_that_is_later():
 def test_the_margin_is_that_of_the_grown_neurons():
     at = a_point()
     begun = planted(outside=1e-12, common=1e-4, rare=3e-4)
-    common, _ = law.exponents(begun, at)
+    common, _ = critical_frequency.exponents(begun, at)
     G, eps = common[0].item(), 0.6
     own, others = 3e-4 * math.exp(eps * G), math.sqrt(5) * 1e-4 * math.exp(G)
     expected = math.log(own / math.hypot(own, others) / at.threshold)
-    assert law.margin(begun, at, eps)[0].item() == pytest.approx(expected, abs=1e-6)
-    margins = [law.margin(begun, at, eps)[0].item() for eps in (0.1, 0.5, 1.0)]
+    assert critical_frequency.log_margin(begun, at, eps)[0].item() == pytest.approx(
+        expected, abs=1e-6
+    )
+    margins = [critical_frequency.log_margin(begun, at, eps)[0].item() for eps in (0.1, 0.5, 1.0)]
     assert margins == sorted(margins)
 
 
 def test_without_a_bias_nothing_is_locked_out():
     at = a_point(bias={"share": 0.0})
-    begun = law.start("selection tests", at, [0, 1])
-    assert torch.isinf(law.margin(begun, at)).all()
-    assert law.step(at, Constants(0.0, 5.0), begun) == 0.0
+    begun = critical_frequency.draw_initial_projections("selection tests", at, [0, 1])
+    assert torch.isinf(critical_frequency.log_margin(begun, at)).all()
+    assert critical_frequency.critical_frequency(at, LogisticFit(0.0, 5.0), begun) == 0.0
 
 
 def test_more_bias_a_larger_input_and_a_smaller_start_move_the_step_up():
-    constants = Constants(0.1, 5.0)
-    by_share = [law.step(a_point(bias={"share": share}), constants, replicas=30) for share in (0.1, 0.3, 0.6)]
+    constants = LogisticFit(0.1, 5.0)
+    by_share = [
+        critical_frequency.critical_frequency(
+            a_point(bias={"share": share}), constants, replicas=30
+        )
+        for share in (0.1, 0.3, 0.6)
+    ]
     assert by_share == sorted(by_share)
     assert by_share[0] < by_share[-1]
-    by_start = [law.step(a_point(sigma_0=sigma_0), constants, replicas=30) for sigma_0 in (0.01, 0.001)]
+    by_start = [
+        critical_frequency.critical_frequency(a_point(sigma_0=sigma_0), constants, replicas=30)
+        for sigma_0 in (0.01, 0.001)
+    ]
     assert by_start == sorted(by_start)
     assert by_start[0] < by_start[-1]
-    assert law.step(a_point(), Constants(50.0, 5.0), replicas=5) == 1.0
+    assert (
+        critical_frequency.critical_frequency(a_point(), LogisticFit(50.0, 5.0), replicas=5) == 1.0
+    )
 
 
 def test_the_start_is_that_of_the_training():
@@ -127,19 +161,21 @@ def test_the_start_is_that_of_the_training():
 
     at = a_point(T=1, eta=1e-12)
     weights = trained(at, Intervention(), seeds=[3])["dense"].state.weights
-    begun = law.start("selection tests", at, [3])
+    begun = critical_frequency.draw_initial_projections("selection tests", at, [3])
     torch.testing.assert_close(begun.projections, weights[..., :6].double())
-    torch.testing.assert_close(begun.outside + begun.projections.square().sum(-1), weights.double().square().sum(-1))
+    torch.testing.assert_close(
+        begun.outside + begun.projections.square().sum(-1), weights.double().square().sum(-1)
+    )
 
 
 def test_the_logistic_fit_finds_what_was_planted():
     random = np.random.default_rng(3)
     x = random.uniform(-2, 3, 4000)
     learned = (random.uniform(size=4000) < 1 / (1 + np.exp(-4 * (x - 0.7)))).astype(float)
-    found = logistic(x, learned)
+    found = fit_logistic(x, learned)
     assert found.centre == pytest.approx(0.7, abs=0.05)
     assert found.steepness == pytest.approx(4, rel=0.1)
-    apart = logistic(np.array([0.1, 0.2, 0.6, 0.7]), np.array([0.0, 0.0, 1.0, 1.0]))
+    apart = fit_logistic(np.array([0.1, 0.2, 0.6, 0.7]), np.array([0.0, 0.0, 1.0, 1.0]))
     assert 0.2 < apart.centre < 0.6
     assert np.isfinite(apart.steepness)
 
@@ -147,7 +183,7 @@ def test_the_logistic_fit_finds_what_was_planted():
 def test_the_step_of_planted_replicas():
     eps = np.linspace(0.1, 1, 10)
     own = np.random.default_rng(1).normal(0.55, 0.1, 40)
-    found = step_of(eps, (eps[:, None] > own).astype(float))
+    found = estimate_critical_frequency(eps, (eps[:, None] > own).astype(float))
     assert found.place == AMONG
     assert found.value == pytest.approx(0.55, abs=0.05)
     low, high = found.interval()
@@ -156,22 +192,28 @@ def test_the_step_of_planted_replicas():
     assert found.pseudo.mean() == pytest.approx(found.value, abs=0.02)
     # Seeds that all agree leave the step anywhere between two eps_min, and one that differs leaves it to the jackknife.
     agreed = np.repeat(eps[:, None] > 0.55, 8, axis=1).astype(float)
-    assert step_of(eps, agreed).interval() == pytest.approx((0.5, 0.6))
+    assert estimate_critical_frequency(eps, agreed).interval() == pytest.approx((0.5, 0.6))
     agreed[5, 0] = 0
-    low, high = step_of(eps, agreed).interval()
+    low, high = estimate_critical_frequency(eps, agreed).interval()
     assert 0.5 < low < high < 0.75
-    assert step_of(eps, np.ones((10, 4))).place == BELOW
-    assert step_of(eps, np.zeros((10, 4))).place == ABOVE
+    assert estimate_critical_frequency(eps, np.ones((10, 4))).place == BELOW
+    assert estimate_critical_frequency(eps, np.zeros((10, 4))).place == ABOVE
 
 
 def test_auc_of_a_fate():
-    assert tested.auc(np.array([1.0, 2, 3, 4]), np.array([0.0, 0, 1, 1])) == 1
-    assert tested.auc(np.array([1.0, 1, 1, 1]), np.array([0.0, 0, 1, 1])) == 0.5
-    assert math.isnan(tested.auc(np.ones(3), np.ones(3)))
+    assert model_validation.auc(np.array([1.0, 2, 3, 4]), np.array([0.0, 0, 1, 1])) == 1
+    assert model_validation.auc(np.array([1.0, 1, 1, 1]), np.array([0.0, 0, 1, 1])) == 0.5
+    assert math.isnan(model_validation.auc(np.ones(3), np.ones(3)))
 
 
 def test_constants_are_fitted_without_diverged_replicas_and_those_without_a_margin():
     rows = pd.DataFrame(
-        {"margin": [-1.0, -0.5, 0.5, 1.0, np.inf, 0.9], "learned": [0.0, 0, 1, 1, 1, 0], "diverged": [0.0] * 5 + [1]}
+        {
+            "margin": [-1.0, -0.5, 0.5, 1.0, np.inf, 0.9],
+            "learned": [0.0, 0, 1, 1, 1, 0],
+            "diverged": [0.0] * 5 + [1],
+        }
     )
-    assert tested.fitted(rows) == logistic(np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1]))
+    assert model_validation.fit_constants(rows) == fit_logistic(
+        np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1])
+    )

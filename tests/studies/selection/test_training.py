@@ -6,18 +6,30 @@ from small_points import a_point, trained
 
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.config.model import Arm as ChainArm
-from rarefeat.core.bias import Moved
-from rarefeat.core.moments import moments
+from rarefeat.core.activation_moments import batch_moments
+from rarefeat.core.bias import BiasContext
 from rarefeat.core.neurons import feature_share
 from rarefeat.core.simulators import make_simulator
 from rarefeat.studies.selection.config import Intervention
-from rarefeat.studies.selection.training import latents, ratio, redrawn, stopped, thresholds
+from rarefeat.studies.selection.training import (
+    apply_stop,
+    bias_after_step,
+    latents,
+    ratio,
+    reinitialise_neurons,
+)
 
 THE_SAME = [
     (Intervention(), ChainArm(arm="dense")),
-    (Intervention(mask="norm", alpha=0.25, onset=10), ChainArm(arm="pruned_neuron", alpha=0.25, onset=10)),
+    (
+        Intervention(mask="norm", alpha=0.25, onset=10),
+        ChainArm(arm="pruned_neuron", alpha=0.25, onset=10),
+    ),
     (Intervention(mask="random", alpha=0.25), ChainArm(arm="random_neuron", alpha=0.25)),
-    (Intervention(mask="largest", alpha=0.25, onset=3), ChainArm(arm="largest_neuron", alpha=0.25, onset=3)),
+    (
+        Intervention(mask="largest", alpha=0.25, onset=3),
+        ChainArm(arm="largest_neuron", alpha=0.25, onset=3),
+    ),
     (Intervention(mask="oracle_all", onset=25), ChainArm(arm="oracle_all", onset=25)),
     (Intervention(mask="oracle_gated", onset=25), ChainArm(arm="oracle_gated", onset=25)),
 ]
@@ -29,7 +41,9 @@ def test_arms_that_the_chain_has_are_the_chains_to_the_last_digit(sigma_0):
     pairs = latents("selection tests", at, seeds)
     own = trained(at, *(arm for arm, _ in THE_SAME), seeds=seeds)
     for arm, other in THE_SAME:
-        encoders, _ = pretrain("selection tests", "reduced", at.data, at.training, [other], at.sigma, seeds, pairs)
+        encoders, _ = pretrain(
+            "selection tests", "reduced", at.data, at.training, [other], at.sigma, seeds, pairs
+        )
         encoder = encoders[other.label]
         assert torch.equal(own[arm.label].state.weights, encoder.weights), arm.label
         assert torch.equal(own[arm.label].state.bias, encoder.bias), arm.label
@@ -52,18 +66,28 @@ def test_a_replica_knows_neither_the_arms_nor_the_seeds_beside_it():
     at = a_point(bias=SHUT)
     together = trained(at, *EVERY, seeds=[0, 1, 2])
     for arm in EVERY:
-        alone = trained(at, *([Intervention(), arm] if arm != Intervention() else [arm]), seeds=[1])[arm.label]
+        alone = trained(
+            at, *([Intervention(), arm] if arm != Intervention() else [arm]), seeds=[1]
+        )[arm.label]
         for name in ("chosen", "idle", "revivals", "loss"):
-            assert torch.equal(getattr(together[arm.label], name)[1], getattr(alone, name)[0]), (arm.label, name)
+            assert torch.equal(getattr(together[arm.label], name)[1], getattr(alone, name)[0]), (
+                arm.label,
+                name,
+            )
         for one, other in zip(together[arm.label].state, alone.state, strict=True):
             assert torch.equal(one[1], other[0]), arm.label
 
 
 def test_every_arm_but_the_dense_one_changes_something():
-    open_gates, shut = trained(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY), trained(a_point(bias=SHUT), *EVERY)
+    open_gates, shut = (
+        trained(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY),
+        trained(a_point(bias=SHUT), *EVERY),
+    )
     for arm in EVERY[1:]:
         found = shut if arm.reopened or arm.revived else open_gates
-        assert not torch.equal(found[arm.label].state.weights, found["dense"].state.weights), arm.label
+        assert not torch.equal(found[arm.label].state.weights, found["dense"].state.weights), (
+            arm.label
+        )
 
 
 def test_keeping_the_scored_steps_changes_nothing():
@@ -76,26 +100,37 @@ def test_a_neuron_wise_masked_key_gives_pruned_neurons_nothing_but_decay():
     """docs/method/selection.md: the contrast branch has eq. (5)'s logits, and its gradient leaves pruned neurons out."""
     at = a_point(T=1, sigma=0.0)
     start = trained(a_point(T=1, eta=1e-9, sigma=0.0), Intervention())["dense"].state.weights
-    found = trained(at, Intervention(mask="random", alpha=0.5, masked_keys=True), Intervention(mask="random", alpha=0.5))
+    found = trained(
+        at,
+        Intervention(mask="random", alpha=0.5, masked_keys=True),
+        Intervention(mask="random", alpha=0.5),
+    )
     masked, dense = found["random-alpha=0.5-masked_keys"], found["random-alpha=0.5"]
     decay = 1 - at.training.eta * at.training.lambda_
     d = at.data.d
     shrunk, close = decay * start[masked.chosen][:, :d], {"rtol": 1e-5, "atol": 1e-9}
     torch.testing.assert_close(masked.state.weights[masked.chosen][:, :d], shrunk, **close)
-    torch.testing.assert_close(masked.state.weights[~masked.chosen], dense.state.weights[~masked.chosen])
+    torch.testing.assert_close(
+        masked.state.weights[~masked.chosen], dense.state.weights[~masked.chosen]
+    )
     assert not torch.allclose(dense.state.weights[dense.chosen][:, :d], shrunk, **close)
 
 
 def test_the_stop_lets_go_of_what_has_passed_the_mean_of_the_others():
     chosen = torch.tensor([[True, True, False, False]])
     norms = torch.tensor([[0.5, 2.5, 1.0, 3.0]])
-    assert stopped(Intervention(mask="random", stop=True), chosen, norms).tolist() == [[True, False, False, False]]
-    assert stopped(Intervention(mask="random"), chosen, norms).tolist() == chosen.tolist()
+    assert apply_stop(Intervention(mask="random", stop=True), chosen, norms).tolist() == [
+        [True, False, False, False]
+    ]
+    assert apply_stop(Intervention(mask="random"), chosen, norms).tolist() == chosen.tolist()
 
 
 def test_schedules():
     at = a_point(T=110)
-    rising, falling = (Intervention(mask="norm", alpha=0.4, onset=10, schedule=name) for name in ("rising", "falling"))
+    rising, falling = (
+        Intervention(mask="norm", alpha=0.4, onset=10, schedule=name)
+        for name in ("rising", "falling")
+    )
     assert [ratio(rising, at, step) for step in (10, 60, 110)] == pytest.approx([0.0, 0.2, 0.4])
     assert [ratio(falling, at, step) for step in (10, 60, 110)] == pytest.approx([0.4, 0.2, 0.0])
     assert ratio(Intervention(mask="norm"), at, 0) == 1 / at.data.d
@@ -105,11 +140,11 @@ def test_a_bias_by_rate_has_the_mean_of_the_bias_by_norm_and_waits_for_its_delay
     at, norms = a_point(), torch.tensor([[1.0, 2.0, 3.0]])
     s = torch.zeros(1, 8, 3)
     s[0, :4, 0], s[0, :2, 1], s[0, :2, 2] = 1.0, 5.0, 7.0
-    mean = moments(s, s, s, torch.zeros(1, 8), norms, norms)
+    mean = batch_moments(s, s, s, torch.zeros(1, 8), norms, norms)
     T1 = torch.tensor([10])
 
     def bias(arm, T1, step):
-        return thresholds(arm, at, mean, Moved(None, None, norms, T1, step, None))
+        return bias_after_step(arm, at, mean, BiasContext(None, None, norms, T1, step, None))
 
     plain = bias(Intervention(), T1, 10)
     torch.testing.assert_close(plain, at.threshold * norms)
@@ -127,13 +162,18 @@ def test_redrawn_neurons_have_the_law_of_the_start_and_leave_the_others_as_they_
     d, m, sigma_0, S = 6, 5, 0.3, 600
     space = make_simulator("reduced", "selection tests", d, d1, m, list(range(S)))
     streams = [torch.Generator().manual_seed(seed) for seed in range(S)]
-    weights = space.weights(1.0, streams)
+    weights = space.initial_weights(1.0, streams)
     which = torch.zeros(S, m, dtype=torch.bool)
     which[:, 2] = True
-    found = redrawn(space, weights, which, sigma_0, streams)
+    found = reinitialise_neurons(space, weights, which, sigma_0, streams)
     others = [0, 1, 3, 4]
     gram = lambda w: w @ w.mT  # noqa: E731
-    torch.testing.assert_close(gram(found)[:, others][..., others], gram(weights)[:, others][..., others], rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(
+        gram(found)[:, others][..., others],
+        gram(weights)[:, others][..., others],
+        rtol=1e-4,
+        atol=1e-3,
+    )
     torch.testing.assert_close(found[:, others, :d], weights[:, others, :d])
     squares = found[:, 2].square().sum(-1)
     mean, error = sigma_0**2 * d1, sigma_0**2 * (2 * d1 / S) ** 0.5
@@ -141,7 +181,7 @@ def test_redrawn_neurons_have_the_law_of_the_start_and_leave_the_others_as_they_
     across = gram(found)[:, 2, 0] / (sigma_0 * weights[:, 0].norm(dim=-1))
     assert abs(across.mean()) < 4 / S**0.5
     assert abs(across.var() - 1) < 4 * (2 / S) ** 0.5
-    untouched = redrawn(space, weights, torch.zeros_like(which), sigma_0, streams)
+    untouched = reinitialise_neurons(space, weights, torch.zeros_like(which), sigma_0, streams)
     assert torch.equal(untouched, weights)
 
 
@@ -149,7 +189,9 @@ def test_a_revived_neuron_has_no_bias_until_half_of_it_lies_in_the_features():
     at = a_point(bias=SHUT, T=60)
     found = trained(at, Intervention(), Intervention(revived=True))["dense-revived"]
     assert found.revivals.sum() > 0
-    space = make_simulator("reduced", "selection tests", at.data.d, at.data.d1, at.training.m, [0, 1])
+    space = make_simulator(
+        "reduced", "selection tests", at.data.d, at.data.d1, at.training.m, [0, 1]
+    )
     share = feature_share(found.state.weights, space.dictionary)
     assert ((found.state.bias == 0) == found.young).all()
     assert (share[found.young] < 0.5).all()

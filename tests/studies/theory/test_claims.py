@@ -11,7 +11,7 @@ from rarefeat.claims.verdict import CONTRADICTED, DIVERGED, NOT_TESTABLE, SUPPOR
 from rarefeat.config.model import Arm
 from rarefeat.project import load
 from rarefeat.studies.theory.claims import convergence, initialisation, pruning, stage_two
-from rarefeat.studies.theory.claims.reader import Reader, bends
+from rarefeat.studies.theory.claims.table_reader import ClaimTableReader, bends
 
 PROJECT = load()
 THEORY = PROJECT.sections["theory"]
@@ -29,12 +29,15 @@ def table(values, arm="dense", **where):
     for index, (metric, value) in enumerate(values.items()):
         by_seed = np.broadcast_to(np.asarray(value, dtype=float), len(SEEDS)) * (1 + noise(index))
         keys = {"sigma": 0.05, "arm": arm, **where, "metric": metric}
-        rows += [{**keys, "seed": seed, "value": found} for seed, found in zip(SEEDS, by_seed, strict=True)]
+        rows += [
+            {**keys, "seed": seed, "value": found}
+            for seed, found in zip(SEEDS, by_seed, strict=True)
+        ]
     return pd.DataFrame(rows)
 
 
 def judged(part, tables):
-    reader = Reader(tables, THEORY)
+    reader = ClaimTableReader(tables, THEORY)
     found = verdicts_of("theory", part(reader))
     return found.set_index(["claim_id", "study", "point"])["verdict"]
 
@@ -60,7 +63,7 @@ def times(exponent, reached=(1.0, 1.0, 1.0)):
 
 
 def law(tables):
-    reader = Reader(tables, THEORY)
+    reader = ClaimTableReader(tables, THEORY)
     rows = [row for row in stage_two.measure(reader) if row.claim == "60-eps"]
     return verdicts_of("theory", rows).iloc[0]
 
@@ -111,10 +114,17 @@ def test_no_line_is_drawn_through_a_step():
     assert exponent == NOT_TESTABLE
 
 
-@pytest.mark.parametrize(("learned", "expected"), [((1, 1, 1, 1), SUPPORTED), ((0, 0, 1, 1), NOT_TESTABLE)])
+@pytest.mark.parametrize(
+    ("learned", "expected"), [((1, 1, 1, 1), SUPPORTED), ((0, 0, 1, 1), NOT_TESTABLE)]
+)
 def test_the_gain_of_one_step_has_an_exponent_only_where_the_feature_is_learned(learned, expected):
-    gains = [table({"growth_minority_gain": 0.01 * eps**2 * (1 + noise("gain", eps))}, eps_min=eps) for eps in RATIOS]
-    found = judged(pruning.one_step, strength(2.0, learned) | {"stages_theory_one_step": pd.concat(gains)})
+    gains = [
+        table({"growth_minority_gain": 0.01 * eps**2 * (1 + noise("gain", eps))}, eps_min=eps)
+        for eps in RATIOS
+    ]
+    found = judged(
+        pruning.one_step, strength(2.0, learned) | {"stages_theory_one_step": pd.concat(gains)}
+    )
     assert found["15-eps"].to_list() == [expected]
 
 
@@ -138,7 +148,7 @@ def oracles(magnitude, lost=()):
                      "pruned_other_features": 0.2, "pruned_outside": 0.9, "diverged": float(arm in lost)}  # fmt: skip
             parts.append(table(found, arm=arm, eps_min=ratio))
         tables[f"T5_ratio={ratio}_milestones"] = pd.concat(parts)
-    return judged(pruning.at_T5, tables)
+    return judged(pruning.measurements_at_T5, tables)
 
 
 def test_each_oracle_has_rows_of_its_own():
@@ -152,7 +162,10 @@ def test_each_oracle_has_rows_of_its_own():
         assert found["18-beta", "T5_ratio=0.7", point] == CONTRADICTED
         assert found["18-alpha", "T5", oracle] == SUPPORTED
     assert (
-        oracles(lambda ratio: 0.2 * ratio)["K3-equal", "T5_ratio=0.7", "eps_min 0.7, sigma 0.05, oracle_gated"] == CONTRADICTED
+        oracles(lambda ratio: 0.2 * ratio)[
+            "K3-equal", "T5_ratio=0.7", "eps_min 0.7, sigma 0.05, oracle_gated"
+        ]
+        == CONTRADICTED
     )
     assert oracles(lambda ratio: ratio)["18-alpha", "T5", "oracle_gated"] == CONTRADICTED
 
@@ -179,8 +192,13 @@ def course(minority, majority, random=(0.0, 0.0), loss=4.0):
         }
         for metric, value in values.items():
             seen = value + noise(arm, metric)
-            rows += [{**keys, "seed": s, "step": 500, "metric": metric, "value": v} for s, v in zip(SEEDS, seen, strict=True)]
-    found = judged(pruning.algorithm_1, {"pruning_trajectories": pd.DataFrame(rows)}).droplevel(["study", "point"])
+            rows += [
+                {**keys, "seed": s, "step": 500, "metric": metric, "value": v}
+                for s, v in zip(SEEDS, seen, strict=True)
+            ]
+    found = judged(pruning.algorithm_1, {"pruning_trajectories": pd.DataFrame(rows)}).droplevel(
+        ["study", "point"]
+    )
     return found["A1-gain"], found["A1-control"]
 
 
@@ -209,7 +227,9 @@ def test_a_majority_that_gains_as_much_is_no_gain_of_the_minority():
 def test_the_deviations_at_the_start_are_held_to_their_exponent():
     def found(power):
         tables = empty() | {
-            f"T1_d1={d1}_milestones": table({"initial_norm_deviation": float(d1) ** power}, eps_min=1.0)
+            f"T1_d1={d1}_milestones": table(
+                {"initial_norm_deviation": float(d1) ** power}, eps_min=1.0
+            )
             for d1 in (250, 1000, 4000, 16000)
         }
         return judged(initialisation.measure, tables)["B.2a"].iloc[0]

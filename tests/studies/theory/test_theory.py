@@ -10,21 +10,21 @@ import pytest
 import torch
 import yaml
 from conftest import table_of, tiny_data, tiny_training, train_study, verdicts_of, write_encoders
+from rarefeat.studies.theory.kind import read_from_encoders
 
 from rarefeat.chain.tables import METRICS
-from rarefeat.claims.declared import declared
-from rarefeat.claims.measured import NOT_RUN, measured_table, of
-from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, changes, verdicts
-from rarefeat.config.section import told as as_told
-from rarefeat.config.study import Grid, merged
-from rarefeat.core.recording import log_spaced
+from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.measurements import NOT_RUN, measured_table, measurement
+from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, verdicts
+from rarefeat.config.section import dump_config as as_told
+from rarefeat.config.study import Grid, merge_configs
+from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
 from rarefeat.project import load, parse
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.theory import figures
 from rarefeat.studies.theory.claims import imbalance, measure, pruning
-from rarefeat.studies.theory.claims.reader import Reader
-from rarefeat.studies.theory.kind import read_from_encoders
+from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 from rarefeat.studies.theory.milestones import read_milestones
 from rarefeat.studies.theory.one_step import one_step, read_one_step
 from rarefeat.studies.theory.overlap import read_overlap, smallest_of_minority
@@ -47,10 +47,24 @@ def reading(stage, name, study, results):
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 def test_masking_the_minority_neuron_of_the_dictionary_is_theorem_3_2(simulator):
     """One strong neuron a feature: the mask speeds up the masked one, lowers its samples' logit, and leaves the rest alone."""
-    data, training = tiny_data(d=4, d1=40, L=1, C=2.0, minority=[1.0]), tiny_training(m=4, K=32, eta=0.1, tau=1.0)
+    data, training = (
+        tiny_data(d=4, d1=40, L=1, C=2.0, minority=[1.0]),
+        tiny_training(m=4, K=32, eta=0.1, tau=1.0),
+    )
     space = make_simulator(simulator, "planted", 4, 40, 4, [1])
     weights = space.dictionary.mT.contiguous()
-    values = one_step(simulator, "planted", data, training, 0.5, 0.02, 1, weights, torch.full((1, 4), 0.2), batches=60)
+    values = one_step(
+        simulator,
+        "planted",
+        data,
+        training,
+        0.5,
+        0.02,
+        1,
+        weights,
+        torch.full((1, 4), 0.2),
+        batches=60,
+    )
     assert set(values) | {"fires_with_its_features", "fires_at_most"} == set(ONE_STEP)
     assert values["pruned_neurons"] == 1
     assert values["growth_minority_gain"] > 0.0005
@@ -65,7 +79,18 @@ def test_neurons_that_a_bias_silences_have_no_gain_and_no_ratio():
     data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=4, K=8)
     space = make_simulator("direct", "planted", 4, 40, 4, [1])
     weights = space.dictionary.mT.contiguous()
-    values = one_step("direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.full((1, 4), 100.0), batches=2)
+    values = one_step(
+        "direct",
+        "planted",
+        data,
+        training,
+        0.5,
+        0.02,
+        1,
+        weights,
+        torch.full((1, 4), 100.0),
+        batches=2,
+    )
     assert values["growth_minority_gain"] == 0.0
     assert math.isnan(values["gain_ratio"])
     assert math.isnan(values["negative_share"])
@@ -75,7 +100,12 @@ def test_without_a_neuron_of_the_minority_there_is_nothing_to_prune():
     data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=3, K=8)
     space = make_simulator("direct", "planted", 4, 40, 3, [1])
     weights = space.dictionary.mT[:, :3].contiguous()
-    assert one_step("direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.zeros(1, 3), batches=2) == {}
+    assert (
+        one_step(
+            "direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.zeros(1, 3), batches=2
+        )
+        == {}
+    )
 
 
 def test_of_a_study_without_such_a_neuron_only_its_firing_is_known(tmp_path):
@@ -83,8 +113,17 @@ def test_of_a_study_without_such_a_neuron_only_its_firing_is_known(tmp_path):
     study = THEORY.studies["stages"].model_copy(update={"seeds": 2, "grid": grid})
     ((cell,), (block,)) = study.cells(), study.blocks()
     # The dictionary's first features and nothing of the last, under the coordinates of the reduced simulator.
-    weights = make_simulator("reduced", "", 9, 500, 30, [100, 101]).dictionary.mT[:, torch.arange(30) % 8]
-    write_encoders(tmp_path, "stages", study, cell, block, {"dense/weights": weights, "dense/bias": torch.zeros(2, 30)})
+    weights = make_simulator("reduced", "", 9, 500, 30, [100, 101]).dictionary.mT[
+        :, torch.arange(30) % 8
+    ]
+    write_encoders(
+        tmp_path,
+        "stages",
+        study,
+        cell,
+        block,
+        {"dense/weights": weights, "dense/bias": torch.zeros(2, 30)},
+    )
     table = read_one_step(*reading("one_step", "stages", study, tmp_path), batches=2)
     assert set(table["metric"]) == {"fires_with_its_features", "fires_at_most"}
     assert len(table) == 4
@@ -99,7 +138,9 @@ def test_the_smallest_neurons_are_those_of_the_minority_where_they_are():
     history[..., 3] = torch.tensor([4.0, 2.0, 1.0, 3.0])
     history[..., 2] = torch.tensor([0.0, 2.0, 0.0, -1.5])
     history[1, :, 2] = 0
-    assert smallest_of_minority(history, 3, 1)[0].tolist() == pytest.approx([0, 1 / 2, 2 / 3, 1 / 2])
+    assert smallest_of_minority(history, 3, 1)[0].tolist() == pytest.approx(
+        [0, 1 / 2, 2 / 3, 1 / 2]
+    )
     assert (smallest_of_minority(history, 3, 1)[1] == 0).all()
 
 
@@ -108,7 +149,9 @@ def test_the_overlap_is_a_mean_over_the_replicas_of_every_block(tmp_path):
     study = THEORY.studies["stages"]
     training = study.training.model_copy(update={"T": 5, "m": 2})
     grid = {"one": Grid(eps_min=[0.5], sigma=[0.05], arms=["dense"])}
-    study = study.model_copy(update={"seeds": 3, "seeds_per_block": 2, "grid": grid, "training": training})
+    study = study.model_copy(
+        update={"seeds": 3, "seeds_per_block": 2, "grid": grid, "training": training}
+    )
     (cell,) = study.cells()
     d, steps = study.data.d, log_spaced(5)
     planted = torch.zeros(3, len(steps), 2, d + 2)
@@ -137,9 +180,19 @@ def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
             for metric, value in (("majority_alignment", majority), ("max_alignment", minority)):
                 noise = 1e-3 * np.random.default_rng([seed, step]).normal()
                 rows.append(
-                    {"eps_min": 0.5, "sigma": 0.05, "seed": seed, "step": step, "metric": metric, "value": value + noise}
+                    {
+                        "eps_min": 0.5,
+                        "sigma": 0.05,
+                        "seed": seed,
+                        "step": step,
+                        "metric": metric,
+                        "value": value + noise,
+                    }
                 )
-    table = verdicts_of("theory", imbalance.measure(Reader({"phase_trajectories": pd.DataFrame(rows)}, THEORY)))
+    table = verdicts_of(
+        "theory",
+        imbalance.measure(ClaimTableReader({"phase_trajectories": pd.DataFrame(rows)}, THEORY)),
+    )
     table = table.set_index("claim_id")["verdict"]
     assert tuple(name for name in ("lasting", "equal") if table[name] == SUPPORTED) == verdict
     assert table["onset"] == (SUPPORTED if end > 0.5 else NOT_TESTABLE)
@@ -151,7 +204,12 @@ def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A project with small studies of every role but two, and their tables, from training them."""
-    wanted = ("stages", "pruning", "T5_ratio=0.5", *PROJECT.sections["theory"].of_role("phase"))
+    wanted = (
+        "stages",
+        "pruning",
+        "T5_ratio=0.5",
+        *PROJECT.sections["theory"].studies_with_role("phase"),
+    )
     studies = {name: None for name in THEORY.studies if name not in wanted}
     for name in wanted:
         studies[name] = {"seeds": 5, "seeds_per_block": 5, "training": {"T": 60}}
@@ -159,18 +217,33 @@ def small(tmp_path_factory):
         {"arm": name} | ({"onset": 30} if name != "dense" else {})
         for name in ("dense", "oracle_all", "oracle_gated", "oracle_partial")
     ]
-    theory = {"studies": studies, "sensitivity": {"keys": ["training.K"], "factors": [0.5], "seeds": 5}}
+    theory = {
+        "studies": studies,
+        "sensitivity": {"keys": ["training.K"], "factors": [0.5], "seeds": 5},
+    }
     sizes = {
         "data": {"d1": 40, "N": 128, "test_pairs": 32},
         "training": {"K": 32, "T": 60, "m": 20, "eta": 0.4, "sigma_0": 0.02},
         "size": "quick",
     }
     raw = yaml.safe_load(Path("config/config.yaml").read_text())
-    project = parse(merged(raw, sizes | {"theory": theory | {"maps": {"overlap": ["stages"]}}}))
+    project = parse(
+        merge_configs(raw, sizes | {"theory": theory | {"maps": {"overlap": ["stages"]}}})
+    )
     results = tmp_path_factory.mktemp("results")
-    courses = {name: train_study(results, name, study) for name, study in project.sections["theory"].every_study().items()}
-    tables = {"confirmation_grid": confirmation_grid(), "scaling_exponents": pd.DataFrame(columns=["quantity", "log_power"])}
-    read = {"milestones": read_milestones, "one_step": partial(read_one_step, batches=2), "overlap": read_overlap}
+    courses = {
+        name: train_study(results, name, study)
+        for name, study in project.sections["theory"].every_study().items()
+    }
+    tables = {
+        "confirmation_grid": confirmation_grid(),
+        "scaling_exponents": pd.DataFrame(columns=["quantity", "log_power"]),
+    }
+    read = {
+        "milestones": read_milestones,
+        "one_step": partial(read_one_step, batches=2),
+        "overlap": read_overlap,
+    }
     for name in project.made["theory"].tables:
         study, _, kind = name.rpartition("_one_step" if name.endswith("_one_step") else "_")
         kind = kind or "one_step"
@@ -187,7 +260,8 @@ def confirmation_grid():
     rng = np.random.default_rng(9)
     return pd.DataFrame(
         [
-            {"eps_min": eps_min, "sigma": sigma, "arm": "dense", "seed": seed} | {name: rng.uniform() for name in METRICS}
+            {"eps_min": eps_min, "sigma": sigma, "arm": "dense", "seed": seed}
+            | {name: rng.uniform() for name in METRICS}
             for eps_min in (0.1, 0.5, 1.0)
             for sigma in (0.05, 0.1)
             for seed in range(6)
@@ -197,12 +271,16 @@ def confirmation_grid():
 
 def test_every_claim_of_the_theory_is_measured_and_its_maps_are_drawn(small):
     project, tables = small
-    before = measured_table(measure(tables, project.table_job("theory_measured")), declared("theory"))
+    before = measured_table(
+        measure(tables, project.table_job("theory_measured")), load_claims("theory")
+    )
     table = verdicts(before)
-    assert set(table["group"]) == set(declared("theory").groups)
-    assert set(table[table["primary"]]["claim_id"]) == set(declared("theory").claims)
+    assert set(table["group"]) == set(load_claims("theory").groups)
+    assert set(table[table["primary"]]["claim_id"]) == set(load_claims("theory").claims)
     assert set(tables) >= set(project.claimed["theory"].tables)
-    assert "| K = 16 |" in "\n".join(sensitivity(changes(before), project.sections["theory"]))
+    assert "| K = 16 |" in "\n".join(
+        sensitivity(sensitivity_rows(before), project.sections["theory"])
+    )
     for name, figure in project.made["theory"].figures.items():
         draw = getattr(figures, figure.function)
         draw({table: tables[table] for table in figure.tables}, project.figure_job(name))
@@ -214,8 +292,12 @@ def test_a_primary_regime_that_its_config_leaves_out_is_said(small):
     job = project.table_job("theory_measured")
     theory = project.sections["theory"]
     kept = {name: study for name, study in theory.studies.items() if study.role != "phase"}
-    job = job.model_copy(update={"config": job.config | {"theory": as_told(theory.model_copy(update={"studies": kept}))}})
-    table = measured_table(measure(tables, job), declared("theory"))
+    job = job.model_copy(
+        update={
+            "config": job.config | {"theory": as_told(theory.model_copy(update={"studies": kept}))}
+        }
+    )
+    table = measured_table(measure(tables, job), load_claims("theory"))
     table = table[table["primary"]].set_index("claim_id")
     assert set(table.loc[["lasting", "equal", "onset"], "remark"]) == {NOT_RUN}
 
@@ -233,12 +315,17 @@ def test_the_predicted_onset_is_sooner_for_frequent_features_never_for_the_rares
 def test_studies_of_claims_are_legal_and_the_varied_ones_differ_in_one_number():
     claims = THEORY
     base = claims.studies[claims.sensitivity.study]
-    varied = {name: study for name, study in claims.every_study().items() if name not in claims.studies}
+    varied = {
+        name: study for name, study in claims.every_study().items() if name not in claims.studies
+    }
     assert len(varied) == len(claims.sensitivity.keys) * len(claims.sensitivity.factors)
     for study in varied.values():
         parts = [(base.data, study.data), (base.training, study.training)]
         changed = [
-            key for before, after in parts for key, value in before.model_dump().items() if value != after.model_dump()[key]
+            key
+            for before, after in parts
+            for key, value in before.model_dump().items()
+            if value != after.model_dump()[key]
         ]
         assert len(changed) == 1
         assert study.draws == base.draws
@@ -246,21 +333,26 @@ def test_studies_of_claims_are_legal_and_the_varied_ones_differ_in_one_number():
 
 def test_the_studies_of_t5_end_no_sooner():
     claims = THEORY
-    chosen = list(claims.of_role("T5").values())
+    chosen = list(claims.studies_with_role("T5").values())
     assert len(chosen) > 2
     for study in chosen:
         (cell,) = study.cells()
         T5 = pruning.end_of_pruning(study.data, study.training.eta, cell["eps_min"], cell["sigma"])
         assert T5 <= study.training.T < 1.01 * T5
-        assert {arm.onset for arm in cell.arms[1:]} == {int(study.data.d**1.99 / study.training.eta)}
+        assert {arm.onset for arm in cell.arms[1:]} == {
+            int(study.data.d**1.99 / study.training.eta)
+        }
 
 
 def test_the_page_says_which_effects_a_hyper_parameter_changes():
     place, claim = {"eps_min": 0.3, "sigma": 0.05}, "3.1b"
-    low, high = declared("theory").claims[claim].region
+    low, high = load_claims("theory").claims[claim].region
     planted = [("", (low + high) / 2), ("K = 64", high + 0.5), ("K = 256", (low + high) / 2)]
     spread = 1e-3 * np.random.default_rng(0).normal(size=12)
-    measured = [of(claim, "stages", place, value + spread, varied=varied) for varied, value in planted]
-    text = "\n".join(sensitivity(changes(table_of("theory", measured)), THEORY))
+    measured = [
+        measurement(claim, "stages", place, value + spread, varied=varied)
+        for varied, value in planted
+    ]
+    text = "\n".join(sensitivity(sensitivity_rows(table_of("theory", measured)), THEORY))
     assert f"| K = 64 | 0 | 1 | 0 | {claim} |" in text
     assert "| K = 256 | 1 | 0 | 0 |  |" in text

@@ -1,11 +1,11 @@
 """The maps of the theory from planted tables."""
 
 import pandas as pd
-import planted
 import pytest
-from printed import check, texts
+import synthetic_tables
+from paper_values import check, texts
 
-from rarefeat.config.section import told
+from rarefeat.config.section import dump_config
 from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.figures import overlap, phase
@@ -14,7 +14,10 @@ from rarefeat.studies.theory.figures import overlap, phase
 def job(figure: str) -> Job:
     """With the studies of the committed config."""
     parts = load().figures[figure].parts
-    return Job(stage="studies.theory.figures", config={name: told(part) for name, part in parts.items()})
+    return Job(
+        stage="studies.theory.figures",
+        config={name: dump_config(part) for name, part in parts.items()},
+    )
 
 
 @pytest.mark.parametrize("eps_mins", [(0.2, 1.0), (0.1, 0.3, 0.5, 0.7, 1.0)], ids=["few", "many"])
@@ -24,7 +27,8 @@ def test_phase(eps_mins):
     # Not in the order of the job's text, which is sorted.
     names = sorted(studies, reverse=True)
     tables = {
-        f"{name}_trajectories": planted.trajectories(eps_mins, ("dense",), 3, 2000, draw=i) for i, name in enumerate(names)
+        f"{name}_trajectories": synthetic_tables.trajectories(eps_mins, ("dense",), 3, 2000, draw=i)
+        for i, name in enumerate(names)
     }
     figure = check(lambda: phase(tables, given), 3, twice=len(eps_mins) == 2)
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -45,4 +49,7 @@ def test_overlap_has_the_scale_of_the_data():
     lines = [ax.get_ylabel() for ax in figure.axes if "lambda" in ax.get_ylabel()]
     decays = {"small": "0.02", "large": "0.1", "stages": "0.05"}
     wanted = [next(value for word, value in decays.items() if word in name) for name in names]
-    assert [f"= {value}$" in line or f"= {value}" in line for value, line in zip(wanted, lines, strict=True)] == [True] * 3
+    assert [
+        f"= {value}$" in line or f"= {value}" in line
+        for value, line in zip(wanted, lines, strict=True)
+    ] == [True] * 3

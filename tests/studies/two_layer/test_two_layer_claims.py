@@ -5,16 +5,16 @@ import math
 import pandas as pd
 import pytest
 
-from rarefeat.claims.declared import declared
-from rarefeat.claims.measured import NOT_RUN, measured_table
-from rarefeat.config.section import told
+from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.measurements import NOT_RUN, measured_table
+from rarefeat.config.section import dump_config
 from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import claims, theory
 from rarefeat.studies.two_layer.config import TwoLayer
-from rarefeat.studies.two_layer.published import MIXTURES, PRINTED
+from rarefeat.studies.two_layer.paper_values import MIXTURES, PRINTED
 
-KNOWN = declared("two_layer")
+KNOWN = load_claims("two_layer")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def section() -> TwoLayer:
     return load().sections["two_layer"]
 
 
-def evidence(section: TwoLayer, **arms: dict) -> claims.Evidence:
+def evidence(section: TwoLayer, **arms: dict) -> claims.ClaimEvidence:
     """Rows of `parity` by hand, {arm: {(quantity, step): value}}, for three seeds."""
     rows = [
         ("parity", seed, arm.replace("__", "-"), step, quantity, value)
@@ -30,20 +30,36 @@ def evidence(section: TwoLayer, **arms: dict) -> claims.Evidence:
         for arm, numbers in arms.items()
         for (quantity, step), value in numbers.items()
     ]
-    return claims.Evidence(pd.DataFrame(rows, columns=["setting", "seed", "arm", "step", "quantity", "value"]), section)
+    return claims.ClaimEvidence(
+        pd.DataFrame(rows, columns=["setting", "seed", "arm", "step", "quantity", "value"]), section
+    )
 
 
 def test_the_config_has_the_sizes_that_are_printed(section: TwoLayer):
     parity = section.settings["parity"]
     assert (parity.n, parity.m, parity.T, parity.batch) == (50000, 300, 600, 1000)
-    assert (parity.problem.d, parity.problem.D, parity.problem.k, parity.problem.p_o) == (500, 100, 5, 0.5)
+    assert (parity.problem.d, parity.problem.D, parity.problem.k, parity.problem.p_o) == (
+        500,
+        100,
+        5,
+        0.5,
+    )
     interval = section.settings["interval"]
-    assert (interval.m, interval.T, interval.problem.k, interval.problem.interval) == (100, 200, 30, [20, 30])
+    assert (interval.m, interval.T, interval.problem.k, interval.problem.interval) == (
+        100,
+        200,
+        30,
+        [20, 30],
+    )
     for printed in PRINTED:
         assert printed.arm in {arm.label for arm in section.settings[printed.setting].arms}
     for mixture in MIXTURES:
         setting = section.settings[mixture.setting]
-        assert (setting.problem.d, setting.problem.k, setting.problem.sigma_r) == (mixture.d, mixture.k, mixture.sigma_r)
+        assert (setting.problem.d, setting.problem.k, setting.problem.sigma_r) == (
+            mixture.d,
+            mixture.k,
+            mixture.sigma_r,
+        )
         assert setting.neurons == [epoch * setting.n // setting.batch for epoch in mixture.epochs]
         assert 2 * setting.m == 800
 
@@ -60,7 +76,7 @@ def test_every_claim_reads_arms_that_the_config_has(section: TwoLayer):
     """Each quantity asks only for arms and numbers that a replica of its settings writes."""
     asked: list[tuple[str, str]] = []
 
-    class Spy(claims.Evidence):
+    class Spy(claims.ClaimEvidence):
         def of(self, setting, arm, quantity, step=None):
             asked.append((setting, arm))
             return pd.Series([0.5, 0.6, 0.7])
@@ -69,7 +85,9 @@ def test_every_claim_reads_arms_that_the_config_has(section: TwoLayer):
             asked.append((setting, arm))
             return pd.DataFrame({0: [0.5, 0.84, 0.84]}, index=[0, 10, 20])
 
-    spy = Spy(pd.DataFrame(columns=["setting", "seed", "arm", "step", "quantity", "value"]), section)
+    spy = Spy(
+        pd.DataFrame(columns=["setting", "seed", "arm", "step", "quantity", "value"]), section
+    )
     for _, quantity, settings in claims.QUANTITIES:
         for setting in settings:
             assert not quantity(spy, setting).empty
@@ -77,7 +95,11 @@ def test_every_claim_reads_arms_that_the_config_has(section: TwoLayer):
         of = section.settings[setting]
         known = {one.label for one in of.arms} | {"data"}
         if of.tickets:
-            known |= {f"ticket-{score}-{size}" for score in ("random", "kink", "norm") for size in of.tickets.sizes}
+            known |= {
+                f"ticket-{score}-{size}"
+                for score in ("random", "kink", "norm")
+                for size in of.tickets.sizes
+            }
             known.add(f"ticket-smallest-{2 * of.m // 5}")
         assert arm in known, (setting, arm)
 
@@ -106,14 +128,18 @@ def test_excesses_vanish_at_the_closed_forms(section: TwoLayer):
     by_hand = evidence(section, network=numbers)
     assert claims.step_one_excess(by_hand, "parity").tolist() == pytest.approx([0] * 3, abs=1e-9)
     assert claims.initial_excess(by_hand, "parity").tolist() == pytest.approx([0] * 3, abs=1e-9)
-    assert claims.improvement(by_hand, "parity").tolist() == pytest.approx([math.log(2) / 2] * 3, rel=1e-6)
+    assert claims.improvement(by_hand, "parity").tolist() == pytest.approx(
+        [math.log(2) / 2] * 3, rel=1e-6
+    )
     assert (claims.emergence(by_hand, "parity") > 0.8).all()
 
 
 def test_a_constant_answer_is_at_no_distance(section: TwoLayer):
     for value in (0.585, 0.415):
         by_hand = evidence(
-            section, data={("majority_accuracy", 0): 0.585}, one_step={("test_accuracy", section.settings["parity"].T): value}
+            section,
+            data={("majority_accuracy", 0): 0.585},
+            one_step={("test_accuracy", section.settings["parity"].T): value},
         )
         assert claims.distance_to_a_constant(by_hand, "parity").max() < 1e-9
 
@@ -121,16 +147,26 @@ def test_a_constant_answer_is_at_no_distance(section: TwoLayer):
 def test_what_was_not_measured_has_no_value(section: TwoLayer):
     by_hand = evidence(section, network={("test_accuracy", 600): 1.0})
     assert claims.accuracy("ntk")(by_hand, "parity").empty
-    job = Job(stage="claims", config={"emergence": told(section.emergence)})
-    found = [row for row in claims.measure({"two_layer": by_hand.rows}, job) if row.estimate.n]
-    assert {(row.claim, KNOWN.said(row.regime)) for row in found} == {("2.1", "emergence: parity")}
+    job = Job(stage="claims", config={"emergence": dump_config(section.emergence)})
+    found = [
+        row for row in claims.run_measurements({"two_layer": by_hand.rows}, job) if row.estimate.n
+    ]
+    assert {(row.claim, KNOWN.format_regime(row.regime)) for row in found} == {
+        ("2.1", "emergence: parity")
+    }
 
 
-def test_a_claim_whose_settings_are_left_out_has_no_row_and_its_primary_one_says_so(section: TwoLayer):
+def test_a_claim_whose_settings_are_left_out_has_no_row_and_its_primary_one_says_so(
+    section: TwoLayer,
+):
     by_hand = evidence(section, network={("test_accuracy", 600): 1.0})
-    alone = section.emergence.model_copy(update={"settings": {"parity": section.settings["parity"]}})
-    found = claims.measure({"two_layer": by_hand.rows}, Job(stage="claims", config={"emergence": told(alone)}))
-    assert {KNOWN.said(row.regime) for row in found} == {"emergence: parity"}
+    alone = section.emergence.model_copy(
+        update={"settings": {"parity": section.settings["parity"]}}
+    )
+    found = claims.run_measurements(
+        {"two_layer": by_hand.rows}, Job(stage="claims", config={"emergence": dump_config(alone)})
+    )
+    assert {KNOWN.format_regime(row.regime) for row in found} == {"emergence: parity"}
     table = measured_table(found, KNOWN).set_index("claim_id")
     assert set(table.index) == set(KNOWN.claims)
     assert table.loc["A.2-network", "remark"] == NOT_RUN
@@ -141,7 +177,12 @@ def test_the_regions_are_those_that_are_declared():
     stairs = [theory.staircase(*theory.parity_counts(5, 0.5), changes) for changes in (1, 3, 5)]
     assert stairs == [27 / 32, 59 / 64, 1]
     assert regions["2.1"] == regions["A.20"] == regions["A.1-two-step"] == (stairs[1], math.inf)
-    assert regions["2.2-rf"] == regions["2.2-ntk"] == regions["one-step-scale"] == (-math.inf, stairs[1])
+    assert (
+        regions["2.2-rf"]
+        == regions["2.2-ntk"]
+        == regions["one-step-scale"]
+        == (-math.inf, stairs[1])
+    )
     assert sum(regions["staircase-ntk"]) / 2 == pytest.approx(claims.FIRST_STAIR)
     unbalanced = theory.staircase(*theory.parity_counts(5, 0.5, 0.9), 3)
     assert regions["A.4-printed"] == regions["A.28"] == (unbalanced, math.inf)

@@ -6,10 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rarefeat.config.section import one_line
+from rarefeat.config.section import format_validation_error
 from rarefeat.core.errors import RarefeatError
 from rarefeat.studies.two_layer.config import Problem, Procedure, Setting, TwoLayer
-from rarefeat.studies.two_layer.data import Law, Sample, batches, class_weights, correlation, labels_of, normalisation
+from rarefeat.studies.two_layer.data import (
+    DataDistribution,
+    LabelledPatterns,
+    batches,
+    class_weights,
+    correlation,
+    labels_of,
+    normalisation,
+)
 
 PARITY = {"labels": "parity", "d": 30, "D": 20, "k": 5}
 RATES = {"network_head": 0.1, "network_first": 0.001, "head": 1.0, "momentum": 0.9, "ntk": 1.0}
@@ -26,7 +34,7 @@ SETTING = {
 
 
 def test_the_parity_law_has_the_moments_of_the_text():
-    law = Law(Problem(**PARITY, negatives=0.5), "test", 0)
+    law = DataDistribution(Problem(**PARITY, negatives=0.5), "test", 0)
     sample = law.draw(50000, "train")
     assert correlation(sample, law.relevant) == pytest.approx(0.25, abs=0.01)
     normalised = normalisation(sample.patterns)
@@ -40,7 +48,7 @@ def test_outside_A_only_a_fair_coin_is_independent_of_A():
     """(A2) asks for independence, which D^mix has at p_o = 1/2 alone: elsewhere its parts differ in their background."""
 
     def dependence(p_o: float) -> float:
-        law = Law(Problem(**PARITY, p_o=p_o), "test", 0)
+        law = DataDistribution(Problem(**PARITY, p_o=p_o), "test", 0)
         patterns = law.draw(60000, "train").patterns
         part = patterns[:, law.relevant].sum(1)
         whole = (part == 0) | (part == 5)
@@ -49,16 +57,20 @@ def test_outside_A_only_a_fair_coin_is_independent_of_A():
 
     assert abs(dependence(0.5)) < 0.05
     assert dependence(0.2) < -3
-    law = Law(Problem(**PARITY, p_o=0.2), "test", 0)
+    law = DataDistribution(Problem(**PARITY, p_o=0.2), "test", 0)
     outside = torch.ones(20, dtype=torch.bool)
     outside[law.relevant] = False
-    assert float(law.draw(60000, "train").patterns[:, outside].mean()) == pytest.approx(0.2, abs=0.01)
+    assert float(law.draw(60000, "train").patterns[:, outside].mean()) == pytest.approx(
+        0.2, abs=0.01
+    )
 
 
 @settings(max_examples=30)
 @given(st.floats(0.05, 0.95), st.integers(20, 300), st.booleans(), st.integers(0, 99))
 def test_class_ratios_are_exact(share: float, n: int, structure: bool, seed: int):
-    sample = Law(Problem(**PARITY, negatives=share), "test", seed, structure).draw(n, "train")
+    sample = DataDistribution(Problem(**PARITY, negatives=share), "test", seed, structure).draw(
+        n, "train"
+    )
     assert int((sample.labels < 0).sum()) == round(share * n)
     assert len(sample.patterns) == n
     weights = class_weights(sample.labels)
@@ -68,33 +80,42 @@ def test_class_ratios_are_exact(share: float, n: int, structure: bool, seed: int
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 10**6), st.sampled_from(["parity", "majority", "interval", "codes"]), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["parity", "majority", "interval", "codes"]),
+    st.booleans(),
+)
 def test_labels_are_a_function_of_the_relevant_patterns(seed: int, labels: str, structure: bool):
     extra = {"interval": {"interval": [3, 5], "p_A": 0.6}, "codes": {"codes": 3}}.get(labels, {})
     problem = Problem(**PARITY | {"labels": labels} | extra)
-    law = Law(problem, "test", seed, structure)
+    law = DataDistribution(problem, "test", seed, structure)
     sample = law.draw(64, "train")
     assert set(sample.patterns.unique().tolist()) <= {0.0, 1.0}
-    assert torch.equal(labels_of(sample.patterns[:, law.relevant], problem, law.codes), sample.labels)
+    assert torch.equal(
+        labels_of(sample.patterns[:, law.relevant], problem, law.codes), sample.labels
+    )
 
 
 def test_a_draw_is_keyed_by_study_seed_and_purpose():
     problem = Problem(**PARITY)
-    one, same = (Law(problem, "test", 3).draw(50, "train") for _ in range(2))
+    one, same = (DataDistribution(problem, "test", 3).draw(50, "train") for _ in range(2))
     assert torch.equal(one.patterns, same.patterns)
     for other in (
-        Law(problem, "test", 3).draw(50, "test"),
-        Law(problem, "test", 4).draw(50, "train"),
-        Law(problem, "other", 3).draw(50, "train"),
-        Law(problem, "test", 3, structure=False).draw(50, "train"),
+        DataDistribution(problem, "test", 3).draw(50, "test"),
+        DataDistribution(problem, "test", 4).draw(50, "train"),
+        DataDistribution(problem, "other", 3).draw(50, "train"),
+        DataDistribution(problem, "test", 3, structure=False).draw(50, "train"),
     ):
         assert not torch.equal(one.patterns, other.patterns)
-    assert torch.equal(Law(problem, "test", 3).relevant, Law(problem, "test", 3, structure=False).relevant)
+    assert torch.equal(
+        DataDistribution(problem, "test", 3).relevant,
+        DataDistribution(problem, "test", 3, structure=False).relevant,
+    )
 
 
 def test_thinning_makes_a_pattern_rare_and_labels_count_what_is_left():
     problem = Problem(**PARITY | {"labels": "majority", "frequency": [1, 1, 1, 1, 0.2]})
-    law = Law(problem, "test", 0)
+    law = DataDistribution(problem, "test", 0)
     sample = law.draw(40000, "train")
     part = sample.patterns[:, law.relevant]
     assert part.mean(0).tolist() == pytest.approx([0.5, 0.5, 0.5, 0.5, 0.1], abs=0.01)
@@ -102,7 +123,7 @@ def test_thinning_makes_a_pattern_rare_and_labels_count_what_is_left():
 
 
 def test_the_hypercube_has_its_corners_and_its_noise():
-    law = Law(Problem(labels="hypercube", d=40, D=40, k=4, sigma_r=0.7), "test", 0)
+    law = DataDistribution(Problem(labels="hypercube", d=40, D=40, k=4, sigma_r=0.7), "test", 0)
     sample = law.draw(20000, "train")
     part = sample.patterns[:, law.relevant]
     assert float((part.sign().prod(1) == sample.labels).float().mean()) > 0.99
@@ -112,10 +133,12 @@ def test_the_hypercube_has_its_corners_and_its_noise():
 
 
 def test_codes_are_distinct_and_equally_likely():
-    law = Law(Problem(labels="codes", d=30, D=20, k=6, codes=10), "test", 0)
+    law = DataDistribution(Problem(labels="codes", d=30, D=20, k=6, codes=10), "test", 0)
     assert len({tuple(code.tolist()) for code in law.codes}) == 20
     sample = law.draw(20000, "train")
-    which = torch.cdist(sample.patterns[:, law.relevant], law.codes).argmin(1).bincount(minlength=20)
+    which = (
+        torch.cdist(sample.patterns[:, law.relevant], law.codes).argmin(1).bincount(minlength=20)
+    )
     assert which.min() > 800
     assert float((sample.labels > 0).float().mean()) == pytest.approx(0.5, abs=0.02)
 
@@ -139,8 +162,14 @@ def test_a_pass_has_every_sample_at_most_once(n: int, data):
         ({"D": 31}, "d must be at least D = 31"),
         ({"k": 21}, "k must be at most D = 20, got 21"),
         ({"labels": "interval"}, "interval goes with labels: interval and with no other"),
-        ({"labels": "interval", "interval": [3, 6]}, "interval must lie in 0 <= t_1 <= t_2 <= k = 5, got [3, 6]"),
-        ({"labels": "codes", "codes": 17}, "2^k = 32 binary vectors are fewer than two classes of 17"),
+        (
+            {"labels": "interval", "interval": [3, 6]},
+            "interval must lie in 0 <= t_1 <= t_2 <= k = 5, got [3, 6]",
+        ),
+        (
+            {"labels": "codes", "codes": 17},
+            "2^k = 32 binary vectors are fewer than two classes of 17",
+        ),
         ({"frequency": [1, 1]}, "frequency must have k = 5 entries, got 2"),
         ({"frequency": [1, 1, 1, 1, 0]}, "frequency.4: Input should be greater than 0, got 0"),
         ({"p_o": 0.6}, "p_o: Input should be less than or equal to 0.5, got 0.6"),
@@ -152,7 +181,7 @@ def test_a_pass_has_every_sample_at_most_once(n: int, data):
 def test_bad_problems_are_named(change: dict, said: str):
     with pytest.raises(ValidationError) as error:
         Problem(**PARITY | change)
-    assert said in one_line(error.value)
+    assert said in format_validation_error(error.value)
 
 
 @pytest.mark.parametrize(
@@ -161,30 +190,43 @@ def test_bad_problems_are_named(change: dict, said: str):
         ({"batch": 101}, "batch must not exceed n = 100, got 101"),
         ({"arms": [{"method": "ntk"}, {"method": "ntk"}]}, "arms must be distinct, got ntk, ntk"),
         ({"arms": [{"method": "ntk", "schedule": "printed"}]}, "schedule is for method: network"),
-        ({"arms": [{"method": "ntk", "weights": True}]}, "weights are for methods with the two erasing steps"),
+        (
+            {"arms": [{"method": "ntk", "weights": True}]},
+            "weights are for methods with the two erasing steps",
+        ),
         ({"neurons": [11]}, "neurons: steps must not exceed T = 10, got [11]"),
         ({"activation": "relu"}, "activation: relu goes with schedule: plain"),
-        ({"tickets": {"sizes": [9], "random_draws": 1}}, "tickets.sizes must not exceed 2m = 8 neurons, got 9"),
-        ({"rates": RATES | {"momentum": 1.0}}, "rates.momentum: Input should be less than 1, got 1.0"),
+        (
+            {"tickets": {"sizes": [9], "random_draws": 1}},
+            "tickets.sizes must not exceed 2m = 8 neurons, got 9",
+        ),
+        (
+            {"rates": RATES | {"momentum": 1.0}},
+            "rates.momentum: Input should be less than 1, got 1.0",
+        ),
     ],
 )
 def test_bad_settings_are_named(change: dict, said: str):
     with pytest.raises(ValidationError) as error:
         Setting(**SETTING | change)
-    assert said in one_line(error.value)
+    assert said in format_validation_error(error.value)
 
 
 def test_a_class_that_never_comes_is_named():
-    problem = Problem(labels="interval", d=40, D=40, k=30, p_A=0.01, interval=[29, 30], negatives=0.5)
-    with pytest.raises(RarefeatError, match=r"negatives: 0.5 cannot be had, since class \+1 is too rare"):
-        Law(problem, "test", 0).draw(20, "train")
+    problem = Problem(
+        labels="interval", d=40, D=40, k=30, p_A=0.01, interval=[29, 30], negatives=0.5
+    )
+    with pytest.raises(
+        RarefeatError, match=r"negatives: 0.5 cannot be had, since class \+1 is too rare"
+    ):
+        DataDistribution(problem, "test", 0).draw(20, "train")
 
 
 def test_samples_without_variance_or_with_one_class_are_named():
     with pytest.raises(RarefeatError, match="no variance"):
         normalisation(torch.ones(5, 3))
     with pytest.raises(RarefeatError, match="one class only"):
-        correlation(Sample(torch.rand(5, 3), torch.ones(5)), torch.tensor([0]))
+        correlation(LabelledPatterns(torch.rand(5, 3), torch.ones(5)), torch.tensor([0]))
 
 
 def test_labels_name_their_arm():
@@ -196,7 +238,18 @@ def test_labels_name_their_arm():
 
 
 def test_a_search_names_settings_that_exist():
-    search = {"settings": ["other"], "seeds": 1, "network_head": [1], "network_first": [1], "head": [1], "ntk": [1]}
+    search = {
+        "settings": ["other"],
+        "seeds": 1,
+        "network_head": [1],
+        "network_first": [1],
+        "head": [1],
+        "ntk": [1],
+    }
     with pytest.raises(ValidationError) as error:
-        TwoLayer(seeds=1, first_seed=0, seeds_per_block=1, rate_search=search, settings={"one": SETTING})
-    assert one_line(error.value) == "rate_search.settings: other not among the settings"
+        TwoLayer(
+            seeds=1, first_seed=0, seeds_per_block=1, rate_search=search, settings={"one": SETTING}
+        )
+    assert (
+        format_validation_error(error.value) == "rate_search.settings: other not among the settings"
+    )

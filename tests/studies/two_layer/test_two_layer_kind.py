@@ -5,19 +5,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
+from rarefeat.studies.two_layer.kind import KIND, MEASURE, SEARCH
 
-from rarefeat.chain.join import collect
-from rarefeat.config.section import told
+from rarefeat.chain.concat_tables import collect
+from rarefeat.config.section import dump_config
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load
 from rarefeat.report.reference import config_studies_page, tables_page
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import ordered
-from rarefeat.studies.two_layer import found, search
+from rarefeat.storage.schema import validate_sorted
+from rarefeat.studies.two_layer import findings, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
-from rarefeat.studies.two_layer.kind import KIND, MEASURE, SEARCH
+from rarefeat.studies.two_layer.doc_tables import beside_printed
 from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
-from rarefeat.studies.two_layer.page import beside_printed
 from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
 
 
@@ -27,7 +27,11 @@ def drawn(of: Project) -> set[str]:
 
 def test_every_setting_of_the_config_is_shown_somewhere():
     of = load("config/config.yaml")
-    shown = {setting for figure in of.made["two_layer"].figures.values() for setting in figure.parts.get("settings", {})}
+    shown = {
+        setting
+        for figure in of.made["two_layer"].figures.values()
+        for setting in figure.parts.get("settings", {})
+    }
     assert shown == set(of.sections["two_layer"].settings)
 
 
@@ -39,18 +43,28 @@ def test_what_needs_a_setting_goes_with_it():
 
 
 def test_a_setting_that_is_searched_cannot_be_left_out():
-    with pytest.raises(RarefeatError, match=r"two_layer.*rate_search\.settings: parity not among the settings"):
+    with pytest.raises(
+        RarefeatError, match=r"two_layer.*rate_search\.settings: parity not among the settings"
+    ):
         quick(two_layer={"settings": {"parity": None}})
 
 
 def test_a_job_is_told_its_own_setting_and_a_search_no_rates():
     """What a parameter changes is rerun, and nothing else."""
     section = quick().sections["two_layer"]
-    changed = quick(two_layer={"settings": {"parity": {"rates": {"ntk": 5.0}}}}).sections["two_layer"]
-    differing = [name for name in section.settings if told(section.settings[name]) != told(changed.settings[name])]
+    changed = quick(two_layer={"settings": {"parity": {"rates": {"ntk": 5.0}}}}).sections[
+        "two_layer"
+    ]
+    differing = [
+        name
+        for name in section.settings
+        if dump_config(section.settings[name]) != dump_config(changed.settings[name])
+    ]
     assert differing == ["parity"]
-    assert told(section.searched("parity")) == told(changed.searched("parity"))
-    assert told(section.emergence) == told(quick(two_layer={"rate_search": {"ntk": [1.0]}}).sections["two_layer"].emergence)
+    assert dump_config(section.searched("parity")) == dump_config(changed.searched("parity"))
+    assert dump_config(section.emergence) == dump_config(
+        quick(two_layer={"rate_search": {"ntk": [1.0]}}).sections["two_layer"].emergence
+    )
 
 
 def test_a_search_trains_what_it_is_about_alone():
@@ -63,8 +77,10 @@ def test_a_search_trains_what_it_is_about_alone():
 
 def small(section: TwoLayer) -> TwoLayer:
     """One setting of the quick study, smaller still."""
-    setting = Setting(**told(section.settings["parity"]) | {"n": 200, "n_test": 100, "T": 6})
-    return section.model_copy(update={"settings": {"parity": setting}, "seeds": 2, "first_seed": 0, "seeds_per_block": 1})
+    setting = Setting(**dump_config(section.settings["parity"]) | {"n": 200, "n_test": 100, "T": 6})
+    return section.model_copy(
+        update={"settings": {"parity": setting}, "seeds": 2, "first_seed": 0, "seeds_per_block": 1}
+    )
 
 
 def table_of(section: TwoLayer, name: str, results: Path) -> pd.DataFrame:
@@ -86,7 +102,11 @@ def test_blocks_come_together(results):
     assert set(numbers["seed"]) == {0, 1}
     kernel = numbers[numbers["quantity"].str.startswith("head_kernel_")].groupby("seed")["value"]
     assert kernel.sum().tolist() == pytest.approx([1, 1])
-    assert set(numbers.loc[numbers["quantity"] == "hinge_loss", "arm"]) >= {"network", "ntk", "random_features"}
+    assert set(numbers.loc[numbers["quantity"] == "hinge_loss", "arm"]) >= {
+        "network",
+        "ntk",
+        "random_features",
+    }
     assert len(table_of(section, "two_layer_pictures", folder)) > 100
 
 
@@ -115,7 +135,7 @@ def test_rates_are_gathered_from_the_searches_that_the_config_has(tmp_path):
 
 
 def test_an_empty_picture_has_the_columns_of_one():
-    assert len(ordered(TWO_LAYER_PICTURES, NO_PICTURE)) == 0
+    assert len(validate_sorted(TWO_LAYER_PICTURES, NO_PICTURE)) == 0
 
 
 def test_what_was_found_follows_the_table():
@@ -126,11 +146,20 @@ def test_what_was_found_follows_the_table():
         ("parity", "network-printed", 0.6, 0.5, 0.7, float("nan")),
     ]
     table = pd.DataFrame(rows, columns=["setting", "arm", "mean", "ci_low", "ci_high", "printed"])
-    first, second = found.found(None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)})
+    first, second = findings.findings(
+        None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)}
+    )
     assert "the network 99.0 [98.0, 100.0] % (printed: 100.0 %)" in first
     assert first.endswith("reaches 60.0 [50.0, 70.0] %: it is less often right.")
-    assert second.startswith("Of 3 test accuracies that Tables A.1 to A.5 print, 2 are within five points of ours")
-    assert found.found(None, {"two_layer_printed": table[:0].assign(quantity="test_accuracy", n=10)}) == []
+    assert second.startswith(
+        "Of 3 test accuracies that Tables A.1 to A.5 print, 2 are within five points of ours"
+    )
+    assert (
+        findings.findings(
+            None, {"two_layer_printed": table[:0].assign(quantity="test_accuracy", n=10)}
+        )
+        == []
+    )
 
 
 def test_each_setting_has_the_printed_table_that_it_belongs_to_and_its_last_step():
@@ -153,5 +182,8 @@ def test_each_setting_has_the_printed_table_that_it_belongs_to_and_its_last_step
 
 def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`two_layer`, `Problem`" in config_studies_page()
-    assert all(f"## `{name}.parquet`" in tables_page("two_layer") for name in KIND.made(quick().sections["two_layer"]).tables)
+    assert all(
+        f"## `{name}.parquet`" in tables_page("two_layer")
+        for name in KIND.made(quick().sections["two_layer"]).tables
+    )
     assert list(TWO_LAYER.columns) == NUMBERS

@@ -15,7 +15,10 @@ def network(parameters: Parameters, x: Tensor, sigma_xi: float = 0.0, nodes: int
     if not sigma_xi:
         return z.clamp(0, 1) @ parameters["a"]
     at, weight = (torch.as_tensor(part, dtype=z.dtype) for part in _hermite(nodes))
-    return torch.einsum("nmq,q->nm", (z[..., None] + sigma_xi * at).clamp(0, 1), weight) @ parameters["a"]
+    return (
+        torch.einsum("nmq,q->nm", (z[..., None] + sigma_xi * at).clamp(0, 1), weight)
+        @ parameters["a"]
+    )
 
 
 def _hermite(nodes: int) -> tuple:
@@ -32,7 +35,12 @@ def hinge(y: Tensor, g: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 def gradient(
-    parameters: Parameters, x: Tensor, y: Tensor, lambda_w: float = 0.0, lambda_a: float = 0.0, weights: Tensor | None = None
+    parameters: Parameters,
+    x: Tensor,
+    y: Tensor,
+    lambda_w: float = 0.0,
+    lambda_a: float = 0.0,
+    weights: Tensor | None = None,
 ) -> Parameters:
     """Of the mean hinge loss with lambda_a |a|^2 + lambda_w ||w||^2."""
     leaves = {name: value.clone().requires_grad_() for name, value in parameters.items()}
@@ -47,7 +55,9 @@ def update(parameters: Parameters, x: Tensor, y: Tensor, eta: float, *regularise
     return {name: value - eta * by[name] for name, value in parameters.items()}
 
 
-def adam(parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rates: dict[str, float]) -> Parameters:
+def adam(
+    parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rates: dict[str, float]
+) -> Parameters:
     """Adam with one second moment for each neuron's w, the rates falling linearly to 0 after the last step."""
     first = {name: torch.zeros_like(value) for name, value in parameters.items()}
     second = {name: 0.0 for name in parameters}
@@ -59,12 +69,22 @@ def adam(parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rates: dic
             square = part.norm(dim=1, keepdim=True) ** 2 if name == "w" else part**2
             second[name] = 0.999 * second[name] + 0.001 * square
             size = (second[name] / (1 - 0.999**t)).sqrt() + 1e-12
-            after[name] = parameters[name] - rates[name] * (1 - (t - 1) / len(order)) * first[name] / (1 - 0.9**t) / size
+            after[name] = (
+                parameters[name]
+                - rates[name] * (1 - (t - 1) / len(order)) * first[name] / (1 - 0.9**t) / size
+            )
         parameters = after
     return parameters
 
 
-def head(features: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, order: Tensor, rate: float, momentum: float) -> Tensor:
+def head(
+    features: Callable[[Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    order: Tensor,
+    rate: float,
+    momentum: float,
+) -> Tensor:
     """A linear head on frozen features by stochastic gradient with momentum, its step in units of 1 / E||h||^2."""
     h = features(x)
     eta = rate / h.square().sum(1).mean()
@@ -77,7 +97,9 @@ def head(features: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, order: Tens
     return a.detach()
 
 
-def linearised(parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rate: float) -> Callable[[Tensor], Tensor]:
+def linearised(
+    parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rate: float
+) -> Callable[[Tensor], Tensor]:
     """The linearisation of all 2m neurons at these parameters, trained by stochastic gradient; returns f.
 
     Its step is in units of 1 / E||gradient of g||^2.
@@ -85,9 +107,9 @@ def linearised(parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rate
 
     def jacobian(points: Tensor) -> Tensor:
         """(n, number of parameters)."""
-        of = torch.func.vmap(torch.func.grad(lambda p, point: network(p, point[None])[0]), in_dims=(None, 0))(
-            parameters, points
-        )
+        of = torch.func.vmap(
+            torch.func.grad(lambda p, point: network(p, point[None])[0]), in_dims=(None, 0)
+        )(parameters, points)
         return torch.cat([of[name].flatten(1) for name in parameters], dim=1)
 
     J = jacobian(x)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
+from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.config.study import Study
 from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
@@ -16,7 +16,15 @@ FIRST = ("independent_noise",)
 MASKED = ("random_mask", "mask=0.25", "mask=0.1")
 WITH = (*MASKED, "independent_noise")
 WITHOUT = ("identical", "identical_without_bias")
-STAGED = ("WL-P4", "WL-P5-lucky", "WL-P5-others", "WL-P5-few", "WL-P5-outside", "WL-P6-focus", "WL-P6-leads")
+STAGED = (
+    "WL-P4",
+    "WL-P5-lucky",
+    "WL-P5-others",
+    "WL-P5-few",
+    "WL-P5-outside",
+    "WL-P6-focus",
+    "WL-P6-leads",
+)
 BY_STUDY = (
     ("WL-P1-lucky", "lucky_neurons", FIRST),
     ("WL-P1-ordinary", "ordinary_features", FIRST),
@@ -48,15 +56,20 @@ BY_STUDY = (
 )
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Every study of the section `augmentation` that a claim is about."""
-    table, studies = tables["augmentation"], job.part("augmentation", Augmentation).studies
+    table, studies = (
+        tables["augmentation"],
+        job.config_section("augmentation", Augmentation).studies,
+    )
     known = [name for name in studies if name in set(table["study"])]
     rows = []
 
     def found(study: str, metric: str, labels: int = 0, encoder: str = "trained") -> pd.DataFrame:
         """Values by (eps_min, arm), a column per seed."""
-        chosen = table[(table["study"] == study) & (table["encoder"] == encoder) & (table["labels"] == labels)]
+        chosen = table[
+            (table["study"] == study) & (table["encoder"] == encoder) & (table["labels"] == labels)
+        ]
         if metric == "share_outside":
             return 1 - wide(chosen[chosen["metric"] == "share_features"])
         if metric == "pull_signal_and_noise":
@@ -71,7 +84,13 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
             place = {"eps_min": eps_min, "arm": arm} if len(values) > 1 else {}
             few = claim in STAGED and np.isfinite(of_point).sum() < 5
             rows.append(
-                of(claim, study, place, of_point, untestable="fewer than five replicas come to this stage" if few else "")
+                measurement(
+                    claim,
+                    study,
+                    place,
+                    of_point,
+                    untestable="fewer than five replicas come to this stage" if few else "",
+                )
             )
 
     for claim, metric, names in BY_STUDY:
@@ -95,7 +114,11 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
         add("crossing-pruning", mask, fate.drop("dense", level="arm").sub(dense, level="eps_min"))
         if noise in known:
             other = found(noise, "minority_alignment").xs("dense", level="arm")
-            add("crossing-mask", mask, fate.xs("dense", level="arm", drop_level=False).sub(other, level="eps_min"))
+            add(
+                "crossing-mask",
+                mask,
+                fate.xs("dense", level="arm", drop_level=False).sub(other, level="eps_min"),
+            )
     return rows
 
 

@@ -6,9 +6,9 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.images import Augmentation as ImageAugmentation
 from rarefeat.config.images import ImageStudy
-from rarefeat.config.names import Name, differing, near
+from rarefeat.config.names import Name, merge_unique, suggest
 from rarefeat.config.section import Distinct, Section
-from rarefeat.config.study import Study, merged, sharing
+from rarefeat.config.study import Study, merge_configs, share_defaults
 
 
 class Supervised(Section):
@@ -24,21 +24,34 @@ class ImageViews(Section):
     """An image study, dense on balanced images, under several kinds of augmentation on the same draws."""
 
     study: ImageStudy = Field(description="the image study, apart from its augmentation")
-    kinds: dict[Name, ImageAugmentation] = Field(min_length=1, description="its augmentation, by name; null leaves one out")
-    embedded: int = Field(gt=30, description="test images that t-SNE places at most, with thirty neighbours of each")
+    kinds: dict[Name, ImageAugmentation] = Field(
+        min_length=1, description="its augmentation, by name; null leaves one out"
+    )
+    embedded: int = Field(
+        gt=30, description="test images that t-SNE places at most, with thirty neighbours of each"
+    )
 
     def studies(self) -> dict[str, ImageStudy]:
         """The study under each kind of augmentation, by name."""
-        return {f"views_{kind}": self.study.model_copy(update={"augmentation": views}) for kind, views in self.kinds.items()}
+        return {
+            f"views_{kind}": self.study.model_copy(update={"augmentation": views})
+            for kind, views in self.kinds.items()
+        }
 
 
 class Augmentation(Section):
     """The studies of what the two views of a pair make an encoder learn (Wen & Li 2021), by name."""
 
-    studies: dict[Name, Study] = Field(min_length=1, description="one token, simulator direct, with training.history")
-    labels: Distinct[Annotated[int, Field(ge=2)]] = Field(min_length=1, description="numbers of labels of the linear heads")
+    studies: dict[Name, Study] = Field(
+        min_length=1, description="one token, simulator direct, with training.history"
+    )
+    labels: Distinct[Annotated[int, Field(ge=2)]] = Field(
+        min_length=1, description="numbers of labels of the linear heads"
+    )
     tests: int = Field(ge=2, description="test samples of each replica")
-    gradients: int = Field(ge=2, description="pairs that the pull of the loss on W(0) is averaged over")
+    gradients: int = Field(
+        ge=2, description="pairs that the pull of the loss on W(0) is averaged over"
+    )
     supervised: Supervised
     images: ImageViews
 
@@ -46,12 +59,14 @@ class Augmentation(Section):
     def _measurable(self) -> "Augmentation":
         if self.supervised.study not in self.studies:
             raise ValueError(
-                f"supervised.study: {self.supervised.study!r} is none of studies{near(self.supervised.study, self.studies)}:"
+                f"supervised.study: {self.supervised.study!r} is none of studies{suggest(self.supervised.study, self.studies)}:"
                 f" {', '.join(self.studies)}"
             )
         for name, study in self.studies.items():
             if study.simulator != "direct" or study.data.L != 1 or not study.training.history:
-                raise ValueError(f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true")
+                raise ValueError(
+                    f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true"
+                )
         return self
 
     def supervise(self, cell: None = None) -> dict[str, Any]:
@@ -63,32 +78,40 @@ class Augmentation(Section):
         study, other = self.studies[name], self.studies[self.supervised.study]
         same = ("d", "d1", "C", "minority")
         return (
-            (study.draws, study.blocks(), study.cells()[0].axes) == (other.draws, other.blocks(), other.cells()[0].axes)
+            (study.draws, study.blocks(), study.cells()[0].axes)
+            == (other.draws, other.blocks(), other.cells()[0].axes)
             and all(getattr(study.data, key) == getattr(other.data, key) for key in same)
             and study.data.views.colour == other.data.views.colour
         )
 
     def every_study(self) -> dict[str, Any]:
         """The studies of the encoder, and those of images."""
-        return differing("studies", self.studies, self.images.studies())
+        return merge_unique("studies", self.studies, self.images.studies())
 
 
-DENSE_ON_BALANCED = {"draws": "views", "arms": [{"arm": "dense"}], "balanced_arms": [], "rho": [1.0]}
+DENSE_ON_BALANCED = {
+    "draws": "views",
+    "arms": [{"arm": "dense"}],
+    "balanced_arms": [],
+    "rho": [1.0],
+}
 
 
 def inherit(raw: Any, shared: dict) -> Any:
     """The section with what is shared by studies of the encoder, and by image studies."""
-    raw = sharing(raw, shared)
+    raw = share_defaults(raw, shared)
     if not isinstance(raw, dict) or not isinstance(raw.get("images"), dict):
         return raw
     views = raw["images"]
     kinds, study = views.get("kinds") or {}, views.get("study") or {}
     if not isinstance(study, dict):
         return raw
-    of_all = merged(shared.get("images") or {}, DENSE_ON_BALANCED)
+    of_all = merge_configs(shared.get("images") or {}, DENSE_ON_BALANCED)
     if isinstance(kinds, dict):
         # As of a study, null leaves one out.
         kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         views = views | {"kinds": kinds}
-    any_kind = {"augmentation": next(iter(kinds.values()))} if kinds and isinstance(kinds, dict) else {}
-    return raw | {"images": views | {"study": merged(of_all, study | any_kind)}}
+    any_kind = (
+        {"augmentation": next(iter(kinds.values()))} if kinds and isinstance(kinds, dict) else {}
+    )
+    return raw | {"images": views | {"study": merge_configs(of_all, study | any_kind)}}

@@ -20,7 +20,11 @@ from rarefeat.study_kind import (
 TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
 IMAGE_TABLES = ("augmentation_images", "augmentation_images_units", "augmentation_images_embedding")
 SUPERVISE = Stage(
-    "studies.augmentation.supervise:supervise_encoders", Augmentation, Augmentation.supervise, (), rule="supervise"
+    "studies.augmentation.supervised_baseline:supervise_encoders",
+    Augmentation,
+    Augmentation.supervise,
+    (),
+    rule="supervise",
 )
 FIGURES = {
     "augmentation_stages": Figure(
@@ -67,15 +71,28 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
     tables = {}
     for table in TABLES:
         for name, study in section.studies.items():
-            parts = {name: study, **sizes} | ({"supervised": section.supervised} if section.like_supervised(name) else {})
+            parts = {name: study, **sizes} | (
+                {"supervised": section.supervised} if section.like_supervised(name) else {}
+            )
             tables[f"{name}.{table}"] = Table(
-                schema(table), stage, parts, {"encoders": PRETRAIN}, study=name, upstream=(SUPERVISE,), rule="measure_augmentation"
+                schema(table),
+                stage,
+                parts,
+                {"encoders": PRETRAIN},
+                study=name,
+                upstream=(SUPERVISE,),
+                rule="measure_augmentation",
             )
     for table in IMAGE_TABLES:
         for name, study in views.items():
             files = {"images": IMAGE_DATA, "splits": IMAGE_SPLITS, "encoders": IMAGE_PRETRAIN}
             tables[f"{name}.{table}"] = Table(
-                schema(table), images, {name: study, "embedded": section.images.embedded}, files, study=name, rule="measure_image_views"
+                schema(table),
+                images,
+                {name: study, "embedded": section.images.embedded},
+                files,
+                study=name,
+                rule="measure_image_views",
             )
     for names, studies, group in (
         (TABLES, section.studies, "concat_augmentation"),
@@ -84,12 +101,15 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
         sources = {table: [f"{name}.{table}" for name in studies] for table in names}
         tables |= concatenated_tables(group, {table: schema(table) for table in names}, sources)
     images_figure = Figure(
-        IMAGE_TABLES, SEE_IMAGES, "studies.augmentation.representations_figure", sections={"kinds": list(views)}
+        IMAGE_TABLES,
+        SEE_IMAGES,
+        "studies.augmentation.image_figures",
+        sections={"kinds": list(views)},
     )
     figures = FIGURES | {"augmentation_images": images_figure}
     page = Page(
         "augmentation and feature decoupling",
-        "studies.augmentation.found:answer",
+        "studies.augmentation.findings:answer",
         ("augmentation",),
         {"augmentation": section},
         shown=("augmentation_images",),
@@ -105,7 +125,8 @@ def schema(table: str) -> str:
 def claim_inputs(section: Augmentation) -> ClaimInputs:
     """What Wen & Li predict."""
     regimes = {
-        name: {**values_on_axes(study), "arm": {arm.arm for arm in study.arms}} for name, study in section.studies.items()
+        name: {**values_on_axes(study), "arm": {arm.arm for arm in study.arms}}
+        for name, study in section.studies.items()
     }
     return ClaimInputs(("augmentation",), {"augmentation": section}, regimes)
 

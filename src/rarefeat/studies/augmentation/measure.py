@@ -15,29 +15,29 @@ from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Study
-from rarefeat.core.encoder import pre_activations, respond
+from rarefeat.core.encoder import embed, pre_activations
+from rarefeat.core.positive_pairs import PairSampler
 from rarefeat.core.randomness import generator
-from rarefeat.core.recording import log_spaced
+from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs, target
+from rarefeat.core.sparse_coding import frequencies, latent_pairs, regression_target
 from rarefeat.core.theory import activation_probability
-from rarefeat.core.views import Pairs
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.storage.tensors import read_tensors
 from rarefeat.studies.augmentation.metrics import (
-    composition,
     course_metrics,
     cross_talk,
     end_metrics,
+    gradient_fractions,
     head_metrics,
-    likeness,
+    mean_best_cosine,
     principal_components,
-    pull_shares,
     response_metrics,
     separation,
+    weight_composition,
 )
 from rarefeat.studies.augmentation.tables import SCHEMAS
 
@@ -46,7 +46,7 @@ MASKS = 200
 """Masks that the cross-talk of features is looked at under."""
 
 
-class Samples(NamedTuple):
+class LabelledSamples(NamedTuple):
     """Of one replica, not augmented: those that heads learn from first, those for tests at the end."""
 
     latents: Tensor
@@ -59,7 +59,7 @@ class Samples(NamedTuple):
     """<w*, z>, (n,)."""
 
 
-class Network(NamedTuple):
+class MeasuredNetwork(NamedTuple):
     """Something to be measured: its keys, and its weights (1, m, d1) and bias (1, m)."""
 
     encoder: str
@@ -75,30 +75,48 @@ def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     stage 1, Wen & Li, Definition E.10), raw (the input itself) and, where there is one on the same draws, supervised. labels is
     0 for what needs none.
     """
-    study = job.part(job.study, Study)
-    sizes = job.part("labels", list[int]), job.part("tests", int), job.part("gradients", int)
+    study = job.config_section(job.study, Study)
+    sizes = (
+        job.config_section("labels", list[int]),
+        job.config_section("tests", int),
+        job.config_section("gradients", int),
+    )
     found = {name: [] for name in SCHEMAS}
     blocks = list(read.files("encoders"))
     for encoders in progress(blocks, len(blocks), "augmentation"):
         cell = encoders.cell
-        arms = {arm: encoders.tensors(*(f"{arm.label}/{part}" for part in TrainedEncoder._fields)) for arm in cell.trained}
+        arms = {
+            arm: encoders.tensors(*(f"{arm.label}/{part}" for part in TrainedEncoder._fields))
+            for arm in cell.trained
+        }
         for index, seed in enumerate(encoders.seeds):
-            trained = {arm: TrainedEncoder(*(part[index : index + 1] for part in block)) for arm, block in arms.items()}
+            trained = {
+                arm: TrainedEncoder(*(part[index : index + 1] for part in block))
+                for arm, block in arms.items()
+            }
             labelled = None
             if "supervised" in job.config:
                 path = read.results / "supervised.safetensors"
-                weights, bias = read_tensors(path, f"{seed}/weights", f"{seed}/bias", expected=supervised_of(job))
-                labelled = Network("supervised", DENSE, weights[None], bias[None])
+                weights, bias = read_tensors(
+                    path, f"{seed}/weights", f"{seed}/bias", expected=supervised_of(job)
+                )
+                labelled = MeasuredNetwork("supervised", DENSE, weights[None], bias[None])
             rows = measure_replica(study, cell, seed, trained, labelled, *sizes)
             for name, of_replica in zip(SCHEMAS, rows, strict=True):
                 found[name] += of_replica
-    return tuple(ordered(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study)) for name, rows in found.items())
+    return tuple(
+        validate_sorted(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study))
+        for name, rows in found.items()
+    )
 
 
 def supervised_of(job: Job) -> dict[str, Any]:
     """What the file of the supervised encoders must say of itself."""
-    stage = "studies.augmentation.supervise:supervise_encoders"
-    return {"config": {"supervised": job.config.get("supervised")}, "code": {stage: job.code.get(stage)}}
+    stage = "studies.augmentation.supervised_baseline:supervise_encoders"
+    return {
+        "config": {"supervised": job.config.get("supervised")},
+        "code": {stage: job.code.get(stage)},
+    }
 
 
 def measure_replica(
@@ -106,7 +124,7 @@ def measure_replica(
     cell: Cell,
     seed: int,
     trained: dict[Arm, TrainedEncoder],
-    labelled: Network | None,
+    labelled: MeasuredNetwork | None,
     labels: list[int],
     tests: int,
     gradients: int,
@@ -119,17 +137,26 @@ def measure_replica(
     """
     data, draws = study.data, study.draws
     space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
-    pairs = Pairs(data.views, space, "direct", draws, [seed])
+    pairs = PairSampler(data.views, space, "direct", draws, [seed])
     directions = torch.cat([space.dictionary, pairs.directions], -1)[0]
-    probability = activation_probability(frequencies(data.d, data.minority, cell["eps_min"]), data.C)
+    probability = activation_probability(
+        frequencies(data.d, data.minority, cell["eps_min"]), data.C
+    )
     samples = draw(study, pairs, probability, cell["sigma"], seed, max(labels) + tests)
     features = one_feature(samples.latents[-tests:])
 
-    networks = [Network("trained", arm, encoder.weights, encoder.bias) for arm, encoder in trained.items()]
+    networks = [
+        MeasuredNetwork("trained", arm, encoder.weights, encoder.bias)
+        for arm, encoder in trained.items()
+    ]
     reference = any(arm.arm == "ideal" for arm in cell.arms)
     if reference:
         bias = math.sqrt(2 * math.log(data.d) / data.d)
-        networks.append(Network("oracle", DENSE, space.dictionary.mT.contiguous(), torch.full((1, data.d), bias)))
+        networks.append(
+            MeasuredNetwork(
+                "oracle", DENSE, space.dictionary.mT.contiguous(), torch.full((1, data.d), bias)
+            )
+        )
         networks += [labelled] if labelled else []
 
     of_point = cell.values
@@ -137,43 +164,71 @@ def measure_replica(
 
     def heads(keys: dict, inputs: Tensor) -> None:
         for n in labels:
-            metrics = head_metrics(inputs[:n], samples.values[:n], inputs[-tests:], samples.values[-tests:])
-            final.extend({**keys, "labels": n, "metric": metric, "value": value} for metric, value in metrics.items())
+            metrics = head_metrics(
+                inputs[:n], samples.values[:n], inputs[-tests:], samples.values[-tests:]
+            )
+            final.extend(
+                {**keys, "labels": n, "metric": metric, "value": value}
+                for metric, value in metrics.items()
+            )
 
     for name, arm, weights, bias in networks:
         own = of_point | {**arm.model_dump(), "seed": seed}
         keys = own | {"encoder": name}
         f, f_noise, f_signal = (
-            respond(pre_activations(part, weights), bias)[0] for part in (samples.x, samples.x - samples.signal, samples.signal)
+            embed(pre_activations(part, weights), bias)[0]
+            for part in (samples.x, samples.x - samples.signal, samples.signal)
         )
         answers = f[-tests:]
         active = (samples.latents[-tests:] != 0).any(-1)
         metrics = response_metrics(answers, f_noise[-tests:], f_signal[-tests:], active)
         metrics["separation"] = separation(answers[features.samples], features.signed)
         if name in ("trained", "supervised"):
-            recorded = torch.cat([weights @ directions, weights.norm(dim=-1, keepdim=True), bias[..., None]], -1)[0]
+            recorded = torch.cat(
+                [weights @ directions, weights.norm(dim=-1, keepdim=True), bias[..., None]], -1
+            )[0]
             metrics |= end_metrics(recorded, data)
             rates = (answers != 0).double().mean(0).tolist()
-            neurons += [{**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)]
+            neurons += [
+                {**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)
+            ]
             if arm == DENSE and seed == study.first_seed:
                 places = principal_components(answers[features.samples]).tolist()
                 embedding += [
-                    {**of_point, "encoder": name, "sample": sample, "feature": feature, "x": x, "y": y}
-                    for sample, (feature, (x, y)) in enumerate(zip(features.feature.tolist(), places, strict=True))
+                    {
+                        **of_point,
+                        "encoder": name,
+                        "sample": sample,
+                        "feature": feature,
+                        "x": x,
+                        "y": y,
+                    }
+                    for sample, (feature, (x, y)) in enumerate(
+                        zip(features.feature.tolist(), places, strict=True)
+                    )
                 ]
         if name == "trained":
             history = trained[arm].history[0]
             if labelled:
-                metrics["likeness_to_supervised"] = likeness(weights[0], labelled.weights[0])
+                metrics["likeness_to_supervised"] = mean_best_cosine(
+                    weights[0], labelled.weights[0]
+                )
             if not data.views.colour:
                 metrics |= course_metrics(trained[arm], study, cell["eps_min"], cell["sigma"], seed)
             # At equal frequencies, as the paper has it.
             if arm == DENSE and cell["eps_min"] == 1 and not data.views.colour:
-                metrics |= gradient_metrics(study, pairs, probability, cell["sigma"], seed, gradients)
-            for metric, values in composition(history, data.d, data.views.colour).items():
+                metrics |= gradient_metrics(
+                    study, pairs, probability, cell["sigma"], seed, gradients
+                )
+            for metric, values in weight_composition(history, data.d, data.views.colour).items():
                 steps = zip(log_spaced(study.training.T), values.tolist(), strict=True)
-                course += [{**own, "step": step, "metric": metric, "value": value} for step, value in steps]
-        final += [{**keys, "labels": 0, "metric": metric, "value": value} for metric, value in metrics.items()]
+                course += [
+                    {**own, "step": step, "metric": metric, "value": value} for step, value in steps
+                ]
+        final += [
+            {**keys, "labels": 0, "metric": metric, "value": value}
+            for metric, value in metrics.items()
+        ]
         # What masks do to a rare feature is seen in the neurons.
         if arm == DENSE:
             heads(keys, f)
@@ -182,17 +237,26 @@ def measure_replica(
     return final, course, neurons, embedding
 
 
-def draw(study: Study, pairs: Pairs, probability: Tensor, sigma: float, seed: int, n: int) -> Samples:
+def draw(
+    study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, n: int
+) -> LabelledSamples:
     """n samples of one replica, the same for every study with these draws."""
     z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
     tokens = z[None].float()
     signal = tokens @ pairs.space.dictionary.mT[:, None]
-    x = pairs.one_view(tokens, sigma, [generator(study.draws, seed, "augmentation noise")])
+    x = pairs.sample_unaugmented(
+        tokens, sigma, [generator(study.draws, seed, "augmentation noise")]
+    )
     latents = z[:, 0]
-    return Samples(latents, signal, x, latents.double() @ target(study.draws, seed, study.data.d).double())
+    return LabelledSamples(
+        latents,
+        signal,
+        x,
+        latents.double() @ regression_target(study.draws, seed, study.data.d).double(),
+    )
 
 
-class OneFeature(NamedTuple):
+class SingleFeatureSamples(NamedTuple):
     """The samples with one feature, which say what that feature looks like to an encoder."""
 
     samples: Tensor
@@ -203,24 +267,34 @@ class OneFeature(NamedTuple):
     """Its class: f is odd, so that a feature and its negative are two."""
 
 
-def one_feature(latents: Tensor) -> OneFeature:
+def one_feature(latents: Tensor) -> SingleFeatureSamples:
     """Of latents (n, d), those with a single feature."""
     single = (latents != 0).sum(-1) == 1
     feature = latents[single].abs().argmax(-1)
-    return OneFeature(single, feature, feature + latents.shape[-1] * (latents[single].sum(-1) < 0))
+    return SingleFeatureSamples(
+        single, feature, feature + latents.shape[-1] * (latents[single].sum(-1) < 0)
+    )
 
 
 def gradient_metrics(
-    study: Study, pairs: Pairs, probability: Tensor, sigma: float, seed: int, gradients: int
+    study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, gradients: int
 ) -> dict[str, float]:
     """P2 and P3 of one replica: what the augmentation alone makes of features and noise, at W(0)."""
     space = pairs.space
-    weights = space.weights(study.training.sigma_0, [generator(study.draws, seed, "weights")])[0]
-    z = latent_pairs(gradients, 1, probability, generator(study.draws, seed, "gradients"))[:, 0].float()
+    weights = space.initial_weights(
+        study.training.sigma_0, [generator(study.draws, seed, "weights")]
+    )[0]
+    z = latent_pairs(gradients, 1, probability, generator(study.draws, seed, "gradients"))[
+        :, 0
+    ].float()
     noise = [generator(study.draws, seed, "gradients noise")]
-    x, y = pairs.tokens(torch.cat([z, z])[None], sigma, noise)[0, : 2 * gradients, 0].split(gradients)
-    found = pull_shares(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
+    x, y = pairs.sample_pair_tokens(torch.cat([z, z])[None], sigma, noise)[
+        0, : 2 * gradients, 0
+    ].split(gradients)
+    found = gradient_fractions(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
     mask = study.data.views.mask
     if mask == 0.5:
-        found["cross_talk"] = cross_talk(space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk"))
+        found["cross_talk"] = cross_talk(
+            space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk")
+        )
     return found

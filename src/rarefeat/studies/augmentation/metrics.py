@@ -10,17 +10,17 @@ import torch
 from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
-from rarefeat.chain.milestones import law, milestones
+from rarefeat.chain.milestones import milestones, theory_parameters
 from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.config.model import Data
 from rarefeat.config.study import Study
-from rarefeat.core.definitions import GAMMA, PURE
 from rarefeat.core.linear_probe import pair_cosine_similarity
 from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
-from rarefeat.core.quantities import linear_phase, neurons
 from rarefeat.core.randomness import generator
-from rarefeat.core.recording import log_spaced
-from rarefeat.images.evaluation import logistic_probe, predict, standardised
+from rarefeat.core.recorded_steps import log_spaced
+from rarefeat.core.theory_metrics import last_linear_index, neurons_from_history
+from rarefeat.core.thresholds import GAMMA, PURE_COSINE
+from rarefeat.images.evaluation import logistic_probe, predict, standardise
 
 L2 = 1e-2
 """Penalty of the logistic head."""
@@ -37,7 +37,7 @@ OF_THE_STAGES = (
 """Milestones of the stages that the claims of this study are about."""
 
 
-def composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tensor]:
+def weight_composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tensor]:
     """What neurons are made of, each a mean over them: recorded (..., m, d + colour + 2) -> (...).
 
     The last axis is <w_i, M_j>, <w_i, C_k>, ||w_i|| and b_i.
@@ -59,8 +59,11 @@ def end_metrics(recorded: Tensor, data: Data) -> dict[str, float]:
     """Of one encoder's neurons, (m, d + colour + 2): what they are made of, and which features they stand for."""
     minority = len(data.minority)
     cosines = recorded[:, : data.d].double().abs() / recorded[:, -2:-1].double()
-    pure = cosines > PURE
-    found = {name: value.item() for name, value in composition(recorded, data.d, data.views.colour).items()}
+    pure = cosines > PURE_COSINE
+    found = {
+        name: value.item()
+        for name, value in weight_composition(recorded, data.d, data.views.colour).items()
+    }
     return found | {
         "singletons": pure.any(-1).sum().item(),
         "covered_features": pure.any(0).double().mean().item(),
@@ -75,7 +78,8 @@ def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
     d = projections.shape[-1]
     eye = torch.eye(d, dtype=torch.float64)[None]
     lucky, ordinary = (
-        sets(projections[None].double(), eye, eps_min, GAMMA)[0].double() for sets in (lucky_neurons, ordinary_neurons)
+        sets(projections[None].double(), eye, eps_min, GAMMA)[0].double()
+        for sets in (lucky_neurons, ordinary_neurons)
     )
     shared = (ordinary.mT @ ordinary).fill_diagonal_(0.0)
     return {
@@ -85,27 +89,43 @@ def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
     }
 
 
-def course_metrics(encoder: TrainedEncoder, study: Study, eps_min: float, sigma: float, seed: int) -> dict[str, float]:
+def course_metrics(
+    encoder: TrainedEncoder, study: Study, eps_min: float, sigma: float, seed: int
+) -> dict[str, float]:
     """P1 and P4-P6 of one replica, (1, ...) of each tensor, without a colour; NaN for what it does not have."""
     data, training, steps = study.data, study.training, log_spaced(study.training.T)
     directions = generator(study.draws, seed, "directions")
     history, T1 = encoder.history[0], int(encoder.T1)
-    found = milestones(history, encoder.ends[0], T1, int(encoder.T2), data, training, eps_min, sigma, directions)
-    found = {name: found[name] for name in OF_THE_STAGES} | initial_sets(history[0, :, : data.d], eps_min)
+    found = milestones(
+        history, encoder.ends[0], T1, int(encoder.T2), data, training, eps_min, sigma, directions
+    )
+    found = {name: found[name] for name in OF_THE_STAGES} | initial_sets(
+        history[0, :, : data.d], eps_min
+    )
     found["growth_over_closed_form"] = math.nan
-    of, course = law(data, training, eps_min, sigma), neurons(history, data.d)
-    last = linear_phase(course, steps, T1, of)
+    of, course = (
+        theory_parameters(data, training, eps_min, sigma),
+        neurons_from_history(history, data.d),
+    )
+    last = last_linear_index(course, steps, T1, of)
     if last is not None:
         # Correlated noise is a signal, too: it adds rho sigma^2 to the variance that both views share.
-        predicted = of.growth + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
+        predicted = (
+            of.growth_per_step
+            + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
+        )
         shrink = 1 - training.eta * training.lambda_
         strength = course.projections[[0, last]].square().sum(-2)
         rate = (strength[1] / strength[0]) ** (1 / (2 * steps[last]))
-        found["growth_over_closed_form"] = ((rate - shrink) / (predicted - shrink))[: -len(data.minority)].mean().item()
+        found["growth_over_closed_form"] = (
+            ((rate - shrink) / (predicted - shrink))[: -len(data.minority)].mean().item()
+        )
     return found
 
 
-def pull_shares(weights: Tensor, dictionary: Tensor, x: Tensor, y: Tensor, p: float, sigma: float) -> dict[str, float]:
+def gradient_fractions(
+    weights: Tensor, dictionary: Tensor, x: Tensor, y: Tensor, p: float, sigma: float
+) -> dict[str, float]:
     """P3: E[h_i(y) <grad h_i(x), v>] at b = 0 over <w_i, v>, for v in the features in units of p, off them in those of sigma^2.
 
     Args: (m, d1), (d1, d), and two views (n, d1) each. Sums over neurons and directions, so that no small <w_i, v> divides.
@@ -127,17 +147,24 @@ def cross_talk(dictionary: Tensor, mask: float, masks: int, draws: torch.Generat
     return (dictionary.mT @ (signs * dictionary)).abs().max().item() * math.sqrt(d1) / math.log(d1)
 
 
-def likeness(weights: Tensor, others: Tensor) -> float:
+def mean_best_cosine(weights: Tensor, others: Tensor) -> float:
     """P14: mean over the rows of `others`, by squared norm, of the largest |cosine| to one of `weights`, (m', d1), (m, d1)."""
     weights, others = weights.double(), others.double()
     power = others.square().sum(-1)
-    cosines = torch.nn.functional.normalize(others, dim=-1) @ torch.nn.functional.normalize(weights, dim=-1).mT
+    cosines = (
+        torch.nn.functional.normalize(others, dim=-1)
+        @ torch.nn.functional.normalize(weights, dim=-1).mT
+    )
     return ((cosines.abs().amax(-1) * power).sum() / power.sum()).item()
 
 
-def response_metrics(f: Tensor, f_noise: Tensor, f_signal: Tensor, active: Tensor) -> dict[str, float]:
+def response_metrics(
+    f: Tensor, f_noise: Tensor, f_signal: Tensor, active: Tensor
+) -> dict[str, float]:
     """What the encoder answers: f(x), f(xi) and f(M z) of the same samples, (n, m) each; active (n,), where z is not 0."""
-    left = (f - f_signal).norm(dim=-1)[active].mean() / f_signal.norm(dim=-1)[active].mean().clamp_min(1e-30)
+    left = (f - f_signal).norm(dim=-1)[active].mean() / f_signal.norm(dim=-1)[
+        active
+    ].mean().clamp_min(1e-30)
     return {
         "activity": (f != 0).double().mean().item(),
         "noise_cosine": pair_cosine_similarity(f[active], f_noise[active])[0],
@@ -162,12 +189,14 @@ def principal_components(f: Tensor) -> Tensor:
     return U[:, :2] * math.sqrt(len(f)) * (S[:2] > 1e-12)
 
 
-def head_metrics(features: Tensor, values: Tensor, test: Tensor, test_values: Tensor) -> dict[str, float]:
+def head_metrics(
+    features: Tensor, values: Tensor, test: Tensor, test_values: Tensor
+) -> dict[str, float]:
     """Linear heads on the first n images: ridge regression of <w*, z>, error over variance, and accuracy of its sign.
 
     The penalty of the regression is chosen by leave-one-out; samples without a sign are left out of the classification.
     """
-    x, queries = standardised(features, test)
+    x, queries = standardise(features, test)
     ridge = RidgeCV(alphas=np.logspace(-2, 5, 15)).fit(x.numpy(), values.numpy())
     residual = test_values.numpy() - ridge.predict(queries.numpy())
     signed, test_signed = values != 0, test_values != 0

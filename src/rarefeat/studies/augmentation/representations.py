@@ -12,15 +12,22 @@ from torch.nn.functional import normalize
 from rarefeat.config.images import Augmentation, ImageStudy
 from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
-from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardised
+from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardise
 from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.augmentation.metrics import separation
 from rarefeat.studies.augmentation.tables import IMAGE_SCHEMAS
 
-PLAIN = {"crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_probability": 0.0, "grey": 0.0, "blur": 0.0}
+PLAIN = {
+    "crop_scale": [1.0, 1.0],
+    "flip": 0.0,
+    "jitter": [0.0] * 4,
+    "jitter_probability": 0.0,
+    "grey": 0.0,
+    "blur": 0.0,
+}
 
 
 @torch.no_grad()
@@ -38,7 +45,10 @@ def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
 
     hooks = [
         module.register_forward_hook(lambda _, __, output, name=name: count(name, output))
-        for name, module in {"stem": encoder.norm, **{f"block {k}": block for k, block in enumerate(encoder.blocks, 1)}}.items()
+        for name, module in {
+            "stem": encoder.norm,
+            **{f"block {k}": block for k, block in enumerate(encoder.blocks, 1)},
+        }.items()
     ]
     encoder.eval()
     for part in batches_of(images):
@@ -49,15 +59,24 @@ def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
     return {name: counts[name] / places[name] for name in counts}
 
 
-def invariance(encoder: ImageEncoder, images: Tensor, augment: nn.Module, study: str, seed: int) -> float:
+def invariance(
+    encoder: ImageEncoder, images: Tensor, augment: nn.Module, study: str, seed: int
+) -> float:
     """Mean cosine of the features of an image and of its augmented self, both less the mean feature of all images.
 
     1 for features that the augmentation does not touch; about 0 for those that it makes another image of.
     """
     features = extract(encoder, images)[0]
-    changed = extract(encoder, (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8))[0]
+    changed = extract(
+        encoder, (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8)
+    )[0]
     centre = features.mean(0)
-    return (normalize(features - centre, dim=-1) * normalize(changed - centre, dim=-1)).sum(-1).mean().item()
+    return (
+        (normalize(features - centre, dim=-1) * normalize(changed - centre, dim=-1))
+        .sum(-1)
+        .mean()
+        .item()
+    )
 
 
 def measure(
@@ -78,7 +97,9 @@ def measure(
     classes = int(images["train_labels"].max()) + 1
     size = test.shape[-1]
     crops = make_augment(Augmentation(**PLAIN | {"crop_scale": [0.5, 1.0]}), size)
-    intensity = make_augment(Augmentation(**PLAIN | {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0}), size)
+    intensity = make_augment(
+        Augmentation(**PLAIN | {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0}), size
+    )
     found, units, places = [], [], []
     for seed, trained in encoders.items():
         pool, pool_labels = images["train"][pools[seed]], images["train_labels"][pools[seed]]
@@ -87,15 +108,19 @@ def measure(
         for network, encoder in (("trained", trained), ("initial", initial)):
             keys = {"seed": seed, "network": network}
             features, queries = extract(encoder, pool)[0], extract(encoder, test)[0]
-            x, standard = standardised(features, queries)
+            x, standard = standardise(features, queries)
             predicted = predict(standard, *logistic_probe(x, pool_labels, classes, study.probe.l2))
-            nearest = knn_predict(features, pool_labels, queries, min(study.probe.neighbours, len(pool)), classes)
+            nearest = knn_predict(
+                features, pool_labels, queries, min(study.probe.neighbours, len(pool)), classes
+            )
             metrics = {
                 "linear_accuracy": (predicted == labels).double().mean().item(),
                 "knn_accuracy": (nearest == labels).double().mean().item(),
                 "separation": separation(queries, labels),
                 "crop_invariance": invariance(encoder, test, crops, f"{draws} crops", seed),
-                "intensity_invariance": invariance(encoder, test, intensity, f"{draws} intensity", seed),
+                "intensity_invariance": invariance(
+                    encoder, test, intensity, f"{draws} intensity", seed
+                ),
             }
             found += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
             units += [
@@ -107,7 +132,9 @@ def measure(
                 state = generator(draws, seed, "embedding").initial_seed() % 2**32
                 # Test images may stand class by class.
                 chosen = range(0, len(queries), -(-len(queries) // embedded))
-                tsne = TSNE(init="pca", random_state=state, n_jobs=1, perplexity=min(30, len(chosen) - 1))
+                tsne = TSNE(
+                    init="pca", random_state=state, n_jobs=1, perplexity=min(30, len(chosen) - 1)
+                )
                 plane = tsne.fit_transform(queries[chosen].numpy())
                 places += [
                     {"image": image, "label": label, "x": float(x_of), "y": float(y_of)}
@@ -120,15 +147,26 @@ def measure(
 
 def measure_image_views(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     """The tables of one kind of views."""
-    study = job.part(job.study, ImageStudy)
+    study = job.config_section(job.study, ImageStudy)
     names = ("train", "train_labels", "test", "test_labels")
     (of_data,) = read.files("images")
     images, encoders = dict(zip(names, of_data.tensors(*names), strict=True)), {}
-    pools = {seed: file.tensors(f"{seed}/pretrain")[0] for file in read.files("splits") for seed in file.seeds}
+    pools = {
+        seed: file.tensors(f"{seed}/pretrain")[0]
+        for file in read.files("splits")
+        for seed in file.seeds
+    }
     for file in read.files("encoders"):
         for seed in file.seeds:
             encoders[seed] = encoder = ImageEncoder(study.network)
             state = list(encoder.state_dict())
-            encoder.load_state_dict(dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True)))
-    measured = measure(study, study.draws, images, pools, encoders, job.part("embedded", int))
-    return tuple(ordered(IMAGE_SCHEMAS[name], table.assign(study=job.study)) for name, table in measured.items())
+            encoder.load_state_dict(
+                dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True))
+            )
+    measured = measure(
+        study, study.draws, images, pools, encoders, job.config_section("embedded", int)
+    )
+    return tuple(
+        validate_sorted(IMAGE_SCHEMAS[name], table.assign(study=job.study))
+        for name, table in measured.items()
+    )

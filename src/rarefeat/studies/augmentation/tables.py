@@ -3,9 +3,15 @@
 import pandera.pandas as pa
 
 from rarefeat.chain.tables import KEYS, POINT, SEED
-from rarefeat.storage.schema import at_least, column, described, listed, schema
+from rarefeat.storage.schema import (
+    at_least,
+    column,
+    format_descriptions,
+    metric_descriptions,
+    schema,
+)
 
-AUGMENTED = described(
+AUGMENTED = metric_descriptions(
     share_features="mean share of ||w_i||^2 in span(M)",
     share_colour="in the span of the colour nuisance",
     share_rest="elsewhere",
@@ -41,7 +47,7 @@ AUGMENTED = described(
     classification_accuracy="test accuracy of a logistic head for its sign",
 )
 
-IMAGE_VIEWED = described(
+IMAGE_VIEWED = metric_descriptions(
     linear_accuracy="test accuracy of the linear probe fitted on the pretraining images",
     knn_accuracy="test accuracy by neighbours among them",
     separation="variance of the features between the classes of the test images, over all of it",
@@ -50,8 +56,15 @@ IMAGE_VIEWED = described(
 )
 
 IMAGE_VIEWS = {
-    "study": column(str, None, unit="", description="views_KIND, KIND of augmentation.images.kinds"),
-    "network": column(str, pa.Check.isin(["trained", "initial"]), unit="", description="after or before its training"),
+    "study": column(
+        str, None, unit="", description="views_KIND, KIND of augmentation.images.kinds"
+    ),
+    "network": column(
+        str,
+        pa.Check.isin(["trained", "initial"]),
+        unit="",
+        description="after or before its training",
+    ),
 }
 
 AUGMENTATION = schema(
@@ -67,10 +80,21 @@ AUGMENTATION = schema(
             unit="",
             description="raw: the input itself; oracle: M^T with a bias, E.10",
         ),
-        "labels": column("int64", at_least(0), unit="labels", description="labels of the linear head; 0 for what needs none"),
-        "metric": column(str, pa.Check.isin(AUGMENTED), unit="", description=listed(AUGMENTED)),
+        "labels": column(
+            "int64",
+            at_least(0),
+            unit="labels",
+            description="labels of the linear head; 0 for what needs none",
+        ),
+        "metric": column(
+            str, pa.Check.isin(AUGMENTED), unit="", description=format_descriptions(AUGMENTED)
+        ),
         "value": column(
-            float, None, unit="of the metric", description="null where the replica has no such thing", nullable=True
+            float,
+            None,
+            unit="of the metric",
+            description="null where the replica has no such thing",
+            nullable=True,
         ),
     },
     unique=["study", *KEYS, "seed", "encoder", "labels", "metric"],
@@ -84,7 +108,12 @@ AUGMENTATION_COURSE = schema(
     | SEED
     | {
         "step": column("int64", at_least(0), unit="steps", description="training step t"),
-        "metric": column(str, None, unit="", description="share_features, share_colour, share_rest, bias_share or norm"),
+        "metric": column(
+            str,
+            None,
+            unit="",
+            description="share_features, share_colour, share_rest, bias_share or norm",
+        ),
         "value": column(float, None, unit="of the metric", description="value of the metric"),
     },
     unique=["study", *KEYS, "seed", "step", "metric"],
@@ -97,9 +126,16 @@ AUGMENTATION_NEURONS = schema(
     | KEYS
     | SEED
     | {
-        "encoder": column(str, pa.Check.isin(["trained", "supervised"]), unit="", description="whose neuron it is"),
+        "encoder": column(
+            str, pa.Check.isin(["trained", "supervised"]), unit="", description="whose neuron it is"
+        ),
         "neuron": column("int64", at_least(0), unit="", description="index of the neuron"),
-        "activity": column(float, pa.Check.in_range(0, 1), unit="1", description="Pr(h_i(x) != 0) over the test samples"),
+        "activity": column(
+            float,
+            pa.Check.in_range(0, 1),
+            unit="1",
+            description="Pr(h_i(x) != 0) over the test samples",
+        ),
     },
     unique=["study", *KEYS, "seed", "encoder", "neuron"],
 )
@@ -110,7 +146,9 @@ AUGMENTATION_EMBEDDING = schema(
     {"study": column(str, None, unit="", description="study of the section `augmentation`")}
     | POINT
     | {
-        "encoder": column(str, pa.Check.isin(["trained", "supervised"]), unit="", description="whose f it is"),
+        "encoder": column(
+            str, pa.Check.isin(["trained", "supervised"]), unit="", description="whose f it is"
+        ),
         "sample": column(
             "int64",
             at_least(0),
@@ -118,7 +156,12 @@ AUGMENTATION_EMBEDDING = schema(
             description="test sample with one active feature, of the first seed and the dense arm",
         ),
         "feature": column("int64", at_least(0), unit="", description="its feature"),
-        "x": column(float, None, unit="1", description="first principal component of f(x), in units of its standard deviation"),
+        "x": column(
+            float,
+            None,
+            unit="1",
+            description="first principal component of f(x), in units of its standard deviation",
+        ),
         "y": column(float, None, unit="1", description="the second"),
     },
     unique=["study", *POINT, "encoder", "sample"],
@@ -130,7 +173,9 @@ AUGMENTATION_IMAGES = schema(
     IMAGE_VIEWS
     | SEED
     | {
-        "metric": column(str, pa.Check.isin(IMAGE_VIEWED), unit="", description=listed(IMAGE_VIEWED)),
+        "metric": column(
+            str, pa.Check.isin(IMAGE_VIEWED), unit="", description=format_descriptions(IMAGE_VIEWED)
+        ),
         "value": column(float, None, unit="1", description="value of the metric"),
     },
     unique=[*IMAGE_VIEWS, "seed", "metric"],
@@ -145,7 +190,10 @@ AUGMENTATION_IMAGES_UNITS = schema(
         "layer": column(str, None, unit="", description="stem, or a block by its number"),
         "unit": column("int64", at_least(0), unit="", description="channel"),
         "firing_rate": column(
-            float, pa.Check.in_range(0, 1), unit="1", description="share of test images and places where it is above 0"
+            float,
+            pa.Check.in_range(0, 1),
+            unit="1",
+            description="share of test images and places where it is above 0",
         ),
     },
     unique=[*IMAGE_VIEWS, "seed", "layer", "unit"],
@@ -156,7 +204,12 @@ AUGMENTATION_IMAGES_EMBEDDING = schema(
     "a row per (kind of views, test image)",
     {
         "study": IMAGE_VIEWS["study"],
-        "image": column("int64", at_least(0), unit="", description="test image; the trained network is that of the first seed"),
+        "image": column(
+            "int64",
+            at_least(0),
+            unit="",
+            description="test image; the trained network is that of the first seed",
+        ),
         "label": column("int64", at_least(0), unit="", description="its label"),
         "x": column(float, None, unit="1", description="first coordinate of t-SNE on the features"),
         "y": column(float, None, unit="1", description="the second"),

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from rarefeat.config.cells import Cell
 from rarefeat.config.names import Name
 from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -21,7 +21,7 @@ class Result(Section):
     """The key that has the values of each axis."""
     seeds: int = Field(ge=1, description="replicas of every cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job")
+    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
 
     def cells(self) -> list[Cell]:
         """Every value of each axis with those of all others."""
@@ -42,7 +42,9 @@ class LoopedProblem(Section):
 
     d: int = Field(ge=2, description="dimension d")
     T: int = Field(ge=5, description="loops T")
-    trials: int = Field(ge=2, description="problems of an experiment, which is a replica: section 8.6 has ten")
+    trials: int = Field(
+        ge=2, description="problems of an experiment, which is a replica: section 8.6 has ten"
+    )
 
 
 class LoopedTransformer(Result):
@@ -55,7 +57,9 @@ class LoopedTransformer(Result):
     @model_validator(mode="after")
     def _solvable(self) -> "LoopedTransformer":
         if min(self.n) <= self.problem.d:
-            raise ValueError(f"n must exceed problem.d = {self.problem.d} (Definition 8.10), got {min(self.n)}")
+            raise ValueError(
+                f"n must exceed problem.d = {self.problem.d} (Definition 8.10), got {min(self.n)}"
+            )
         return self
 
 
@@ -63,7 +67,9 @@ class AttentionProblem(Section):
     """Section 5.4."""
 
     d: int = Field(ge=2, description="dimension d")
-    decay: float = Field(gt=0, le=1, description="eigenvalues of the tokens' covariance: lambda_i = decay^(i - 1)")
+    decay: float = Field(
+        gt=0, le=1, description="eigenvalues of the tokens' covariance: lambda_i = decay^(i - 1)"
+    )
     N: int = Field(ge=1, description="examples of a prompt in pretraining N")
     M: int = Field(ge=1, description="examples of a prompt in evaluation M")
     sigma: float = Field(ge=0, description="standard deviation of the label noise in evaluation")
@@ -75,14 +81,17 @@ class LowRankAttention(Result):
 
     axes: ClassVar[dict[str, str]] = {"signal": "signal"}
     signal: Distinct[Size] = Field(
-        min_length=1, description="so many leading directions hold the task's weights w; the others have none"
+        min_length=1,
+        description="so many leading directions hold the task's weights w; the others have none",
     )
     problem: AttentionProblem
 
     @model_validator(mode="after")
     def _inside(self) -> "LowRankAttention":
         if max(self.signal) > self.problem.d:
-            raise ValueError(f"signal must be at most problem.d = {self.problem.d}, got {max(self.signal)}")
+            raise ValueError(
+                f"signal must be at most problem.d = {self.problem.d}, got {max(self.signal)}"
+            )
         return self
 
 
@@ -92,7 +101,9 @@ class SpuriousProblem(Section):
     r: Annotated[list[Annotated[int, Field(ge=37)]], Field(min_length=2, max_length=2)] = Field(
         description="smallest and largest number of invariant features r; 3 / sqrt(r) < gamma < 1/2 asks for more than 36"
     )
-    more: float = Field(gt=1, description="largest d - r in units of r / gamma^2, whose smallest is 1")
+    more: float = Field(
+        gt=1, description="largest d - r in units of r / gamma^2, whose smallest is 1"
+    )
 
 
 class SpuriousFeatures(Result):
@@ -100,7 +111,8 @@ class SpuriousFeatures(Result):
 
     axes: ClassVar[dict[str, str]] = {"factor": "factor"}
     factor: Distinct[Positive] = Field(
-        min_length=1, description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open"
+        min_length=1,
+        description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open",
     )
     problem: SpuriousProblem
 
@@ -116,11 +128,21 @@ class Mixture(Section):
 
     r: int = Field(ge=2, description="invariant features of a task r")
     s: int = Field(ge=1, description="of these, shared by all tasks s")
-    weights: list[Positive] = Field(min_length=1, description="how often each task comes, up to a factor: w_t")
-    spurious: int = Field(ge=1, description="spurious features, which a positive pair does not share")
-    samples: int = Field(ge=100, description="positive pairs that the contrastive loss is a mean over")
-    gamma: list[Positive] = Field(default=[], description="radii gamma of contrastive fine-tuning on the first task (F.105)")
-    labels: list[Size] = Field(default=[], description="numbers of labels m of a probe of the first and the last task")
+    weights: list[Positive] = Field(
+        min_length=1, description="how often each task comes, up to a factor: w_t"
+    )
+    spurious: int = Field(
+        ge=1, description="spurious features, which a positive pair does not share"
+    )
+    samples: int = Field(
+        ge=100, description="positive pairs that the contrastive loss is a mean over"
+    )
+    gamma: list[Positive] = Field(
+        default=[], description="radii gamma of contrastive fine-tuning on the first task (F.105)"
+    )
+    labels: list[Size] = Field(
+        default=[], description="numbers of labels m of a probe of the first and the last task"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "Mixture":
@@ -142,19 +164,24 @@ class TaskMixture(Result):
         return self.mixtures[at["mixture"]]
 
 
-class Table(Section):
+class AdditionTable(Section):
     """A table of (a_1 + ... + a_k) mod p, the network that learns it, and its training."""
 
     k: int = Field(ge=2, le=5, description="inputs k")
     p: int = Field(ge=3, description="prime p")
-    m: int = Field(ge=1, description="neurons m; 2^(2k - 2) (p - 1) are enough for the largest margin (Theorem 4.9)")
+    m: int = Field(
+        ge=1,
+        description="neurons m; 2^(2k - 2) (p - 1) are enough for the largest margin (Theorem 4.9)",
+    )
     steps: int = Field(ge=1, description="steps of training")
     lr: float = Field(gt=0, description="Adam's step, falling linearly to 0")
     penalty: float = Field(gt=0, description="lambda of the L_{2,k+1} norm (Definition 4.1)")
 
     @model_validator(mode="after")
-    def _prime(self) -> "Table":
-        if self.p % 2 == 0 or any(self.p % divisor == 0 for divisor in range(3, int(self.p**0.5) + 1, 2)):
+    def _prime(self) -> "AdditionTable":
+        if self.p % 2 == 0 or any(
+            self.p % divisor == 0 for divisor in range(3, int(self.p**0.5) + 1, 2)
+        ):
             raise ValueError(f"p must be an odd prime, got {self.p}")
         return self
 
@@ -163,9 +190,9 @@ class ModularAddition(Result):
     """4-1, reduced: the frequencies of neurons that add modulo p, and their margin."""
 
     axes: ClassVar[dict[str, str]] = {"table": "tables"}
-    tables: dict[Name, Table] = Field(min_length=1, description="tables by name")
+    tables: dict[Name, AdditionTable] = Field(min_length=1, description="tables by name")
 
-    def parameters(self, at: Cell) -> Table:
+    def parameters(self, at: Cell) -> AdditionTable:
         """The table of a cell."""
         return self.tables[at["table"]]
 
@@ -185,7 +212,8 @@ class DigitNeurons(Result):
 
     axes: ClassVar[dict[str, str]] = {"sigma": "sigma"}
     sigma: Distinct[Positive] = Field(
-        min_length=1, description="deviation of the initial weights in units of 1 / sqrt(64), which the text does not print"
+        min_length=1,
+        description="deviation of the initial weights in units of 1 / sqrt(64), which the text does not print",
     )
     problem: DigitProblem
 
@@ -193,7 +221,9 @@ class DigitNeurons(Result):
 class NuclearProblem(Section):
     """Section 6.3.1."""
 
-    penalty: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="lambda of the nuclear norm; 0 for ERM")
+    penalty: Distinct[Annotated[float, Field(ge=0)]] = Field(
+        min_length=1, description="lambda of the nuclear norm; 0 for ERM"
+    )
     steps: int = Field(ge=1, description="steps of gradient descent")
     lr: float = Field(gt=0, description="step of gradient descent")
     test: int = Field(ge=1000, description="test samples of either domain")
@@ -213,11 +243,15 @@ class NuclearNorm(Result):
     problem: NuclearProblem
 
 
-class Machine(Section):
+class MachineSpeed(Section):
     """How fast a machine is, for the cost of what is out of reach."""
 
-    cores: float = Field(gt=0, description="floating-point operations per second that two cores sustain in training")
-    gpu: float = Field(gt=0, description="the same of one GPU of the size that the dissertation had")
+    cores: float = Field(
+        gt=0, description="floating-point operations per second that two cores sustain in training"
+    )
+    gpu: float = Field(
+        gt=0, description="the same of one GPU of the size that the dissertation had"
+    )
 
 
 class ExactResults(Section):
@@ -230,14 +264,20 @@ class ExactResults(Section):
     modular_addition: ModularAddition
     digit_neurons: DigitNeurons
     nuclear_norm: NuclearNorm
-    machine: Machine = Field(description="what the cost of the experiments that are out of reach is counted on")
+    machine: MachineSpeed = Field(
+        description="what the cost of the experiments that are out of reach is counted on"
+    )
 
     def studies(self) -> dict[str, Result]:
         """Each result is a study."""
         return {name: getattr(self, name) for name in RESULTS}
 
 
-RESULTS = {name: field.annotation for name, field in ExactResults.model_fields.items() if issubclass(field.annotation, Result)}
+RESULTS = {
+    name: field.annotation
+    for name, field in ExactResults.model_fields.items()
+    if issubclass(field.annotation, Result)
+}
 """What each result's study is."""
 NAMED = {"task_mixture": "mixtures", "modular_addition": "tables"}
 """Results whose cells are sections by name."""
@@ -251,5 +291,7 @@ def inherit(raw: Any, shared: dict) -> Any:
     for result, key in NAMED.items():
         part = raw.get(result)
         if isinstance(part, dict) and isinstance(part.get(key), dict):
-            found[result] = part | {key: {name: item for name, item in part[key].items() if item is not None}}
+            found[result] = part | {
+                key: {name: item for name, item in part[key].items() if item is not None}
+            }
     return found

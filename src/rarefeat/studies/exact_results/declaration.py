@@ -4,12 +4,22 @@ import csv
 from pathlib import Path
 
 from rarefeat.studies.exact_results.config import RESULTS, ExactResults, inherit
-from rarefeat.study_kind import ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, Table, collected_table, table_from
+from rarefeat.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    collected_table,
+    table_from,
+)
 
 PACKAGE = "studies.exact_results"
 STAGES = {
     name: Stage(
-        f"{PACKAGE}.{name}:measured", result, lambda study, cell: {"parameters": study.parameters(cell)}, ("probes.parquet",),
+        f"{PACKAGE}.{name}:run_stage", result, lambda study, cell: {"parameters": study.parameters(cell)}, ("probes.parquet",),
         rule=f"measure_{name}",
     )
     for name, result in RESULTS.items()
@@ -60,24 +70,38 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
     studies = section.studies()
     tables = {
-        name: collected_table(f"{PACKAGE}.tables:{name.upper()}", STAGES[name], "probes", name, study)
+        name: collected_table(
+            f"{PACKAGE}.tables:{name.upper()}", STAGES[name], "probes", name, study
+        )
         for name, study in studies.items()
     }
     tables["exact_results"] = Table(
-        f"{PACKAGE}.tables:EXACT_RESULTS", f"{PACKAGE}.summary:exact_results_summary", tables=tuple(studies)
+        f"{PACKAGE}.tables:EXACT_RESULTS",
+        f"{PACKAGE}.summary:exact_results_summary",
+        tables=tuple(studies),
     )
     costs = {"machine": section.machine, "experiments": experiments()}
     tables["out_of_reach"] = table_from(f"{PACKAGE}.out_of_reach:out_of_reach", costs)
     together = ("exact_results", "out_of_reach")
-    figures = {name: Figure((name,), see, sections={name: studies[name]}) for name, see in SEE.items()}
-    page = Page("exact results", f"{PACKAGE}.found:answer", ("exact_results",), {"exact_results": section}, together)
+    figures = {
+        name: Figure((name,), see, sections={name: studies[name]}) for name, see in SEE.items()
+    }
+    page = Page(
+        "exact results",
+        f"{PACKAGE}.findings:answer",
+        ("exact_results",),
+        {"exact_results": section},
+        together,
+    )
     return StudyOutputs(tables, figures, {"exact_results": page})
 
 
 def claim_inputs(section: ExactResults) -> ClaimInputs:
     """What chapters 2 and 4 to 8 state of them."""
     studies = section.studies()
-    regimes = {name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()}
+    regimes = {
+        name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()
+    }
     return ClaimInputs(tuple(studies), studies, regimes)
 
 

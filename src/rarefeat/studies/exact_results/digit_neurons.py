@@ -17,7 +17,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import DigitProblem
-from rarefeat.studies.exact_results.measured import Row, tabled
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 MOST_CLUSTERS = 8
 RECORDED = 9
@@ -63,7 +63,9 @@ def trained(
         functional.relu(1 - y[rows] * scores(parameters, x[rows])).mean().backward()
         optimiser.step()
     if not w.isfinite().all():
-        raise RarefeatError("training on the digits diverged: the weights are no longer finite; lower lr")
+        raise RarefeatError(
+            "training on the digits diverged: the weights are no longer finite; lower lr"
+        )
     return found
 
 
@@ -78,25 +80,35 @@ def clusters(w: Tensor, seed: int) -> tuple[int, float]:
     return best, float(found[best])
 
 
-def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """A seed's network: its clusters of neurons, and how near neurons are to the difference of the class means."""
     x, y = images()
     between = functional.normalize(x[y > 0].mean(0) - x[y < 0].mean(0), dim=0)
     found = []
     for seed in seeds:
-        for step, w, right in trained(problem, cell["sigma"], x, y, generator(draws, seed, "network")):
+        for step, w, right in trained(
+            problem, cell["sigma"], x, y, generator(draws, seed, "network")
+        ):
             number, silhouette = clusters(w, seed)
             cosine = functional.cosine_similarity(w, between, dim=1)
             found += [
-                Row(seed, step, "accuracy", right),
-                Row(seed, step, "clusters", number, 2.0),
-                Row(seed, step, "silhouette", silhouette),
-                Row(seed, step, "aligned", (cosine.abs() > 0.9).double().mean()),
-                Row(seed, step, "median_cosine", cosine.abs().median()),
+                ResultRow(seed, step, "accuracy", right),
+                ResultRow(seed, step, "clusters", number, 2.0),
+                ResultRow(seed, step, "silhouette", silhouette),
+                ResultRow(seed, step, "aligned", (cosine.abs() > 0.9).double().mean()),
+                ResultRow(seed, step, "median_cosine", cosine.abs().median()),
             ]
     return found
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", DigitProblem), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(
+            job.config_section("parameters", DigitProblem),
+            job.cell_object,
+            job.study,
+            job.seed_list,
+        ),
+        job.cell_object,
+    )

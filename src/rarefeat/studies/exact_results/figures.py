@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
-from rarefeat.figures.panels import ANYWHERE, finished, lines, panels, points
-from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.figures.panels import UNBOUNDED, finish_figure, panels, plot_lines, plot_points
+from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.config import TaskMixture
-from rarefeat.studies.exact_results.printed import AGREES, OOD_ERM, OOD_NUCLEAR
+from rarefeat.studies.exact_results.paper_values import AGREES, OOD_ERM, OOD_NUCLEAR
 
 Tables = Mapping[str, pd.DataFrame]
-STATED = Look("0", dash=(0, (4, 1.5)))
+STATED = SeriesStyle("0", dash=(0, (4, 1.5)))
 SHARE = (0.0, 1.0)
 
 
@@ -35,7 +35,9 @@ def stated(ax: Axes, rows: pd.DataFrame, x: str = "at", **look: Any) -> None:
 
 def named(table: pd.DataFrame, axis: str) -> dict[float, str]:
     """Settings by their value on an axis of numbers, ascending."""
-    found = {float(setting.removeprefix(f"{axis}=")): setting for setting in table["setting"].unique()}
+    found = {
+        float(setting.removeprefix(f"{axis}=")): setting for setting in table["setting"].unique()
+    }
     return dict(sorted(found.items()))
 
 
@@ -43,25 +45,32 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     """Figure 8.1: error over loops with its bound, and without rounding."""
     table = tables["looped_transformer"]
     sizes = named(table, "n")
-    looks = ordered(sizes)
+    looks = sequential_styles(sizes)
     figure, axes = panels(1, 2, 2.9)
     left, right = axes[0]
     settings = {setting: looks[n] for n, setting in sizes.items()}
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
-    lines(left, exact, "at", "value", settings, by="setting", band=True)
+    plot_lines(left, exact, "at", "value", settings, by="setting", band=True)
     for setting, look in settings.items():
         stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
-    dots = {setting: look.marks for setting, look in settings.items()}
+    dots = {setting: look.without_line for setting, look in settings.items()}
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
-    lines(left, rounded[rounded["at"] % every == 0], "at", "value", dots, by="setting")
-    lines(right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4)
-    left.set(ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4))
+    plot_lines(left, rounded[rounded["at"] % every == 0], "at", "value", dots, by="setting")
+    plot_lines(
+        right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4
+    )
+    left.set(
+        ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4)
+    )
     right.set(ylabel=r"$-t/\kappa$ minus that (nat)", ylim=(0, None))
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
     entries = {f"{n:g} examples": look for n, look in looks.items()}
-    entries |= {r"bound $-t/\kappa$": STATED, "double precision": Look("0", "o").marks}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
+    entries |= {
+        r"bound $-t/\kappa$": STATED,
+        "double precision": SeriesStyle("0", "o").without_line,
+    }
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
 
 
 def low_rank_attention(tables: Tables, job: Job) -> Figure:
@@ -69,22 +78,29 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
     table = tables["low_rank_attention"]
     signals = named(table, "signal")
     figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else COLUMN)
-    look = LOOKS[1]
+    look = STYLES[1]
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = of_quantity(table, "loss", setting)
-        points(ax, rows, "at", "value", look, inside=(0, np.inf))
+        plot_points(ax, rows, "at", "value", look, inside=(0, np.inf))
         stated(ax, rows)
-        ax.set(xlabel="rank $r$", ylim=(0, None), title=f"task in {signal:g} of {int(rows['at'].max())} directions")
+        ax.set(
+            xlabel="rank $r$",
+            ylim=(0, None),
+            title=f"task in {signal:g} of {int(rows['at'].max())} directions",
+        )
     axes[0, 0].set_ylabel("mean squared error")
-    entries = {"simulated": look.marks, "Theorem 5.4.2": STATED}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
+    entries = {"simulated": look.without_line, "Theorem 5.4.2": STATED}
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
     """Instances of Proposition 6.3: accuracy out of domain and ratio of weights, with their bounds."""
     table = tables["spurious_features"]
     factors = named(table, "factor")
-    looks = {factor: look.but(filled=False).marks for factor, look in zip(factors, LOOKS[1:], strict=False)}
+    looks = {
+        factor: look.replace(filled=False).without_line
+        for factor, look in zip(factors, STYLES[1:], strict=False)
+    }
     figure, axes = panels(1, 2, 2.9)
     left, right = axes[0]
     for factor, setting in factors.items():
@@ -96,22 +112,31 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
     left.plot(r, r / 10 / np.log(10), **STATED.line)
     gamma = np.linspace((0.75 / ratio["stated"]).min(), 0.5, 50)
     right.plot(gamma, 0.75 / gamma, **STATED.line)
-    limit = Look(GREY)
+    limit = SeriesStyle(GREY)
     right.plot(gamma, 0.5 / gamma, **limit.line)
-    left.set(yscale="log", xlabel="invariant features $r$", ylabel="$-\\log_{10}$ of the accuracy\nout of domain")
+    left.set(
+        yscale="log",
+        xlabel="invariant features $r$",
+        ylabel="$-\\log_{10}$ of the accuracy\nout of domain",
+    )
     left.set_title("at least what is stated", loc="right")
     right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
-    entries = {rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": look for factor, look in looks.items()}
+    entries = {
+        rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": look
+        for factor, look in looks.items()
+    }
     entries |= {"bound": STATED, r"b: $1 / (2\gamma)$": limit}
-    return finished(figure, axes.flat, entries, f"{seeds_of(table)}, each an instance of its own", columns=3)
+    return finish_figure(
+        figure, axes.flat, entries, f"{seeds_of(table)}, each an instance of its own", columns=3
+    )
 
 
 def task_mixture(tables: Tables, job: Job) -> Figure:
     """Weights over the frequency of the rare task, fine-tuning over its radius, and errors of probes."""
-    table, study = tables["task_mixture"], job.part("task_mixture", TaskMixture)
+    table, study = tables["task_mixture"], job.config_section("task_mixture", TaskMixture)
     figure, axes = panels(1, 3, 2.9)
     left, middle, right = axes[0]
-    rare, frequent = LOOKS[1], LOOKS[2]
+    rare, frequent = STYLES[1], STYLES[2]
     share = {
         f"mixture={name}": mixture.weights[-1] / mixture.weights[0]
         for name, mixture in study.mixtures.items()
@@ -119,62 +144,100 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     }
     rows = of_quantity(table, "private_weight")
     rows = rows[rows["setting"].isin(share)]
-    rows = rows.assign(share=rows["setting"].map(share), last=rows["at"] == rows.groupby("setting")["at"].transform("max"))
+    rows = rows.assign(
+        share=rows["setting"].map(share),
+        last=rows["at"] == rows.groupby("setting")["at"].transform("max"),
+    )
     by_seed = rows.groupby(["last", "share", "seed"])[["value", "stated"]].mean().reset_index()
-    points(left, by_seed, "share", "value", {True: rare, False: frequent}, by="last", inside=SHARE, dodge=0)
+    plot_points(
+        left,
+        by_seed,
+        "share",
+        "value",
+        {True: rare, False: frequent},
+        by="last",
+        inside=SHARE,
+        dodge=0,
+    )
     for last, look in ((True, rare), (False, frequent)):
         stated(left, by_seed[by_seed["last"] == last], "share", color=look.colour)
     left.set(xlabel="frequency of the rare task\nover that of the others", ylim=(-0.01, None))
     left.set_ylabel(r"weight of private features $\alpha_t$")
 
     tuned = of_quantity(table, "tuned_root_weight")
-    several = ordered(tuned["setting"].unique())
-    points(middle, tuned, "at", "value", several, by="setting", inside=SHARE, dodge=0)
+    several = sequential_styles(tuned["setting"].unique())
+    plot_points(middle, tuned, "at", "value", several, by="setting", inside=SHARE, dodge=0)
     for setting, look in several.items():
         stated(middle, tuned[tuned["setting"] == setting], color=look.colour)
-    middle.set(xlabel=r"radius of fine-tuning $\gamma$", ylabel=r"$\sqrt{\beta}$ of the target's features")
+    middle.set(
+        xlabel=r"radius of fine-tuning $\gamma$", ylabel=r"$\sqrt{\beta}$ of the target's features"
+    )
 
     of_last = of_quantity(table, "risk_last")
     errors = pd.concat([of_quantity(table, "risk_first"), of_last[of_last["setting"].isin(share)]])
     labels = sorted(errors["at"].unique())
-    settings = [name for name in dict.fromkeys(errors["setting"]) if name.startswith("mixture=even_")]
-    series = {f"one of {name.removeprefix('mixture=even_')}": (name, "risk_first") for name in settings}
+    settings = [
+        name for name in dict.fromkeys(errors["setting"]) if name.startswith("mixture=even_")
+    ]
+    series = {
+        f"one of {name.removeprefix('mixture=even_')}": (name, "risk_first") for name in settings
+    }
     series |= {f"rare, {share[name]:g}": (name, "risk_last") for name in list(share)[-2:]}
-    of_task = dict(zip(series, LOOKS, strict=False))
+    of_task = dict(zip(series, STYLES, strict=False))
     names = {pair: name for name, pair in series.items()}
     drawn = [names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)]
-    lines(right, errors.assign(series=drawn), "at", "value", of_task, inside=(0, np.inf))
-    right.set(xlabel="labels $m$", ylabel="error of the probe,\nover that of answering 0", xticks=labels, ylim=(-0.02, None))
-    entries = {"a: rare task": rare.marks, "a: others": frequent.marks}
-    entries |= {f"b: $T$ = {setting.removeprefix('mixture=even_')}": look.marks for setting, look in several.items()}
+    plot_lines(right, errors.assign(series=drawn), "at", "value", of_task, inside=(0, np.inf))
+    right.set(
+        xlabel="labels $m$",
+        ylabel="error of the probe,\nover that of answering 0",
+        xticks=labels,
+        ylim=(-0.02, None),
+    )
+    entries = {"a: rare task": rare.without_line, "a: others": frequent.without_line}
+    entries |= {
+        f"b: $T$ = {setting.removeprefix('mixture=even_')}": look.without_line
+        for setting, look in several.items()
+    }
     entries |= {
         f"c: {name} task{'s' if 'one of' in name and not name.endswith(' 1') else ''}": look
-        for look, name in zip(LOOKS, series, strict=False)
+        for look, name in zip(STYLES, series, strict=False)
     }
     entries["closed form"] = STATED
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
 
 
 def modular_addition(tables: Tables, job: Job) -> Figure:
     """Margin and frequencies over training steps."""
     table = tables["modular_addition"]
     settings = list(dict.fromkeys(table["setting"]))
-    looks = dict(zip(settings, LOOKS[1:], strict=False))
+    looks = dict(zip(settings, STYLES[1:], strict=False))
     figure, axes = panels(1, 3, 2.6)
     parts = (
-        ("margin_ratio", r"margin over $\gamma^*$", ANYWHERE),
+        ("margin_ratio", r"margin over $\gamma^*$", UNBOUNDED),
         ("one_frequency", "share of neurons\nwith one frequency", SHARE),
         ("phase", "mean cosine of the phases'\nsum minus that of $w$", (-1.0, 1.0)),
     )
     for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
         rows = of_quantity(table, quantity)
-        lines(ax, rows[rows["at"] > 0], "at", "value", looks, by="setting", inside=inside, band=True, every=2)
+        plot_lines(
+            ax,
+            rows[rows["at"] > 0],
+            "at",
+            "value",
+            looks,
+            by="setting",
+            inside=inside,
+            band=True,
+            every=2,
+        )
         ax.axhline(1, **(STATED.line | {"lw": 0.8}))
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylim(-0.3, 1.05)
-    entries = {name_of(setting, job): look for setting, look in looks.items()} | {"Theorem 4.9": STATED}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
+    entries = {name_of(setting, job): look for setting, look in looks.items()} | {
+        "Theorem 4.9": STATED
+    }
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
 def name_of(setting: str, job: Job) -> str:
@@ -187,7 +250,7 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
     """Clusters of neurons over training steps."""
     table = tables["digit_neurons"]
     sizes = named(table, "sigma")
-    looks = ordered(sizes)
+    looks = sequential_styles(sizes)
     figure, axes = panels(1, 3, 2.6)
     parts = (
         ("clusters", "clusters of the\nlargest silhouette", (2.0, 8.0)),
@@ -197,14 +260,24 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
     for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
         rows = of_quantity(table, quantity)
         drawn = {setting: looks[sigma] for sigma, setting in sizes.items()}
-        lines(ax, rows.assign(at=rows["at"] + 1), "at", "value", drawn, by="setting", inside=inside, band=True, every=2)
+        plot_lines(
+            ax,
+            rows.assign(at=rows["at"] + 1),
+            "at",
+            "value",
+            drawn,
+            by="setting",
+            inside=inside,
+            band=True,
+            every=2,
+        )
         ax.set(xscale="log", xlabel="training step $t$ + 1", ylabel=label)
     axes[0, 0].set_ylim(1.5, 8.5)
     axes[0, 1].axhline(0.25, color=GREY, lw=0.7, zorder=0)
     for ax in axes[0, 1:]:
         ax.set_ylim(0, 1)
     entries = {rf"$\sigma$ = {sigma:g} / 8": look for sigma, look in looks.items()}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
 MODELS = {"logits": "two logits", "head": "trained head", "fixed_head": "head of ones"}
@@ -216,30 +289,56 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
     parts = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
     table = table.join(parts)
     models = list(dict.fromkeys(table["model"]))
-    sizes = ordered(sorted(table["n"].unique()))
+    sizes = sequential_styles(sorted(table["n"].unique()))
     figure, axes = panels(1, len(models) + 1, 2.8)
     smallest = min((penalty for penalty in table["at"].unique() if penalty), default=1.0)
     for ax, model in zip(axes[0], models, strict=False):
         rows = of_quantity(table[table["model"] == model], "ood_accuracy")
         # No penalty has its place left of the smallest one.
-        lines(ax, rows.assign(at=rows["at"].clip(lower=smallest / 5)), "at", "value", sizes, by="n", inside=SHARE)
+        plot_lines(
+            ax,
+            rows.assign(at=rows["at"].clip(lower=smallest / 5)),
+            "at",
+            "value",
+            sizes,
+            by="n",
+            inside=SHARE,
+        )
         ax.axhline(OOD_ERM, color=GREY, lw=0.7, ls=STATED.dash)
         ax.axhline(OOD_NUCLEAR, color=GREY, lw=0.7)
-        ax.set(xscale="log", xlabel=r"penalty $\lambda$ (left: none)", title=MODELS[model], ylim=(0.55, 1.01))
+        ax.set(
+            xscale="log",
+            xlabel=r"penalty $\lambda$ (left: none)",
+            title=MODELS[model],
+            ylim=(0.55, 1.01),
+        )
     axes[0, 0].set_ylabel("accuracy out of domain")
     line_of_rules(axes[0, -1], table)
     entries = {f"{n} training samples": look for n, look in sizes.items()}
-    entries |= {"printed, ERM": Look(GREY, dash=STATED.dash), "printed, nuclear norm": Look(GREY), "every rule": STATED}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
+    entries |= {
+        "printed, ERM": SeriesStyle(GREY, dash=STATED.dash),
+        "printed, nuclear norm": SeriesStyle(GREY),
+        "every rule": STATED,
+    }
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
 
 
 def line_of_rules(ax: Axes, table: pd.DataFrame) -> None:
     """Both accuracies of every rule that was learned, and of every slope."""
     keys = ["setting", "seed", "at"]
-    both = [of_quantity(table, f"{domain}_accuracy").set_index(keys)["value"] for domain in ("id", "ood")]
-    ax.plot(*both, ls="none", marker=".", ms=2, color=LOOKS[6].colour)
+    both = [
+        of_quantity(table, f"{domain}_accuracy").set_index(keys)["value"]
+        for domain in ("id", "ood")
+    ]
+    ax.plot(*both, ls="none", marker=".", ms=2, color=STYLES[6].colour)
     t = np.linspace(0, 1, 2)
     ax.plot(1 - t * (1 - AGREES) / 2, 1 - t * AGREES / 2, **STATED.line)
     for accuracy in (OOD_ERM, OOD_NUCLEAR):
         ax.plot(1.0, accuracy, marker="x", color="0", ls="none")
-    ax.set(xlabel="accuracy in domain", ylabel="accuracy out of domain", title="all rules", xlim=(0.84, 1.01), ylim=(0.6, 1.01))
+    ax.set(
+        xlabel="accuracy in domain",
+        ylabel="accuracy out of domain",
+        title="all rules",
+        xlim=(0.84, 1.01),
+        ylim=(0.6, 1.01),
+    )

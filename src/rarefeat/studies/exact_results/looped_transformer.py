@@ -9,7 +9,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import LoopedProblem
-from rarefeat.studies.exact_results.measured import Row, tabled
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 EVERY = 5
 """Loops between recorded ones."""
@@ -24,7 +24,7 @@ def attention(Z: Tensor) -> Tensor:
     return (mask * (Z @ Z.mT)) @ Z * keep
 
 
-def looped(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor, T: int) -> Tensor:
+def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor, T: int) -> Tensor:
     """What the transformer puts out after each number of loops (Definitions 8.5, 8.7), from q = 0.
 
     Args:
@@ -34,7 +34,9 @@ def looped(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor, T: int) -> Tensor:
         (B, T + 1, d).
     """
     query = torch.zeros_like(X[:, :1])
-    Z = torch.cat([torch.cat([X, y[..., None]], -1), torch.cat([query, alpha[:, None, None]], -1)], 1)
+    Z = torch.cat(
+        [torch.cat([X, y[..., None]], -1), torch.cat([query, alpha[:, None, None]], -1)], 1
+    )
     found = [-Z[:, -1, :-1]]
     for _ in range(T):
         Z = Z - eta[:, None, None] * attention(Z)
@@ -42,8 +44,8 @@ def looped(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor, T: int) -> Tensor:
     return torch.stack(found, 1)
 
 
-def descent(X: Tensor, y: Tensor, eta: Tensor, T: int) -> Tensor:
-    """Gradient descent on |y - X theta|^2 / 2 from 0 (eq. 8.2), arguments as for `looped`: (B, T + 1, d)."""
+def gradient_descent_iterates(X: Tensor, y: Tensor, eta: Tensor, T: int) -> Tensor:
+    """Gradient descent on |y - X theta|^2 / 2 from 0 (eq. 8.2), arguments as for `looped_transformer_outputs`: (B, T + 1, d)."""
     theta = torch.zeros_like(X[:, 0])
     found = [theta]
     for _ in range(T):
@@ -69,40 +71,60 @@ def log_decay(values: Tensor, parts: Tensor, T: int, power: int) -> Tensor:
     shrink = torch.log1p(-(values / values[:, -1:])[:, None, :-1])
     # The part along the largest eigenvalue is gone after one loop.
     largest = torch.where(t == 0, parts[:, None, -1:].log(), -torch.inf)
-    return torch.logsumexp(torch.cat([parts[:, None, :-1].log() + power * t * shrink, largest], -1), -1)
+    return torch.logsumexp(
+        torch.cat([parts[:, None, :-1].log() + power * t * shrink, largest], -1), -1
+    )
 
 
-def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """The experiment of a seed: `trials` problems with n examples, as section 8.6 has ten."""
     n, d, T, found = int(cell["n"]), problem.d, problem.T, []
     for seed in seeds:
         stream = generator(draws, seed, f"n={n}")
         X = torch.randn(problem.trials, n, d, generator=stream, dtype=torch.double)
-        theta = torch.nn.functional.normalize(torch.randn(problem.trials, d, generator=stream, dtype=torch.double), dim=-1)
+        theta = torch.nn.functional.normalize(
+            torch.randn(problem.trials, d, generator=stream, dtype=torch.double), dim=-1
+        )
         alpha = torch.randn(problem.trials, generator=stream, dtype=torch.double)
         y = torch.einsum("bnd,bd->bn", X, theta)
         values, parts = spectrum(X, theta)
         eta, kappa = 1 / values[:, -1], values[:, -1] / values[:, 0]
-        of_transformer = looped(X, y, alpha, eta, T) / alpha[:, None, None]
-        difference = (of_transformer - descent(X, y, eta, T)).norm(dim=-1).max()
-        found.append(Row(seed, 0, "kappa", kappa.mean()))
-        found.append(Row(seed, T, "disagreement", difference / torch.finfo(torch.double).eps))
+        of_transformer = looped_transformer_outputs(X, y, alpha, eta, T) / alpha[:, None, None]
+        difference = (of_transformer - gradient_descent_iterates(X, y, eta, T)).norm(dim=-1).max()
+        found.append(ResultRow(seed, 0, "kappa", kappa.mean()))
+        found.append(ResultRow(seed, T, "disagreement", difference / torch.finfo(torch.double).eps))
 
         bound = -torch.arange(T + 1, dtype=torch.double) / kappa[:, None]
         exact, predicted = (log_decay(values, parts, T, power) for power in (2, 1))
         rounded = (of_transformer - theta[:, None]).square().sum(-1).log()
-        found.append(Row(seed, T, "error_excess", (exact - bound)[:, 1:].max()))
-        found.append(Row(seed, T, "prediction_excess", (predicted - bound / 2)[:, 1:].max()))
-        found.append(Row(seed, T, "rounded_excess", (rounded - bound)[:, 1:].max()))
+        found.append(ResultRow(seed, T, "error_excess", (exact - bound)[:, 1:].max()))
+        found.append(ResultRow(seed, T, "prediction_excess", (predicted - bound / 2)[:, 1:].max()))
+        found.append(ResultRow(seed, T, "rounded_excess", (rounded - bound)[:, 1:].max()))
         for t in range(0, T + 1, EVERY):
-            found.append(Row(seed, t, "log_error", exact[:, t].mean(), bound[:, t].mean()))
+            found.append(ResultRow(seed, t, "log_error", exact[:, t].mean(), bound[:, t].mean()))
             # A trial that is solved to the last bit has no logarithm.
-            found.append(Row(seed, t, "log_error_rounded", rounded[:, t].clamp_min(-80).mean(), bound[:, t].mean()))
+            found.append(
+                ResultRow(
+                    seed,
+                    t,
+                    "log_error_rounded",
+                    rounded[:, t].clamp_min(-80).mean(),
+                    bound[:, t].mean(),
+                )
+            )
             if t:
-                found.append(Row(seed, t, "gap", (bound - exact)[:, t].mean()))
+                found.append(ResultRow(seed, t, "gap", (bound - exact)[:, t].mean()))
     return found
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", LoopedProblem), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(
+            job.config_section("parameters", LoopedProblem),
+            job.cell_object,
+            job.study,
+            job.seed_list,
+        ),
+        job.cell_object,
+    )

@@ -11,7 +11,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import AttentionProblem
-from rarefeat.studies.exact_results.measured import Row, tabled
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 CHUNK = 20_000
 """Prompts at once: some tens of megabytes."""
@@ -30,7 +30,9 @@ def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
         U: (..., d, d). covariance: Lambda, (d, d).
     """
     trace = covariance.trace()
-    Gamma = (1 + 1 / N) * covariance + trace / N * torch.eye(len(covariance), dtype=covariance.dtype)
+    Gamma = (1 + 1 / N) * covariance + trace / N * torch.eye(
+        len(covariance), dtype=covariance.dtype
+    )
     quadratic = Gamma @ covariance @ U @ covariance @ U.mT / 2 - covariance @ covariance @ U.mT
     return quadratic.diagonal(dim1=-2, dim2=-1).sum(-1) + trace / 2
 
@@ -58,7 +60,13 @@ def increment(eigenvalues: Tensor, w: Tensor, N: int, M: int, sigma: float, r: i
 
 
 def simulated_losses(
-    covariance_root: Tensor, U: Tensor, w: Tensor, M: int, sigma: float, prompts: int, stream: torch.Generator
+    covariance_root: Tensor,
+    U: Tensor,
+    w: Tensor,
+    M: int,
+    sigma: float,
+    prompts: int,
+    stream: torch.Generator,
 ) -> Tensor:
     """Mean squared error of every U on the same drawn prompts, without the theorem.
 
@@ -97,11 +105,17 @@ def descended_loss(covariance: Tensor, N: int, r: int, stream: torch.Generator) 
         return value, np.concatenate([by_U @ B, by_U.T @ A]).ravel()
 
     start = 0.3 * torch.randn(2 * d * r, generator=stream, dtype=torch.double).numpy()
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10})
+    found = minimize(
+        loss,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10},
+    )
     return float(found.fun)
 
 
-def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """A seed's task and basis of eigenvectors: losses by rank, simulated and searched for, beside the closed forms."""
     signal, found = int(cell["signal"]), []
     d, N, M = problem.d, problem.N, problem.M
@@ -115,19 +129,45 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
         w[signal:] = 0
         U = (Q * v[:, None]) @ Q.T
         root = Q * eigenvalues.sqrt()
-        simulated = simulated_losses(root, U, Q @ w, M, problem.sigma, problem.prompts, generator(draws, seed, "prompts"))
+        simulated = simulated_losses(
+            root, U, Q @ w, M, problem.sigma, problem.prompts, generator(draws, seed, "prompts")
+        )
         for r in ranks:
-            found.append(Row(seed, r, "loss", simulated[r], evaluation_loss(eigenvalues, v[r], w, M, problem.sigma)))
+            found.append(
+                ResultRow(
+                    seed,
+                    r,
+                    "loss",
+                    simulated[r],
+                    evaluation_loss(eigenvalues, v[r], w, M, problem.sigma),
+                )
+            )
             if signal <= r < d:
                 closed = increment(eigenvalues, w, N, M, problem.sigma, r)
-                found.append(Row(seed, r, "increment", simulated[r + 1] - simulated[r], closed))
+                found.append(
+                    ResultRow(seed, r, "increment", simulated[r + 1] - simulated[r], closed)
+                )
             if r:
                 covariance = root @ root.T
-                searched = descended_loss(covariance, N, r, generator(draws, seed, f"start of rank {r}"))
-                found.append(Row(seed, r, "pretraining_loss", searched, pretraining_loss(U[r], covariance, N)))
+                searched = descended_loss(
+                    covariance, N, r, generator(draws, seed, f"start of rank {r}")
+                )
+                found.append(
+                    ResultRow(
+                        seed, r, "pretraining_loss", searched, pretraining_loss(U[r], covariance, N)
+                    )
+                )
     return found
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", AttentionProblem), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(
+            job.config_section("parameters", AttentionProblem),
+            job.cell_object,
+            job.study,
+            job.seed_list,
+        ),
+        job.cell_object,
+    )

@@ -13,8 +13,8 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.exact_results.config import Table
-from rarefeat.studies.exact_results.measured import Row, tabled
+from rarefeat.studies.exact_results.config import AdditionTable
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 ONE_FREQUENCY = 0.9
 """A neuron has one frequency where so much of its power lies there: uniform weights have 2 / (p - 1) of it at each."""
@@ -58,7 +58,7 @@ def margin(u: Tensor, w: Tensor) -> float:
     return float((right[:, 0] - others).min() / norm(u, w) ** (k + 1))
 
 
-def trained(setting: Table, stream: torch.Generator) -> list[tuple[int, Tensor, Tensor]]:
+def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, Tensor, Tensor]]:
     """Weights at the recorded steps of a training on the whole table: cross-entropy and lambda times the norm (Definition 4.1).
 
     Raises:
@@ -77,23 +77,27 @@ def trained(setting: Table, stream: torch.Generator) -> list[tuple[int, Tensor, 
             found.append((step, u.detach().double(), w.detach().double()))
         if step == setting.steps:
             break
-        optimiser.param_groups[0]["lr"] = setting.lr * min(1.0, (step + 1) / 10) * (1 - step / setting.steps)
+        optimiser.param_groups[0]["lr"] = (
+            setting.lr * min(1.0, (step + 1) / 10) * (1 - step / setting.steps)
+        )
         optimiser.zero_grad()
         loss = functional.cross_entropy(forward(u, w), target) + setting.penalty * norm(u, w)
         loss.backward()
         optimiser.step()
     if not all(part.isfinite().all() for part in found[-1][1:]):
-        raise RarefeatError("training on modular addition diverged: the weights are no longer finite; lower lr")
+        raise RarefeatError(
+            "training on modular addition diverged: the weights are no longer finite; lower lr"
+        )
     return found
 
 
-def rows(setting: Table, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(setting: AdditionTable, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """A seed's training: margin over gamma*, and the frequencies of the neurons, at the recorded steps."""
     k, p, found = setting.k, setting.p, []
     for seed in seeds:
         stages = trained(setting, generator(draws, seed, f"k={k} p={p} m={setting.m}"))
         for step, u, w in stages:
-            found += [Row(seed, step, *part) for part in of_weights(u, w)]
+            found += [ResultRow(seed, step, *part) for part in of_weights(u, w)]
     return found
 
 
@@ -122,6 +126,14 @@ def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
     ]
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", Table), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(
+            job.config_section("parameters", AdditionTable),
+            job.cell_object,
+            job.study,
+            job.seed_list,
+        ),
+        job.cell_object,
+    )

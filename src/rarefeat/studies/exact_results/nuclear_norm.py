@@ -11,8 +11,8 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import NuclearProblem
-from rarefeat.studies.exact_results.measured import Row, tabled
-from rarefeat.studies.exact_results.printed import AGREES
+from rarefeat.studies.exact_results.paper_values import AGREES
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 
 def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,9 @@ def rule(A: Tensor, head: Tensor) -> Tensor:
     return torch.einsum("...ij,...i->...j", A, head)
 
 
-def trained(problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: torch.Generator) -> Tensor:
+def trained(
+    problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: torch.Generator
+) -> Tensor:
     """Rules that gradient descent finds, one for each penalty: the logistic loss, and lambda |A X|_* as in the printed code.
 
     The model `logits` is the softmax of two logits A x, the same as the logistic loss of their difference; `head` a trained one
@@ -64,7 +66,11 @@ def trained(problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: t
     start = (2 * torch.rand(3, 2, generator=stream, dtype=X.dtype) - 1) / 2**0.5
     A = start[:2].repeat(P, 1, 1).requires_grad_()
     fixed = {"logits": [1.0, -1.0], "fixed_head": [1.0, 1.0]}
-    head = torch.tensor(fixed[model], dtype=X.dtype).repeat(P, 1) if model in fixed else start[2].repeat(P, 1).requires_grad_()
+    head = (
+        torch.tensor(fixed[model], dtype=X.dtype).repeat(P, 1)
+        if model in fixed
+        else start[2].repeat(P, 1).requires_grad_()
+    )
     parameters = [A] if model in fixed else [A, head]
     optimiser = torch.optim.SGD(parameters, lr=problem.lr)
     for _ in range(problem.steps):
@@ -75,11 +81,13 @@ def trained(problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: t
         optimiser.step()
     found = rule(A, head).detach()
     if not found.isfinite().all():
-        raise RarefeatError("training with the nuclear norm diverged: the weights are no longer finite; lower lr")
+        raise RarefeatError(
+            "training with the nuclear norm diverged: the weights are no longer finite; lower lr"
+        )
     return found
 
 
-def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """A seed's samples: slope, and accuracies in and out of domain on test samples beside 1 - 0.15 t and 1 - 0.35 t."""
     n, found = int(cell["n"]), []
     for seed in seeds:
@@ -90,13 +98,23 @@ def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> l
             for domain, agrees in (("id", AGREES), ("ood", 1 - AGREES))
         }
         for penalty, w in zip(problem.penalty, rules, strict=True):
-            found.append(Row(seed, penalty, "slope", w[1] / w[0]))
+            found.append(ResultRow(seed, penalty, "slope", w[1] / w[0]))
             for domain, (agrees, inputs, labels) in tests.items():
                 right = ((inputs @ w) * labels > 0).double().mean()
-                found.append(Row(seed, penalty, f"{domain}_accuracy", right, accuracy(w, agrees)))
+                found.append(
+                    ResultRow(seed, penalty, f"{domain}_accuracy", right, accuracy(w, agrees))
+                )
     return found
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", NuclearProblem), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(
+            job.config_section("parameters", NuclearProblem),
+            job.cell_object,
+            job.study,
+            job.seed_list,
+        ),
+        job.cell_object,
+    )

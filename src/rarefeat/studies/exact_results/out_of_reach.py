@@ -11,20 +11,23 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import ordered
-from rarefeat.studies.exact_results.config import Machine
+from rarefeat.storage.schema import validate_sorted
+from rarefeat.studies.exact_results.config import MachineSpeed
 from rarefeat.studies.exact_results.tables import OUT_OF_REACH
 
 
-def costs(experiments: list[dict[str, str]], machine: Machine) -> pd.DataFrame:
+def costs(experiments: list[dict[str, str]], machine: MachineSpeed) -> pd.DataFrame:
     """A row for each, with hours on two cores and on one GPU."""
     found = pd.DataFrame(experiments)
     found["operations"] = found[["passes", "size", "number"]].astype(float).prod(axis=1)
     for column, speed in (("hours_cores", machine.cores), ("hours_gpu", machine.gpu)):
         found[column] = found["operations"] / speed / 3600
-    return ordered(OUT_OF_REACH, found.drop(columns=["passes", "size", "number"]))
+    return validate_sorted(OUT_OF_REACH, found.drop(columns=["passes", "size", "number"]))
 
 
 def out_of_reach(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """What each would cost on the machine of the config."""
-    return costs(job.part("experiments", list[dict[str, str]]), job.part("machine", Machine))
+    return costs(
+        job.config_section("experiments", list[dict[str, str]]),
+        job.config_section("machine", MachineSpeed),
+    )

@@ -15,7 +15,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import SpuriousProblem
-from rarefeat.studies.exact_results.measured import Row, tabled
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 CELLS = 64
 """Cells of [0, 1] in the law of a feature: means are exact, variances a part 1 / CELLS^2 too small."""
@@ -46,7 +46,7 @@ def instance(problem: SpuriousProblem, factor: float, stream: torch.Generator) -
     return Instance(r, d, gamma, factor * math.sqrt(r) / math.exp(math.sqrt(r) / 5))
 
 
-class Sum(NamedTuple):
+class SumDistribution(NamedTuple):
     """The law of a sum of independent features on a lattice."""
 
     values: np.ndarray
@@ -55,15 +55,15 @@ class Sum(NamedTuple):
     """(n,)."""
 
 
-def feature(gamma: float) -> Sum:
+def feature(gamma: float) -> SumDistribution:
     """D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0] (Lemma E.3); an invariant feature for 1/2."""
     middles = (np.arange(-CELLS, CELLS) + 0.5) / CELLS
-    return Sum(middles, np.where(middles > 0, 0.5 + gamma, 0.5 - gamma) / CELLS)
+    return SumDistribution(middles, np.where(middles > 0, 0.5 + gamma, 0.5 - gamma) / CELLS)
 
 
-def summed(law: Sum, n: int) -> Sum:
+def summed(law: SumDistribution, n: int) -> SumDistribution:
     """The sum of n independent copies, by repeated squaring; for n = 0 it is 0."""
-    total, power = Sum(np.zeros(1), np.ones(1)), law
+    total, power = SumDistribution(np.zeros(1), np.ones(1)), law
     while n:
         total = _plus(total, power) if n % 2 else total
         n //= 2
@@ -71,13 +71,15 @@ def summed(law: Sum, n: int) -> Sum:
     return total
 
 
-def _plus(one: Sum, other: Sum) -> Sum:
+def _plus(one: SumDistribution, other: SumDistribution) -> SumDistribution:
     probability = np.clip(fftconvolve(one.probability, other.probability), 0, None)
     low = one.values[0] + other.values[0]
-    return Sum(low + np.arange(len(probability)) / CELLS, probability / probability.sum())
+    return SumDistribution(
+        low + np.arange(len(probability)) / CELLS, probability / probability.sum()
+    )
 
 
-def quadrature(law: Sum) -> Sum:
+def quadrature(law: SumDistribution) -> SumDistribution:
     """Gauss's quadrature of a law: NODES values with weights, by Lanczos and the eigenvalues of the Jacobi matrix."""
     kept = law.probability > 1e-30
     x, weight = law.values[kept], law.probability[kept]
@@ -91,8 +93,10 @@ def quadrature(law: Sum) -> Sum:
         beside.append(np.linalg.norm(following))
         if i + 1 < n:
             basis.append(following / beside[-1])
-    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
-    return Sum(values, vectors[0] ** 2)
+    values, vectors = np.linalg.eigh(
+        np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1)
+    )
+    return SumDistribution(values, vectors[0] ** 2)
 
 
 def logistic(margin: np.ndarray) -> np.ndarray:
@@ -117,19 +121,27 @@ def ridge(given: Instance) -> Ridge:
     def objective(pair: np.ndarray) -> tuple[float, np.ndarray]:
         margin = pair[0] * invariant.values[:, None] + pair[1] * spurious.values
         slope = -weight * expit(-margin)
-        by_pair = np.array([(slope * invariant.values[:, None]).sum(), (slope * spurious.values).sum()])
+        by_pair = np.array(
+            [(slope * invariant.values[:, None]).sum(), (slope * spurious.values).sum()]
+        )
         value = (weight * logistic(margin)).sum() + given.penalty / 2 * (counts * pair**2).sum()
         return value, by_pair + given.penalty * counts * pair
 
     start = np.full(2, 0.5 / math.sqrt(given.d))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000})
+    found = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000},
+    )
     return Ridge(*map(float, found.x))
 
 
-def tilted(law: Sum, slope: float) -> tuple[Sum, float]:
+def tilted(law: SumDistribution, slope: float) -> tuple[SumDistribution, float]:
     """The law with probabilities in proportion to p exp(slope x), and the logarithm of what they sum to."""
     weight = law.probability * np.exp(slope * law.values)
-    return Sum(law.values, weight / weight.sum()), math.log(weight.sum())
+    return SumDistribution(law.values, weight / weight.sum()), math.log(weight.sum())
 
 
 def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
@@ -140,18 +152,28 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
     laws, counts = (feature(0.5), feature(gamma)), (given.r, given.d - given.r)
 
     def cumulant(slope: float) -> float:
-        return sum(n * tilted(law, slope * weight)[1] for law, weight, n in zip(laws, weights, counts, strict=True))
+        return sum(
+            n * tilted(law, slope * weight)[1]
+            for law, weight, n in zip(laws, weights, counts, strict=True)
+        )
 
     slope, most = 0.0, 1.0
     if weights.alpha * given.r / 2 + weights.beta * counts[1] * gamma < 0:
         while cumulant(2 * most) < cumulant(most):
             most *= 2
-        slope = float(minimize_scalar(cumulant, bounds=(0, 2 * most), method="bounded", options={"xatol": 1e-9}).x)
+        slope = float(
+            minimize_scalar(
+                cumulant, bounds=(0, 2 * most), method="bounded", options={"xatol": 1e-9}
+            ).x
+        )
     invariant, spurious = (
-        summed(tilted(law, slope * weight)[0], n) for law, weight, n in zip(laws, weights, counts, strict=True)
+        summed(tilted(law, slope * weight)[0], n)
+        for law, weight, n in zip(laws, weights, counts, strict=True)
     )
     # Far below the mean, where the exponential leaves the range of numbers, there is no probability.
-    returned = spurious.probability * np.exp(np.minimum(-slope * weights.beta * spurious.values, 700))
+    returned = spurious.probability * np.exp(
+        np.minimum(-slope * weights.beta * spurious.values, 700)
+    )
     if weights.beta == 0:
         return float(invariant.probability[weights.alpha * invariant.values >= 0].sum())
     # Within its cell a value of the sum is taken as uniform.
@@ -159,7 +181,9 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
     edges = np.append(spurious.values, spurious.values[-1] + 1 / CELLS) - 0.5 / CELLS
     needed = -weights.alpha * invariant.values / weights.beta
     right = np.interp(needed, edges, above, left=above[0], right=0.0)
-    return math.exp(cumulant(slope)) * float(invariant.probability * np.exp(-slope * weights.alpha * invariant.values) @ right)
+    return math.exp(cumulant(slope)) * float(
+        invariant.probability * np.exp(-slope * weights.alpha * invariant.values) @ right
+    )
 
 
 def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
@@ -186,7 +210,7 @@ def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> fl
     return loss(brentq(slope, 0, math.pi / 2) if slope(0) < 0 < slope(math.pi / 2) else 0.0)
 
 
-def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """A seed's instance: the ridge's weights and accuracies, and what one spurious feature costs under a bound on the rank."""
     found = []
     for seed in seeds:
@@ -194,22 +218,52 @@ def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> 
         given = instance(problem, cell["factor"], stream)
         weights = ridge(given)
         found += [
-            Row(seed, given.r, "alpha", weights.alpha, 1 / math.sqrt(given.r)),
-            Row(seed, given.r, "beta", weights.beta, weights.alpha),
-            Row(seed, given.r, "alpha_over_beta", weights.alpha / weights.beta, 3 / (4 * given.gamma)),
-            Row(seed, given.r, "id_accuracy", accuracy(given, weights, given.gamma)),
-            Row(seed, given.r, "ood_accuracy", accuracy(given, weights, -given.gamma), math.exp(-given.r / 10)),
+            ResultRow(seed, given.r, "alpha", weights.alpha, 1 / math.sqrt(given.r)),
+            ResultRow(seed, given.r, "beta", weights.beta, weights.alpha),
+            ResultRow(
+                seed,
+                given.r,
+                "alpha_over_beta",
+                weights.alpha / weights.beta,
+                3 / (4 * given.gamma),
+            ),
+            ResultRow(seed, given.r, "id_accuracy", accuracy(given, weights, given.gamma)),
+            ResultRow(
+                seed,
+                given.r,
+                "ood_accuracy",
+                accuracy(given, weights, -given.gamma),
+                math.exp(-given.r / 10),
+            ),
         ]
         # What follows knows nothing of the ridge.
         rank = 1 + math.floor(torch.rand(1, generator=stream, dtype=torch.double).item() * given.r)
         norm = 1.0
         alone = support_loss(rank, 0, given.gamma, norm)
-        others = [support_loss(rank - b, b, given.gamma, norm) for b in sorted({1, (rank + 1) // 2, rank})]
-        found.append(Row(seed, rank, "cost_of_spurious", min(others) - alone, 0.0))
-        found.append(Row(seed, rank, "rank_ood_accuracy", accuracy(given._replace(r=rank), Ridge(1.0, 0.0), -given.gamma), 1.0))
+        others = [
+            support_loss(rank - b, b, given.gamma, norm) for b in sorted({1, (rank + 1) // 2, rank})
+        ]
+        found.append(ResultRow(seed, rank, "cost_of_spurious", min(others) - alone, 0.0))
+        found.append(
+            ResultRow(
+                seed,
+                rank,
+                "rank_ood_accuracy",
+                accuracy(given._replace(r=rank), Ridge(1.0, 0.0), -given.gamma),
+                1.0,
+            )
+        )
     return found
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", SpuriousProblem), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(
+            job.config_section("parameters", SpuriousProblem),
+            job.cell_object,
+            job.study,
+            job.seed_list,
+        ),
+        job.cell_object,
+    )

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import ordered
-from rarefeat.studies.exact_results.printed import PRINTED
+from rarefeat.storage.schema import validate_sorted
+from rarefeat.studies.exact_results.paper_values import PRINTED
 from rarefeat.studies.exact_results.tables import EXACT_RESULTS
 
 OVER_SEEDS = {"spurious_features"}
@@ -15,7 +15,15 @@ OVER_SEEDS = {"spurious_features"}
 
 
 SHARE = (0.0, 1.0)
-SHARES = {"id_accuracy", "ood_accuracy", "rank_ood_accuracy", "accuracy", "one_frequency", "aligned", "median_cosine"}
+SHARES = {
+    "id_accuracy",
+    "ood_accuracy",
+    "rank_ood_accuracy",
+    "accuracy",
+    "one_frequency",
+    "aligned",
+    "median_cosine",
+}
 
 
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -24,11 +32,17 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for result, table in tables.items():
         table = table.assign(at=0.0) if result in OVER_SEEDS else table
         for (setting, at, quantity), part in table.groupby(["setting", "at", "quantity"]):
-            mean, _, low, high, n = student_interval(part["value"].to_numpy(), inside=SHARE if quantity in SHARES else ANYWHERE)
-            printed = PRINTED.get((result, setting, quantity, at), PRINTED.get((result, setting, quantity)))
-            rows.append((result, setting, at, quantity, mean, low, high, n, part["stated"].mean(), printed))
+            mean, _, low, high, n = student_interval(
+                part["value"].to_numpy(), inside=SHARE if quantity in SHARES else UNBOUNDED
+            )
+            printed = PRINTED.get(
+                (result, setting, quantity, at), PRINTED.get((result, setting, quantity))
+            )
+            rows.append(
+                (result, setting, at, quantity, mean, low, high, n, part["stated"].mean(), printed)
+            )
     found = pd.DataFrame(rows, columns=list(EXACT_RESULTS.columns))
-    return ordered(EXACT_RESULTS, found.astype({"printed": float}))
+    return validate_sorted(EXACT_RESULTS, found.astype({"printed": float}))
 
 
 def exact_results_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.exact_results.config import Mixture
-from rarefeat.studies.exact_results.measured import Row, tabled
+from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 NODES = 60
 PROBES = 200
@@ -31,7 +31,7 @@ def chi_squared(k: int) -> tuple[np.ndarray, np.ndarray]:
     return 2 * x, weight / gamma(k / 2)
 
 
-def kept(r: int, s: int, weights: np.ndarray) -> np.ndarray:
+def closed_form_weights(r: int, s: int, weights: np.ndarray) -> np.ndarray:
     """alpha and alpha_t of Lemma F.3 for the logistic loss and variances 1: (T,) tasks' weights, of sum 1 -> (T + 1,).
 
     The convex programme (F.40)-(F.42); Propositions 7.3 and F.8 are its case of equal weights.
@@ -80,7 +80,7 @@ def pairs(mixture: Mixture, tasks: Tensor, stream: torch.Generator) -> tuple[Ten
     return torch.cat([invariant, spurious[0]], 1), torch.cat([invariant, spurious[1]], 1)
 
 
-def into_class(G: Tensor, r: int) -> Tensor:
+def project_to_class(G: Tensor, r: int) -> Tensor:
     """The nearest Gram matrix W^T W of the class: |W| <= 1, |W|_F <= sqrt(r), that is 0 <= G <= I and tr G <= r."""
     values, vectors = torch.linalg.eigh((G + G.mT) / 2)
     low, high = 0.0, float((values.max() + 1).clamp_min(1))
@@ -92,7 +92,7 @@ def into_class(G: Tensor, r: int) -> Tensor:
     return (vectors * values.clamp(0, 1)) @ vectors.mT
 
 
-def contrasted(x: Tensor, other: Tensor, r: int, steps: int = 300) -> Tensor:
+def minimise_contrastive_loss(x: Tensor, other: Tensor, r: int, steps: int = 300) -> Tensor:
     """The Gram matrix W^T W that minimises the contrastive loss (F.38) of positive pairs, over all W of the class.
 
     The loss is convex in it: accelerated projected gradient, with its step found by halving. No use is made of Lemma F.3.
@@ -111,14 +111,17 @@ def contrasted(x: Tensor, other: Tensor, r: int, steps: int = 300) -> Tensor:
         by_G = x.mT @ (far * push[:, None])
         return (by_G + by_G.mT) / 2
 
-    G = ahead = into_class(torch.eye(d, dtype=x.dtype) * r / d, r)
+    G = ahead = project_to_class(torch.eye(d, dtype=x.dtype) * r / d, r)
     step, momentum, last = 1.0, 1.0, value(G)
     for _ in range(steps):
         direction, here = slope(ahead), value(ahead)
         while True:
-            moved = into_class(ahead - step * direction, r)
+            moved = project_to_class(ahead - step * direction, r)
             change = moved - ahead
-            if value(moved) <= here + (direction * change).sum() + change.square().sum() / (2 * step) + 1e-15:
+            if (
+                value(moved)
+                <= here + (direction * change).sum() + change.square().sum() / (2 * step) + 1e-15
+            ):
                 break
             step /= 2
         now = value(moved)
@@ -133,7 +136,7 @@ def contrasted(x: Tensor, other: Tensor, r: int, steps: int = 300) -> Tensor:
     return G
 
 
-def into_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
+def project_to_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
     """A matrix with |W| <= 1 and |W - centre|_F <= radius, by projecting on each in turn."""
     for _ in range(20):
         left, values, right = torch.linalg.svd(W, full_matrices=False)
@@ -145,7 +148,7 @@ def into_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
     return W
 
 
-def tuned(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int = 150) -> Tensor:
+def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int = 150) -> Tensor:
     """W near `start` that minimises the contrastive loss of pairs of the target task (F.104, F.105), by projected gradient.
 
     Args:
@@ -157,7 +160,7 @@ def tuned(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int = 1
         mapped, mapped_far = x @ W.mT, far @ W.mT
         push = -torch.sigmoid(-(mapped * mapped_far).sum(1))[:, None] / len(x)
         slope = (mapped_far * push).mT @ x + (mapped * push).mT @ far
-        W = into_ball(W - radius * (1 - step / steps) * slope / slope.norm(), start, radius)
+        W = project_to_ball(W - radius * (1 - step / steps) * slope / slope.norm(), start, radius)
     return W
 
 
@@ -170,13 +173,17 @@ def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
     Args:
         scale: a, (r,).
     """
-    u = functional.normalize(torch.randn(PROBES, len(scale), 1, generator=stream, dtype=scale.dtype), dim=1)
+    u = functional.normalize(
+        torch.randn(PROBES, len(scale), 1, generator=stream, dtype=scale.dtype), dim=1
+    )
     z = torch.randn(PROBES, m, len(scale), generator=stream, dtype=scale.dtype)
     learned = scale[:, None] * (torch.linalg.pinv(z * scale) @ (z @ u))
     return float((u - learned).norm(dim=1).mean())
 
 
-def complexity(scale: Tensor, s: int, m: int, stream: torch.Generator, draws: int = 4000) -> tuple[float, float]:
+def complexity(
+    scale: Tensor, s: int, m: int, stream: torch.Generator, draws: int = 4000
+) -> tuple[float, float]:
     """Rademacher complexity of F_{phi,t} for a label with equal weight on shared and private features, simulated and stated.
 
     |u*| = 1, v_{t,1} = v_{t,2} = 1/2; (F.75) by Monte Carlo, and the leading term of (F.91).
@@ -192,50 +199,81 @@ def complexity(scale: Tensor, s: int, m: int, stream: torch.Generator, draws: in
 
 def of_features(scale: Tensor, mixture: Mixture, task: int) -> Tensor:
     """Scales of the features of a task, (r,), shared ones first, from those of alpha and alpha_t, (T + 1,)."""
-    return torch.cat([scale[:1].expand(mixture.s), scale[task + 1 : task + 2].expand(mixture.r - mixture.s)])
+    return torch.cat(
+        [scale[:1].expand(mixture.s), scale[task + 1 : task + 2].expand(mixture.r - mixture.s)]
+    )
 
 
-def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Row]:
+def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
     """A seed's sample of the mixture: weights of the features that its minimiser keeps beside Lemma F.3, and probes."""
     r, s, T = mixture.r, mixture.s, len(mixture.weights)
     own, weights = r - s, np.array(mixture.weights) / sum(mixture.weights)
-    stated = kept(r, s, weights)
+    stated = closed_form_weights(r, s, weights)
     closed = torch.from_numpy(stated)
     # A feature that the lemma drops has a weight of rounding.
     scale = torch.where(closed > 1e-6, closed, 0.0).sqrt()
     found = []
     for seed in seeds:
         stream = generator(draws, seed, f"pairs of {cell['mixture']}")
-        tasks = torch.multinomial(torch.from_numpy(weights), mixture.samples, replacement=True, generator=stream)
+        tasks = torch.multinomial(
+            torch.from_numpy(weights), mixture.samples, replacement=True, generator=stream
+        )
         z, positive = pairs(mixture, tasks, stream)
-        M = torch.linalg.qr(torch.randn(z.shape[1], z.shape[1], generator=stream, dtype=torch.double)).Q
-        G = M.mT @ contrasted(z @ M.mT, positive @ M.mT, r) @ M
+        M = torch.linalg.qr(
+            torch.randn(z.shape[1], z.shape[1], generator=stream, dtype=torch.double)
+        ).Q
+        G = M.mT @ minimise_contrastive_loss(z @ M.mT, positive @ M.mT, r) @ M
         diagonal = G.diagonal()
         invariant = s + T * own
         by_task = diagonal[s:invariant].view(T, own).mean(1)
-        found.append(Row(seed, 0, "shared_weight", diagonal[:s].mean(), stated[0]))
-        found += [Row(seed, t + 1, "private_weight", by_task[t], stated[t + 1]) for t in range(T)]
-        found.append(Row(seed, 0, "spurious_weight", diagonal[invariant:].mean(), 0.0))
+        found.append(ResultRow(seed, 0, "shared_weight", diagonal[:s].mean(), stated[0]))
+        found += [
+            ResultRow(seed, t + 1, "private_weight", by_task[t], stated[t + 1]) for t in range(T)
+        ]
+        found.append(ResultRow(seed, 0, "spurious_weight", diagonal[invariant:].mean(), 0.0))
         if len(set(mixture.weights)) == 1:
-            found.append(Row(seed, 0, "even_weight", by_task.mean(), even(r, s, T, 1.0)))
+            found.append(ResultRow(seed, 0, "even_weight", by_task.mean(), even(r, s, T, 1.0)))
         if mixture.gamma:
-            of_target, positive_of_target = pairs(mixture, torch.zeros(mixture.samples, dtype=torch.long), stream)
+            of_target, positive_of_target = pairs(
+                mixture, torch.zeros(mixture.samples, dtype=torch.long), stream
+            )
             start = torch.zeros(invariant, z.shape[1], dtype=torch.double)
-            start[:, :invariant] = torch.diag(torch.cat([scale[:1].expand(s), scale[1:].repeat_interleave(own)]))
+            start[:, :invariant] = torch.diag(
+                torch.cat([scale[:1].expand(s), scale[1:].repeat_interleave(own)])
+            )
             for radius in mixture.gamma:
-                W = tuned(start, of_target, positive_of_target, radius)
+                W = fine_tune(start, of_target, positive_of_target, radius)
                 root = W[:, s : s + own].norm(dim=0).mean()
-                found.append(Row(seed, radius, "tuned_root_weight", root, fine_tuned(T, s, radius)))
+                found.append(
+                    ResultRow(seed, radius, "tuned_root_weight", root, fine_tuned(T, s, radius))
+                )
         for m in mixture.labels:
             # The same labelled samples for all mixtures and tasks.
             for name, task in (("first", 0), ("last", T - 1)):
                 features = of_features(scale, mixture, task)
-                found.append(Row(seed, m, f"risk_{name}", risk(features, m, generator(draws, seed, f"probe {m}"))))
+                found.append(
+                    ResultRow(
+                        seed,
+                        m,
+                        f"risk_{name}",
+                        risk(features, m, generator(draws, seed, f"probe {m}")),
+                    )
+                )
             features = of_features(scale, mixture, 0)
-            found.append(Row(seed, m, "complexity", *complexity(features, s, m, generator(draws, seed, f"complexity {m}"))))
+            found.append(
+                ResultRow(
+                    seed,
+                    m,
+                    "complexity",
+                    *complexity(features, s, m, generator(draws, seed, f"complexity {m}")),
+                )
+            )
     return found
 
 
-def measured(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a cell and block of seeds."""
-    return tabled(rows(job.part("parameters", Mixture), job.at, job.study, job.seed_list), job.at)
+    return rows_to_table(
+        rows(job.config_section("parameters", Mixture), job.cell_object, job.study, job.seed_list),
+        job.cell_object,
+    )

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
+from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.run.job import Job
-from rarefeat.studies.fate.config import AXES, Course, Fate
-from rarefeat.studies.fate.times import limit, seen
+from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
+from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
 
 BOUNDED = 0.005
 """No probability is taken to be nearer to 0 or 1: one replica of 200."""
@@ -25,26 +25,34 @@ PAIRED = {
 by the last step of both."""
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Every claim in every regime that there is."""
-    section = job.part("fate", Fate)
-    found = {name: tables[f"{name}_fate"] for name in section.of_role("point")}
-    rows: list[Measured] = []
+    section = job.config_section("fate", LateLearning)
+    found = {name: tables[f"{name}_fate"] for name in section.studies_with_role("point")}
+    rows: list[Measurement] = []
     for name, table in found.items():
         looked = section.studies[name].looked
         for cell, part in table.groupby(list(AXES)):
             where = dict(zip(AXES, cell, strict=True))
-            rows += of_cell(name, where, part.set_index("seed"), looked)
+            rows += cell_measurements(name, where, part.set_index("seed"), looked)
     for claim, (first, second, one, other) in PAIRED.items():
         if first in found and second in found:
             own, less = chosen(found[first], one), chosen(found[second], other)
             by = min(own["T"].min(), less["T"].min())
-            rows.append(of(claim, first, one, by_seed(own, by) - by_seed(less, by), **lost(own, less)))
+            rows.append(
+                measurement(
+                    claim,
+                    first,
+                    one,
+                    values_by_seed(own, by) - values_by_seed(less, by),
+                    **lost(own, less),
+                )
+            )
     for name in [name for name in ("reuse", "rarest") if name in found]:
         rows += border(name, found[name], section.studies[name])
     if "reuse" in found:
         for decay, table in found["reuse"].groupby("lambda"):
-            rows += over_samples(table, {"lambda": decay})
+            rows += sample_size_measurements(table, {"lambda": decay})
     if "fate_times" in tables:
         rows += the_law(tables["fate_times"], section)
         rows += the_step(tables["fate_late"])
@@ -56,7 +64,7 @@ def chosen(table: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
     return table[np.logical_and.reduce([table[name] == value for name, value in values.items()])]
 
 
-def by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
+def values_by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
     """1 for each seed that has learned by a step."""
     return (table.set_index("seed")["learned_at"] <= step).astype(float)
 
@@ -66,31 +74,43 @@ def lost(*tables: pd.DataFrame) -> dict[str, int]:
     return {"diverged": int(sum(table["diverged"].sum() for table in tables))}
 
 
-def of_cell(name: str, where: dict, part: pd.DataFrame, looked: int) -> Iterator[Measured]:
+def cell_measurements(
+    name: str, where: dict, part: pd.DataFrame, looked: int
+) -> Iterator[Measurement]:
     """What is read from one point alone."""
     late = part["learned_at"] > looked
     diverged = {"diverged": int(part["diverged"].sum())}
     learned = part["learned_at"].notna()
     # One quantity, and two statements: of a sample that comes back, and of fresh latents.
-    yield of("F-late" if where["N"] else "F-leak", name, where, late.astype(float), **diverged)
-    yield of("F-never", name, where, learned.astype(float), **diverged)
-    yield of("F-decided", name, where, (part["learned_at"] > DECIDED_BY).astype(float), **diverged)
+    yield measurement(
+        "F-late" if where["N"] else "F-leak", name, where, late.astype(float), **diverged
+    )
+    yield measurement("F-never", name, where, learned.astype(float), **diverged)
+    yield measurement(
+        "F-decided", name, where, (part["learned_at"] > DECIDED_BY).astype(float), **diverged
+    )
     if where["N"]:
-        yield of("F-feature", name, where, (part["opened_trained"] - part["opened_fresh"])[late])
-    yield of("F-selective", name, where, (part["opened_fresh"] - part["opened_without"])[late])
+        yield measurement(
+            "F-feature", name, where, (part["opened_trained"] - part["opened_fresh"])[late]
+        )
+    yield measurement(
+        "F-selective", name, where, (part["opened_fresh"] - part["opened_without"])[late]
+    )
 
 
-def border(name: str, table: pd.DataFrame, course: Course) -> Iterator[Measured]:
+def border(name: str, table: pd.DataFrame, course: LearningStudy) -> Iterator[Measurement]:
     """How often the border between late and never tells a replica's fate, over the points of a course."""
     open_ = table[~(table["learned_at"] <= course.looked)]
     late = open_["learned_at"].notna().to_numpy()
-    told = (limit(seen(open_, course)) >= 0) == late
+    told = (log_margin_limit(state_from_table(open_, course)) >= 0) == late
     constant = late if late.mean() >= 0.5 else ~late
     by = pd.Series(told.astype(float) - constant, open_["seed"]).groupby(level=0).mean()
-    yield of("F-border", name, {"over": "points"}, by, **lost(table))
+    yield measurement("F-border", name, {"over": "points"}, by, **lost(table))
 
 
-def over_samples(table: pd.DataFrame, where: Mapping[str, Any]) -> Iterator[Measured]:
+def sample_size_measurements(
+    table: pd.DataFrame, where: Mapping[str, Any]
+) -> Iterator[Measurement]:
     """What is read over the numbers of training pairs at one decay."""
     finite = table[table["N"] > 0]
     kicks = np.log(finite.pivot(index="seed", columns="N", values="kick").dropna())
@@ -101,13 +121,15 @@ def over_samples(table: pd.DataFrame, where: Mapping[str, Any]) -> Iterator[Meas
             @ (log_N - log_N.mean())
             / ((log_N - log_N.mean()) ** 2).sum()
         )
-        yield of("F-kick", "reuse", {**where, "over": "N"}, pd.Series(slopes, kicks.index))
+        yield measurement("F-kick", "reuse", {**where, "over": "N"}, pd.Series(slopes, kicks.index))
     if {8192, 32768} <= set(finite["N"]):
         large = chosen(finite, {"N": 32768})
         passes = int(large["T"].iloc[0]) / 32768
         small = chosen(finite, {"N": 8192})
-        gain = by_seed(small, passes * 8192) - by_seed(large)
-        yield of("F-passes", "reuse", {**where, "over": "passes"}, gain, **lost(small, large))
+        gain = values_by_seed(small, passes * 8192) - values_by_seed(large)
+        yield measurement(
+            "F-passes", "reuse", {**where, "over": "passes"}, gain, **lost(small, large)
+        )
 
 
 def log_loss(probability: pd.Series, true: pd.Series) -> pd.Series:
@@ -116,9 +138,9 @@ def log_loss(probability: pd.Series, true: pd.Series) -> pd.Series:
     return -np.log(np.where(true, p, 1 - p))
 
 
-def the_law(table: pd.DataFrame, section: Fate) -> Iterator[Measured]:
+def the_law(table: pd.DataFrame, section: LateLearning) -> Iterator[Measurement]:
     """The law for the time by drawn regime: the mean over its replicas that have not learned at once."""
-    fit = section.of_role("fit")
+    fit = section.studies_with_role("fit")
     of_fit = table[table["study"].isin(fit) & (table["at_once"] == 0)]
     constant = np.log2(of_fit["learned_at"]).mean()
     for name, part in table[table["at_once"] == 0].groupby("study"):
@@ -130,15 +152,23 @@ def the_law(table: pd.DataFrame, section: Fate) -> Iterator[Measured]:
         )
         regimes = part.groupby(list(AXES))[["excess", "error", "plain"]].mean()
         place = {"over": "drawn regimes"}
-        yield of("T-fate", name, place, regimes["excess"].to_numpy())
-        yield of("T-time", name, place, (regimes["error"] - regimes["plain"]).dropna().to_numpy())
+        yield measurement("T-fate", name, place, regimes["excess"].to_numpy())
+        yield measurement(
+            "T-time", name, place, (regimes["error"] - regimes["plain"]).dropna().to_numpy()
+        )
 
 
-def the_step(table: pd.DataFrame) -> Iterator[Measured]:
+def the_step(table: pd.DataFrame) -> Iterator[Measurement]:
     """The step's law with T by drawn regime: the mean over its replicas."""
     for role, part in table.groupby("role"):
-        own, regime, without = (log_loss(part[name], part["learned"]) for name in ("by_law", "by_regime", "without_T"))
-        means = part.assign(regime=own - regime, without=own - without).groupby(list(AXES))[["regime", "without"]].mean()
+        own, regime, without = (
+            log_loss(part[name], part["learned"]) for name in ("by_law", "by_regime", "without_T")
+        )
+        means = (
+            part.assign(regime=own - regime, without=own - without)
+            .groupby(list(AXES))[["regime", "without"]]
+            .mean()
+        )
         place = {"over": "drawn regimes"}
-        yield of("T-step", f"time_{role}", place, means["regime"].to_numpy())
-        yield of("T-without", f"time_{role}", place, means["without"].to_numpy())
+        yield measurement("T-step", f"time_{role}", place, means["regime"].to_numpy())
+        yield measurement("T-without", f"time_{role}", place, means["without"].to_numpy())

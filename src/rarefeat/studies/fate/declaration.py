@@ -2,12 +2,26 @@
 
 from collections.abc import Iterable
 
-from rarefeat.config.study import OF_TRAINING
-from rarefeat.studies.fate.config import AXES, Course, Fate
-from rarefeat.study_kind import ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, collected_table, table_from
+from rarefeat.config.study import SHARED_TRAINING_KEYS
+from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
+from rarefeat.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    collected_table,
+    table_from,
+)
 
 PACKAGE = "studies.fate"
-MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", Course, Course.trained, ("probes.parquet",))
+MEASURE = Stage(
+    f"{PACKAGE}.measure:measure_fate",
+    LearningStudy,
+    LearningStudy.training_config,
+    ("probes.parquet",),
+)
 SEE = (
     "Share of replicas that have learned the rare feature (a cosine of at least 0.5 that stays) against training step, with exact"
     " 95 % intervals. (a) At 0.2 times the"
@@ -19,19 +33,27 @@ SEE = (
 )
 
 
-def build_outputs(section: Fate) -> StudyOutputs:
+def build_outputs(section: LateLearning) -> StudyOutputs:
     """The table of each course, the shares over time, and the law for the time."""
     tables = {
         f"{name}_fate": collected_table(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, course)
         for name, course in section.studies.items()
     }
-    points, law = section.of_role("point"), section.of_role("fit", "test")
-    tables["fate_shares"] = table_from(f"{PACKAGE}.times:fate_shares", tables=tables_of(points))
-    read = {"fate_points": ("times", points)}
+    points, law = section.studies_with_role("point"), section.studies_with_role("fit", "test")
+    tables["fate_shares"] = table_from(
+        f"{PACKAGE}.learning_times:fate_shares", tables=tables_of(points)
+    )
+    read = {"fate_points": ("learning_times", points)}
     if law:
-        read |= {"fate_late": ("step", law), "fate_step": ("step", law | points), "fate_times": ("times", law)}
+        read |= {
+            "fate_late": ("critical_frequency", law),
+            "fate_step": ("critical_frequency", law | points),
+            "fate_times": ("learning_times", law),
+        }
     for name, (module, courses) in read.items():
-        tables[name] = table_from(f"{PACKAGE}.{module}:{name}", {"courses": courses}, tables=tables_of(courses))
+        tables[name] = table_from(
+            f"{PACKAGE}.{module}:{name}", {"courses": courses}, tables=tables_of(courses)
+        )
     shown = ("fate_shares", "fate_points")
     page = Page("late learning", "", (), shown=shown)
     return StudyOutputs(tables, {"fate_over_time": Figure(shown, SEE)}, pages={"fate": page})
@@ -42,12 +64,14 @@ def tables_of(courses: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{name}_fate" for name in courses)
 
 
-def claim_inputs(section: Fate) -> ClaimInputs:
+def claim_inputs(section: LateLearning) -> ClaimInputs:
     """What is stated of late learning."""
-    tables = tables_of(section.of_role("point"))
-    tables += ("fate_times", "fate_late") if section.of_role("fit", "test") else ()
+    tables = tables_of(section.studies_with_role("point"))
+    tables += ("fate_times", "fate_late") if section.studies_with_role("fit", "test") else ()
     regimes = {
-        name: {} if course.drawn else {axis: {point[axis] for point in course.points()} for axis in AXES}
+        name: {}
+        if course.drawn
+        else {axis: {point[axis] for point in course.points()} for axis in AXES}
         for name, course in section.studies.items()
     }
     return ClaimInputs(tables, {"fate": section}, regimes)
@@ -57,10 +81,10 @@ def claim_inputs(section: Fate) -> ClaimInputs:
 KIND = StudyKind(
     "fate",
     "At once, late or never",
-    Fate,
+    LateLearning,
     build_outputs,
     stages=(MEASURE,),
-    inherits=OF_TRAINING,
+    inherits=SHARED_TRAINING_KEYS,
     claim_inputs=claim_inputs,
     by_default=False,
 )

@@ -99,7 +99,7 @@ FATE_LATE = schema(
     {"role": column(str, pa.Check.isin(["fit", "test"]), unit="", description="whether the constants are fitted on it")} | CELL | {
         "seed": column("int64", at_least(0), unit="", description="seed of the replica"),
         "learned": column(float, pa.Check.isin([0.0, 1.0]), unit="", description="1 where it has learned the feature by T"),
-        "margin": column(float, None, unit="1", description="chain/law.py, margin: of the initial weights"),
+        "margin": column(float, None, unit="1", description="chain/critical_frequency.py, margin: of the initial weights"),
         "by_law": column(float, SHARE, unit="1", description="probability of that by the step's law with T"),
         "without_T": column(float, SHARE, unit="1", description="the same at step 500"),
         "by_regime": column(float, SHARE, unit="1", description="the same by a regression on eps_min, lambda, share and log N"),

@@ -9,16 +9,23 @@ from torch import Tensor
 
 from rarefeat.chain.pretrain import batches
 from rarefeat.config.model import Data, Training
-from rarefeat.core.bias import Moved
+from rarefeat.core.bias import BiasContext
 from rarefeat.core.encoder import attend, pre_activations
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import Generators, Reduced, make_simulator
+from rarefeat.core.simulators import Generators, ReducedSimulator, make_simulator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
-from rarefeat.core.training import Settings, State, answer, slopes, start, update
+from rarefeat.core.training import (
+    StepConfig,
+    TrainState,
+    apply_step,
+    forward,
+    initial_state,
+    loss_gradient,
+)
 from rarefeat.run.cli_helpers import progress
-from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents, Regime, gate
+from rarefeat.studies.fate.config import FRESH_SAMPLE, DecayAndScale, Latents, gate
 
 LEARNED = 0.5
 """Absolute cosine of a neuron to the rare feature from which it is learned."""
@@ -26,7 +33,7 @@ ANSWERS = 500
 """Pairs with the rare feature, and without it, that a neuron is asked about."""
 
 
-class Setting(NamedTuple):
+class CellSettings(NamedTuple):
     """What is the same for all replicas of a cell."""
 
     draws: str
@@ -41,10 +48,14 @@ class Setting(NamedTuple):
     @property
     def chance(self) -> Tensor:
         """Of each feature to be active in a sample, (d,)."""
-        return activation_probability(frequencies(self.data.d, self.data.minority, self.eps_min), self.data.C)
+        return activation_probability(
+            frequencies(self.data.d, self.data.minority, self.eps_min), self.data.C
+        )
 
 
-def drawn(n: int, at: Setting, g: torch.Generator, rare: float | None = None) -> Tensor:
+def draw_latent_pairs(
+    n: int, at: CellSettings, g: torch.Generator, rare: float | None = None
+) -> Tensor:
     """n latent pairs of one replica, int8 (n, 2, L, d); rare: the rare feature's probability, if not the setting's."""
     chance = at.chance
     if rare is not None:
@@ -62,50 +73,57 @@ def drawn(n: int, at: Setting, g: torch.Generator, rare: float | None = None) ->
     return pairs
 
 
-class Sample:
+class TrainingSample:
     """The training pairs of S replicas, of which some leave."""
 
-    def __init__(self, at: Setting, seeds: list[int]):
+    def __init__(self, at: CellSettings, seeds: list[int]):
         self.at = at
         self.generators = [generator(at.draws, seed, "train") for seed in seeds]
-        self.pairs = [drawn(at.N, at, g) for g in self.generators] if at.N else []
-        self.order = [batches(at.draws, [seed], at.N, at.training.K) for seed in seeds] if at.N else []
+        self.pairs = [draw_latent_pairs(at.N, at, g) for g in self.generators] if at.N else []
+        self.order = (
+            [batches(at.draws, [seed], at.N, at.training.K) for seed in seeds] if at.N else []
+        )
 
     def batch(self) -> Tensor:
         """The next K pairs of each, (S, 2 K, L, d), the first views first."""
         if self.at.N:
-            found = [pairs[next(order)[0]] for pairs, order in zip(self.pairs, self.order, strict=True)]
+            found = [
+                pairs[next(order)[0]] for pairs, order in zip(self.pairs, self.order, strict=True)
+            ]
         else:
-            found = [drawn(self.at.training.K, self.at, g) for g in self.generators]
+            found = [draw_latent_pairs(self.at.training.K, self.at, g) for g in self.generators]
         return torch.stack(found).transpose(1, 2).flatten(1, 2).float()
 
-    def passes(self, s: int, own: torch.Generator) -> Iterator[Tensor]:
+    def iter_sample_batches(self, s: int, own: torch.Generator) -> Iterator[Tensor]:
         """Batches of one replica's whole sample, (1, 2 K, L, d), in an order that its training has no part in."""
-        pairs = self.pairs[s] if self.at.N else drawn(FRESH_SAMPLE, self.at, own)
+        pairs = self.pairs[s] if self.at.N else draw_latent_pairs(FRESH_SAMPLE, self.at, own)
         order = torch.randperm(len(pairs), generator=own)
-        for rows in order[: len(pairs) // self.at.training.K * self.at.training.K].split(self.at.training.K):
+        for rows in order[: len(pairs) // self.at.training.K * self.at.training.K].split(
+            self.at.training.K
+        ):
             yield pairs[rows].transpose(0, 1).flatten(0, 1)[None].float()
 
-    def leave(self, kept: list[int]) -> None:
+    def keep_replicas(self, kept: list[int]) -> None:
         """Keep only these replicas."""
         self.generators, self.pairs, self.order = (
-            [items[s] for s in kept] if items else [] for items in (self.generators, self.pairs, self.order)
+            [items[s] for s in kept] if items else []
+            for items in (self.generators, self.pairs, self.order)
         )
 
 
-def rare_cosines(state: State, space: Reduced) -> Tensor:
+def rare_cosines(state: TrainState, space: ReducedSimulator) -> Tensor:
     """|cos| of every neuron to the rare feature, (S, m)."""
     return absolute_cosines(state.weights, space.dictionary)[..., -1]
 
 
-def rare_pull(attended: Tensor, state: State, at: Settings, d: int) -> Tensor:
+def rare_feature_gradient(attended: Tensor, state: TrainState, at: StepConfig, d: int) -> Tensor:
     """What descent adds to <w_i, M_rare> in a step, per unit of eta and without decay, (S, m)."""
-    whole = answer(attended, state)
-    found = slopes(whole, whole, state.bias, at)
+    whole = forward(attended, state)
+    found = loss_gradient(whole, whole, state.bias, at)
     return -(found.coefficients * attended[:, : at.K, :, d - 1, None]).sum((1, 2))
 
 
-class Pulls(NamedTuple):
+class GrowthTerms(NamedTuple):
     """What moves the rare feature's part of the neurons of a replica, per unit of eta."""
 
     leak: float
@@ -114,7 +132,14 @@ class Pulls(NamedTuple):
     """Largest pull on a neuron without the feature, over its norm: what chance correlations of the sample do."""
 
 
-def pulls(at: Setting, of: Settings, state: State, space: Reduced, batches: Iterator[Tensor], noise: torch.Generator) -> Pulls:
+def measure_growth_terms(
+    at: CellSettings,
+    of: StepConfig,
+    state: TrainState,
+    space: ReducedSimulator,
+    batches: Iterator[Tensor],
+    noise: torch.Generator,
+) -> GrowthTerms:
     """Of one replica, the mean over its sample, with the same noise with and without the rare feature in the weights."""
     d = at.data.d
     bare = state.weights.clone()
@@ -122,15 +147,25 @@ def pulls(at: Setting, of: Settings, state: State, space: Reduced, batches: Iter
     without = state._replace(weights=bare)
     found = []
     for latents in batches:
-        attended = attend(space.tokens(latents, at.sigma, [noise]))
-        found.append(torch.stack([rare_pull(attended, own, of, d)[0] for own in (state, without)]))
+        attended = attend(space.sample_tokens(latents, at.sigma, [noise]))
+        found.append(
+            torch.stack(
+                [rare_feature_gradient(attended, own, of, d)[0] for own in (state, without)]
+            )
+        )
     whole, kicks = torch.stack(found).double().mean(0)
     own = state.weights[0, :, d - 1].double()
     leak = ((whole - kicks) * own).sum() / own.square().sum().clamp_min(1e-30)
-    return Pulls(float(leak), float((kicks.abs() / state.weights[0].norm(dim=-1)).max()))
+    return GrowthTerms(float(leak), float((kicks.abs() / state.weights[0].norm(dim=-1)).max()))
 
 
-def answers(at: Setting, state: State, space: Reduced, trained: Tensor, g: torch.Generator) -> dict[str, float]:
+def measure_gate_opening(
+    at: CellSettings,
+    state: TrainState,
+    space: ReducedSimulator,
+    trained: Tensor,
+    g: torch.Generator,
+) -> dict[str, float]:
     """Share of samples that open the neuron nearest to the rare feature: training ones with it, fresh ones with it, without it.
 
     Args:
@@ -139,24 +174,31 @@ def answers(at: Setting, state: State, space: Reduced, trained: Tensor, g: torch
     nearest = int(rare_cosines(state, space)[0].argmax())
     fresh = {"fresh": 1.0, "without": 0.0}
     parts = {"trained": trained[(trained[..., -1] != 0).any(-1)][:ANSWERS]} if len(trained) else {}
-    parts |= {name: drawn(ANSWERS, at._replace(latents="plain"), g, rare)[:, 0] for name, rare in fresh.items()}
-    found = {"count": float((trained[..., -1] != 0).any(-1).sum()) if len(trained) else float("nan")}
+    parts |= {
+        name: draw_latent_pairs(ANSWERS, at._replace(latents="plain"), g, rare)[:, 0]
+        for name, rare in fresh.items()
+    }
+    found = {
+        "count": float((trained[..., -1] != 0).any(-1).sum()) if len(trained) else float("nan")
+    }
     for name in ("trained", "fresh", "without"):
         if not len(parts.get(name, ())):
             found[f"opened_{name}"] = float("nan")
             continue
-        tokens = space.tokens(parts[name][None].float(), at.sigma, [g])
+        tokens = space.sample_tokens(parts[name][None].float(), at.sigma, [g])
         pre = pre_activations(attend(tokens), state.weights)[0, ..., nearest]
-        found[f"opened_{name}"] = float((pre.abs() > state.bias[0, nearest]).any(-1).double().mean())
+        found[f"opened_{name}"] = float(
+            (pre.abs() > state.bias[0, nearest]).any(-1).double().mean()
+        )
     return found
 
 
-def alone(state: State, s: int) -> State:
+def select_replica(state: TrainState, s: int) -> TrainState:
     """One replica."""
-    return State(*(part[s : s + 1] for part in state))
+    return TrainState(*(part[s : s + 1] for part in state))
 
 
-class Beside(NamedTuple):
+class PerReplicaStepConfig(NamedTuple):
     """What a step needs of the config, with a decay for each replica, (R, 1, 1)."""
 
     K: int
@@ -164,13 +206,19 @@ class Beside(NamedTuple):
     eta: float
     lambda_: Tensor
 
-    def of(self, s: int) -> "Beside":
+    def of(self, s: int) -> "PerReplicaStepConfig":
         """One replica."""
         return self._replace(lambda_=self.lambda_[s : s + 1])
 
 
-def watch(
-    at: Setting, regimes: list[Regime], every: int, hold: int, looked: int, seeds: list[int], label: str = "train"
+def train_until_learned(
+    at: CellSettings,
+    regimes: list[DecayAndScale],
+    every: int,
+    hold: int,
+    looked: int,
+    seeds: list[int],
+    label: str = "train",
 ) -> list[dict]:
     """Train a replica of each regime and seed until it has learned the rare feature for `hold` steps, or to T: a row for each.
 
@@ -185,15 +233,22 @@ def watch(
     # Replicas that still train, as places among the seeds that still have one, and what parts them.
     place = torch.arange(len(seeds)).repeat(len(regimes))
     here = [(seed, regime) for regime in regimes for seed in seeds]
-    space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [seed for seed, _ in here])
+    space = make_simulator(
+        "reduced", at.draws, data.d, data.d1, training.m, [seed for seed, _ in here]
+    )
     of_one = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [0])
-    state = start(space.weights(training.sigma_0, streams("weights"))[place])
-    noise, complement, sample = streams("noise"), streams("complement"), Sample(at, seeds)
+    state = initial_state(space.initial_weights(training.sigma_0, streams("weights"))[place])
+    noise, complement, sample = streams("noise"), streams("complement"), TrainingSample(at, seeds)
     gates = torch.tensor([gate(data, regime.share) for _, regime in here])[:, None]
-    step_of = Beside(training.K, training.tau, training.eta, torch.tensor([r.lambda_ for _, r in here]).double()[:, None, None])
+    step_of = PerReplicaStepConfig(
+        training.K,
+        training.tau,
+        training.eta,
+        torch.tensor([r.lambda_ for _, r in here]).double()[:, None, None],
+    )
     learned_at, looks, rows = [math.nan] * len(here), [{} for _ in here], []
 
-    def rule(moved: Moved) -> Tensor:
+    def rule(moved: BiasContext) -> Tensor:
         return torch.where((moved.T1 >= 0)[:, None], gates * moved.norms, 0.0)
 
     for step in progress(range(training.T + 1), training.T + 1, label):
@@ -207,7 +262,14 @@ def watch(
                     learned_at[s] = step
                 if step == looked:
                     own = generator(at.draws, seed, "looked")
-                    found = pulls(at, step_of.of(s), alone(state, s), of_one, sample.passes(int(place[s]), own), own)
+                    found = measure_growth_terms(
+                        at,
+                        step_of.of(s),
+                        select_replica(state, s),
+                        of_one,
+                        sample.iter_sample_batches(int(place[s]), own),
+                        own,
+                    )
                     looks[s] = {"cosine_looked": cosine, "leak": found.leak, "kick": found.kick}
                 done = hold and step >= looked and step - learned_at[s] >= hold
                 if not done and step < training.T:
@@ -215,7 +277,12 @@ def watch(
                     continue
                 g = generator(at.draws, seed, "answers")
                 trained = sample.pairs[place[s]][:, 0] if at.N else torch.empty(0)
-                ended = {"ended_at": step, "cosine": cosine, "T1": float(state.T1[s]), "diverged": float(state.diverged[s])}
+                ended = {
+                    "ended_at": step,
+                    "cosine": cosine,
+                    "T1": float(state.T1[s]),
+                    "diverged": float(state.diverged[s]),
+                }
                 row = {
                     "seed": seed,
                     "share": regime.share,
@@ -224,21 +291,34 @@ def watch(
                     **looks[s],
                     **ended,
                 }
-                rows.append(row | answers(at, alone(state, s), of_one, trained, g))
+                rows.append(
+                    row | measure_gate_opening(at, select_replica(state, s), of_one, trained, g)
+                )
             if len(kept) < len(here):
                 if not kept:
                     break
-                state, gates = State(*(part[kept] for part in state)), gates[kept]
+                state, gates = TrainState(*(part[kept] for part in state)), gates[kept]
                 step_of = step_of._replace(lambda_=step_of.lambda_[kept])
-                here, learned_at, looks = ([items[s] for s in kept] for items in (here, learned_at, looks))
+                here, learned_at, looks = (
+                    [items[s] for s in kept] for items in (here, learned_at, looks)
+                )
                 seeds_left, place = place[kept].unique(return_inverse=True)
-                noise, complement = ([items[s] for s in seeds_left] for items in (noise, complement))
-                sample.leave(seeds_left.tolist())
-                space = make_simulator("reduced", at.draws, data.d, data.d1, training.m, [seed for seed, _ in here])
-        attended, beyond = attend(space.tokens(sample.batch(), at.sigma, noise)), space.beyond(complement)
+                noise, complement = (
+                    [items[s] for s in seeds_left] for items in (noise, complement)
+                )
+                sample.keep_replicas(seeds_left.tolist())
+                space = make_simulator(
+                    "reduced", at.draws, data.d, data.d1, training.m, [seed for seed, _ in here]
+                )
+        attended, beyond = (
+            attend(space.sample_tokens(sample.batch(), at.sigma, noise)),
+            space.draw_complement(complement),
+        )
         if len(here) > len(noise):
             attended, beyond = attended[place], beyond[place] if beyond is not None else None
-        whole = answer(attended, state)
-        found = slopes(whole, whole, state.bias, step_of)
-        state = update(space, state, found, attended, step_of, training.bias.T1, rule, step, beyond)
+        whole = forward(attended, state)
+        found = loss_gradient(whole, whole, state.bias, step_of)
+        state = apply_step(
+            space, state, found, attended, step_of, training.bias.T1, rule, step, beyond
+        )
     return sorted(rows, key=lambda row: (row["share"], row["lambda"], row["seed"]))

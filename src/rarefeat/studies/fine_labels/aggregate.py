@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.core.statistics import ANYWHERE, student_interval
+from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.fine_labels.tables import SUMMARY
 
 
@@ -14,10 +14,17 @@ def summary(errors: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds with their intervals."""
     keys = ["k", "labels", "s_dag", "metric"]
     rows = [
-        (*key, *student_interval(part["value"].to_numpy(), inside=(0, 1) if "error" in key[-1] else ANYWHERE))
+        (
+            *key,
+            *student_interval(
+                part["value"].to_numpy(), inside=(0, 1) if "error" in key[-1] else UNBOUNDED
+            ),
+        )
         for key, part in errors.groupby(keys)
     ]
-    return ordered(SUMMARY, pd.DataFrame(rows, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"]))
+    return validate_sorted(
+        SUMMARY, pd.DataFrame(rows, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"])
+    )
 
 
 def fine_labels_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

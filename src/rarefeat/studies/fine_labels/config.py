@@ -7,32 +7,48 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Cell, cell
 from rarefeat.config.images import Augmentation, ImageData, ImageTraining, Network
-from rarefeat.config.names import Name, differing, named
+from rarefeat.config.names import Name, check_name, merge_unique
 from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 
-SCALAR, DIRECT, CROSSING, DIGITS = (f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits"))
+SCALAR, DIRECT, CROSSING, DIGITS = (
+    f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits")
+)
 """The studies: all networks by the scalar simulator, some by both simulators, contrastive encoders, and the digits."""
 RIDGE = 0.1
 """Penalty of the linear heads that other labels are compared by."""
 
 
-class Easy(Section):
+class EasyData(Section):
     """Definition 4.1, Appendix B.1: easy samples of two superclasses of k subclasses each, of P patches in R^d."""
 
-    d: int = Field(ge=6, description="dimension d of a patch, and size of the orthonormal dictionary")
+    d: int = Field(
+        ge=6, description="dimension d of a patch, and size of the orthonormal dictionary"
+    )
     k: int = Field(ge=1, description="subclasses k_+ = k_- of a superclass")
     P: int = Field(ge=2, description="patches P of a sample")
-    s_star: float = Field(gt=0, description="expected number s* of patches with the common, and with the subclass feature")
-    iota: float = Field(ge=0, lt=0.5, description="alpha^2 of a feature patch is uniform in [1 - iota, 1 + iota]")
-    sigma_zeta: float = Field(ge=0, description="standard deviation sigma_zeta of the noise on every coordinate of a patch")
+    s_star: float = Field(
+        gt=0,
+        description="expected number s* of patches with the common, and with the subclass feature",
+    )
+    iota: float = Field(
+        ge=0, lt=0.5, description="alpha^2 of a feature patch is uniform in [1 - iota, 1 + iota]"
+    )
+    sigma_zeta: float = Field(
+        ge=0,
+        description="standard deviation sigma_zeta of the noise on every coordinate of a patch",
+    )
 
     @model_validator(mode="after")
-    def _fits(self) -> "Easy":
+    def _fits(self) -> "EasyData":
         if self.features > self.d:
-            raise ValueError(f"d must be at least 2 + 2 k = {self.features} for orthonormal features, got {self.d}")
+            raise ValueError(
+                f"d must be at least 2 + 2 k = {self.features} for orthonormal features, got {self.d}"
+            )
         if 2 * self.s_star > self.P:
-            raise ValueError(f"s_star must be at most P / 2 = {self.P / 2:g}: either feature takes s* of the P patches")
+            raise ValueError(
+                f"s_star must be at most P / 2 = {self.P / 2:g}: either feature takes s* of the P patches"
+            )
         return self
 
     @property
@@ -41,17 +57,23 @@ class Easy(Section):
         return 2 + 2 * self.k
 
 
-class Hierarchy(Easy):
+class HierarchicalData(EasyData):
     """Easy samples, and the hard ones of Definition 4.2."""
 
-    s_dag: float = Field(ge=0, description="expected number s_dag of distracting patches of a hard sample")
-    alpha_dag: list[Annotated[float, Field(ge=0)]] = Field(
-        min_length=2, max_length=2, description="their amplitude alpha_dag is uniform between these two"
+    s_dag: float = Field(
+        ge=0, description="expected number s_dag of distracting patches of a hard sample"
     )
-    sigma_zeta_star: float = Field(ge=0, description="standard deviation sigma_zeta* of a hard sample's one loud noise patch")
+    alpha_dag: list[Annotated[float, Field(ge=0)]] = Field(
+        min_length=2,
+        max_length=2,
+        description="their amplitude alpha_dag is uniform between these two",
+    )
+    sigma_zeta_star: float = Field(
+        ge=0, description="standard deviation sigma_zeta* of a hard sample's one loud noise patch"
+    )
 
     @model_validator(mode="after")
-    def _fits_too(self) -> "Hierarchy":
+    def _fits_too(self) -> "HierarchicalData":
         if self.s_dag + self.s_star > self.P:
             raise ValueError(f"s_dag must be at most P - s_star = {self.P - self.s_star:g}")
         if self.alpha_dag[0] > self.alpha_dag[1]:
@@ -59,9 +81,9 @@ class Hierarchy(Easy):
         return self
 
     @property
-    def easy(self) -> Easy:
+    def easy(self) -> EasyData:
         """What training sees of it."""
-        return Easy(**{name: getattr(self, name) for name in Easy.model_fields})
+        return EasyData(**{name: getattr(self, name) for name in EasyData.model_fields})
 
 
 class Detectors(Section):
@@ -77,7 +99,9 @@ class Learner(Section):
 
     sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
     eta: float = Field(gt=0, description="learning rate eta")
-    kappa_b: float = Field(gt=1, description="eq. (18): b falls by ||w(t+1) - w(t)|| / kappa_b, the paper's log^5 d")
+    kappa_b: float = Field(
+        gt=1, description="eq. (18): b falls by ||w(t+1) - w(t)|| / kappa_b, the paper's log^5 d"
+    )
     N: int = Field(ge=2, description="samples N of a batch, fresh at each step")
 
 
@@ -88,7 +112,11 @@ class Labels(Section):
         description="unions or random parts of the subclasses; ids drawn anew for every sample of a superclass; "
         "classes of either superclass alike; or every sample its own class, of one batch that is kept"
     )
-    ids: int = Field(default=1, ge=1, description="classes a superclass; for misaligned, classes in all; not for sample")
+    ids: int = Field(
+        default=1,
+        ge=1,
+        description="classes a superclass; for misaligned, classes in all; not for sample",
+    )
 
     @property
     def label(self) -> str:
@@ -98,9 +126,13 @@ class Labels(Section):
     def check(self, k: int) -> None:
         """ValueError where k subclasses cannot be labelled so."""
         if self.kind == "subclass" and k % self.ids and self.ids % k:
-            raise ValueError(f"labels.ids must divide k = {k}, or be a multiple of it, got {self.ids}")
+            raise ValueError(
+                f"labels.ids must divide k = {k}, or be a multiple of it, got {self.ids}"
+            )
         if self.kind == "misaligned" and k % self.ids:
-            raise ValueError(f"labels.ids must divide k = {k} for misaligned labels, got {self.ids}")
+            raise ValueError(
+                f"labels.ids must divide k = {k} for misaligned labels, got {self.ids}"
+            )
 
     def classes(self, k: int, N: int) -> int:
         """G, the number of classes."""
@@ -120,37 +152,49 @@ class Noise(Section):
     """Samples whose patches are so many or loud that the noise of their sum exceeds its signal (Appendix B.2, remark 3)."""
 
     P: int = Field(ge=2, description="patches P of a sample")
-    sigma_zeta: float = Field(ge=0, description="standard deviation sigma_zeta of the noise on every coordinate of a patch")
-    samples: int = Field(ge=2, description="samples that a linear head on summed patches is fitted on, and as many to test it")
+    sigma_zeta: float = Field(
+        ge=0,
+        description="standard deviation sigma_zeta of the noise on every coordinate of a patch",
+    )
+    samples: int = Field(
+        ge=2,
+        description="samples that a linear head on summed patches is fitted on, and as many to test it",
+    )
     tests: int = Field(ge=2, description="test samples of the network, patch by patch")
 
 
-class Heads(Section):
+class LinearHeadSettings(Section):
     """Linear heads on frozen detectors."""
 
     samples: int = Field(ge=2, description="samples that a head is fitted on")
-    ridge: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1, description="regularisation of the heads, swept")
+    ridge: Distinct[Annotated[float, Field(ge=0)]] = Field(
+        min_length=1, description="regularisation of the heads, swept"
+    )
     hard_share: Distinct[Annotated[float, Field(ge=0, le=1)]] = Field(
         min_length=1, description="share of hard samples among those a head is fitted on, swept"
     )
 
 
-class Direct(Section):
+class DirectSimulatorSettings(Section):
     """The direct simulator beside the scalar one, on the same samples."""
 
     seeds: int = Field(ge=1, description="replicas")
-    k: Distinct[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
+    k: Distinct[Annotated[int, Field(ge=1)]] = Field(
+        min_length=1, description="subclasses of a superclass"
+    )
     N: int = Field(ge=2, description="samples of a batch")
 
 
 Pair = Literal["views", "subclass", "superclass"]
 
 
-class Contrast(Section):
+class ContrastiveSettings(Section):
     """Eq. (1)-(5) of the core's paper with patches for tokens, which do not attend to each other."""
 
     m: int = Field(ge=1, description="number of neurons m")
-    K: int = Field(ge=2, description="batch size K; the other K - 1 second samples are the negatives")
+    K: int = Field(
+        ge=2, description="batch size K; the other K - 1 second samples are the negatives"
+    )
     tau: float = Field(gt=0, description="temperature tau")
     eta: float = Field(gt=0, description="learning rate eta")
     lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
@@ -165,13 +209,19 @@ class CrossingArm(Section):
     arm: Literal["dense", "pruned_neuron", "oracle_gated"] = Field(
         description="mask of the logits, as in the core's studies; the minority are the subclass features"
     )
-    alpha: float = Field(default=0.0, ge=0, lt=1, description="pruning ratio alpha of pruned_neuron")
-    bias: float = Field(default=0.0, ge=0, description="bias in units of sqrt(2 log d / d) ||w_i||; 0 for none")
+    alpha: float = Field(
+        default=0.0, ge=0, lt=1, description="pruning ratio alpha of pruned_neuron"
+    )
+    bias: float = Field(
+        default=0.0, ge=0, description="bias in units of sqrt(2 log d / d) ||w_i||; 0 for none"
+    )
 
     @model_validator(mode="after")
     def _ratio(self) -> "CrossingArm":
         if (self.alpha > 0) != (self.arm == "pruned_neuron"):
-            raise ValueError("alpha must be above 0 for pruned_neuron and absent for the other arms")
+            raise ValueError(
+                "alpha must be above 0 for pruned_neuron and absent for the other arms"
+            )
         return self
 
     @property
@@ -185,13 +235,15 @@ class Crossing(Section):
     """The contrastive encoder on the hierarchical data, at every k."""
 
     seeds: int = Field(ge=1, description="replicas")
-    seeds_per_block: PerBlock = Field(description="replicas of one job, one after the other; no number depends on it")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas of one job, one after the other; no number depends on it"
+    )
     arms: dict[Pair, Annotated[list[CrossingArm], Field(min_length=1)]] = Field(
         min_length=1,
         description="by positive pair, two views of a sample, two samples of a subclass, or two of a superclass: what is"
         " trained on the same samples",
     )
-    training: Contrast
+    training: ContrastiveSettings
 
     @model_validator(mode="after")
     def _distinct(self) -> "Crossing":
@@ -204,14 +256,19 @@ class Crossing(Section):
 Positive = Annotated[int, Field(ge=1)]
 
 
-class Scheme(Section):
+class LabelScheme(Section):
     """What the training images are called in pretraining (Figure 5, Table 1)."""
 
-    kind: Literal["coarse", "manual", "random", "clusters", "rebalanced", "whole", "sample"] = Field(
-        description="the superclasses, which are the baseline; a level of the hierarchy; random classes within a superclass;"
-        " k-means clusters within each, or so many that none is small; clusters of all images; or each image its own class"
+    kind: Literal["coarse", "manual", "random", "clusters", "rebalanced", "whole", "sample"] = (
+        Field(
+            description="the superclasses, which are the baseline; a level of the hierarchy; random classes within a superclass;"
+            " k-means clusters within each, or so many that none is small; clusters of all images; or each image its own class"
+        )
     )
-    level: str = Field(default="", description="of `manual`: a level of the hierarchy; empty for the images' own labels")
+    level: str = Field(
+        default="",
+        description="of `manual`: a level of the hierarchy; empty for the images' own labels",
+    )
     ids: int = Field(
         default=0,
         ge=0,
@@ -219,11 +276,13 @@ class Scheme(Section):
     )
 
     @model_validator(mode="after")
-    def _complete(self) -> "Scheme":
+    def _complete(self) -> "LabelScheme":
         if (self.ids > 0) != (self.kind in ("random", "clusters", "rebalanced", "whole")):
-            raise ValueError("ids is required for random, clusters, rebalanced and whole, and for them alone")
+            raise ValueError(
+                "ids is required for random, clusters, rebalanced and whole, and for them alone"
+            )
         if self.level:
-            named(self.level)
+            check_name(self.level)
         if self.level and self.kind != "manual":
             raise ValueError("level is for manual")
         return self
@@ -231,7 +290,13 @@ class Scheme(Section):
     @property
     def label(self) -> str:
         """Name in files and tables."""
-        return "-".join([self.kind, *([self.level] if self.level else []), *([str(self.ids)] if self.ids else [])])
+        return "-".join(
+            [
+                self.kind,
+                *([self.level] if self.level else []),
+                *([str(self.ids)] if self.ids else []),
+            ]
+        )
 
     @property
     def clustered(self) -> bool:
@@ -239,32 +304,40 @@ class Scheme(Section):
         return self.kind in ("clusters", "rebalanced", "whole")
 
 
-class Descent(Section):
+class SGDSettings(Section):
     """SGD with momentum; the rate warms up linearly and falls along a cosine to 0."""
 
     epochs: int = Field(ge=1, description="passes over the training images")
-    warmup: float = Field(ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    warmup: float = Field(
+        ge=0, lt=1, description="share of the steps in which the learning rate rises"
+    )
     batch: int = Field(ge=2, description="images of a batch")
     lr: float = Field(gt=0, description="largest learning rate")
     momentum: float = Field(ge=0, lt=1, description="momentum")
     weight_decay: float = Field(ge=0, description="weight decay")
 
 
-class Transfer(Section):
+class TransferSettings(Section):
     """Pretraining with some labels, then the superclasses."""
 
-    pretraining: Descent = Field(description="with the labels of the scheme")
-    finetuning: Descent = Field(description="of all weights, with a new head on the superclasses")
-    checkpoints: Distinct[Positive] = Field(
-        min_length=1, description="epochs of pretraining after which it is fine-tuned and probed; the last must be among them"
+    pretraining: SGDSettings = Field(description="with the labels of the scheme")
+    finetuning: SGDSettings = Field(
+        description="of all weights, with a new head on the superclasses"
     )
-    shift: int = Field(ge=0, description="pixels that a training image is moved by at most, in either direction")
+    checkpoints: Distinct[Positive] = Field(
+        min_length=1,
+        description="epochs of pretraining after which it is fine-tuned and probed; the last must be among them",
+    )
+    shift: int = Field(
+        ge=0, description="pixels that a training image is moved by at most, in either direction"
+    )
     l2: float = Field(
-        gt=0, description="penalty of the linear probe, a logistic regression on standardised features, per image"
+        gt=0,
+        description="penalty of the linear probe, a logistic regression on standardised features, per image",
     )
 
     @model_validator(mode="after")
-    def _ends(self) -> "Transfer":
+    def _ends(self) -> "TransferSettings":
         if max(self.checkpoints) != self.pretraining.epochs:
             raise ValueError(
                 f"checkpoints must end with pretraining.epochs = {self.pretraining.epochs}, got {self.checkpoints}"
@@ -272,27 +345,37 @@ class Transfer(Section):
         return self
 
 
-class Perceptrons(Transfer):
+class Perceptrons(TransferSettings):
     """Two hidden layers on 8 x 8 pixels."""
 
-    train: int = Field(ge=100, le=1700, description="training images of the 1,797; the others are for validation")
+    train: int = Field(
+        ge=100, le=1700, description="training images of the 1,797; the others are for validation"
+    )
     hidden: int = Field(ge=1, description="neurons of either hidden layer")
-    features: Descent = Field(description="of a network that fills in hidden pixels, whose last hidden layer is clustered")
+    features: SGDSettings = Field(
+        description="of a network that fills in hidden pixels, whose last hidden layer is clustered"
+    )
 
     @model_validator(mode="after")
     def _batches(self) -> "Perceptrons":
         for name in ("pretraining", "finetuning", "features"):
             if getattr(self, name).batch > self.train:
-                raise ValueError(f"{name}.batch must be at most train = {self.train}, got {getattr(self, name).batch}")
+                raise ValueError(
+                    f"{name}.batch must be at most train = {self.train}, got {getattr(self, name).batch}"
+                )
         return self
 
 
-class Residuals(Transfer):
+class ResNetSettings(TransferSettings):
     """A residual network on photographs."""
 
     network: Network = Field(description="its `head` serves the self-supervised features alone")
-    flip: float = Field(ge=0, le=1, description="probability of a horizontal flip of a training image")
-    precision: Literal["float32", "bfloat16"] = Field(description="of convolutions and products; weights are float32")
+    flip: float = Field(
+        ge=0, le=1, description="probability of a horizontal flip of a training image"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        description="of convolutions and products; weights are float32"
+    )
     checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
     device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
     threads: int = Field(ge=1, description="CPU threads of a job")
@@ -308,22 +391,34 @@ class SelfSupervised(Section):
 class Granularity(Section):
     """The sweep over label granularity (Section 6.2, Figure 5, Tables 1 and 2)."""
 
-    seeds: int = Field(ge=1, description="replicas: initial weights, order of the images, and labels where they are random")
+    seeds: int = Field(
+        ge=1,
+        description="replicas: initial weights, order of the images, and labels where they are random",
+    )
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas of one job; no number depends on it"
+    )
     levels: dict[Name, list[Annotated[int, Field(ge=0)]]] | str = Field(
         description="the hierarchy: at each level the class of every label; or a CSV file in data.folder whose header names the"
         " levels, with a line for each label"
     )
-    superclass: Distinct[Name] = Field(min_length=1, description="levels that are the coarse task, each a sweep of its own")
-    labels: list[Scheme] = Field(min_length=1, description="what images are called in pretraining; `coarse` must be among them")
+    superclass: Distinct[Name] = Field(
+        min_length=1, description="levels that are the coarse task, each a sweep of its own"
+    )
+    labels: list[LabelScheme] = Field(
+        min_length=1,
+        description="what images are called in pretraining; `coarse` must be among them",
+    )
     candidates: Distinct[Positive] = Field(
-        default=[2], min_length=1, description="numbers of clusters of a superclass that `rebalanced` chooses from"
+        default=[2],
+        min_length=1,
+        description="numbers of clusters of a superclass that `rebalanced` chooses from",
     )
 
     @model_validator(mode="after")
     def _hierarchy(self) -> "Granularity":
-        if Scheme(kind="coarse") not in self.labels:
+        if LabelScheme(kind="coarse") not in self.labels:
             raise ValueError("labels must hold {kind: coarse}, the baseline")
         if len({scheme.label for scheme in self.labels}) < len(self.labels):
             raise ValueError("labels: twice the same")
@@ -339,10 +434,12 @@ class Granularity(Section):
                 raise ValueError(f"levels.{name}: two superclasses at least are needed")
         return self
 
-    def by_cell(self) -> dict[Cell, tuple[str, Scheme]]:
+    def by_cell(self) -> dict[Cell, tuple[str, LabelScheme]]:
         """Level of the superclasses and labels of every cell."""
         pairs = [(level, scheme) for level in self.superclass for scheme in self.labels]
-        return {cell(superclass=level, labels=scheme.label): (level, scheme) for level, scheme in pairs}
+        return {
+            cell(superclass=level, labels=scheme.label): (level, scheme) for level, scheme in pairs
+        }
 
     def cells(self) -> list[Cell]:
         """Every coarse task and kind of labels."""
@@ -352,11 +449,16 @@ class Granularity(Section):
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def measured(self, at: Cell) -> dict[str, Any]:
+    def measurement_config(self, at: Cell) -> dict[str, Any]:
         """What the trainings of a cell are told."""
         level, scheme = self.by_cell()[at]
         chosen = {"candidates": self.candidates} if scheme.kind == "rebalanced" else {}
-        return {"levels": self.levels, "superclass": level, "labels": scheme, "training": self.training} | chosen
+        return {
+            "levels": self.levels,
+            "superclass": level,
+            "labels": scheme,
+            "training": self.training,
+        } | chosen
 
 
 class Digits(Granularity):
@@ -375,8 +477,10 @@ class Photographs(Granularity):
     """The sweep on a data set of images, of which the test images are for validation."""
 
     data: ImageData
-    training: Residuals
-    features: SelfSupervised | None = Field(default=None, description="what is clustered, where labels are clusters")
+    training: ResNetSettings
+    features: SelfSupervised | None = Field(
+        default=None, description="what is clustered, where labels are clusters"
+    )
 
     @model_validator(mode="after")
     def _clustered(self) -> "Photographs":
@@ -384,13 +488,13 @@ class Photographs(Granularity):
             raise ValueError("features are required where labels are clusters")
         return self
 
-    def represented(self, at: Cell | None = None) -> dict[str, Any]:
+    def representation_config(self, at: Cell | None = None) -> dict[str, Any]:
         """What the training of the features that are clustered is told."""
         return {"data": self.data, "training": self.training, "features": self.features}
 
-    def measured(self, at: Cell) -> dict[str, Any]:
+    def measurement_config(self, at: Cell) -> dict[str, Any]:
         """With the images, and what is clustered."""
-        told = super().measured(at) | {"data": self.data}
+        told = super().measurement_config(at) | {"data": self.data}
         return told | ({"features": self.features} if self.by_cell()[at][1].clustered else {})
 
 
@@ -399,24 +503,36 @@ class FineLabels(Section):
 
     seeds: int = Field(ge=1, description="replicas")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job; no number depends on it")
-    k: Distinct[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="subclasses of a superclass")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas of one job; no number depends on it"
+    )
+    k: Distinct[Annotated[int, Field(ge=1)]] = Field(
+        min_length=1, description="subclasses of a superclass"
+    )
     s_dag: Distinct[Annotated[float, Field(ge=0)]] = Field(
         min_length=1, description="sweep of s_dag, which training does not see"
     )
-    hierarchy: Hierarchy = Field(description="the data; its k and s_dag are the primary ones")
+    hierarchy: HierarchicalData = Field(
+        description="the data; its k and s_dag are the primary ones"
+    )
     learner: Learner = Field(description="the network and its training")
     coarse: Detectors = Field(description="with the two superclasses for labels")
     fine: Detectors = Field(description="with more labels than two; m is for each")
     labels: list[Labels] = Field(description="other labels, at the primary k")
-    finetuning: int = Field(ge=1, description="steps of fine-tuning on the superclasses, from the fine network")
+    finetuning: int = Field(
+        ge=1, description="steps of fine-tuning on the superclasses, from the fine network"
+    )
     tests: int = Field(ge=2, description="easy, and as many hard, test samples")
-    heads: Heads = Field(description="linear heads on the trained detectors")
-    noise: Noise = Field(description="where a linear model on patches is held against the coarse network, at the primary k")
-    direct: Direct = Field(description="the direct simulator")
+    heads: LinearHeadSettings = Field(description="linear heads on the trained detectors")
+    noise: Noise = Field(
+        description="where a linear model on patches is held against the coarse network, at the primary k"
+    )
+    direct: DirectSimulatorSettings = Field(description="the direct simulator")
     crossing: Crossing = Field(description="the contrastive encoder on the same data")
     digits: Digits = Field(description="the granularity sweep on the digits")
-    photographs: dict[Name, Photographs] = Field(default={}, description="the same on other images, by name of the study")
+    photographs: dict[Name, Photographs] = Field(
+        default={}, description="the same on other images, by name of the study"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "FineLabels":
@@ -425,8 +541,14 @@ class FineLabels(Section):
         for k in self.direct.k:
             self.at(k)
             if self.direct.N % (2 * k):
-                raise ValueError(f"direct.N must be a multiple of 2 k = {2 * k}, got {self.direct.N}")
-        sizes = {"learner.N": self.learner.N, "tests": self.tests, "heads.samples": self.heads.samples}
+                raise ValueError(
+                    f"direct.N must be a multiple of 2 k = {2 * k}, got {self.direct.N}"
+                )
+        sizes = {
+            "learner.N": self.learner.N,
+            "tests": self.tests,
+            "heads.samples": self.heads.samples,
+        }
         sizes["crossing.training.K"] = self.crossing.training.K
         for k in self.k:
             self.at(k)
@@ -434,35 +556,55 @@ class FineLabels(Section):
                 if n % (2 * k):
                     raise ValueError(f"{key} must be a multiple of 2 k = {2 * k}, got {n}")
         k = self.hierarchy.k
-        for key, n in {"noise.samples": self.noise.samples, "noise.tests": self.noise.tests}.items():
+        for key, n in {
+            "noise.samples": self.noise.samples,
+            "noise.tests": self.noise.tests,
+        }.items():
             if n % (2 * k):
                 raise ValueError(f"{key} must be a multiple of 2 k = {2 * k}, got {n}")
         if 2 * self.hierarchy.s_star > self.noise.P:
-            raise ValueError(f"noise.P must be at least 2 s_star = {2 * self.hierarchy.s_star:g}, got {self.noise.P}")
+            raise ValueError(
+                f"noise.P must be at least 2 s_star = {2 * self.hierarchy.s_star:g}, got {self.noise.P}"
+            )
         for s_dag in self.s_dag:
             self.at(k, s_dag)
         for labels in self.labels:
             labels.check(k)
         return self
 
-    def at(self, k: int, s_dag: float | None = None) -> Hierarchy:
+    def at(self, k: int, s_dag: float | None = None) -> HierarchicalData:
         """The data with k subclasses, and with s_dag distractors where given."""
         changed = {"k": k} | ({} if s_dag is None else {"s_dag": s_dag})
-        return Hierarchy(**self.hierarchy.model_dump() | changed)
+        return HierarchicalData(**self.hierarchy.model_dump() | changed)
 
-    def studies(self) -> dict[str, "Networks | Compared | Contrasted | Granularity"]:
+    def studies(
+        self,
+    ) -> dict[str, "NetworkStudy | SimulatorComparison | ContrastiveStudy | Granularity"]:
         """What the workflow trains: a network for each cell and seed."""
-        return differing("studies", {SCALAR: Networks(self), DIRECT: Compared(self), CROSSING: Contrasted(self)}, self.sweeps)
+        return merge_unique(
+            "studies",
+            {
+                SCALAR: NetworkStudy(self),
+                DIRECT: SimulatorComparison(self),
+                CROSSING: ContrastiveStudy(self),
+            },
+            self.sweeps,
+        )
 
     @property
     def sweeps(self) -> dict[str, Granularity]:
         """The granularity sweeps by name of the study."""
-        return differing("studies", {DIGITS: self.digits}, self.photographs)
+        return merge_unique("studies", {DIGITS: self.digits}, self.photographs)
 
-    def trained(self, k: int, labels: Labels) -> dict[str, Any]:
+    def training_config(self, k: int, labels: Labels) -> dict[str, Any]:
         """What the training of a network is told, by either simulator."""
         detectors = self.coarse if labels == COARSE else self.fine
-        return {"data": self.at(k).easy, "learner": self.learner, "detectors": detectors, "labels": labels}
+        return {
+            "data": self.at(k).easy,
+            "learner": self.learner,
+            "detectors": detectors,
+            "labels": labels,
+        }
 
 
 def labelled(pairs: list[tuple[int, Labels]]) -> dict[Cell, tuple[int, Labels]]:
@@ -471,7 +613,7 @@ def labelled(pairs: list[tuple[int, Labels]]) -> dict[Cell, tuple[int, Labels]]:
 
 
 @dataclass(frozen=True)
-class Replicated:
+class ReplicatedStudy:
     """A study of the section, in as many replicas of every cell as a part of it says."""
 
     section: FineLabels
@@ -488,7 +630,7 @@ class Replicated:
         return seed_blocks(self.section.first_seed, self.seeds, self.section.seeds_per_block)
 
 
-class Networks(Replicated):
+class NetworkStudy(ReplicatedStudy):
     """The networks of the scalar simulator."""
 
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
@@ -501,13 +643,13 @@ class Networks(Replicated):
         """Every k and labels."""
         return list(self.by_cell())
 
-    def trained(self, at: Cell) -> dict[str, Any]:
+    def training_config(self, at: Cell) -> dict[str, Any]:
         """What the training of a cell is told."""
         k, labels = self.by_cell()[at]
         tuned = {"finetuning": self.section.finetuning} if labels == fine(k) else {}
-        return self.section.trained(k, labels) | tuned
+        return self.section.training_config(k, labels) | tuned
 
-    def measured(self, at: Cell) -> dict[str, Any]:
+    def measurement_config(self, at: Cell) -> dict[str, Any]:
         """What the measuring of a cell is told: every s_dag for coarse and fine labels, and noise for coarse ones."""
         section, (k, labels) = self.section, self.by_cell()[at]
         data = section.at(k)
@@ -518,31 +660,33 @@ class Networks(Replicated):
             "heads": section.heads,
         }
         noisy = {"noise": section.noise} if labels == COARSE and k == section.hierarchy.k else {}
-        return self.trained(at) | found | noisy
+        return self.training_config(at) | found | noisy
 
 
-class Compared(Replicated):
+class SimulatorComparison(ReplicatedStudy):
     """The networks of both simulators."""
 
     part = "direct"
 
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
         """Coarse and fine labels at some k."""
-        return labelled([(k, labels) for k in self.section.direct.k for labels in (COARSE, fine(k))])
+        return labelled(
+            [(k, labels) for k in self.section.direct.k for labels in (COARSE, fine(k))]
+        )
 
     def cells(self) -> list[Cell]:
         """Every k and labels."""
         return list(self.by_cell())
 
-    def measured(self, at: Cell) -> dict[str, Any]:
+    def measurement_config(self, at: Cell) -> dict[str, Any]:
         """What the comparison at a cell is told."""
         section, (k, labels) = self.section, self.by_cell()[at]
         learner = section.learner.model_copy(update={"N": section.direct.N})
         found = {"learner": learner, "hierarchy": section.at(k), "tests": section.tests}
-        return section.trained(k, labels) | found
+        return section.training_config(k, labels) | found
 
 
-class Contrasted(Replicated):
+class ContrastiveStudy(ReplicatedStudy):
     """The contrastive encoders."""
 
     part = "crossing"
@@ -553,10 +697,16 @@ class Contrasted(Replicated):
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
-        return seed_blocks(self.section.first_seed, self.seeds, self.section.crossing.seeds_per_block)
+        return seed_blocks(
+            self.section.first_seed, self.seeds, self.section.crossing.seeds_per_block
+        )
 
-    def measured(self, at: Cell) -> dict[str, Any]:
+    def measurement_config(self, at: Cell) -> dict[str, Any]:
         """What the encoders of a cell are told."""
         section, crossing = self.section, self.section.crossing
         found = {"hierarchy": section.at(at["k"]), "tests": section.tests, "heads": section.heads}
-        return found | {"pair": at["pair"], "arms": crossing.arms[at["pair"]], "training": crossing.training}
+        return found | {
+            "pair": at["pair"],
+            "arms": crossing.arms[at["pair"]],
+            "training": crossing.training,
+        }

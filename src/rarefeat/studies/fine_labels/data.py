@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rarefeat.core.randomness import generator
-from rarefeat.studies.fine_labels.config import Easy, Hierarchy, Labels
+from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData, Labels
 
 Generators = list[torch.Generator]
 DRAWS = "fine_labels"
@@ -49,7 +49,7 @@ def uniforms(n: int, P: int, generators: Generators) -> Tensor:
     return torch.stack([torch.rand(n, P, generator=g) for g in generators])
 
 
-def kinds(data: Easy, n: int, generators: Generators) -> tuple[Tensor, Tensor]:
+def kinds(data: EasyData, n: int, generators: Generators) -> tuple[Tensor, Tensor]:
     """Which patches hold the common and which the subclass feature (B.1, 5 (a) and (b)): -> bool (S, n, P) twice.
 
     A patch is common with s*/P; each of the others is a subclass patch with s* / (P - number of common patches).
@@ -62,12 +62,12 @@ def kinds(data: Easy, n: int, generators: Generators) -> tuple[Tensor, Tensor]:
     return common, subclass
 
 
-def amplitudes(data: Easy, n: int, generators: Generators) -> Tensor:
+def amplitudes(data: EasyData, n: int, generators: Generators) -> Tensor:
     """alpha, (S, n, P): alpha^2 uniform in [1 - iota, 1 + iota]."""
     return (1 + data.iota * (2 * uniforms(n, data.P, generators).double() - 1)).sqrt()
 
 
-def easy(data: Easy, n: int, generators: Generators) -> Patches:
+def easy(data: EasyData, n: int, generators: Generators) -> Patches:
     """n easy samples (B.1, 5), one generator a replica."""
     y = subclasses(data.k, n)[:, None]
     common, subclass = kinds(data, n, generators)
@@ -75,7 +75,7 @@ def easy(data: Easy, n: int, generators: Generators) -> Patches:
     return Patches(feature, amplitudes(data, n, generators) * (common | subclass))
 
 
-def hard(data: Hierarchy, n: int, generators: Generators) -> Patches:
+def hard(data: HierarchicalData, n: int, generators: Generators) -> Patches:
     """n hard samples (B.1, 6), one generator a replica.
 
     Common patches become noise; every patch that is not the subclass' is a distractor with s_dag / (P - number of subclass
@@ -88,26 +88,42 @@ def hard(data: Hierarchy, n: int, generators: Generators) -> Patches:
     distractor = ~subclass & (uniforms(n, data.P, generators) < data.s_dag / left)
     low, high = data.alpha_dag
     alpha_dag = low + (high - low) * uniforms(n, data.P, generators).double()
-    loud = torch.stack([torch.randn(n, data.features, generator=g, dtype=torch.float64) for g in generators])
+    loud = torch.stack(
+        [torch.randn(n, data.features, generator=g, dtype=torch.float64) for g in generators]
+    )
     amplitude = torch.where(subclass, alpha, alpha_dag * distractor)
     full = (subclass | distractor).all(-1, keepdim=True)
-    return Patches(torch.where(subclass, 2 + y, 1 - y // data.k), amplitude, data.sigma_zeta_star * loud * ~full)
+    return Patches(
+        torch.where(subclass, 2 + y, 1 - y // data.k),
+        amplitude,
+        data.sigma_zeta_star * loud * ~full,
+    )
 
 
-def inputs(data: Easy, patches: Patches, generators: Generators, dtype: torch.dtype = torch.float32) -> Tensor:
+def inputs(
+    data: EasyData, patches: Patches, generators: Generators, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """X with its noise, one generator a replica, and with v_i = e_i: -> (S, n, P, d).
 
     Any other dictionary turns patches and Gaussian initial weights alike.
     """
     _, n, P = patches.feature.shape
-    x = data.sigma_zeta * torch.stack([torch.randn(n, P, data.d, generator=g) for g in generators]).to(dtype)
+    x = data.sigma_zeta * torch.stack(
+        [torch.randn(n, P, data.d, generator=g) for g in generators]
+    ).to(dtype)
     if patches.loud is not None:
         noise_patch = patches.amplitude == 0
         first = noise_patch.double().argmax(-1)
-        rest = torch.stack([torch.randn(n, data.d - data.features, generator=g) for g in generators])
+        rest = torch.stack(
+            [torch.randn(n, data.d - data.features, generator=g) for g in generators]
+        )
         loud = torch.cat([patches.loud, data.sigma_zeta_star * rest], -1).to(dtype)
         at = first[..., None, None].expand(-1, -1, 1, data.d)
-        x.scatter_(2, at, torch.where(noise_patch.any(-1)[..., None, None], loud[:, :, None], x.gather(2, at)))
+        x.scatter_(
+            2,
+            at,
+            torch.where(noise_patch.any(-1)[..., None, None], loud[:, :, None], x.gather(2, at)),
+        )
     return x.scatter_add_(3, patches.feature[..., None], patches.amplitude.to(dtype)[..., None])
 
 
@@ -123,7 +139,12 @@ def classes(labels: Labels, k: int, n: int, generators: Generators) -> Tensor:
         return (own % ids).expand(S, n)
     if labels.kind == "subclass" and ids <= k:
         return (superclass * ids + own % ids).expand(S, n)
-    drawn = torch.stack([torch.randint(ids if labels.kind == "random" else ids // k, (n,), generator=g) for g in generators])
+    drawn = torch.stack(
+        [
+            torch.randint(ids if labels.kind == "random" else ids // k, (n,), generator=g)
+            for g in generators
+        ]
+    )
     return superclass * ids + (drawn if labels.kind == "random" else own + k * drawn)
 
 
@@ -154,7 +175,12 @@ def own_features(labels: Labels, k: int, n: int) -> Tensor:
 
 
 def batches(
-    data: Easy, labels: Labels, N: int, T: int, generators: Generators, label_generators: Generators
+    data: EasyData,
+    labels: Labels,
+    N: int,
+    T: int,
+    generators: Generators,
+    label_generators: Generators,
 ) -> Iterator[tuple[Patches, Tensor]]:
     """T batches of N fresh easy samples and their classes; where every sample is a class, T times the same ones."""
     kept = labels.kind == "sample"

@@ -4,14 +4,24 @@ from rarefeat.studies.fine_labels.config import (
     DIGITS,
     DIRECT,
     SCALAR,
-    Compared,
-    Contrasted,
+    ContrastiveStudy,
     Digits,
     FineLabels,
-    Networks,
+    NetworkStudy,
     Photographs,
+    SimulatorComparison,
 )
-from rarefeat.study_kind import IMAGE_DATA, ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, Table, collected_table
+from rarefeat.study_kind import (
+    IMAGE_DATA,
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    collected_table,
+)
 
 SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
 CROSSED = ("fine_labels_crossing", "fine_labels_crossing_heads")
@@ -47,22 +57,38 @@ FIGURES = {
     ),
 }
 SWEPT = f"{STAGES}.granularity"
-TRAIN = Stage(f"{STAGES}.train:train_detectors", Networks, Networks.trained, ("detectors.safetensors",))
+TRAIN = Stage(
+    f"{STAGES}.train:train_detectors",
+    NetworkStudy,
+    NetworkStudy.training_config,
+    ("detectors.safetensors",),
+)
 MEASURE = Stage(
-    f"{STAGES}.measure:measure_detectors", Networks, Networks.measured,
+    f"{STAGES}.measure:measure_detectors", NetworkStudy, NetworkStudy.measurement_config,
     ("errors.parquet", "trajectories.parquet", "heads.parquet"), (TRAIN,),
 )  # fmt: skip
-COMPARE = Stage(f"{STAGES}.compare:compare_simulators", Compared, Compared.measured, ("simulators.parquet",))
+COMPARE = Stage(
+    f"{STAGES}.simulator_comparison:compare_simulators",
+    SimulatorComparison,
+    SimulatorComparison.measurement_config,
+    ("simulators.parquet",),
+)
 CROSS = Stage(
-    f"{STAGES}.crossing:train_contrastive", Contrasted, Contrasted.measured, ("crossing.parquet", "crossing_heads.parquet"),
+    f"{STAGES}.contrastive_encoder:train_contrastive", ContrastiveStudy, ContrastiveStudy.measurement_config, ("crossing.parquet", "crossing_heads.parquet"),
 )  # fmt: skip
-SWEEP_DIGITS = Stage(f"{SWEPT}.digits:sweep_digits", Digits, Digits.measured, ("sweeps.parquet",))
+SWEEP_DIGITS = Stage(
+    f"{SWEPT}.digits:sweep_digits", Digits, Digits.measurement_config, ("sweeps.parquet",)
+)
 REPRESENT = Stage(
-    f"{SWEPT}.represent:represent_photographs", Photographs, Photographs.represented, ("features.safetensors",), (IMAGE_DATA,),
+    f"{SWEPT}.simclr_features:represent_photographs", Photographs, Photographs.representation_config, ("features.safetensors",), (IMAGE_DATA,),
     axes=(),
 )  # fmt: skip
 SWEEP_PHOTOGRAPHS = Stage(
-    f"{SWEPT}.photographs:sweep_photographs", Photographs, Photographs.measured, ("sweeps.parquet",), (IMAGE_DATA, REPRESENT)
+    f"{SWEPT}.photographs:sweep_photographs",
+    Photographs,
+    Photographs.measurement_config,
+    ("sweeps.parquet",),
+    (IMAGE_DATA, REPRESENT),
 )
 SEE_SWEEP = (
     "Error of the coarse task on validation images against the number of classes in pretraining, minus that of the baseline, which is"
@@ -91,29 +117,45 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
     of_cells = {"errors": MEASURE, "trajectories": MEASURE, "heads": MEASURE, "simulators": COMPARE}
     of_cells |= {"crossing": CROSS, "crossing_heads": CROSS}
     tables = {
-        f"fine_labels_{folder}": collected_table(f"{SCHEMAS}:{folder.upper()}", stage, folder, name, studies[name])
+        f"fine_labels_{folder}": collected_table(
+            f"{SCHEMAS}:{folder.upper()}", stage, folder, name, studies[name]
+        )
         for folder, stage in of_cells.items()
         for name in studies
         if isinstance(studies[name], stage.study)
     }
     tables["fine_labels_summary"] = Table(
-        f"{SCHEMAS}:SUMMARY", f"{STAGES}.aggregate:fine_labels_summary", tables=("fine_labels_errors",), study=SCALAR
+        f"{SCHEMAS}:SUMMARY",
+        f"{STAGES}.aggregate:fine_labels_summary",
+        tables=("fine_labels_errors",),
+        study=SCALAR,
     )
     figures = {
         name: Figure(read, see, function=name.removeprefix("fine_labels_"), sections=parts)
         for name, (read, see) in FIGURES.items()
     }
-    shown = "fine_labels_summary", "fine_labels_simulators", *(f"{name}_summary" for name in section.sweeps)
+    shown = (
+        "fine_labels_summary",
+        "fine_labels_simulators",
+        *(f"{name}_summary" for name in section.sweeps),
+    )
     for name, sweep in section.sweeps.items():
         stage = SWEEP_DIGITS if name == DIGITS else SWEEP_PHOTOGRAPHS
         tables[f"{name}_errors"] = collected_table(f"{SCHEMAS}:SWEEP", stage, "sweeps", name, sweep)
         tables[f"{name}_summary"] = Table(
-            f"{SCHEMAS}:SWEEP_SUMMARY", f"{SWEPT}.aggregate:sweep_summary", tables=(f"{name}_errors",), study=name
+            f"{SCHEMAS}:SWEEP_SUMMARY",
+            f"{SWEPT}.aggregate:sweep_summary",
+            tables=(f"{name}_errors",),
+            study=name,
         )
         for kind, see in (("granularity", SEE_SWEEP), ("checkpoints", SEE_CHECKPOINTS)):
             drawn = f"{SWEPT}.figures"
-            figures[f"{name}_{kind}"] = Figure((f"{name}_errors",), see, drawn, kind, {"sweep": sweep})
-    page = Page("fine-grained labels", f"{STAGES}.found:answer", FOUND, {"fine_labels": section}, shown)
+            figures[f"{name}_{kind}"] = Figure(
+                (f"{name}_errors",), see, drawn, kind, {"sweep": sweep}
+            )
+    page = Page(
+        "fine-grained labels", f"{STAGES}.findings:answer", FOUND, {"fine_labels": section}, shown
+    )
     return StudyOutputs(tables, figures, {"fine_labels": page} if set(FOUND) <= set(tables) else {})
 
 

@@ -7,57 +7,91 @@ from torch import Tensor
 
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.fine_labels import metrics, scalar, theory
-from rarefeat.studies.fine_labels.config import Easy, Heads, Hierarchy, Learner, Noise, fine
+from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
+from rarefeat.studies.fine_labels.config import (
+    EasyData,
+    HierarchicalData,
+    Learner,
+    LinearHeadSettings,
+    Noise,
+    fine,
+)
 from rarefeat.studies.fine_labels.data import DRAWS, easy, hard, streams
-from rarefeat.studies.fine_labels.train import Replicas, replicas_of
+from rarefeat.studies.fine_labels.train import TrainedReplicas, replicas_of
 
 SAMPLES = {"easy": easy, "hard": hard}
 
 
 def by_seed(seeds: list[int], keys: Mapping, values: Tensor) -> list[dict]:
     """A row for each replica, (S,)."""
-    return [{**keys, "seed": seed, "value": value} for seed, value in zip(seeds, values.tolist(), strict=True)]
+    return [
+        {**keys, "seed": seed, "value": value}
+        for seed, value in zip(seeds, values.tolist(), strict=True)
+    ]
 
 
 def error_rows(
-    replicas: Replicas, hierarchy: Hierarchy, learner: Learner, tests: int, s_dag: list[float], draws: str = DRAWS
+    replicas: TrainedReplicas,
+    hierarchy: HierarchicalData,
+    learner: Learner,
+    tests: int,
+    s_dag: list[float],
+    draws: str = DRAWS,
 ) -> list[dict]:
     """Growth, and where every class has a superclass, errors by the maximum rule: rows of s_dag, metric, seed, value."""
     found = {(name, hierarchy.s_dag): value for name, value in growth(replicas).items()}
     if replicas.superclass is not None:
         found |= errors(replicas, hierarchy, learner, tests, s_dag, draws)
-    return [row for (name, s), values in found.items() for row in by_seed(replicas.seeds, {"s_dag": s, "metric": name}, values)]
+    return [
+        row
+        for (name, s), values in found.items()
+        for row in by_seed(replicas.seeds, {"s_dag": s, "metric": name}, values)
+    ]
 
 
 def errors(
-    replicas: Replicas, hierarchy: Hierarchy, learner: Learner, tests: int, s_dag: list[float], draws: str
+    replicas: TrainedReplicas,
+    hierarchy: HierarchicalData,
+    learner: Learner,
+    tests: int,
+    s_dag: list[float],
+    draws: str,
 ) -> dict[tuple[str, float], Tensor]:
     """Errors on easy samples, and for every s_dag on hard ones, each (S,)."""
     k, superclass, primary = hierarchy.k, replicas.superclass, hierarchy.s_dag
     found: dict[tuple[str, float], Tensor] = {}
 
-    def tested(kind: str, data: Hierarchy, state: scalar.State) -> Tensor:
-        return scalar.scores(state, SAMPLES[kind](data, tests, streams(f"{kind} tests", replicas.seeds, draws)))
+    def tested(kind: str, data: HierarchicalData, state: scalar_simulator.DetectorState) -> Tensor:
+        return scalar_simulator.scores(
+            state, SAMPLES[kind](data, tests, streams(f"{kind} tests", replicas.seeds, draws))
+        )
 
     scores = tested("easy", hierarchy, replicas.trained)
     found["easy_error", primary] = metrics.superclass_error(scores, superclass, k)
     if replicas.labels == fine(k):
         found["easy_subclass_error", primary] = metrics.fine_error(scores, k)
     for s in s_dag:
-        data = Hierarchy(**hierarchy.model_dump() | {"s_dag": s})
-        found["hard_error", s] = metrics.superclass_error(tested("hard", data, replicas.trained), superclass, k)
-        found["predicted_hard_error", s] = metrics.predicted_hard_error(replicas.trained, data, superclass)
-        found["R", s] = torch.full((len(replicas.seeds),), theory.distraction(data, learner.kappa_b))
+        data = HierarchicalData(**hierarchy.model_dump() | {"s_dag": s})
+        found["hard_error", s] = metrics.superclass_error(
+            tested("hard", data, replicas.trained), superclass, k
+        )
+        found["predicted_hard_error", s] = metrics.predicted_hard_error(
+            replicas.trained, data, superclass
+        )
+        found["R", s] = torch.full(
+            (len(replicas.seeds),), theory.distraction(data, learner.kappa_b)
+        )
     if replicas.tuned is not None:
-        found["tuning_smallest_change", primary] = metrics.smallest_change(replicas.trained, replicas.tuned, replicas.own)
+        found["tuning_smallest_change", primary] = metrics.smallest_change(
+            replicas.trained, replicas.tuned, replicas.own
+        )
         for kind in SAMPLES:
             scores = tested(kind, hierarchy, replicas.tuned)
             found[f"tuned_{kind}_error", primary] = metrics.superclass_error(scores, superclass, k)
     return found
 
 
-def growth(replicas: Replicas) -> dict[str, Tensor]:
+def growth(replicas: TrainedReplicas) -> dict[str, Tensor]:
     """Ratios of growth, its shape, detectors and biases, each (S,)."""
     own, history, end = replicas.own, replicas.history, replicas.trained
     at = {t: i for i, t in enumerate(history.steps.tolist())}
@@ -80,7 +114,7 @@ def growth(replicas: Replicas) -> dict[str, Tensor]:
     }
 
 
-def trajectory_rows(replicas: Replicas) -> list[dict]:
+def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
     """Mean displacement and bias decrement of common and of subclass detectors, loss and largest response, by step and seed."""
     history = replicas.history
     parts = {"loss": history.loss, "response": history.response}
@@ -94,7 +128,13 @@ def trajectory_rows(replicas: Replicas) -> list[dict]:
     ]
 
 
-def head_rows(replicas: Replicas, hierarchy: Hierarchy, heads: Heads, tests: int, draws: str = DRAWS) -> list[dict]:
+def head_rows(
+    replicas: TrainedReplicas,
+    hierarchy: HierarchicalData,
+    heads: LinearHeadSettings,
+    tests: int,
+    draws: str = DRAWS,
+) -> list[dict]:
     """Linear heads on the frozen detectors, for every penalty and share of hard samples among those they are fitted on."""
     made = [
         part(hierarchy, size, streams(f"{kind} {purpose}", replicas.seeds, draws))
@@ -103,17 +143,26 @@ def head_rows(replicas: Replicas, hierarchy: Hierarchy, heads: Heads, tests: int
     ]
     rows = []
     for s, seed in enumerate(replicas.seeds):
-        features = [scalar.features(replicas.trained.row(s), patches.rows(s, s + 1))[0] for patches in made]
-        found = metrics.probe_errors(tuple(features[:2]), tuple(features[2:]), hierarchy.k, heads.ridge, heads.hard_share)
+        features = [
+            scalar_simulator.head_inputs(replicas.trained.row(s), patches.rows(s, s + 1))[0]
+            for patches in made
+        ]
+        found = metrics.probe_errors(
+            tuple(features[:2]), tuple(features[2:]), hierarchy.k, heads.ridge, heads.hard_share
+        )
         rows += [{"features": "detectors", "seed": seed, **row} for row in found]
     return rows
 
 
 def noise_rows(
-    replicas: Replicas, hierarchy: Hierarchy, noise: Noise, ridge: list[float], draws: str = DRAWS
+    replicas: TrainedReplicas,
+    hierarchy: HierarchicalData,
+    noise: Noise,
+    ridge: list[float],
+    draws: str = DRAWS,
 ) -> tuple[list[dict], list[dict]]:
     """The networks on noisy easy samples (rows of errors), and a linear model on summed patches (rows of heads; B.2)."""
-    data = Easy(**hierarchy.easy.model_dump() | {"P": noise.P, "sigma_zeta": noise.sigma_zeta})
+    data = EasyData(**hierarchy.easy.model_dump() | {"P": noise.P, "sigma_zeta": noise.sigma_zeta})
     k, heads, network = data.k, [], []
     signs = metrics.signs(k, noise.samples)
     for s, seed in enumerate(replicas.seeds):
@@ -122,27 +171,44 @@ def noise_rows(
             return streams(purpose, [seed], draws)
 
         fit, test = (
-            metrics.patch_sums(data, easy(data, noise.samples, stream(f"linear {purpose}")), stream(f"linear {purpose} noise"))[
-                0
-            ]
+            metrics.patch_sums(
+                data,
+                easy(data, noise.samples, stream(f"linear {purpose}")),
+                stream(f"linear {purpose} noise"),
+            )[0]
             for purpose in ("train", "test")
         )
         few = easy(data, noise.tests, stream("network in noise"))
-        scores = metrics.scores_in_noise(replicas.trained.row(s), data, few, stream("noise on patches"))
+        scores = metrics.scores_in_noise(
+            replicas.trained.row(s), data, few, stream("noise on patches")
+        )
         network.append(metrics.superclass_error(scores, replicas.superclass, k))
         for penalty, head in zip(ridge, metrics.ridge_heads(fit, signs, ridge), strict=True):
             keys = {"features": "patch sums", "seed": seed, "penalty": penalty, "hard_share": 0.0}
             heads.append({**keys, "easy": metrics.head_error(head, test, signs)})
-    return by_seed(replicas.seeds, {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}, torch.cat(network)), heads
+    return by_seed(
+        replicas.seeds, {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}, torch.cat(network)
+    ), heads
 
 
 def measure_detectors(read: JobInputs, job: Job) -> tuple[list[dict], ...]:
     """The stage of one k and one kind of labels: errors, growth, and linear heads."""
-    hierarchy, learner, heads = job.part("hierarchy", Hierarchy), job.part("learner", Learner), job.part("heads", Heads)
-    tests, replicas = job.part("tests", int), replicas_of(read.file("detectors"), job)
-    errors = error_rows(replicas, hierarchy, learner, tests, job.part("s_dag", list[float]))
+    hierarchy, learner, heads = (
+        job.config_section("hierarchy", HierarchicalData),
+        job.config_section("learner", Learner),
+        job.config_section("heads", LinearHeadSettings),
+    )
+    tests, replicas = job.config_section("tests", int), replicas_of(read.file("detectors"), job)
+    errors = error_rows(
+        replicas, hierarchy, learner, tests, job.config_section("s_dag", list[float])
+    )
     of_heads = head_rows(replicas, hierarchy, heads, tests)
     if "noise" in job.config:
-        of_network, of_noisy_heads = noise_rows(replicas, hierarchy, job.part("noise", Noise), heads.ridge)
+        of_network, of_noisy_heads = noise_rows(
+            replicas, hierarchy, job.config_section("noise", Noise), heads.ridge
+        )
         errors, of_heads = errors + of_network, of_heads + of_noisy_heads
-    return tuple([{**job.cell, **row} for row in rows] for rows in (errors, trajectory_rows(replicas), of_heads))
+    return tuple(
+        [{**job.cell, **row} for row in rows]
+        for rows in (errors, trajectory_rows(replicas), of_heads)
+    )

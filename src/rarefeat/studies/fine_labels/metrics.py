@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from rarefeat.studies.fine_labels import theory
-from rarefeat.studies.fine_labels.config import Easy, Hierarchy
+from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData
 from rarefeat.studies.fine_labels.data import Generators, Patches, subclasses
 from rarefeat.studies.fine_labels.objective import strongest
-from rarefeat.studies.fine_labels.scalar import State
+from rarefeat.studies.fine_labels.scalar_simulator import DetectorState
 
 
 def truth(k: int, n: int) -> Tensor:
@@ -39,51 +39,60 @@ def growth_ratio(displacement: Tensor, detectors: Tensor, own: Tensor) -> Tensor
     """Mean A of subclass over mean A of common features, where there are detectors: (..., G, F) -> (...)."""
     present = on_diagonal((detectors > 0).expand_as(displacement), own)
     common, subclass = (
-        (A * there).sum(-1) / there.sum(-1) for A, there in zip(on_diagonal(displacement, own), present, strict=True)
+        (A * there).sum(-1) / there.sum(-1)
+        for A, there in zip(on_diagonal(displacement, own), present, strict=True)
     )
     return subclass / common
 
 
-def smallest_detectors(state: State, own: Tensor) -> Tensor:
+def smallest_detectors(state: DetectorState, own: Tensor) -> Tensor:
     """The smallest |S(v)| on the diagonal, (S,): at 0 a subclass without a detector makes an error floor."""
     return torch.cat(on_diagonal(state.detectors, own), -1).amin(-1)
 
 
-def bias_over_displacement(state: State, own: Tensor) -> tuple[Tensor, Tensor]:
+def bias_over_displacement(state: DetectorState, own: Tensor) -> tuple[Tensor, Tensor]:
     """B / A of common and of subclass detectors, means over the diagonal where there are detectors (Lemma E.7): (S,), (S,)."""
     ratio = torch.where(state.detectors > 0, state.decrement / state.displacement, torch.nan)
     common, subclass = on_diagonal(ratio, own)
     return common.nanmean(-1), subclass.nanmean(-1)
 
 
-def predicted_hard_error(state: State, data: Hierarchy, superclass: Tensor) -> Tensor:
+def predicted_hard_error(
+    state: DetectorState, data: HierarchicalData, superclass: Tensor
+) -> Tensor:
     """`theory.hard_error` on each replica's own detectors, mean over the subclasses: -> (S,).
 
     Against a subclass stands the strongest of the other superclass' groups at the mean amplitude.
     """
     k = data.k
-    slope, cost = state.slope, state.cost
-    one = (state.detectors * state.excess.clamp(min=0))[..., 2:]
+    slope, cost = state.projection, state.negative_bias
+    one = (state.detectors * state.net_response.clamp(min=0))[..., 2:]
     predicted = []
     for y in (0, 1):
         own, other = superclass == y, superclass != y
         heard = one[:, own, y * k : (y + 1) * k].amax(1)
         # The groups of the other superclass, and the common feature that distracts from y.
         slopes, costs, count = (part[:, other, 1 - y] for part in (slope, cost, state.detectors))
-        loudest = (count * (slopes * np.mean(data.alpha_dag) - costs).clamp(min=0)).argmax(-1, keepdim=True)
+        loudest = (count * (slopes * np.mean(data.alpha_dag) - costs).clamp(min=0)).argmax(
+            -1, keepdim=True
+        )
         slopes, costs, count = (part.gather(-1, loudest) for part in (slopes, costs, count))
-        error = theory.hard_error(data, heard.numpy(), (count * slopes).numpy(), (costs / slopes).numpy())
+        error = theory.hard_error(
+            data, heard.numpy(), (count * slopes).numpy(), (costs / slopes).numpy()
+        )
         predicted.append(torch.from_numpy(error).mean(-1))
     return torch.stack(predicted).mean(0)
 
 
-def off_diagonal_growth(state: State, own: Tensor) -> Tensor:
+def off_diagonal_growth(state: DetectorState, own: Tensor) -> Tensor:
     """How far any detector of a class outgrew its response at t = 0 to a feature that is not the class' own (Q7), (S,)."""
-    grown = (state.excess.clamp(min=0) - state.initial) * state.detectors.sign()
+    grown = (state.net_response.clamp(min=0) - state.initial) * state.detectors.sign()
     return grown.masked_fill(own, -torch.inf).amax((-2, -1))
 
 
-def ridge_heads(features: Tensor, labels: Tensor, penalties: list[float]) -> list[tuple[Tensor, Tensor]]:
+def ridge_heads(
+    features: Tensor, labels: Tensor, penalties: list[float]
+) -> list[tuple[Tensor, Tensor]]:
     """Minimisers of mean squared error + penalty v |head|^2 with free intercept: (n, p), (n,) -> (head (p,), intercept) each.
 
     v is the summed variance of the features, which makes the penalty free of their scale. 0: least squares of smallest norm.
@@ -123,7 +132,11 @@ def mixed(easy: Tensor, hard: Tensor, share: float, k: int) -> tuple[Tensor, Ten
 
 
 def probe_errors(
-    train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], k: int, penalties: list[float], shares: list[float]
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor],
+    k: int,
+    penalties: list[float],
+    shares: list[float],
 ) -> list[dict]:
     """Errors of linear heads on easy and hard samples for every penalty and share of hard training samples.
 
@@ -138,26 +151,31 @@ def probe_errors(
         x, y = mixed(*train, share, k)
         for penalty, head in zip(penalties, ridge_heads(x, y, penalties), strict=True):
             errors = {
-                kind: head_error(head, part, signs(k, len(part))) for kind, part in zip(("easy", "hard"), test, strict=True)
+                kind: head_error(head, part, signs(k, len(part)))
+                for kind, part in zip(("easy", "hard"), test, strict=True)
             }
             rows.append({"penalty": penalty, "hard_share": share, **errors})
     return rows
 
 
-def patch_sums(data: Easy, patches: Patches, generators: Generators) -> Tensor:
+def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Tensor:
     """sum_p x_p, what a linear model on patches sees, in law: the noise of P patches is one Gaussian. -> (S, n, d) float64."""
     _, n, P = patches.feature.shape
-    noise = torch.stack([torch.randn(n, data.d, generator=g, dtype=torch.float64) for g in generators])
+    noise = torch.stack(
+        [torch.randn(n, data.d, generator=g, dtype=torch.float64) for g in generators]
+    )
     sums = data.sigma_zeta * P**0.5 * noise
     return sums.scatter_add_(-1, patches.feature, patches.amplitude)
 
 
-def scores_in_noise(state: State, data: Easy, patches: Patches, generators: Generators) -> Tensor:
-    """`scalar.scores` with what the detectors answer to the noise along their feature, patch by patch: -> (S, n, G).
+def scores_in_noise(
+    state: DetectorState, data: EasyData, patches: Patches, generators: Generators
+) -> Tensor:
+    """`scalar_simulator.scores` with what the detectors answer to the noise along their feature, patch by patch: -> (S, n, G).
 
     For a cell whose patches are many and loud; one generator a replica.
     """
-    slope, cost = state.slope, state.cost
+    slope, cost = state.projection, state.negative_bias
     S, n, P = patches.feature.shape
     F = slope.shape[-1]
     total = torch.empty(S, n, slope.shape[1], dtype=slope.dtype)
@@ -170,12 +188,14 @@ def scores_in_noise(state: State, data: Easy, patches: Patches, generators: Gene
     return total
 
 
-def smallest_change(before: State, after: State, own: Tensor) -> Tensor:
+def smallest_change(before: DetectorState, after: DetectorState, own: Tensor) -> Tensor:
     """Smallest change of a detector of a class' own features, in units of their mean displacement before it: (S,)."""
     changes = [
         part.amin(-1) / whole.mean(-1)
         for part, whole in zip(
-            on_diagonal(after.displacement - before.displacement, own), on_diagonal(before.displacement, own), strict=True
+            on_diagonal(after.displacement - before.displacement, own),
+            on_diagonal(before.displacement, own),
+            strict=True,
         )
     ]
     return torch.minimum(*changes)

@@ -19,7 +19,9 @@ def cross_entropy(scores: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
 def strongest(scores: Tensor, superclass: Tensor) -> tuple[Tensor, Tensor]:
     """The maximum rule: Fhat of both superclasses and the class that it comes from, (S, n, G), (G,) -> (S, n, 2) twice."""
     both = [scores.masked_fill(superclass != s, -torch.inf).max(-1) for s in range(2)]
-    return torch.stack([part.values for part in both], -1), torch.stack([part.indices for part in both], -1)
+    return torch.stack([part.values for part in both], -1), torch.stack(
+        [part.indices for part in both], -1
+    )
 
 
 def fine_tuning(scores: Tensor, truth: Tensor, superclass: Tensor) -> tuple[Tensor, Tensor]:

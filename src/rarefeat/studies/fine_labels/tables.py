@@ -3,10 +3,16 @@
 import pandera.pandas as pa
 
 from rarefeat.chain.tables import SEED
-from rarefeat.storage.schema import at_least, column, described, listed, schema
+from rarefeat.storage.schema import (
+    at_least,
+    column,
+    format_descriptions,
+    metric_descriptions,
+    schema,
+)
 
 PAPER = "hong_fine_grained_labels"
-MEASURED = described(
+MEASURED = metric_descriptions(
     easy_error="share of easy samples with Fhat_y <= Fhat_y', the maximum rule; ties are errors (eq. (4), (6))",
     easy_subclass_error="share of them whose subclass has not the largest head (Theorem G.3)",
     hard_error="share of hard samples with Fhat_y <= Fhat_y' (eq. (5), (6))",
@@ -26,7 +32,7 @@ MEASURED = described(
     smallest_detectors="smallest |S(v)| of a class and one of its own features",
     off_diagonal_growth="how far a detector outgrew its start for a feature that is not its class' own, in units of -b(0)",
 )
-COMPARED = described(
+COMPARED = metric_descriptions(
     on_noise="activations on noise patches, in a whole training",
     moved_outside="neurons outside every S(v) that moved",
     off_diagonal_growth="how far a detector outgrew its start for a feature that is not its class' own, in units of -b(0)",
@@ -41,13 +47,26 @@ COMPARED = described(
     subclass_decrement_difference="of logarithms of means",
 )
 KEYS = {
-    "k": column("int64", at_least(1), unit="subclasses", description="subclasses of a superclass", source=f"{PAPER}, 4.1"),
+    "k": column(
+        "int64",
+        at_least(1),
+        unit="subclasses",
+        description="subclasses of a superclass",
+        source=f"{PAPER}, 4.1",
+    ),
     "labels": column(
-        str, None, unit="", description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k fine"
+        str,
+        None,
+        unit="",
+        description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k fine",
     ),
 }
 S_DAG = column(
-    float, at_least(0), unit="patches", description="expected distracting patches of a hard sample", source=f"{PAPER}, 4.2"
+    float,
+    at_least(0),
+    unit="patches",
+    description="expected distracting patches of a hard sample",
+    source=f"{PAPER}, 4.2",
 )
 SHARE = pa.Check.in_range(0, 1)
 ERRORS = schema(
@@ -57,8 +76,12 @@ ERRORS = schema(
     | {"s_dag": S_DAG}
     | SEED
     | {
-        "metric": column(str, pa.Check.isin(MEASURED), unit="", description=listed(MEASURED)),
-        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+        "metric": column(
+            str, pa.Check.isin(MEASURED), unit="", description=format_descriptions(MEASURED)
+        ),
+        "value": column(
+            float, None, unit="of the metric", description="value of the metric", nullable=True
+        ),
     },
     unique=["k", "labels", "s_dag", "seed", "metric"],
 )
@@ -68,13 +91,29 @@ SUMMARY = schema(
     KEYS
     | {
         "s_dag": S_DAG,
-        "metric": column(str, pa.Check.isin(MEASURED), unit="", description="of fine_labels_errors"),
-        "mean": column(float, None, unit="of the metric", description="mean over seeds", nullable=True),
-        "sd": column(float, None, unit="of the metric", description="standard deviation over seeds", nullable=True),
-        "ci_low": column(
-            float, None, unit="of the metric", description="lower end of the 95 % interval of the mean (Student)", nullable=True
+        "metric": column(
+            str, pa.Check.isin(MEASURED), unit="", description="of fine_labels_errors"
         ),
-        "ci_high": column(float, None, unit="of the metric", description="upper end", nullable=True),
+        "mean": column(
+            float, None, unit="of the metric", description="mean over seeds", nullable=True
+        ),
+        "sd": column(
+            float,
+            None,
+            unit="of the metric",
+            description="standard deviation over seeds",
+            nullable=True,
+        ),
+        "ci_low": column(
+            float,
+            None,
+            unit="of the metric",
+            description="lower end of the 95 % interval of the mean (Student)",
+            nullable=True,
+        ),
+        "ci_high": column(
+            float, None, unit="of the metric", description="upper end", nullable=True
+        ),
         "n": column("int64", at_least(0), unit="replicas", description="seeds with a value"),
     },
     unique=["k", "labels", "s_dag", "metric"],
@@ -85,13 +124,26 @@ TRAJECTORIES = schema(
     KEYS
     | SEED
     | {
-        "step": column("int64", at_least(0), unit="steps", description="training step t; values are of the state before it"),
+        "step": column(
+            "int64",
+            at_least(0),
+            unit="steps",
+            description="training step t; values are of the state before it",
+        ),
         "common_displacement": column(
-            float, None, unit="1", description="mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
+            float,
+            None,
+            unit="1",
+            description="mean displacement A of common detectors",
+            source=f"{PAPER}, Lemma E.2",
         ),
         "subclass_displacement": column(float, None, unit="1", description="of subclass detectors"),
         "common_decrement": column(
-            float, None, unit="1", description="mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
+            float,
+            None,
+            unit="1",
+            description="mean bias decrement B of common detectors",
+            source=f"{PAPER}, eq. (18)",
         ),
         "subclass_decrement": column(float, None, unit="1", description="of subclass detectors"),
         "loss": column(float, at_least(0), unit="nat", description="cross-entropy of the batch"),
@@ -114,10 +166,23 @@ HEADS = schema(
     }
     | SEED
     | {
-        "penalty": column(float, at_least(0), unit="1", description="of |head|^2, over the summed variance of the features"),
-        "hard_share": column(float, SHARE, unit="1", description="share of hard samples among those it is fitted on"),
+        "penalty": column(
+            float,
+            at_least(0),
+            unit="1",
+            description="of |head|^2, over the summed variance of the features",
+        ),
+        "hard_share": column(
+            float, SHARE, unit="1", description="share of hard samples among those it is fitted on"
+        ),
         "easy": column(float, SHARE, unit="1", description="its error on easy samples"),
-        "hard": column(float, SHARE, unit="1", description="on hard samples; null for patch sums", nullable=True),
+        "hard": column(
+            float,
+            SHARE,
+            unit="1",
+            description="on hard samples; null for patch sums",
+            nullable=True,
+        ),
     },
     unique=["k", "labels", "features", "seed", "penalty", "hard_share"],
 )
@@ -127,13 +192,17 @@ SIMULATORS = schema(
     KEYS
     | SEED
     | {
-        "metric": column(str, pa.Check.isin(COMPARED), unit="", description=listed(COMPARED)),
-        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+        "metric": column(
+            str, pa.Check.isin(COMPARED), unit="", description=format_descriptions(COMPARED)
+        ),
+        "value": column(
+            float, None, unit="of the metric", description="value of the metric", nullable=True
+        ),
     },
     unique=["k", "labels", "seed", "metric"],
 )
-ENCODED = described(
-    pure_common="share of neurons with |cos| above the purity of core/definitions.py to a common feature",
+ENCODED = metric_descriptions(
+    pure_common="share of neurons with |cos| above the purity of core/thresholds.py to a common feature",
     pure_subclass="to a subclass feature",
     common_strength="norm of all neurons' weights along a common feature, mean over the two",
     subclass_strength="along a subclass feature, mean over the 2k",
@@ -147,9 +216,17 @@ ENCODED = described(
 PAIRED = {
     "k": KEYS["k"],
     "pair": column(
-        str, pa.Check.isin(["views", "subclass", "superclass"]), unit="", description="what the two of a positive pair share"
+        str,
+        pa.Check.isin(["views", "subclass", "superclass"]),
+        unit="",
+        description="what the two of a positive pair share",
     ),
-    "arm": column(str, None, unit="", description="mask of the logits, its ratio, and the bias where there is one"),
+    "arm": column(
+        str,
+        None,
+        unit="",
+        description="mask of the logits, its ratio, and the bias where there is one",
+    ),
 }
 CROSSING = schema(
     "fine_labels_crossing",
@@ -157,8 +234,12 @@ CROSSING = schema(
     PAIRED
     | SEED
     | {
-        "metric": column(str, pa.Check.isin(ENCODED), unit="", description=listed(ENCODED)),
-        "value": column(float, None, unit="of the metric", description="value of the metric", nullable=True),
+        "metric": column(
+            str, pa.Check.isin(ENCODED), unit="", description=format_descriptions(ENCODED)
+        ),
+        "value": column(
+            float, None, unit="of the metric", description="value of the metric", nullable=True
+        ),
     },
     unique=["k", "pair", "arm", "seed", "metric"],
 )
@@ -175,19 +256,31 @@ CROSSING_HEADS = schema(
     },
     unique=["k", "pair", "arm", "seed", "penalty", "hard_share"],
 )
-READOUTS = described(
+READOUTS = metric_descriptions(
     finetuned="all weights trained on the superclasses",
     probe="a linear probe of frozen features",
     once="with the labels `coarse`, which are then trained on twice: before they are",
 )
 ERROR = {"unit": "1", "source": f"{PAPER}, Table 1"}
 POINT = {
-    "superclass": column(str, None, unit="", description="level of the hierarchy that is the coarse task"),
-    "labels": column(str, None, unit="", description="kind of labels in pretraining, and their number or level"),
+    "superclass": column(
+        str, None, unit="", description="level of the hierarchy that is the coarse task"
+    ),
+    "labels": column(
+        str, None, unit="", description="kind of labels in pretraining, and their number or level"
+    ),
 }
 READ = {
-    "epoch": column("int64", at_least(1), unit="epochs", description="of pretraining", source=f"{PAPER}, Table 2"),
-    "readout": column(str, pa.Check.isin(READOUTS), unit="", description=listed(READOUTS)),
+    "epoch": column(
+        "int64",
+        at_least(1),
+        unit="epochs",
+        description="of pretraining",
+        source=f"{PAPER}, Table 2",
+    ),
+    "readout": column(
+        str, pa.Check.isin(READOUTS), unit="", description=format_descriptions(READOUTS)
+    ),
 }
 SWEEP = schema(
     "{study}_errors",
@@ -196,8 +289,15 @@ SWEEP = schema(
     | READ
     | SEED
     | {
-        "classes": column("int64", at_least(2), unit="classes", description="G, of the labels in pretraining"),
-        "error": column(float, SHARE, description="share of validation images whose superclass is missed", **ERROR),
+        "classes": column(
+            "int64", at_least(2), unit="classes", description="G, of the labels in pretraining"
+        ),
+        "error": column(
+            float,
+            SHARE,
+            description="share of validation images whose superclass is missed",
+            **ERROR,
+        ),
     },
     unique=["superclass", "labels", "epoch", "readout", "seed"],
 )
@@ -209,14 +309,28 @@ SWEEP_SUMMARY = schema(
     | {
         "classes": column(float, at_least(2), unit="classes", description="mean of G"),
         "mean": column(float, SHARE, description="mean error over seeds", **ERROR),
-        "sd": column(float, at_least(0), unit="1", description="standard deviation over seeds", nullable=True),
+        "sd": column(
+            float, at_least(0), unit="1", description="standard deviation over seeds", nullable=True
+        ),
         "ci_low": column(
-            float, None, unit="1", description="lower end of the 95 % interval of the mean (Student)", nullable=True
+            float,
+            None,
+            unit="1",
+            description="lower end of the 95 % interval of the mean (Student)",
+            nullable=True,
         ),
         "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
         "n": column("int64", at_least(1), unit="replicas", description="seeds"),
-        "paired_difference": column(float, None, unit="1", description="mean over seeds of the error less that of `coarse`"),
-        "paired_ci_low": column(float, None, unit="1", description="lower end of its 95 % interval (Student)", nullable=True),
+        "paired_difference": column(
+            float, None, unit="1", description="mean over seeds of the error less that of `coarse`"
+        ),
+        "paired_ci_low": column(
+            float,
+            None,
+            unit="1",
+            description="lower end of its 95 % interval (Student)",
+            nullable=True,
+        ),
         "paired_ci_high": column(float, None, unit="1", description="upper end", nullable=True),
     },
     unique=["superclass", "labels", "epoch", "readout"],

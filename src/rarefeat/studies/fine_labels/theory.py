@@ -7,7 +7,7 @@ from scipy.interpolate import BSpline
 from scipy.special import lambertw
 from scipy.stats import binom, norm
 
-from rarefeat.studies.fine_labels.config import Detectors, Easy, Hierarchy, Learner
+from rarefeat.studies.fine_labels.config import Detectors, EasyData, HierarchicalData, Learner
 
 
 def expected_detectors(detectors: Detectors, iota: float) -> float:
@@ -20,7 +20,7 @@ def first_step_ratio(k: int, classes: str) -> float:
     return {"coarse": 1 / k, "fine": 2 - 1 / k}[classes]
 
 
-def coarse_growth(t: np.ndarray, data: Easy, learner: Learner, detectors: float) -> np.ndarray:
+def coarse_growth(t: np.ndarray, data: EasyData, learner: Learner, detectors: float) -> np.ndarray:
     """A_+(t) of coarse training where every sample has exactly s* patches of either kind and every feature as many detectors.
 
     The margin F = s* |S| (1 - 1/kappa_b) (1 + 1/k) A_+ then obeys F' = C / (1 + e^F), whose solution is
@@ -66,7 +66,9 @@ def sum_reaches(n: int, low: float, high: float, bound: np.ndarray) -> np.ndarra
     return np.clip(1 - (at if n == 1 else irwin_hall(n)(at)), 0, 1)
 
 
-def hard_error(data: Hierarchy, subclass: np.ndarray, distractor: np.ndarray, tau: np.ndarray) -> np.ndarray:
+def hard_error(
+    data: HierarchicalData, subclass: np.ndarray, distractor: np.ndarray, tau: np.ndarray
+) -> np.ndarray:
     """Pr(the distractor wins) on a hard sample: the sum over the law of (n_sub, n_dag), alpha_dag integrated; ties are errors.
 
     A subclass patch (of amplitude 1) is answered by `subclass` in the sample's own superclass, a distractor of amplitude a by
@@ -78,7 +80,9 @@ def hard_error(data: Hierarchy, subclass: np.ndarray, distractor: np.ndarray, ta
     Returns:
         (...), the share of errors.
     """
-    subclass, distractor, tau = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (subclass, distractor, tau)))
+    subclass, distractor, tau = np.broadcast_arrays(
+        *(np.asarray(x, dtype=float) for x in (subclass, distractor, tau))
+    )
     out = np.empty(subclass.shape)
     low, high = data.alpha_dag
     for at in np.ndindex(subclass.shape):
@@ -99,7 +103,7 @@ def hard_error(data: Hierarchy, subclass: np.ndarray, distractor: np.ndarray, ta
     return out
 
 
-def coarse_hard_error(data: Hierarchy, kappa_b: float) -> float:
+def coarse_hard_error(data: HierarchicalData, kappa_b: float) -> float:
     """`hard_error` of a coarse network with equal detectors whose subclass ones have 1/k of the common ones' displacement."""
     return float(hard_error(data, (1 - 1 / kappa_b) / data.k, 1.0, 1 / kappa_b))
 
@@ -109,6 +113,11 @@ def fine_floor(P: int, s_star: float) -> float:
     return float(patch_numbers(P, s_star, 0.0)[0].sum())
 
 
-def distraction(data: Hierarchy, kappa_b: float) -> float:
+def distraction(data: HierarchicalData, kappa_b: float) -> float:
     """R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)): distractors over subclass patches in a coarse network."""
-    return data.k * data.s_dag * (np.mean(data.alpha_dag) - 1 / kappa_b) / (data.s_star * (1 - 1 / kappa_b))
+    return (
+        data.k
+        * data.s_dag
+        * (np.mean(data.alpha_dag) - 1 / kappa_b)
+        / (data.s_star * (1 - 1 / kappa_b))
+    )

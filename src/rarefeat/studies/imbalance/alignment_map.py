@@ -7,21 +7,29 @@ from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.simulators import make_simulator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.imbalance.tables import HEATMAP
 
 
 def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:
     """Squared cosine of every neuron to every feature, for every trained arm and seed."""
-    study, parts = job.part(job.study, Study), []
+    study, parts = job.config_section(job.study, Study), []
     data, minority = study.data, len(study.data.minority)
     for encoders in read.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
-        space = make_simulator(study.simulator, study.draws, data.d, data.d1, study.training.m, seeds)
-        for arm, weights in zip(cell.trained, encoders.tensors(*(f"{arm.label}/weights" for arm in cell.trained)), strict=True):
+        space = make_simulator(
+            study.simulator, study.draws, data.d, data.d1, study.training.m, seeds
+        )
+        for arm, weights in zip(
+            cell.trained,
+            encoders.tensors(*(f"{arm.label}/weights" for arm in cell.trained)),
+            strict=True,
+        ):
             squared = absolute_cosines(weights, space.dictionary).square().double().numpy()
-            index = pd.MultiIndex.from_product([seeds, *map(range, squared.shape[1:])], names=["seed", "neuron", "feature"])
+            index = pd.MultiIndex.from_product(
+                [seeds, *map(range, squared.shape[1:])], names=["seed", "neuron", "feature"]
+            )
             rows = pd.DataFrame({"squared_cosine": squared.ravel()}, index=index).reset_index()
             parts.append(rows.assign(**arm.model_dump(), **cell.values))
     table = pd.concat(parts, ignore_index=True)
-    return checked(HEATMAP, table.assign(minority=table["feature"] >= data.d - minority))
+    return validate(HEATMAP, table.assign(minority=table["feature"] >= data.d - minority))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from rarefeat.claims.measured import Measured, of
+from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.config.study import Study
 from rarefeat.run.job import Job
 
@@ -35,16 +35,26 @@ def page_statistic(curves: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(rho), rho, 0.0)
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """The trends over each block of the study `confirmation`, whose seeds nothing else has used."""
-    rows, dense, study = [], tables["confirmation_grid"], job.part("confirmation", Study)
+    rows, dense, study = [], tables["confirmation_grid"], job.config_section("confirmation", Study)
     for figure, (metric, block) in FIGURES.items():
         eps_mins, sigmas = study.grid[block].eps_min, study.grid[block].sigma
         inside = dense[dense["eps_min"].isin(eps_mins) & dense["sigma"].isin(sigmas)]
-        for held, along, name, levels in (("sigma", "eps_min", "eps_min", eps_mins), ("eps_min", "sigma", "NSR", sigmas)):
+        for held, along, name, levels in (
+            ("sigma", "eps_min", "eps_min", eps_mins),
+            ("eps_min", "sigma", "NSR", sigmas),
+        ):
             for value, level in inside.groupby(held):
                 place = {held: value, along: (min(levels), max(levels))}
-                rows.append(of(f"Fig{figure}-{name}", "confirmation", place, page_statistic(pivot(level, along, metric))))
+                rows.append(
+                    measurement(
+                        f"Fig{figure}-{name}",
+                        "confirmation",
+                        place,
+                        page_statistic(pivot(level, along, metric)),
+                    )
+                )
     return rows
 
 

@@ -10,4 +10,6 @@ from rarefeat.config.study import Study
 class Imbalance(Section):
     """The synthetic experiments of imbalance_and_pruning and liao_imbalanced_features."""
 
-    studies: dict[Name, Study] = Field(min_length=1, description="each a chain of its own over its grid, by name")
+    studies: dict[Name, Study] = Field(
+        min_length=1, description="each a chain of its own over its grid, by name"
+    )

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import mannwhitneyu, ttest_ind
 
-from rarefeat.chain.aggregate import difference_of, range_of
+from rarefeat.chain.aggregate import column_bounds, difference_bounds
 from rarefeat.chain.tables import KEYS, METRICS
-from rarefeat.core.statistics import ANYWHERE, holm
+from rarefeat.core.statistics import UNBOUNDED, holm
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.imbalance.tables import CROSS_CHECK
 
 # Written before the first run: the chance of one false alarm or more in the whole table.
@@ -18,7 +18,7 @@ LEVEL = 0.01
 
 
 def compare(
-    reduced: np.ndarray, direct: np.ndarray, inside: tuple[float, float] = ANYWHERE
+    reduced: np.ndarray, direct: np.ndarray, inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float, float]:
     """Difference of means, reduced - direct, its 95 % Welch interval, and the p-value of a Mann-Whitney test.
 
@@ -27,11 +27,15 @@ def compare(
     The test is by ranks, because counts over a threshold and the oracle's loss are far from normal at ten seeds.
     """
     difference = reduced.mean() - direct.mean()
-    p_value = mannwhitneyu(reduced, direct, method="asymptotic").pvalue if np.ptp([*reduced, *direct]) else 1.0
+    p_value = (
+        mannwhitneyu(reduced, direct, method="asymptotic").pvalue
+        if np.ptp([*reduced, *direct])
+        else 1.0
+    )
     if np.ptp(reduced) == 0 and np.ptp(direct) == 0:
         return difference, difference, difference, p_value
     interval = ttest_ind(reduced, direct, equal_var=False).confidence_interval(0.95)
-    low, high = np.clip(interval, *difference_of(inside))
+    low, high = np.clip(interval, *difference_bounds(inside))
     return difference, low, high, p_value
 
 
@@ -47,11 +51,20 @@ def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFra
             if min(map(len, values)) < 2 or metric == "loss_floor":
                 continue
             means, counts = [part.mean() for part in values], [len(part) for part in values]
-            rows.append((*key, metric, *means, *counts, *compare(*values, range_of(column))))
-    columns = ["reduced", "direct", "n_reduced", "n_direct", "difference", "ci_low", "ci_high", "p_value"]
+            rows.append((*key, metric, *means, *counts, *compare(*values, column_bounds(column))))
+    columns = [
+        "reduced",
+        "direct",
+        "n_reduced",
+        "n_direct",
+        "difference",
+        "ci_low",
+        "ci_high",
+        "p_value",
+    ]
     table = pd.DataFrame(rows, columns=[*keys, "metric", *columns])
     table["adjusted_p_value"] = holm(table["p_value"].to_numpy())
-    return checked(CROSS_CHECK, table.assign(agrees=table["adjusted_p_value"] >= LEVEL))
+    return validate(CROSS_CHECK, table.assign(agrees=table["adjusted_p_value"] >= LEVEL))
 
 
 def cross_check(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

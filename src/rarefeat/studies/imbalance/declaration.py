@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from rarefeat.config.names import differing
-from rarefeat.config.study import SHARED
+from rarefeat.config.names import merge_unique
+from rarefeat.config.study import SHARED_STUDY_KEYS
 from rarefeat.studies.imbalance.config import Imbalance
 from rarefeat.study_kind import (
     PRETRAIN,
@@ -78,29 +78,49 @@ FIGURES = {
         " first, and how long the rare one waits.",
     ),
 }
-OF_A_STUDY = ("figure1_aligned_neurons", "figure2_max_alignment", "figure3_cosine_similarity", "figure4_regression_mse")
+OF_A_STUDY = (
+    "figure1_aligned_neurons",
+    "figure2_max_alignment",
+    "figure3_cosine_similarity",
+    "figure4_regression_mse",
+)
 SHIPPED = ("paper", "confirmation", "direct", "neighbour", "without_bias", "heatmap")
 """Studies that have figures and tables of their own; each other one is a user's, and has Figures 1 to 4 of its grid."""
 
 
 def build_outputs(section: Imbalance) -> StudyOutputs:
     """Tables of every study, and the figures of the paper's."""
-    tables = differing("tables", *(chain_tables(name, study) for name, study in section.studies.items()))
+    tables = merge_unique(
+        "tables", *(chain_tables(name, study) for name, study in section.studies.items())
+    )
     if "heatmap" in section.studies:
-        stage, parts = "studies.imbalance.alignment_map:alignment_map", {"heatmap": section.studies["heatmap"]}
+        stage, parts = (
+            "studies.imbalance.alignment_map:alignment_map",
+            {"heatmap": section.studies["heatmap"]},
+        )
         read = {"encoders": PRETRAIN}
-        tables["alignment_heatmap"] = Table("studies.imbalance.tables:HEATMAP", stage, parts, read, study="heatmap")
-    tables["cross_check"] = table_from("studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid"))
+        tables["alignment_heatmap"] = Table(
+            "studies.imbalance.tables:HEATMAP", stage, parts, read, study="heatmap"
+        )
+    tables["cross_check"] = table_from(
+        "studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid")
+    )
     own = {
-        f"{name}.{figure}": dataclasses.replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
+        f"{name}.{figure}": dataclasses.replace(
+            FIGURES[figure], tables=(f"{name}_grid",), function=figure
+        )
         for name in section.studies
         if name not in SHIPPED
         for figure in OF_A_STUDY
     }
-    read = [f"{study}_{table}" for study in ("paper", "without_bias") for table in ("trends", "grid", "trajectories")]
+    read = [
+        f"{study}_{table}"
+        for study in ("paper", "without_bias")
+        for table in ("trends", "grid", "trajectories")
+    ]
     page = Page(
         "imbalance and pruning",
-        "studies.imbalance.found:answer",
+        "studies.imbalance.findings:answer",
         ("confirmation_grid", *read),
         {"imbalance": section},
         shown=(
@@ -114,7 +134,10 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     )
     confirmation = {"confirmation": section.studies["confirmation"]}
     play = HtmlPage(
-        "The law for a rare feature, and what was measured", "report.play:page", ("confirmation_grid",), confirmation
+        "The law for a rare feature, and what was measured",
+        "report.interactive_page:page",
+        ("confirmation_grid",),
+        confirmation,
     )
     return StudyOutputs(tables, FIGURES | own, {"imbalance": page}, {"play": play})
 
@@ -122,7 +145,16 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
 def claim_inputs(section: Imbalance) -> ClaimInputs:
     """The trends of Figures 1 to 4."""
     study = section.studies["confirmation"]
-    return ClaimInputs(("confirmation_grid",), {"confirmation": study}, {"confirmation": values_on_axes(study)})
+    return ClaimInputs(
+        ("confirmation_grid",), {"confirmation": study}, {"confirmation": values_on_axes(study)}
+    )
 
 
-KIND = StudyKind("imbalance", "Imbalance and pruning", Imbalance, build_outputs, inherits=SHARED, claim_inputs=claim_inputs)
+KIND = StudyKind(
+    "imbalance",
+    "Imbalance and pruning",
+    Imbalance,
+    build_outputs,
+    inherits=SHARED_STUDY_KEYS,
+    claim_inputs=claim_inputs,
+)

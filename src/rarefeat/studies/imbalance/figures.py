@@ -11,10 +11,37 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.core.arms import ARMS
-from rarefeat.core.definitions import HALF_LEARNED
-from rarefeat.figures.labels import EPS, INTERVALS, STEP, n_of, name_of, nsr_of, quantity, seeds_of, test_set, with_series
-from rarefeat.figures.panels import finished, lines, paired, panels, points, room, within, zero
-from rarefeat.figures.style import COLUMN, GREY, LOOKS, Look, looks, ordered
+from rarefeat.core.thresholds import HALF_LEARNED
+from rarefeat.figures.labels import (
+    EPS,
+    INTERVALS,
+    STEP,
+    add_series_column,
+    arm_label,
+    n_of,
+    nsr_of,
+    quantity,
+    seeds_of,
+    test_set_name,
+)
+from rarefeat.figures.panels import (
+    draw_zero_line,
+    finish_figure,
+    paired_differences,
+    panels,
+    plot_lines,
+    plot_points,
+    set_x_margins,
+    set_y_range,
+)
+from rarefeat.figures.style import (
+    COLUMN,
+    GREY,
+    STYLES,
+    SeriesStyle,
+    assign_styles,
+    sequential_styles,
+)
 from rarefeat.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
@@ -29,11 +56,11 @@ def fate(tables: Tables, job: Job) -> Figure:
     grid, without_bias = (table[~table["arm"].isin(UNTRAINED)] for table in tables.values())
     level = max(set(grid["nsr"]) & set(without_bias["nsr"]))
     biasless = without_bias[without_bias["arm"] == "dense"].assign(series=BIASLESS)
-    table = pd.concat([with_series(grid), biasless], ignore_index=True)
+    table = pd.concat([add_series_column(grid), biasless], ignore_index=True)
     table = table[table["nsr"] == level]
     table["learned"] = (table["max_alignment"] >= HALF_LEARNED).astype(float)
-    shown = looks(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
-    shown[BIASLESS] = Look(LOOKS[4].colour, "v", (0, (6, 1.5)), filled=False)
+    shown = assign_styles(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
+    shown[BIASLESS] = SeriesStyle(STYLES[4].colour, "v", (0, (6, 1.5)), filled=False)
     figure, axes = panels(1, 2, 3.1, sharey=True)
     (left, right), metric = axes[0], quantity("max_alignment")
     for side, series in ((-1, "dense"), (1, BIASLESS)):
@@ -46,43 +73,58 @@ def fate(tables: Tables, job: Job) -> Figure:
             color=shown[series].colour, ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
     left.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
-    lines(right, table, "eps_min", "learned", shown, of="share")
-    within(left, metric)
+    plot_lines(right, table, "eps_min", "learned", shown, of="share")
+    set_y_range(left, metric)
     for ax in axes[0]:
-        room(ax, table["eps_min"])
+        set_x_margins(ax, table["eps_min"])
         ax.set_xlabel(f"{EPS}\nrare $\\leftarrow$   $\\rightarrow$ as frequent as the others")
-    left.set(ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol, title="every replica, dense")
-    right.set(ylabel=f"share of replicas with\nan alignment of at least {HALF_LEARNED:g}", title="replicas that reach it")
+    left.set(
+        ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol,
+        title="every replica, dense",
+    )
+    right.set(
+        ylabel=f"share of replicas with\nan alignment of at least {HALF_LEARNED:g}",
+        title="replicas that reach it",
+    )
     right.tick_params(labelleft=True)
     counts = {series: part["seed"].nunique() for series, part in table.groupby("series")}
     common = len(set(counts.values())) == 1
-    entries = {name_of(series) + ("" if common else f", {n_of(counts[series])}"): look for series, look in shown.items()}
-    note = ["share and exact 95 % interval", *([n_of(*counts.values())] if common else []), nsr_of(table)]
-    return finished(figure, axes[0], entries, ", ".join(note))
+    entries = {
+        arm_label(series) + ("" if common else f", {n_of(counts[series])}"): look
+        for series, look in shown.items()
+    }
+    note = [
+        "share and exact 95 % interval",
+        *([n_of(*counts.values())] if common else []),
+        nsr_of(table),
+    ]
+    return finish_figure(figure, axes[0], entries, ", ".join(note))
 
 
-def levels_of(grid: pd.DataFrame) -> dict[float, Look]:
+def levels_of(grid: pd.DataFrame) -> dict[float, SeriesStyle]:
     """A look for each noise-to-signal ratio."""
-    return ordered(sorted(grid["nsr"].unique()))
+    return sequential_styles(sorted(grid["nsr"].unique()))
 
 
-def level_names(levels: dict[float, Look]) -> dict[str, object]:
+def level_names(levels: dict[float, SeriesStyle]) -> dict[str, object]:
     """Entries of a key for them."""
     return {rf"$\sigma^2 d_1$ = {level:.3g}": look for level, look in levels.items()}
 
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The grid with its series, and those that stand against dense, whatever arms they are of."""
-    grid = with_series(grid)
+    grid = add_series_column(grid)
     return grid, sorted(set(grid.loc[~grid["arm"].isin(["dense", *UNTRAINED]), "series"]))
 
 
-def gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: dict[float, Look]) -> None:
+def gains(
+    ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: dict[float, SeriesStyle]
+) -> None:
     """What a series adds to dense, by noise."""
-    zero(ax)
-    added = paired(grid, metric, series, at=("nsr", "eps_min"))
-    points(ax, added, "eps_min", metric, levels, by="nsr", inside=quantity(metric).difference)
-    ax.set_ylabel(f"{name_of(series)} \N{MINUS SIGN} dense,\nsame seed")
+    draw_zero_line(ax)
+    added = paired_differences(grid, metric, series, at=("nsr", "eps_min"))
+    plot_points(ax, added, "eps_min", metric, levels, by="nsr", inside=quantity(metric).difference)
+    ax.set_ylabel(f"{arm_label(series)} \N{MINUS SIGN} dense,\nsame seed")
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
@@ -90,17 +132,21 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
     grid, others = compared(*tables.values())
     levels, what = levels_of(grid), quantity(metric)
     heights = [1.4, *(1 for _ in others)]
-    figure, axes = panels(len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights)
+    figure, axes = panels(
+        len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
+    )
     upper, *lower = axes[:, 0]
-    lines(upper, grid[grid["arm"] == "dense"], "eps_min", metric, levels, by="nsr", inside=what.range)
+    plot_lines(
+        upper, grid[grid["arm"] == "dense"], "eps_min", metric, levels, by="nsr", inside=what.range
+    )
     for ax, series in zip(lower, others, strict=True):
         gains(ax, grid, series, metric, levels)
-    within(upper, what)
-    room(upper, grid["eps_min"])
+    set_y_range(upper, what)
+    set_x_margins(upper, grid["eps_min"])
     upper.set_ylabel((what.short or what.symbol) + ",\ndense")
     axes[-1, 0].set_xlabel(EPS)
     figure.align_ylabels()
-    return finished(figure, axes[:, 0], level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
+    return finish_figure(figure, axes[:, 0], level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
@@ -109,33 +155,62 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     levels, what = levels_of(grid), quantity(metric)
     untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
     heights = [1.4, *(1 for _ in others)]
-    figure, axes = panels(len(heights), 2, 4.2 * sum(heights) / 2.4, sharex=True, sharey="row", height_ratios=heights)
+    figure, axes = panels(
+        len(heights), 2, 4.2 * sum(heights) / 2.4, sharex=True, sharey="row", height_ratios=heights
+    )
     for (upper, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"
         for arm in untrained:
-            plain = {level: Look(look.colour, dash=looks([arm])[arm].dash) for level, look in levels.items()}
-            lines(upper, grid[grid["arm"] == arm], "eps_min", column, plain, by="nsr", inside=what.range, band=True)
-        lines(upper, grid[grid["arm"] == "dense"], "eps_min", column, levels, by="nsr", inside=what.range)
+            plain = {
+                level: SeriesStyle(look.colour, dash=assign_styles([arm])[arm].dash)
+                for level, look in levels.items()
+            }
+            plot_lines(
+                upper,
+                grid[grid["arm"] == arm],
+                "eps_min",
+                column,
+                plain,
+                by="nsr",
+                inside=what.range,
+                band=True,
+            )
+        plot_lines(
+            upper,
+            grid[grid["arm"] == "dense"],
+            "eps_min",
+            column,
+            levels,
+            by="nsr",
+            inside=what.range,
+        )
         for ax, series in zip(lower, others, strict=True):
             gains(ax, grid, series, column, levels)
-        upper.set_title(test_set(column))
+        upper.set_title(test_set_name(column))
     setp(axes[1:, 1], ylabel="")
     setp(axes[-1], xlabel=EPS)
-    room(axes[0, 0], grid["eps_min"])
+    set_x_margins(axes[0, 0], grid["eps_min"])
     axes[0, 0].set_ylabel(what.symbol)
     figure.align_ylabels()
-    shown = {name_of(arm): Look("black", dash=looks([arm])[arm].dash) for arm in untrained}
-    dense = {"dense": Look("black")}
-    return finished(figure, axes.flat, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}")
+    shown = {
+        arm_label(arm): SeriesStyle("black", dash=assign_styles([arm])[arm].dash)
+        for arm in untrained
+    }
+    dense = {"dense": SeriesStyle("black")}
+    return finish_figure(
+        figure, axes.flat, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}"
+    )
 
 
-def four(table: pd.DataFrame, shown: dict[str, Look], axes: np.ndarray, label: str) -> None:
+def four(table: pd.DataFrame, shown: dict[str, SeriesStyle], axes: np.ndarray, label: str) -> None:
     """Estimated differences over eps_min, a panel for each of four metrics."""
     for ax, metric in zip(axes.flat, FOUR, strict=True):
         what = quantity(metric)
-        zero(ax)
-        points(ax, table[table["metric"] == metric], "eps_min", "value", shown, inside=what.difference)
-        room(ax, table["eps_min"])
+        draw_zero_line(ax)
+        plot_points(
+            ax, table[table["metric"] == metric], "eps_min", "value", shown, inside=what.difference
+        )
+        set_x_margins(ax, table["eps_min"])
         ax.set_ylabel(label + (what.short or what.symbol))
     setp(axes[-1], xlabel=EPS)
     for ax in axes[0]:
@@ -147,17 +222,25 @@ def arms(tables: Tables, job: Job) -> Figure:
 
     Pruning by weight comes from the study under the direct simulator, which alone can have it, with that study's seeds.
     """
-    paper, direct = (with_series(table[table["metric"].isin(FOUR)]) for table in tables.values())
-    table = pd.concat([paper[~paper["arm"].isin(("dense", *UNTRAINED))], direct[direct["arm"] == "pruned_weight"]])
+    paper, direct = (
+        add_series_column(table[table["metric"].isin(FOUR)]) for table in tables.values()
+    )
+    table = pd.concat(
+        [paper[~paper["arm"].isin(("dense", *UNTRAINED))], direct[direct["arm"] == "pruned_weight"]]
+    )
     columns = {"paired_difference": "mean", "paired_ci_low": "ci_low", "paired_ci_high": "ci_high"}
     table = table.drop(columns=[*columns.values()], errors="ignore").rename(columns=columns)
-    shown = looks(dict.fromkeys(table["series"]))
+    shown = assign_styles(dict.fromkeys(table["series"]))
     figure, axes = panels(2, 2, 4.0)
     four(table, shown, axes, "change of ")
     figure.align_ylabels()
     counts = {name: n_of(*part["n"]) for name, part in table.groupby("series")}
-    entries = {f"{name_of(name)}, {counts[name]}": look.marks for name, look in shown.items()}
-    return finished(figure, axes.flat, entries, f"difference to dense at the same seed, {INTERVALS}")
+    entries = {
+        f"{arm_label(name)}, {counts[name]}": look.without_line for name, look in shown.items()
+    }
+    return finish_figure(
+        figure, axes.flat, entries, f"difference to dense at the same seed, {INTERVALS}"
+    )
 
 
 def cross_check(tables: Tables, job: Job) -> Figure:
@@ -165,92 +248,160 @@ def cross_check(tables: Tables, job: Job) -> Figure:
     (tests,) = tables.values()
     # At the noise level with most points; the p-values are those of every level.
     sigma = tests.groupby("sigma")["eps_min"].nunique().idxmax()
-    part = with_series(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
-    shown = looks(sorted(set(part["series"])))
+    part = add_series_column(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
+    shown = assign_styles(sorted(set(part["series"])))
     figure, axes = panels(2, 3, 4.0)
-    four(part.rename(columns={"difference": "mean"}), shown, axes[:, :2], "reduced \N{MINUS SIGN} direct:\n")
+    four(
+        part.rename(columns={"difference": "mean"}),
+        shown,
+        axes[:, :2],
+        "reduced \N{MINUS SIGN} direct:\n",
+    )
     axes[0, 2].remove()
     ax = axes[1, 2]
     ax.remove()
     ax = figure.add_subplot(axes[0, 2].get_gridspec()[:, 2])
     p_values = np.sort(tests["p_value"])
     ax.plot([0, 1], [0, 1], color="0.5", lw=0.8, ls="--")
-    ax.step([0, *p_values, 1], [*np.arange(len(p_values) + 1) / len(p_values), 1], where="post", color="black")
+    ax.step(
+        [0, *p_values, 1],
+        [*np.arange(len(p_values) + 1) / len(p_values), 1],
+        where="post",
+        color="black",
+    )
     ax.set(ylabel="share of tests below", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-    ax.set_xlabel(f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after Holm")
-    counts = rf"{n_of(*tests['n_reduced'].unique())} reduced, {n_of(*tests['n_direct'].unique())} direct"
-    entries = {name_of(name): look.marks for name, look in shown.items()}
-    entries |= {"distribution of the p-values": Look("black"), "uniform": Look("0.5", dash="--")}
-    return finished(figure, (*axes[:, :2].flat, ax), entries, f"difference of the means and its 95 % interval, {counts}")
+    ax.set_xlabel(
+        f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after Holm"
+    )
+    counts = (
+        rf"{n_of(*tests['n_reduced'].unique())} reduced, {n_of(*tests['n_direct'].unique())} direct"
+    )
+    entries = {arm_label(name): look.without_line for name, look in shown.items()}
+    entries |= {
+        "distribution of the p-values": SeriesStyle("black"),
+        "uniform": SeriesStyle("0.5", dash="--"),
+    }
+    return finish_figure(
+        figure,
+        (*axes[:, :2].flat, ax),
+        entries,
+        f"difference of the means and its 95 % interval, {counts}",
+    )
 
 
 def neighbour_regime(tables: Tables, job: Job) -> Figure:
     """The regime of the paper's grid beside its neighbour, and beside itself without a bias."""
     names = ("paper's grid", "neighbouring regime", "without a bias")
-    table = pd.concat(table.assign(regime=name) for name, table in zip(names, tables.values(), strict=True))
+    table = pd.concat(
+        table.assign(regime=name) for name, table in zip(names, tables.values(), strict=True)
+    )
     table = table[table["arm"].isin(("dense", "pruned_neuron"))]
-    table["series"] = table["regime"] + ", " + table["arm"].map(name_of)
+    table["series"] = table["regime"] + ", " + table["arm"].map(arm_label)
     shown = {}
     for (name, arm, series), part in table.groupby(["regime", "arm", "series"], sort=False):
-        look = dict(zip(names, (LOOKS[0], LOOKS[1], LOOKS[4]), strict=True))[name]
+        look = dict(zip(names, (STYLES[0], STYLES[1], STYLES[4]), strict=True))[name]
         dense = arm == "dense"
-        shown[series] = look.but(filled=dense, dash="-" if dense else (0, (2, 1.5))), n_of(part["seed"].nunique())
+        shown[series] = (
+            look.replace(filled=dense, dash="-" if dense else (0, (2, 1.5))),
+            n_of(part["seed"].nunique()),
+        )
     figure, axes = panels(2, 2, 4.2, sharex=True)
     for ax, metric in zip(axes.flat, FOUR, strict=True):
         what = quantity(metric)
-        lines(ax, table, "eps_min", metric, {series: look for series, (look, _) in shown.items()}, inside=what.range)
+        plot_lines(
+            ax,
+            table,
+            "eps_min",
+            metric,
+            {series: look for series, (look, _) in shown.items()},
+            inside=what.range,
+        )
         ax.set_ylabel(what.short or what.symbol)
-        within(ax, what)
-    room(axes[0, 0], table["eps_min"])
+        set_y_range(ax, what)
+    set_x_margins(axes[0, 0], table["eps_min"])
     setp(axes[-1], xlabel=EPS)
     figure.align_ylabels()
     entries = {f"{series}, {n}": look for series, (look, n) in shown.items()}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
     """Alignment with minority and majority features and the excess loss over training, at up to four eps_min.
 
-    Dense and `oracle_all`. Where every aligned neuron is masked, the loss of the network without the mask grows without bound,
+    Dense and `mask_oracle_all`. Where every aligned neuron is masked, the loss of the network without the mask grows without bound,
     in some replicas or in most: medians, and an arrow where they are beyond what dense training spans.
     """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
-    chosen = sorted({levels[index] for index in np.linspace(0, len(levels) - 1, 4).round().astype(int)})
-    table = table[table["eps_min"].isin(chosen) & table["arm"].isin(["dense", "oracle_all"]) & (table["step"] > 0)]
+    chosen = sorted(
+        {levels[index] for index in np.linspace(0, len(levels) - 1, 4).round().astype(int)}
+    )
+    table = table[
+        table["eps_min"].isin(chosen)
+        & table["arm"].isin(["dense", "oracle_all"])
+        & (table["step"] > 0)
+    ]
     at = ["eps_min", "arm", "seed", "step"]
     wide = table.pivot_table(index=at, columns="metric", values="value").reset_index()
     wide["excess_loss"] = wide["loss"] - wide["loss_floor"]
-    shown = {"max_alignment": "the rare feature", "majority_alignment": "the others, mean", "excess_loss": "training"}
-    colours = ordered(chosen)
+    shown = {
+        "max_alignment": "the rare feature",
+        "majority_alignment": "the others, mean",
+        "excess_loss": "training",
+    }
+    colours = sequential_styles(chosen)
     figure, axes = panels(1, 3, 2.6)
     beyond = 0.0
     for ax, (metric, title) in zip(axes[0], shown.items(), strict=True):
         what = quantity(metric)
         for arm in ("dense", "oracle_all"):
             # Marks of their own on each line, where the others have none.
-            drawn = {eps_min: look.but(dash=looks([arm])[arm].dash) for eps_min, look in colours.items()}
+            drawn = {
+                eps_min: look.replace(dash=assign_styles([arm])[arm].dash)
+                for eps_min, look in colours.items()
+            }
             own = {"by": "eps_min", "inside": what.range, "of": "median", "band": True, "every": 4}
-            lines(ax, wide[wide["arm"] == arm], "step", metric, drawn, **own)
+            plot_lines(ax, wide[wide["arm"] == arm], "step", metric, drawn, **own)
             if arm == "dense":
                 bottom, top = ax.get_ylim()[0], END * ax.dataLim.y1
-        medians = wide.groupby(["eps_min", "step", "arm"])[metric].median().xs("oracle_all", level="arm")
+        medians = (
+            wide.groupby(["eps_min", "step", "arm"])[metric].median().xs("oracle_all", level="arm")
+        )
         beyond = max(beyond, medians[medians > top].max() if (medians > top).any() else 0.0)
         for eps_min, look in colours.items():
             # One below the other, so that none hides another.
             place = top * (1 - 0.03 * chosen.index(eps_min))
-            above = medians[eps_min][lambda values, top=top: values > top] if eps_min in medians else medians[:0]
-            ax.plot(above.index, [place] * len(above), ls="none", marker=BEYOND, color=look.colour, mfc="white")
+            above = (
+                medians[eps_min][lambda values, top=top: values > top]
+                if eps_min in medians
+                else medians[:0]
+            )
+            ax.plot(
+                above.index,
+                [place] * len(above),
+                ls="none",
+                marker=BEYOND,
+                color=look.colour,
+                mfc="white",
+            )
         ax.set_ylim(bottom, top)
-        within(ax, what)
+        set_y_range(ax, what)
         ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
-    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": look for eps_min, look in colours.items()}
-    entries |= {name_of(arm): Look("black", dash=look.dash) for arm, look in looks(["dense", "oracle_all"]).items()}
+    entries = {
+        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": look
+        for eps_min, look in colours.items()
+    }
+    entries |= {
+        arm_label(arm): SeriesStyle("black", dash=look.dash)
+        for arm, look in assign_styles(["dense", "oracle_all"]).items()
+    }
     if beyond:
         digit, exponent = f"{beyond:.0e}".split("e")
         above = rf"beyond the axis, up to ${digit} \times 10^{{{int(exponent)}}}$"
-        entries |= {above: Look("black", BEYOND, filled=False).marks}
-    return finished(figure, axes[0], entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=4)
+        entries |= {above: SeriesStyle("black", BEYOND, filled=False).without_line}
+    return finish_figure(
+        figure, axes[0], entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=4
+    )
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
@@ -260,12 +411,18 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     one = table[(table["arm"] == "dense") & (table["seed"] == first)]
     matrix = one.pivot(index="neuron", columns="feature", values="squared_cosine")
     best = matrix.idxmax(axis=1)
-    matrix = matrix.loc[pd.DataFrame({"best": best, "value": -matrix.max(axis=1)}).sort_values(["best", "value"]).index]
+    matrix = matrix.loc[
+        pd.DataFrame({"best": best, "value": -matrix.max(axis=1)})
+        .sort_values(["best", "value"])
+        .index
+    ]
     majority = int((~one.drop_duplicates("feature")["minority"]).sum())
     figure, axes = panels(1, 2, 2.9, width_ratios=[1, 1.5])
     ax = axes[0, 0]
     features = matrix.shape[1]
-    mesh = ax.pcolormesh(np.arange(features + 1) + 0.5, np.arange(len(matrix) + 1) + 0.5, matrix, vmin=0, vmax=1)
+    mesh = ax.pcolormesh(
+        np.arange(features + 1) + 0.5, np.arange(len(matrix) + 1) + 0.5, matrix, vmin=0, vmax=1
+    )
     ax.axvline(majority + 0.5, color="white", lw=1.5)
     ax.set(xlabel="feature $j$, rare right of the line", ylabel="neurons $i$, sorted")
     ax.set(xticks=range(1, features + 1), yticks=[])
@@ -274,16 +431,35 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     largest = table.groupby(["arm", "seed", "feature"], as_index=False)["squared_cosine"].max()
     largest["feature"] += 1
     ax, what = axes[0, 1], quantity("squared_cosine")
-    names = looks(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
-    hues = {"hue": "arm", "hue_order": list(names), "palette": {arm: look.colour for arm, look in names.items()}}
-    small = {"jitter": False, "dodge": True, "native_scale": True, "size": 2, "alpha": 0.3, "rasterized": True}
+    names = assign_styles(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
+    hues = {
+        "hue": "arm",
+        "hue_order": list(names),
+        "palette": {arm: look.colour for arm, look in names.items()},
+    }
+    small = {
+        "jitter": False,
+        "dodge": True,
+        "native_scale": True,
+        "size": 2,
+        "alpha": 0.3,
+        "rasterized": True,
+    }
     sns.stripplot(largest, x="feature", y="squared_cosine", ax=ax, legend=False, **hues, **small)
-    points(ax, largest, "feature", "squared_cosine", names, by="arm", inside=what.range, dodge=0.4)
+    plot_points(
+        ax, largest, "feature", "squared_cosine", names, by="arm", inside=what.range, dodge=0.4
+    )
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
-    within(ax, what)
-    ax.set(xlabel="feature $j$, rare right of the line", ylabel=what.symbol, xticks=range(1, features + 1))
-    entries = {name_of(arm): look.marks for arm, look in names.items()}
-    return finished(figure, axes[0], entries, f"every seed small; {INTERVALS}, {seeds_of(table)}")
+    set_y_range(ax, what)
+    ax.set(
+        xlabel="feature $j$, rare right of the line",
+        ylabel=what.symbol,
+        xticks=range(1, features + 1),
+    )
+    entries = {arm_label(arm): look.without_line for arm, look in names.items()}
+    return finish_figure(
+        figure, axes[0], entries, f"every seed small; {INTERVALS}, {seeds_of(table)}"
+    )
 
 
 # Figures of imbalance_and_pruning.

@@ -5,35 +5,51 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
+from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.config.images import ImageArm
 from rarefeat.run.job import Job
 
 KEYS = list(ImageArm.model_fields)
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Every masked arm of every image study, paired with dense by seed."""
     longtail = tables["longtail"]
     rows, table = [], longtail[longtail["split"] == "long_tailed"]
-    for (dataset, width, *key), part in table[table["arm"] != "dense"].groupby(["dataset", "width", *KEYS]):
+    for (dataset, width, *key), part in table[table["arm"] != "dense"].groupby(
+        ["dataset", "width", *KEYS]
+    ):
         of_study = table[table["dataset"] == dataset]
         dense = of_study[(of_study["width"] == width) & (of_study["arm"] == "dense")]
         place = {"arm": ImageArm(**dict(zip(KEYS, key, strict=True))).label}
         if of_study["width"].nunique() > 1:
             place["width"] = width
-        gains, wider = (differences(part, dense, f"balanced_{metric}") for metric in ("accuracy", "delta_20"))
+        gains, wider = (
+            differences(part, dense, f"balanced_{metric}") for metric in ("accuracy", "delta_20")
+        )
         for rho in gains.columns:
-            rows.append(of("T2-accuracy", dataset, {"rho": rho, **place}, gains[rho]))
-            rows.append(of("T2-delta", dataset, {"rho": rho, **place}, wider[rho]))
+            rows.append(measurement("T2-accuracy", dataset, {"rho": rho, **place}, gains[rho]))
+            rows.append(measurement("T2-delta", dataset, {"rho": rho, **place}, wider[rho]))
         ratios = gains.columns
         if len(ratios) > 1:
             x = np.log10(ratios.to_numpy(dtype=float))
             x = x - x.mean()
             slopes = gains.to_numpy() @ x / (x @ x)
-            rows.append(of("T2-rho", dataset, {"rho": (ratios.min(), ratios.max()), **place}, slopes))
+            rows.append(
+                measurement(
+                    "T2-rho", dataset, {"rho": (ratios.min(), ratios.max()), **place}, slopes
+                )
+            )
         else:
-            rows.append(of("T2-rho", dataset, {"rho_alone": ratios[0], **place}, [], untestable="a slope needs two ratios"))
+            rows.append(
+                measurement(
+                    "T2-rho",
+                    dataset,
+                    {"rho_alone": ratios[0], **place},
+                    [],
+                    untestable="a slope needs two ratios",
+                )
+            )
     return rows
 
 

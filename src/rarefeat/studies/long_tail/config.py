@@ -7,7 +7,7 @@ from pydantic import Field
 from rarefeat.config.images import ImageStudy
 from rarefeat.config.names import Name
 from rarefeat.config.section import Section
-from rarefeat.config.study import inherited
+from rarefeat.config.study import inherit_defaults
 
 
 class LongTail(Section):
@@ -20,4 +20,4 @@ def inherit(raw: Any, shared: dict) -> Any:
     """The section whose studies are given what is shared by image studies."""
     if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
         return raw
-    return raw | {"studies": inherited(shared.get("images") or {}, raw["studies"])}
+    return raw | {"studies": inherit_defaults(shared.get("images") or {}, raw["studies"])}

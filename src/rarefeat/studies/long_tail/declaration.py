@@ -1,6 +1,6 @@
 """What the study of long-tailed images makes."""
 
-from rarefeat.config.names import differing
+from rarefeat.config.names import merge_unique
 from rarefeat.studies.long_tail.config import LongTail, inherit
 from rarefeat.study_kind import (
     IMAGE_PRETRAIN,
@@ -36,11 +36,17 @@ def build_outputs(section: LongTail) -> StudyOutputs:
         courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
         read = {
             "longtail_classes": {"sections": {name: study}, "files": {"probes": IMAGE_PROBE}},
-            "longtail_trajectories": {"sections": {name: study}, "files": {"trajectories": IMAGE_PRETRAIN}},
+            "longtail_trajectories": {
+                "sections": {name: study},
+                "files": {"trajectories": IMAGE_PRETRAIN},
+            },
             "longtail": {"sections": {name: study}, "tables": courses[::-1]},
             "longtail_summary": {"tables": (f"{name}.longtail",)},
         }
-        tables |= {f"{name}.{table}": table_from(f"{STAGE}:{table}", **of, study=name) for table, of in read.items()}
+        tables |= {
+            f"{name}.{table}": table_from(f"{STAGE}:{table}", **of, study=name)
+            for table, of in read.items()
+        }
         figures[f"longtail_{name}"] = Figure(
             (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
         )
@@ -50,22 +56,33 @@ def build_outputs(section: LongTail) -> StudyOutputs:
     sources = {table: [f"{name}.{table}" for name in section.studies] for table in TABLES}
     tables |= concatenated_tables("concat_long_tail", schemas, sources)
     pages = {"long_tail": page("long-tailed images", section, shown=("longtail_summary",))}
-    pages |= {f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.") for name in section.studies}
-    return StudyOutputs(tables, differing("figures", figures, gains), pages)
+    pages |= {
+        f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.")
+        for name in section.studies
+    }
+    return StudyOutputs(tables, merge_unique("figures", figures, gains), pages)
 
 
 def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:
     """What was found of all studies, or of one."""
     tables = f"{prefix}longtail_summary", f"{prefix}longtail"
-    return Page(title, "studies.long_tail.found:answer", tables, {"long_tail": section}, shown)
+    return Page(title, "studies.long_tail.findings:answer", tables, {"long_tail": section}, shown)
 
 
 def claim_inputs(section: LongTail) -> ClaimInputs:
     """Table 2."""
     regimes = {
-        name: {"rho": set(study.rho), "arm": {arm.label for arm in study.arms}} for name, study in section.studies.items()
+        name: {"rho": set(study.rho), "arm": {arm.label for arm in study.arms}}
+        for name, study in section.studies.items()
     }
     return ClaimInputs(("longtail",), regimes=regimes)
 
 
-KIND = StudyKind("long_tail", "Long-tailed images", LongTail, build_outputs, inherit=inherit, claim_inputs=claim_inputs)
+KIND = StudyKind(
+    "long_tail",
+    "Long-tailed images",
+    LongTail,
+    build_outputs,
+    inherit=inherit,
+    claim_inputs=claim_inputs,
+)

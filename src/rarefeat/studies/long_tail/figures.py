@@ -5,9 +5,24 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, KEYS, Quantity, n_of, name_of, quantity, with_series
-from rarefeat.figures.panels import ESTIMATED, finished, lines, panels, points, zero
-from rarefeat.figures.style import LOOKS, Look, looks
+from rarefeat.figures.labels import (
+    INTERVALS,
+    KEYS,
+    Quantity,
+    add_series_column,
+    arm_label,
+    n_of,
+    quantity,
+)
+from rarefeat.figures.panels import (
+    ESTIMATED,
+    draw_zero_line,
+    finish_figure,
+    panels,
+    plot_lines,
+    plot_points,
+)
+from rarefeat.figures.style import STYLES, SeriesStyle, assign_styles
 from rarefeat.run.job import Job
 
 DENSE = "dense"
@@ -17,7 +32,7 @@ ENOUGH = 3
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """With a column `series`: the arm in words, and whether it was pretrained on balanced images."""
-    table = with_series(table, ("alpha", "pruned_update", "threshold", "width"))
+    table = add_series_column(table, ("alpha", "pruned_update", "threshold", "width"))
     balanced = table["split"] == "balanced"
     return table.assign(series=table["series"].mask(balanced, table["series"] + BALANCED))
 
@@ -29,16 +44,26 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     drawn = series_looks(sorted({*summary["series"], *trajectories["series"]}))
     ratios = sorted(summary["rho"].unique())
     figure, axes = panels(2, 2, 4.6)
-    for ax, metric, gain in ((axes[0, 0], "accuracy", True), (axes[0, 1], "delta_20", True), (axes[1, 0], "accuracy", False)):
+    for ax, metric, gain in (
+        (axes[0, 0], "accuracy", True),
+        (axes[0, 1], "delta_20", True),
+        (axes[1, 0], "accuracy", False),
+    ):
         what: Quantity = quantity(metric)
-        column, low, high = ("paired_difference", "paired_ci_low", "paired_ci_high") if gain else ("mean", "ci_low", "ci_high")
+        column, low, high = (
+            ("paired_difference", "paired_ci_low", "paired_ci_high")
+            if gain
+            else ("mean", "ci_low", "ci_high")
+        )
         part = summary[summary["metric"] == metric].dropna(subset=[column])
-        part = part[["series", "rho", column, low, high]].set_axis(["series", "rho", *ESTIMATED], axis=1)
+        part = part[["series", "rho", column, low, high]].set_axis(
+            ["series", "rho", *ESTIMATED], axis=1
+        )
         shown = {name: look for name, look in drawn.items() if name in set(part["series"])}
         # Places by order: the values of rho are few and far apart.
-        points(ax, part, "rho", "value", shown, dodge=0.6, order=ratios)
+        plot_points(ax, part, "rho", "value", shown, dodge=0.6, order=ratios)
         if gain:
-            zero(ax)
+            draw_zero_line(ax)
         ax.set_ylabel(("gain over dense, same seed:\n" if gain else "") + what.symbol)
         ax.set_xlabel(r"imbalance ratio $\rho$")
         ax.set_xticks(range(len(ratios)), [f"{rho:g}" for rho in ratios])
@@ -46,10 +71,21 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     ax, rho = axes[1, 1], trajectories["rho"].max()
     part = trajectories[(trajectories["metric"] == "knn_accuracy") & (trajectories["rho"] == rho)]
     every = max(part["epoch"].nunique() // 5, 1)
-    lines(ax, part, "epoch", "value", drawn, inside=quantity("knn_accuracy").range, band=True, every=every)
+    plot_lines(
+        ax,
+        part,
+        "epoch",
+        "value",
+        drawn,
+        inside=quantity("knn_accuracy").range,
+        band=True,
+        every=every,
+    )
     ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
-    entries = {name_of(name): look for name, look in drawn.items()}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {n_of(*summary['n'].unique())}", columns=3)
+    entries = {arm_label(name): look for name, look in drawn.items()}
+    return finish_figure(
+        figure, axes.flat, entries, f"{INTERVALS}, {n_of(*summary['n'].unique())}", columns=3
+    )
 
 
 def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -61,12 +97,15 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     trajectories = trajectories[trajectories["metric"] == "few_shot_accuracy"]
     course, of_class = (
         labelled(table[table["rho"] == table["rho"].max()])
-        for table in (trajectories, classes[classes["probe"] == "balanced"].rename(columns={"accuracy": "value"}))
+        for table in (
+            trajectories,
+            classes[classes["probe"] == "balanced"].rename(columns={"accuracy": "value"}),
+        )
     )
     sizes = course[course["split"] == "long_tailed"]
     updates = sorted(set(sizes[sizes["arm"] != DENSE]["update"]))
-    known = {DENSE: LOOKS[0], DENSE + BALANCED: Look("0.5", "", (0, (2, 1)))}
-    drawn = looks([DENSE, *sorted(set(course["label"]) - {DENSE})], known)
+    known = {DENSE: STYLES[0], DENSE + BALANCED: SeriesStyle("0.5", "", (0, (2, 1)))}
+    drawn = assign_styles([DENSE, *sorted(set(course["label"]) - {DENSE})], known)
     images = of_class[of_class["split"] == "long_tailed"].groupby("rank")["count"].mean()
     of_class = of_class.assign(images=of_class["rank"].map(images))
     rows = (
@@ -84,18 +123,20 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             part = table[table["update"].isin([update, ""])]
             every = max(part[by].nunique() // 5, 1)
             of = "mean" if orders >= ENOUGH else "range"
-            lines(ax, part, by, "value", drawn, by="label", inside=ends, of=of, band=True, every=every)
+            plot_lines(
+                ax, part, by, "value", drawn, by="label", inside=ends, of=of, band=True, every=every
+            )
             if gain:
-                zero(ax)
+                draw_zero_line(ax)
             if by == "images":
                 ax.set_xscale("log")
             ax.set_xlabel(names[by])
         line[0].set_ylabel(label)
     for ax, update in zip(axes[0], updates, strict=True):
-        ax.set_title(name_of(update))
-    shown = {name_of(name): look for name, look in drawn.items()}
+        ax.set_title(arm_label(update))
+    shown = {arm_label(name): look for name, look in drawn.items()}
     spread = INTERVALS if orders >= ENOUGH else "mean and range of the class orders"
-    return finished(figure, axes.flat, shown, f"{spread}, {n_of(orders)}", columns=4)
+    return finish_figure(figure, axes.flat, shown, f"{spread}, {n_of(orders)}", columns=4)
 
 
 def labelled(table: pd.DataFrame) -> pd.DataFrame:
@@ -108,25 +149,38 @@ def labelled(table: pd.DataFrame) -> pd.DataFrame:
             parts = [BALANCED.strip(", ")] if row["split"] == "balanced" else []
             parts += [KEYS["width"](row["width"])] if "width" in several else []
             return ", ".join([DENSE, *parts])
-        shown = [KEYS[name](row[name]) for name in several if name != "threshold" or row[name] != "global"]
+        shown = [
+            KEYS[name](row[name])
+            for name in several
+            if name != "threshold" or row[name] != "global"
+        ]
         return ", ".join(shown) or "pruned"
 
     found = table.to_dict("records")
-    update = with_series(table, ("pruned_update",))["series"].mask(table["arm"] == DENSE, "")
+    update = add_series_column(table, ("pruned_update",))["series"].mask(table["arm"] == DENSE, "")
     return table.assign(update=update, label=[label(row) for row in found])
 
 
 def over_dense(table: pd.DataFrame, by: str) -> pd.DataFrame:
     """Each value less that of dense on long-tailed images, at the same width and seed."""
     keys = ["width", "seed", by]
-    dense = table[(table["arm"] == DENSE) & (table["split"] == "long_tailed")].set_index(keys)["value"]
-    return table.assign(value=table["value"].to_numpy() - dense.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy())
+    dense = table[(table["arm"] == DENSE) & (table["split"] == "long_tailed")].set_index(keys)[
+        "value"
+    ]
+    return table.assign(
+        value=table["value"].to_numpy()
+        - dense.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
+    )
 
 
-def series_looks(names: list[str]) -> dict[str, Look]:
+def series_looks(names: list[str]) -> dict[str, SeriesStyle]:
     """Of every series, dense first; those of balanced images as on long-tailed ones, but hollow."""
-    found = looks([DENSE, *(name for name in names if not name.endswith(BALANCED) and name != DENSE)])
+    found = assign_styles(
+        [DENSE, *(name for name in names if not name.endswith(BALANCED) and name != DENSE)]
+    )
     for name in names:
         if name.endswith(BALANCED):
-            found[name] = found.get(name.removesuffix(BALANCED), Look("0.5", "o")).but(filled=False, dash=(0, (2, 1)))
+            found[name] = found.get(name.removesuffix(BALANCED), SeriesStyle("0.5", "o")).replace(
+                filled=False, dash=(0, (2, 1))
+            )
     return {name: look for name, look in found.items() if name in names}

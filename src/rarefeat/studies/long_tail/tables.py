@@ -3,7 +3,14 @@
 import pandera.pandas as pa
 
 from rarefeat.chain.tables import CORE, INTERVAL, PAIRED, SEED
-from rarefeat.storage.schema import SHARE, at_least, column, described, listed, schema
+from rarefeat.storage.schema import (
+    SHARE,
+    at_least,
+    column,
+    format_descriptions,
+    metric_descriptions,
+    schema,
+)
 
 IMAGE_ARM = {
     "arm": column(
@@ -12,9 +19,17 @@ IMAGE_ARM = {
         unit="",
         description="what was trained (docs/method/images.md)",
     ),
-    "alpha": column(float, at_least(0), unit="1", description="share of the convolutions' weights that is masked"),
+    "alpha": column(
+        float,
+        at_least(0),
+        unit="1",
+        description="share of the convolutions' weights that is masked",
+    ),
     "pruned_update": column(
-        str, pa.Check.isin(["unmasked", "straight_through"]), unit="", description="update under the mask, for `pruned`"
+        str,
+        pa.Check.isin(["unmasked", "straight_through"]),
+        unit="",
+        description="update under the mask, for `pruned`",
     ),
     "threshold": column(
         str,
@@ -34,12 +49,17 @@ IMAGE_KEYS = {
         source=f"{CORE}, section 4",
     ),
     "split": column(
-        str, pa.Check.isin(["long_tailed", "balanced"]), unit="", description="long-tailed, or as many images in equal classes"
+        str,
+        pa.Check.isin(["long_tailed", "balanced"]),
+        unit="",
+        description="long-tailed, or as many images in equal classes",
     ),
-    "width": column("int64", at_least(1), unit="channels", description="of the network's first stage"),
+    "width": column(
+        "int64", at_least(1), unit="channels", description="of the network's first stage"
+    ),
 } | IMAGE_ARM
 
-PROBES = described(
+PROBES = metric_descriptions(
     balanced="linear probe on every training image",
     balanced_sgd="the same by the reference implementations' SGD, where the config asks for it",
     long_tailed="linear probe on the pretraining images",
@@ -51,7 +71,7 @@ RECORDED = (
     "loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy", "effective_rank",
 )  # fmt: skip
 
-GROUPS = described(
+GROUPS = metric_descriptions(
     accuracy="mean accuracy of the classes",
     delta_20="accuracy of the 20 % most frequent classes less that of the 20 % rarest",
     many="accuracy of the most frequent third of the classes, with the remainder",
@@ -62,7 +82,9 @@ GROUPS = described(
 
 RANGES = {"delta_20": pa.Check.in_range(-1, 1), "group_std": pa.Check.in_range(0, 0.5)}
 VALUES = {
-    f"{probe}_{metric}": column(float, RANGES.get(metric, SHARE), unit="1", description=f"{text}: {words}", nullable=True)
+    f"{probe}_{metric}": column(
+        float, RANGES.get(metric, SHARE), unit="1", description=f"{text}: {words}", nullable=True
+    )
     for probe, text in PROBES.items()
     for metric, words in GROUPS.items()
 }
@@ -93,14 +115,22 @@ LONGTAIL_CLASSES = schema(
     IMAGE_KEYS
     | SEED
     | {
-        "probe": column(str, pa.Check.isin(PROBES), unit="", description=listed(PROBES)),
+        "probe": column(
+            str, pa.Check.isin(PROBES), unit="", description=format_descriptions(PROBES)
+        ),
         "class": column("int64", at_least(0), unit="", description="label"),
         "rank": column(
-            "int64", at_least(0), unit="", description="its place in the order of decreasing counts of the long-tailed list"
+            "int64",
+            at_least(0),
+            unit="",
+            description="its place in the order of decreasing counts of the long-tailed list",
         ),
         "count": column("int64", at_least(0), unit="images", description="its pretraining images"),
         "accuracy": column(
-            float, pa.Check.in_range(0, 1), unit="1", description="share of its test images that the probe gets right"
+            float,
+            pa.Check.in_range(0, 1),
+            unit="1",
+            description="share of its test images that the probe gets right",
         ),
     },
     unique=[*IMAGE_KEYS, "seed", "probe", "class"],
@@ -114,7 +144,9 @@ LONGTAIL_SUMMARY = schema(
         "probe": column(str, pa.Check.isin(PROBES), unit="", description="as in longtail_classes"),
         "metric": column(str, pa.Check.isin(GROUPS), unit="", description="as in longtail"),
         "mean": column(float, None, unit="1", description="mean over seeds"),
-        "sd": column(float, None, unit="1", description="standard deviation over seeds", nullable=True),
+        "sd": column(
+            float, None, unit="1", description="standard deviation over seeds", nullable=True
+        ),
     }
     | INTERVAL
     | PAIRED,

@@ -5,16 +5,16 @@ from torch import Tensor
 
 from rarefeat.config.cells import Cell
 from rarefeat.config.study import Study
-from rarefeat.core.definitions import GAMMA, PURE
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import absolute_cosines, lucky_neurons, ordinary_neurons
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
+from rarefeat.core.thresholds import GAMMA, PURE_COSINE
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import checked
-from rarefeat.studies.scaling.bounds import trained_cells
+from rarefeat.storage.schema import validate
 from rarefeat.studies.scaling.config import Scaling
+from rarefeat.studies.scaling.exponent_bounds import trained_cells
 from rarefeat.studies.scaling.tables import SCALING
 
 
@@ -28,13 +28,15 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
     """
     data, training, ratio = study.data, study.training, cell["eps_min"]
     space = make_simulator(study.simulator, study.draws, data.d, data.d1, training.m, seeds)
-    initial = space.weights(training.sigma_0, [generator(study.draws, seed, "weights") for seed in seeds])
+    initial = space.initial_weights(
+        training.sigma_0, [generator(study.draws, seed, "weights") for seed in seeds]
+    )
 
     # The minority feature is the last one.
     lucky = lucky_neurons(initial, space.dictionary, ratio, GAMMA)[..., -1]
     ordinary = ordinary_neurons(initial, space.dictionary, ratio, GAMMA)
     cosines = absolute_cosines(weights, space.dictionary)
-    pure = cosines[..., -1] > PURE
+    pure = cosines[..., -1] > PURE_COSINE
     learned = cosines >= data.d**-0.5
     columns = {
         "lucky_minority_neurons": lucky.sum(-1),
@@ -50,7 +52,7 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
 
 def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
     """A row per trained point and seed."""
-    scaling, parts = job.part("scaling", Scaling), []
+    scaling, parts = job.config_section("scaling", Scaling), []
     studies = scaling.studies()
     for name, cells in trained_cells(scaling, read["lucky_sets"]).items():
         for encoders in read.files("encoders", name, studies[name]):
@@ -63,9 +65,14 @@ def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
         )
     table = pd.concat(parts, ignore_index=True)
     # The exponents that these sizes were made from.
-    table["C_m"] = [next(C_m for C_m in scaling.C_m if round(d**C_m) == m) for d, m in zip(table["d"], table["m"], strict=True)]
+    table["C_m"] = [
+        next(C_m for C_m in scaling.C_m if round(d**C_m) == m)
+        for d, m in zip(table["d"], table["m"], strict=True)
+    ]
     table["d1_power"] = [
         next(power for power in scaling.d1_power if round(d**power) == d1)
         for d, d1 in zip(table["d"], table["d1"], strict=True)
     ]
-    return checked(SCALING, table.sort_values(["d1_power", "ratio", "d", "m", "seed"], ignore_index=True))
+    return validate(
+        SCALING, table.sort_values(["d1_power", "ratio", "d", "m", "seed"], ignore_index=True)
+    )

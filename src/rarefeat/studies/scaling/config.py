@@ -7,30 +7,44 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.config.model import Arm, Data, Training
-from rarefeat.config.section import Distinct, Section, one_line
-from rarefeat.config.seeds import PerBlock
-from rarefeat.config.study import OF_TRAINING, Grid, Study, merged
+from rarefeat.config.section import Distinct, Section, format_validation_error
+from rarefeat.config.seeds import SeedsPerBlock
+from rarefeat.config.study import SHARED_TRAINING_KEYS, Grid, Study, merge_configs
 from rarefeat.core.errors import RarefeatError
 
 
 class Scaling(Section):
     """Theorem 3.1 across sizes: d, m = d^C_m, d1 = d^power and T together, for one minority feature and the dense arm."""
 
-    d: Distinct[Annotated[int, Field(ge=3)]] = Field(min_length=2, description="numbers of features d of the Monte Carlo")
-    ratio: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
+    d: Distinct[Annotated[int, Field(ge=3)]] = Field(
+        min_length=2, description="numbers of features d of the Monte Carlo"
+    )
+    ratio: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="eps_min / eps_max"
+    )
     neurons: int = Field(ge=1, description="initial neurons drawn for each d in the Monte Carlo")
     trained_d: Distinct[Annotated[int, Field(ge=3)]] = Field(
         min_length=1, description="numbers of features d that may be trained"
     )
-    C_m: Distinct[Annotated[float, Field(gt=0, le=10)]] = Field(min_length=1, description="exponents of m = d^C_m")
-    d1_power: Distinct[Annotated[float, Field(ge=1, le=10)]] = Field(min_length=1, description="exponents of d1 = d^power")
-    least_lucky: float = Field(gt=0, description="train only where a lucky set is expected to be this large")
+    C_m: Distinct[Annotated[float, Field(gt=0, le=10)]] = Field(
+        min_length=1, description="exponents of m = d^C_m"
+    )
+    d1_power: Distinct[Annotated[float, Field(ge=1, le=10)]] = Field(
+        min_length=1, description="exponents of d1 = d^power"
+    )
+    least_lucky: float = Field(
+        gt=0, description="train only where a lucky set is expected to be this large"
+    )
     most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
     nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every point")
-    T_power: float = Field(gt=0, le=10, description="T = d^T_power / eta; 1.99 is the T4 of Theorem 3.1")
+    T_power: float = Field(
+        gt=0, le=10, description="T = d^T_power / eta; 1.99 is the T4 of Theorem 3.1"
+    )
     seeds: int = Field(ge=1, description="replicas per trained point")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas trained as one batched tensor program, one job")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas trained as one batched tensor program, one job"
+    )
     data: Data = Field(description="as in a study, but for d, d1 and minority")
     training: Training = Field(description="as in a study, but for m and T")
 
@@ -43,7 +57,11 @@ class Scaling(Section):
         """The trainable sizes as studies by name, each over every ratio; which of them are trained the Monte Carlo says."""
         studies = {}
         for d, C_m, power in itertools.product(self.trained_d, self.C_m, self.d1_power):
-            m, d1, T = round(d**C_m), round(d**power), math.ceil(d**self.T_power / self.training.eta)
+            m, d1, T = (
+                round(d**C_m),
+                round(d**power),
+                math.ceil(d**self.T_power / self.training.eta),
+            )
             if m > self.most_neurons:
                 continue
             name = f"scaling_d={d}_m={m}_d1={d1}"
@@ -57,10 +75,16 @@ class Scaling(Section):
                     data=Data(**self.data.model_dump() | {"d": d, "d1": d1, "minority": [1.0]}),
                     training=Training(**self.training.model_dump() | {"m": m, "T": T}),
                     arms=[Arm(arm="dense")],
-                    grid={"ratios": Grid(eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"])},
+                    grid={
+                        "ratios": Grid(
+                            eps_min=self.ratio, sigma=[math.sqrt(self.nsr / d1)], arms=["dense"]
+                        )
+                    },
                 )
             except ValidationError as error:
-                raise ValueError(f"at d = {d}, m = {m}, d1 = {d1}: {one_line(error)}") from error
+                raise ValueError(
+                    f"at d = {d}, m = {m}, d1 = {d1}: {format_validation_error(error)}"
+                ) from error
         return studies
 
 
@@ -68,5 +92,11 @@ def inherit(raw: Any, shared: dict) -> Any:
     """The section with what it inherits; RarefeatError for keys that each size has of its own."""
     own = raw.get("training") if isinstance(raw, dict) else None
     if isinstance(own, dict) and (fixed := own.keys() & {"m", "T"}):
-        raise RarefeatError(f"config: scaling: training.{min(fixed)}: each size has its own; C_m gives m, and T_power gives T")
-    return merged({key: shared[key] for key in OF_TRAINING if key in shared}, raw) if isinstance(raw, dict) else raw
+        raise RarefeatError(
+            f"config: scaling: training.{min(fixed)}: each size has its own; C_m gives m, and T_power gives T"
+        )
+    return (
+        merge_configs({key: shared[key] for key in SHARED_TRAINING_KEYS if key in shared}, raw)
+        if isinstance(raw, dict)
+        else raw
+    )

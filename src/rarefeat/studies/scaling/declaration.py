@@ -1,6 +1,6 @@
 """What the scaling study makes."""
 
-from rarefeat.config.cells import paths_of
+from rarefeat.config.cells import cell_paths
 from rarefeat.studies.scaling.config import Scaling, inherit
 from rarefeat.study_kind import PRETRAIN, Figure, Page, StudyKind, StudyOutputs, Table, table_from
 
@@ -11,9 +11,16 @@ def build_outputs(section: Scaling) -> StudyOutputs:
     tables = {
         "lucky_sets": table_from("studies.scaling.lucky_sets:lucky_sets", parts, rule="lucky_sets"),
         "scaling": Table(
-            "studies.scaling.tables:SCALING", "studies.scaling.aggregate:trained_sizes", parts, encoders, ("lucky_sets",), rule="trained_sizes"
+            "studies.scaling.tables:SCALING",
+            "studies.scaling.aggregate:trained_sizes",
+            parts,
+            encoders,
+            ("lucky_sets",),
+            rule="trained_sizes",
         ),
-        "scaling_exponents": table_from("studies.scaling.exponents:scaling_exponents", tables=sizes),
+        "scaling_exponents": table_from(
+            "studies.scaling.exponents:scaling_exponents", tables=sizes
+        ),
     }
     figure = Figure(
         sizes,
@@ -22,7 +29,7 @@ def build_outputs(section: Scaling) -> StudyOutputs:
     )
     page = Page(
         "across sizes",
-        "studies.scaling.found:answer",
+        "studies.scaling.findings:answer",
         ("scaling_exponents",),
         parts,
         ("scaling_exponents", "scaling", "lucky_sets"),
@@ -38,14 +45,16 @@ def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, st
     """
     # Here, as pandas is not needed to plan.
     from rarefeat.run.metadata import read_product
-    from rarefeat.studies.scaling.bounds import trained_cells
+    from rarefeat.studies.scaling.exponent_bounds import trained_cells
 
     studies = section.studies()
     return [
         path
         for name, cells in trained_cells(section, read_product(lucky_sets, identities)).items()
-        for path in paths_of("encoders", name, cells, studies[name].blocks(), "safetensors")
+        for path in cell_paths("encoders", name, cells, studies[name].blocks(), "safetensors")
     ]
 
 
-KIND = StudyKind("scaling", "Theorem 3.1 across sizes", Scaling, build_outputs, Scaling.studies, inherit=inherit)
+KIND = StudyKind(
+    "scaling", "Theorem 3.1 across sizes", Scaling, build_outputs, Scaling.studies, inherit=inherit
+)

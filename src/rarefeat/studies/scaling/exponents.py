@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import checked
-from rarefeat.studies.scaling.bounds import bounds
+from rarefeat.storage.schema import validate
+from rarefeat.studies.scaling.exponent_bounds import bounds
 from rarefeat.studies.scaling.tables import SCALING_EXPONENTS
 
 
@@ -35,13 +35,17 @@ def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[f
     # At this tau^2 the weighted squares are at most their degrees of freedom.
     largest = np.polyfit(x, y, 1, full=True)[1].sum() / freedom
     misfit = fit(0.0)[2] > freedom
-    tau2 = brentq(lambda value: fit(value)[2] - freedom, 0.0, largest, xtol=1e-15) if misfit else 0.0
+    tau2 = (
+        brentq(lambda value: fit(value)[2] - freedom, 0.0, largest, xtol=1e-15) if misfit else 0.0
+    )
     slope, squared_error, _ = fit(tau2)
     half = stdtrit(freedom, 0.975) * np.sqrt(squared_error)
     return slope, slope - half, slope + half
 
 
-def exponent_rows(quantity: str, ratio: float, d1_power: float | None, points: pd.DataFrame) -> list[dict]:
+def exponent_rows(
+    quantity: str, ratio: float, d1_power: float | None, points: pd.DataFrame
+) -> list[dict]:
     """The exponent of a quantity from points (d, estimate, error), as it stands, and where the bound is from below also without
     the factor 1 / sqrt(log d) that eq. (238) has and eq. (239) drops; nothing for fewer than three distinct d.
 
@@ -54,7 +58,9 @@ def exponent_rows(quantity: str, ratio: float, d1_power: float | None, points: p
     d, estimate, error = (seen[name].to_numpy(dtype=float) for name in ("d", "estimate", "error"))
     rows = []
     for log_power in (0.0, -0.5) if bound.side == "at least" else (0.0,):
-        exponent, low, high = power_law(d, estimate / np.log(d) ** log_power, error / np.log(d) ** log_power)
+        exponent, low, high = power_law(
+            d, estimate / np.log(d) ** log_power, error / np.log(d) ** log_power
+        )
         rows.append(
             {
                 "quantity": quantity, "ratio": ratio, "d1_power": d1_power, "d_low": int(d.min()), "d_high": int(d.max()),
@@ -92,10 +98,12 @@ def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataF
     }
     for quantity, values in per_neuron.items():
         for (ratio, d1_power), group in trained.assign(value=values).groupby(["ratio", "d1_power"]):
-            sizes = group.groupby(["d", "m"])["value"].agg(estimate="mean", error="sem").reset_index()
+            sizes = (
+                group.groupby(["d", "m"])["value"].agg(estimate="mean", error="sem").reset_index()
+            )
             rows += exponent_rows(quantity, ratio, d1_power, sizes)
     table = pd.DataFrame(rows, columns=list(SCALING_EXPONENTS.columns)).astype({"d1_power": float})
-    return checked(SCALING_EXPONENTS, table)
+    return validate(SCALING_EXPONENTS, table)
 
 
 def scaling_exponents(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -8,11 +8,11 @@ import torch
 from scipy.special import betaincinv, ndtri
 from torch import Tensor
 
-from rarefeat.core.definitions import GAMMA
 from rarefeat.core.randomness import generator
+from rarefeat.core.thresholds import GAMMA
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.tables import LUCKY_SETS
 
@@ -69,14 +69,37 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
         high = betaincinv(lucky + 1, n - lucky, 0.975) if lucky < n else 1.0
         mean = total / n
         half = ndtri(0.975) * math.sqrt(max(squares / n - mean**2, 0) / n)
-        rows.append((d, ratio, n, int(lucky), lucky / n / d, low / d, high / d, mean, mean - half, mean + half))
-    columns = ["d", "ratio", "neurons", "lucky_neurons", "lucky_probability", "lucky_ci_low", "lucky_ci_high"]
-    return pd.DataFrame(rows, columns=[*columns, "ordinary_features", "ordinary_ci_low", "ordinary_ci_high"])
+        rows.append(
+            (
+                d,
+                ratio,
+                n,
+                int(lucky),
+                lucky / n / d,
+                low / d,
+                high / d,
+                mean,
+                mean - half,
+                mean + half,
+            )
+        )
+    columns = [
+        "d",
+        "ratio",
+        "neurons",
+        "lucky_neurons",
+        "lucky_probability",
+        "lucky_ci_low",
+        "lucky_ci_high",
+    ]
+    return pd.DataFrame(
+        rows, columns=[*columns, "ordinary_features", "ordinary_ci_low", "ordinary_ci_high"]
+    )
 
 
 def lucky_sets(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """Every number of features."""
-    scaling = job.part("scaling", Scaling)
+    scaling = job.config_section("scaling", Scaling)
     numbers = sorted({*scaling.d, *scaling.trained_d})
     parts = [lucky_sets_table(d, sorted(scaling.ratio), scaling.neurons) for d in numbers]
-    return checked(LUCKY_SETS, pd.concat(parts, ignore_index=True))
+    return validate(LUCKY_SETS, pd.concat(parts, ignore_index=True))

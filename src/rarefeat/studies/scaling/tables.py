@@ -6,12 +6,42 @@ from rarefeat.chain.tables import CORE, SEED
 from rarefeat.storage.schema import SHARE, at_least, column, schema
 
 SIZES = {
-    "d": column("int64", at_least(3), unit="features", description="number of features d", source=f"{CORE}, Def. 3.1"),
-    "C_m": column(float, pa.Check.gt(0), unit="1", description="exponent of m = d^C_m", source=f"{CORE}, Thm. 3.1"),
+    "d": column(
+        "int64",
+        at_least(3),
+        unit="features",
+        description="number of features d",
+        source=f"{CORE}, Def. 3.1",
+    ),
+    "C_m": column(
+        float,
+        pa.Check.gt(0),
+        unit="1",
+        description="exponent of m = d^C_m",
+        source=f"{CORE}, Thm. 3.1",
+    ),
     "d1_power": column(float, at_least(1), unit="1", description="exponent of d1 = d^power"),
-    "m": column("int64", at_least(1), unit="neurons", description="number of neurons m", source=f"{CORE}, Thm. 3.1"),
-    "d1": column("int64", at_least(3), unit="1", description="input dimension d_1", source=f"{CORE}, Def. 3.1"),
-    "ratio": column(float, pa.Check.in_range(0, 1), unit="1", description="eps_min / eps_max", source=f"{CORE}, Def. 3.1"),
+    "m": column(
+        "int64",
+        at_least(1),
+        unit="neurons",
+        description="number of neurons m",
+        source=f"{CORE}, Thm. 3.1",
+    ),
+    "d1": column(
+        "int64",
+        at_least(3),
+        unit="1",
+        description="input dimension d_1",
+        source=f"{CORE}, Def. 3.1",
+    ),
+    "ratio": column(
+        float,
+        pa.Check.in_range(0, 1),
+        unit="1",
+        description="eps_min / eps_max",
+        source=f"{CORE}, Def. 3.1",
+    ),
 }
 
 LUCKY_SETS = schema(
@@ -20,9 +50,15 @@ LUCKY_SETS = schema(
     {
         "d": SIZES["d"],
         "ratio": SIZES["ratio"],
-        "neurons": column("int64", at_least(1), unit="neurons", description="initial neurons drawn"),
+        "neurons": column(
+            "int64", at_least(1), unit="neurons", description="initial neurons drawn"
+        ),
         "lucky_neurons": column(
-            "int64", at_least(0), unit="neurons", description="of these, lucky for any feature", source=f"{CORE}, eq. (27)"
+            "int64",
+            at_least(0),
+            unit="neurons",
+            description="of these, lucky for any feature",
+            source=f"{CORE}, eq. (27)",
         ),
         "lucky_probability": column(
             float,
@@ -31,7 +67,9 @@ LUCKY_SETS = schema(
             description="estimated probability that a neuron is lucky for one given feature: lucky_neurons / neurons / d, as features are exchangeable and exclude each other",
             source=f"{CORE}, eq. (27), (238)",
         ),
-        "lucky_ci_low": column(float, SHARE, unit="1", description="lower end of its 95 % interval (Clopper-Pearson)"),
+        "lucky_ci_low": column(
+            float, SHARE, unit="1", description="lower end of its 95 % interval (Clopper-Pearson)"
+        ),
         "lucky_ci_high": column(float, SHARE, unit="1", description="upper end"),
         "ordinary_features": column(
             float,
@@ -40,7 +78,12 @@ LUCKY_SETS = schema(
             description="mean over neurons of |N_i|, the number of features a neuron is ordinary for",
             source=f"{CORE}, eq. (26), (247)",
         ),
-        "ordinary_ci_low": column(float, at_least(0), unit="features", description="lower end of its 95 % interval (normal)"),
+        "ordinary_ci_low": column(
+            float,
+            at_least(0),
+            unit="features",
+            description="lower end of its 95 % interval (normal)",
+        ),
         "ordinary_ci_high": column(float, at_least(0), unit="features", description="upper end"),
     },
     unique=["d", "ratio"],
@@ -119,7 +162,11 @@ SCALING_EXPONENTS = schema(
         ),
         "ratio": SIZES["ratio"],
         "d1_power": column(
-            float, at_least(1), unit="1", description="exponent of d1 = d^power; null at initialisation", nullable=True
+            float,
+            at_least(1),
+            unit="1",
+            description="exponent of d1 = d^power; null at initialisation",
+            nullable=True,
         ),
         "d_low": column("int64", at_least(3), unit="features", description="smallest d of the fit"),
         "d_high": column("int64", at_least(3), unit="features", description="largest d of the fit"),
@@ -130,7 +177,9 @@ SCALING_EXPONENTS = schema(
             description="power of log d divided out before the fit: 0, or -1/2, the factor that eq. (238) has and eq. (239) drops",
             source=f"{CORE}, eq. (238), (239)",
         ),
-        "exponent": column(float, None, unit="1", description="fitted exponent of the quantity in d"),
+        "exponent": column(
+            float, None, unit="1", description="fitted exponent of the quantity in d"
+        ),
         "ci_low": column(
             float,
             None,
@@ -144,11 +193,30 @@ SCALING_EXPONENTS = schema(
             unit="points",
             description="points of the fit: a d at initialisation, a size (d, m) after training",
         ),
-        "left_out": column("int64", at_least(0), unit="points", description="points left out because nothing was seen there"),
-        "bound": column(float, None, unit="1", description="the exponent of the bound", source=f"{CORE}, Lemma B.2, Thm. 3.1"),
-        "bound_side": column(str, pa.Check.isin(["at least", "at most"]), unit="", description="which side the bound allows"),
+        "left_out": column(
+            "int64",
+            at_least(0),
+            unit="points",
+            description="points left out because nothing was seen there",
+        ),
+        "bound": column(
+            float,
+            None,
+            unit="1",
+            description="the exponent of the bound",
+            source=f"{CORE}, Lemma B.2, Thm. 3.1",
+        ),
+        "bound_side": column(
+            str,
+            pa.Check.isin(["at least", "at most"]),
+            unit="",
+            description="which side the bound allows",
+        ),
         "consistent": column(
-            bool, None, unit="", description="false where the whole interval lies on the side that the bound forbids"
+            bool,
+            None,
+            unit="",
+            description="false where the whole interval lies on the side that the bound forbids",
         ),
     },
     unique=["quantity", "ratio", "d1_power", "d_low", "log_power"],

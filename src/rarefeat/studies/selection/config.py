@@ -8,14 +8,22 @@ from pydantic import Field, model_validator
 
 from rarefeat.config.cells import Arms, Cell
 from rarefeat.config.model import Data, Training, Views
-from rarefeat.config.names import Name, differing
+from rarefeat.config.names import Name, merge_unique
 from rarefeat.config.ranges import Range
-from rarefeat.config.section import Distinct, Section, distinct
-from rarefeat.config.seeds import PerBlock, seed_blocks
-from rarefeat.config.study import OF_TRAINING, sharing
+from rarefeat.config.section import Distinct, Section, check_distinct
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.config.study import SHARED_TRAINING_KEYS, share_defaults
 
 Score = Literal[
-    "norm", "firing_rate", "contribution", "residual", "growth", "effective_rate", "hoyer_rate", "paired_rate", "random"
+    "norm",
+    "firing_rate",
+    "contribution",
+    "residual",
+    "growth",
+    "effective_rate",
+    "hoyer_rate",
+    "paired_rate",
+    "random",
 ]
 Mask = Literal[Score, "largest", "oracle_all", "oracle_gated", "oracle_nearest"]
 SCORES: tuple[str, ...] = get_args(Score)
@@ -31,17 +39,27 @@ class Intervention(Section):
         default="",
         description="the rule that chooses what is pruned, lowest score first (docs/method/selection.md); empty for none",
     )
-    alpha: float = Field(default=0.0, ge=0, lt=1, description="share of neurons that a rule prunes; 0 for 1/d, one feature's")
+    alpha: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of neurons that a rule prunes; 0 for 1/d, one feature's",
+    )
     source: Literal["running", "batch"] = Field(
-        default="running", description="a score is read from a running mean over steps, or from the step's own batch"
+        default="running",
+        description="a score is read from a running mean over steps, or from the step's own batch",
     )
     stop: bool = Field(
-        default=False, description="a neuron is pruned only while its norm is below the mean of those not chosen"
+        default=False,
+        description="a neuron is pruned only while its norm is below the mean of those not chosen",
     )
     masked_keys: bool = Field(
-        default=False, description="a pruned contrast branch: a dense anchor, whose gradient sees masked keys, held fixed"
+        default=False,
+        description="a pruned contrast branch: a dense anchor, whose gradient sees masked keys, held fixed",
     )
-    renewed: int = Field(default=0, ge=0, description="steps between two choices; 0 for a choice at every step")
+    renewed: int = Field(
+        default=0, ge=0, description="steps between two choices; 0 for a choice at every step"
+    )
     onset: int = Field(default=0, ge=0, description="first step with a mask")
     schedule: Literal["", "rising", "falling"] = Field(
         default="",
@@ -52,9 +70,12 @@ class Intervention(Section):
         description="the bias in proportion to the effective rate, or to norm and rate, at the same mean; empty: norm",
     )
     delay: int = Field(default=0, ge=0, description="steps from T1 to the bias")
-    reopened: bool = Field(default=False, description="a silent neuron gets the gradient of a neuron without a bias")
+    reopened: bool = Field(
+        default=False, description="a silent neuron gets the gradient of a neuron without a bias"
+    )
     revived: bool = Field(
-        default=False, description="a silent neuron is drawn anew, without a bias until eq. (34) holds for it"
+        default=False,
+        description="a silent neuron is drawn anew, without a bias until eq. (34) holds for it",
     )
 
     @model_validator(mode="after")
@@ -78,7 +99,7 @@ class Intervention(Section):
         return "-".join([self.mask or "dense", *said])
 
 
-class Drawn(Section):
+class LatinHypercube(Section):
     """Regimes of a Latin hypercube (regimes.py): each parameter has one draw in each of as many strata as regimes."""
 
     regimes: int = Field(ge=1, description="number of regimes")
@@ -87,10 +108,12 @@ class Drawn(Section):
         min_length=1,
         description="by parameter; lambda is in units of the pull, the growth of a frequent feature per unit of eta",
     )
-    growth: float = Field(gt=0, description="eta is such that a frequent feature grows by this a step in stage 1")
+    growth: float = Field(
+        gt=0, description="eta is such that a frequent feature grows by this a step in stage 1"
+    )
 
 
-class Sweep(Section):
+class InterventionSweep(Section):
     """Trainings at every point of a grid, every arm on the same tokens; simulator `reduced`, bias rule `follow`."""
 
     role: Literal["scores", "interventions", "help", "law_fit", "law_test"] = Field(
@@ -100,42 +123,64 @@ class Sweep(Section):
     draws: Name = Field(description="name that keys the random draws: the study's own if not given")
     seeds: int = Field(ge=1, description="replicas per point and arm")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job")
+    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
     data: Data
     training: Training
-    sigma: float = Field(ge=0, description="standard deviation of the noise; scaled by d1^(-1/2) as sigma_0 where d1 is drawn")
-    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="eps_min / eps_max")
-    varied: dict[Axis, Distinct[Annotated[float, Field(ge=0)]]] = Field(
-        default={}, description="share of the bias, or lambda: every value with every other, and every eps_min"
+    sigma: float = Field(
+        ge=0,
+        description="standard deviation of the noise; scaled by d1^(-1/2) as sigma_0 where d1 is drawn",
     )
-    drawn: Drawn | None = Field(default=None, description="regimes that are drawn instead")
-    arms: Arms[Intervention] = Field(min_length=1, description="what is compared; no arm twice with the same keys")
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="eps_min / eps_max"
+    )
+    varied: dict[Axis, Distinct[Annotated[float, Field(ge=0)]]] = Field(
+        default={},
+        description="share of the bias, or lambda: every value with every other, and every eps_min",
+    )
+    drawn: LatinHypercube | None = Field(default=None, description="regimes that are drawn instead")
+    arms: Arms[Intervention] = Field(
+        min_length=1, description="what is compared; no arm twice with the same keys"
+    )
     scored: Distinct[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="steps at which the scores of the dense arm are judged"
     )
     memory: int = Field(ge=1, description="steps of the running mean")
-    patience: int = Field(ge=1, description="a neuron that no sample of so many batches in a row opens is silent")
+    patience: int = Field(
+        ge=1, description="a neuron that no sample of so many batches in a row opens is silent"
+    )
     probed: bool = Field(default=False, description="fit the linear head on balanced data at T")
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Sweep":
-        distinct([arm.label for arm in self.arms])
+    def _consistent(self) -> "InterventionSweep":
+        check_distinct([arm.label for arm in self.arms])
         if "dense" not in [arm.label for arm in self.arms]:
-            raise ValueError("arms: `{}`, the dense training, must be among them: all others are compared with it")
+            raise ValueError(
+                "arms: `{}`, the dense training, must be among them: all others are compared with it"
+            )
         if self.training.bias.rule != "follow":
             raise ValueError(f"training.bias.rule must be follow, got {self.training.bias.rule}")
         if self.data.views != Views() or self.training.history or self.training.device != "cpu":
-            raise ValueError("data.views, training.history and training.device are for studies of the chain")
+            raise ValueError(
+                "data.views, training.history and training.device are for studies of the chain"
+            )
         if self.varied and self.drawn:
             raise ValueError("varied and drawn: give one of them")
         if self.training.K > self.data.N:
-            raise ValueError(f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}")
+            raise ValueError(
+                f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}"
+            )
         if late := [step for step in self.scored if step > self.training.T]:
             raise ValueError(f"scored: steps must not exceed T = {self.training.T}, got {late[0]}")
         for arm in self.arms:
             if arm.onset >= self.training.T:
-                raise ValueError(f"arm {arm.label}: onset must be below T = {self.training.T}; no step has a mask")
-            if arm.mask and arm.mask not in ORACLES and not self.pruned(arm, self.training.m, self.data.d):
+                raise ValueError(
+                    f"arm {arm.label}: onset must be below T = {self.training.T}; no step has a mask"
+                )
+            if (
+                arm.mask
+                and arm.mask not in ORACLES
+                and not self.pruned(arm, self.training.m, self.data.d)
+            ):
                 raise ValueError(
                     f"arm {arm.label}: alpha must be at least 1 / m = {1 / self.training.m:.4g}; it prunes nothing"
                 )
@@ -156,15 +201,29 @@ class Sweep(Section):
             ]
         # In an order of their own: what a job is told has its keys sorted.
         axes = {**dict(sorted(self.varied.items())), "eps_min": sorted(self.eps_min)}
-        return [Cell(tuple(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+        return [
+            Cell(tuple(zip(axes, values, strict=True)))
+            for values in itertools.product(*axes.values())
+        ]
 
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def trained(self) -> dict[str, Any]:
+    def training_config(self) -> dict[str, Any]:
         """What the training of a cell is told: all but its seeds and the grid that it is a point of."""
-        names = ("draws", "data", "training", "sigma", "drawn", "arms", "scored", "memory", "patience", "probed")
+        names = (
+            "draws",
+            "data",
+            "training",
+            "sigma",
+            "drawn",
+            "arms",
+            "scored",
+            "memory",
+            "patience",
+            "probed",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -176,7 +235,9 @@ def point_of(cell: Cell) -> str:
 class Perceptron(Section):
     """NT-Xent of ReLU neurons over a hidden layer, on scikit-learn's digits, of which some are rare."""
 
-    train: int = Field(ge=10, description="images that are trained on before any is left out; the others test")
+    train: int = Field(
+        ge=10, description="images that are trained on before any is left out; the others test"
+    )
     tail: int = Field(ge=1, le=9, description="number of rare digits, drawn anew by each seed")
     hidden: int = Field(ge=1, description="ReLU units of the layer before the neurons")
     m: int = Field(ge=1, description="neurons, ReLU: what the loss and the probe see")
@@ -186,10 +247,15 @@ class Perceptron(Section):
     momentum: float = Field(ge=0, lt=1)
     weight_decay: float = Field(ge=0)
     tau: float = Field(gt=0, description="temperature of the cosines")
-    noise: float = Field(ge=0, description="standard deviation of pixels' noise in each view, which is moved by up to a pixel")
+    noise: float = Field(
+        ge=0,
+        description="standard deviation of pixels' noise in each view, which is moved by up to a pixel",
+    )
     memory: int = Field(ge=1, description="steps of the running mean")
     alpha: float = Field(gt=0, lt=1, description="share of neurons that each rule prunes")
-    rules: Distinct[Literal["norm", "random", "effective_rate", "paired_rate", "contribution", "largest"]] = Field(min_length=1)
+    rules: Distinct[
+        Literal["norm", "random", "effective_rate", "paired_rate", "contribution", "largest"]
+    ] = Field(min_length=1)
     l2: float = Field(gt=0, description="of the linear probe")
 
 
@@ -199,11 +265,13 @@ class Digits(Section):
     draws: Name = Field(description="name that keys the random draws")
     seeds: int = Field(ge=1, description="replicas")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job")
-    rho: Distinct[Annotated[float, Field(ge=1)]] = Field(min_length=1, description="frequent over rare images of a digit")
+    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
+    rho: Distinct[Annotated[float, Field(ge=1)]] = Field(
+        min_length=1, description="frequent over rare images of a digit"
+    )
     training: Perceptron
 
-    def trained(self) -> dict[str, Any]:
+    def training_config(self) -> dict[str, Any]:
         """What the training of a cell is told."""
         return {"draws": self.draws, "training": self.training}
 
@@ -219,16 +287,16 @@ class Digits(Section):
 class Selection(Section):
     """Every sweep by name, and the digits."""
 
-    sweeps: dict[Name, Sweep] = Field(min_length=1, description="by name")
+    sweeps: dict[Name, InterventionSweep] = Field(min_length=1, description="by name")
     digits: Digits
 
-    def of_role(self, *roles: str) -> dict[str, Sweep]:
+    def studies_with_role(self, *roles: str) -> dict[str, InterventionSweep]:
         """The sweeps with one of these roles."""
         return {name: sweep for name, sweep in self.sweeps.items() if sweep.role in roles}
 
-    def studies(self) -> dict[str, Sweep | Digits]:
+    def studies(self) -> dict[str, InterventionSweep | Digits]:
         """What is computed cell by cell."""
-        return differing("studies", self.sweeps, {DIGITS: self.digits})
+        return merge_unique("studies", self.sweeps, {DIGITS: self.digits})
 
 
 DIGITS = "selection_digits"
@@ -239,6 +307,8 @@ def inherit(raw: Any, shared: dict) -> Any:
     """The section whose sweeps are given some of what is shared."""
     if not isinstance(raw, dict):
         return raw
-    of_sweeps = {key: value for key, value in raw.items() if key != "sweeps"} | {"studies": raw.get("sweeps")}
-    found = sharing(of_sweeps, shared, Sweep, OF_TRAINING)
+    of_sweeps = {key: value for key, value in raw.items() if key != "sweeps"} | {
+        "studies": raw.get("sweeps")
+    }
+    found = share_defaults(of_sweeps, shared, InterventionSweep, SHARED_TRAINING_KEYS)
     return {"sweeps" if key == "studies" else key: value for key, value in found.items()}

@@ -1,6 +1,6 @@
 """What the study of selection makes."""
 
-from rarefeat.studies.selection.config import DIGITS, Digits, Selection, Sweep, inherit
+from rarefeat.studies.selection.config import DIGITS, Digits, InterventionSweep, Selection, inherit
 from rarefeat.study_kind import (
     ClaimInputs,
     Figure,
@@ -15,10 +15,16 @@ from rarefeat.study_kind import (
 
 PACKAGE = "studies.selection"
 MEASURE = Stage(
-    f"{PACKAGE}.measure:measure_selection", Sweep, lambda sweep, cell: sweep.trained(), ("probes.parquet", "scores.parquet")
+    f"{PACKAGE}.measure:measure_selection",
+    InterventionSweep,
+    lambda sweep, cell: sweep.trained(),
+    ("probes.parquet", "scores.parquet"),
 )
 MEASURE_DIGITS = Stage(
-    f"{PACKAGE}.digits:digits_of_selection", Digits, lambda digits, cell: digits.trained(), ("probes.parquet",)
+    f"{PACKAGE}.digits:digits_of_selection",
+    Digits,
+    lambda digits, cell: digits.trained(),
+    ("probes.parquet",),
 )
 SCHEMAS = f"{PACKAGE}.tables"
 LAW = ("law_fit", "law_test")
@@ -55,7 +61,12 @@ SEE = {
     ),
 }  # fmt: skip
 
-FOUND = ("scores_new_selection_scores", "interventions_selection", "selection_steps", "selection_law")
+FOUND = (
+    "scores_new_selection_scores",
+    "interventions_selection",
+    "selection_steps",
+    "selection_law",
+)
 """Tables that what was found is read from."""
 
 
@@ -63,31 +74,44 @@ def build_outputs(section: Selection) -> StudyOutputs:
     """The tables of each sweep; steps, the law and the digits; and their figures."""
     tables = {}
     for name, sweep in section.sweeps.items():
-        tables[f"{name}_selection"] = collected_table(f"{SCHEMAS}:SELECTION", MEASURE, "probes", name, sweep)
-        tables[f"{name}_selection_scores"] = collected_table(f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep)
+        tables[f"{name}_selection"] = collected_table(
+            f"{SCHEMAS}:SELECTION", MEASURE, "probes", name, sweep
+        )
+        tables[f"{name}_selection_scores"] = collected_table(
+            f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep
+        )
     if of_steps := numbers_of(section, "help", *LAW):
-        tables["selection_steps"] = table_from(f"{PACKAGE}.steps:selection_steps", tables=of_steps)
+        tables["selection_steps"] = table_from(
+            f"{PACKAGE}.critical_frequency:selection_steps", tables=of_steps
+        )
     if of_law := numbers_of(section, *LAW):
-        law = {"sweeps": section.of_role(*LAW)}
+        law = {"sweeps": section.studies_with_role(*LAW)}
         tables |= {
-            name: table_from(f"{PACKAGE}.tested:{name}", law, tables=of_law) for name in ("selection_fate", "selection_law")
+            name: table_from(f"{PACKAGE}.model_validation:{name}", law, tables=of_law)
+            for name in ("selection_fate", "selection_law")
         }
-    tables[DIGITS] = collected_table(f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits)
+    tables[DIGITS] = collected_table(
+        f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits
+    )
     small = tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
-    page = Page("which neurons to prune", f"{PACKAGE}.found:answer", FOUND, {"selection": section}, small)
-    return StudyOutputs(tables, figures(section), {"selection": page} if set(FOUND) <= set(tables) else {})
+    page = Page(
+        "which neurons to prune", f"{PACKAGE}.findings:answer", FOUND, {"selection": section}, small
+    )
+    return StudyOutputs(
+        tables, figures(section), {"selection": page} if set(FOUND) <= set(tables) else {}
+    )
 
 
 def numbers_of(section: Selection, *roles: str) -> tuple[str, ...]:
     """Tables of numbers of the sweeps with a role."""
-    return tuple(f"{name}_selection" for name in section.of_role(*roles))
+    return tuple(f"{name}_selection" for name in section.studies_with_role(*roles))
 
 
 def figures(section: Selection) -> dict[str, Figure]:
     """The figures of the sweeps that there are."""
-    scores = tuple(f"{name}_selection_scores" for name in section.of_role("scores"))
+    scores = tuple(f"{name}_selection_scores" for name in section.studies_with_role("scores"))
     masks, helped = numbers_of(section, "interventions"), numbers_of(section, "help")
-    law = ("selection_fate", "selection_law") if section.of_role(*LAW) else ()
+    law = ("selection_fate", "selection_law") if section.studies_with_role(*LAW) else ()
     found = {
         "selection_scores": scores, "selection_interventions": masks, "selection_steps": ("selection_steps",) if helped else (),
         "selection_law": law, "selection_digits": (DIGITS,),
@@ -95,15 +119,24 @@ def figures(section: Selection) -> dict[str, Figure]:
     if scores and masks and helped and law:
         found["selection"] = (*scores, *masks, *helped, *law)
     parts = {"selection": section}
-    return {name: Figure(tables, SEE[name], sections=parts) for name, tables in found.items() if tables}
+    return {
+        name: Figure(tables, SEE[name], sections=parts) for name, tables in found.items() if tables
+    }
 
 
 def claim_inputs(section: Selection) -> ClaimInputs:
     """What is stated beyond the papers."""
-    kept = {**section.of_role("scores", "interventions", "help"), **section.of_role(*LAW)}
-    tables = [f"{name}_selection" for name, sweep in kept.items() if sweep.role in ("interventions", "help")]
-    tables += [f"{name}_selection_scores" for name in section.of_role("scores")]
-    tables += ["selection_fate", "selection_law"] if section.of_role(*LAW) else []
+    kept = {
+        **section.studies_with_role("scores", "interventions", "help"),
+        **section.studies_with_role(*LAW),
+    }
+    tables = [
+        f"{name}_selection"
+        for name, sweep in kept.items()
+        if sweep.role in ("interventions", "help")
+    ]
+    tables += [f"{name}_selection_scores" for name in section.studies_with_role("scores")]
+    tables += ["selection_fate", "selection_law"] if section.studies_with_role(*LAW) else []
     regimes = {
         name: {
             **values_on_axes(sweep),

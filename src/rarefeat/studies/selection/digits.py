@@ -11,16 +11,16 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.core.moments import Moments, moments, running
-from rarefeat.core.products import product
-from rarefeat.core.pruning import smallest
+from rarefeat.core.activation_moments import Moments, batch_moments, update_running_moments
+from rarefeat.core.batch_invariant import matmul
+from rarefeat.core.pruning import mask_smallest
 from rarefeat.core.randomness import generator
-from rarefeat.images.evaluation import logistic_probe, predict, standardised
+from rarefeat.images.evaluation import logistic_probe, predict, standardise
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.selection.config import Perceptron
-from rarefeat.studies.selection.scores import score
+from rarefeat.studies.selection.scores import compute_score
 
 SIDE, CLASSES = 8, 10
 Parameters = list[Tensor]
@@ -61,7 +61,9 @@ def layers(training: Perceptron, generators: list[torch.Generator]) -> Parameter
     """He's normal weights and zero biases, one generator a replica."""
     found = []
     for a, b in ((SIDE**2, training.hidden), (training.hidden, training.m)):
-        found.append(torch.stack([torch.randn(a, b, generator=g) for g in generators]) * math.sqrt(2 / a))
+        found.append(
+            torch.stack([torch.randn(a, b, generator=g) for g in generators]) * math.sqrt(2 / a)
+        )
         found.append(torch.zeros(len(generators), 1, b))
     return found
 
@@ -69,7 +71,7 @@ def layers(training: Perceptron, generators: list[torch.Generator]) -> Parameter
 def respond(parameters: Parameters, x: Tensor) -> Tensor:
     """What the neurons answer, (S, n, 64) -> (S, n, m)."""
     for weights, bias in zip(parameters[::2], parameters[1::2], strict=True):
-        x = torch.relu(product(x, weights) + bias)
+        x = torch.relu(matmul(x, weights) + bias)
     return x
 
 
@@ -77,13 +79,13 @@ def logits(f: Tensor, tau: float) -> Tensor:
     """Cosines over tau of all views with one another, -inf for a view with itself: (S, 2 B, m) -> (S, 2 B, 2 B)."""
     z = functional.normalize(f, dim=-1)
     own = torch.eye(f.shape[1], dtype=torch.bool)
-    return (product(z, z.mT) / tau).masked_fill(own, -torch.inf)
+    return (matmul(z, z.mT) / tau).masked_fill(own, -torch.inf)
 
 
 def descended(f: Tensor, mask: Tensor, tau: float) -> Tensor:
     """What is descended, (S,): its gradient is that of NT-Xent, with the softmax weights of the masked neurons (eq. 5).
 
-    images/contrast.py, nt_xent with weights, for many replicas. f: (S, 2 B, m), second views last. mask: bool (S, m).
+    images/nt_xent.py, nt_xent with weights, for many replicas. f: (S, 2 B, m), second views last. mask: bool (S, m).
     """
     views = f.shape[1]
     positive = torch.arange(views).roll(views // 2)
@@ -99,12 +101,19 @@ def views(x: Tensor, noise: float, generators: list[torch.Generator]) -> Tensor:
     images = functional.pad(x.unflatten(-1, (SIDE, SIDE)), (1, 1, 1, 1), value=float(x.min()))
     places = images.unfold(2, SIDE, 1).unfold(3, SIDE, 1).flatten(2, 3)
     move = torch.stack([torch.randint(9, (x.shape[1],), generator=g) for g in generators])
-    moved = places.gather(2, move[..., None, None, None].expand(-1, -1, 1, SIDE, SIDE))[:, :, 0].flatten(2)
+    moved = places.gather(2, move[..., None, None, None].expand(-1, -1, 1, SIDE, SIDE))[
+        :, :, 0
+    ].flatten(2)
     return moved + noise * torch.stack([torch.randn(x.shape[1:], generator=g) for g in generators])
 
 
 def train(
-    draws: str, training: Perceptron, rule: str, splits: list[Split], seeds: list[int], label: str = "train"
+    draws: str,
+    training: Perceptron,
+    rule: str,
+    splits: list[Split],
+    seeds: list[int],
+    label: str = "train",
 ) -> tuple[Parameters, Tensor]:
     """Train replicas under one rule, `dense` for none: the parameters, and the last mask, bool (S, m).
 
@@ -114,22 +123,29 @@ def train(
     random = [generator(draws, seed, "training") for seed in seeds]
     parameters = [part.requires_grad_() for part in layers(training, random)]
     of_mask = [generator(draws, seed, "random mask") for seed in seeds]
-    optimiser = torch.optim.SGD(parameters, lr=training.lr, momentum=training.momentum, weight_decay=training.weight_decay)
+    optimiser = torch.optim.SGD(
+        parameters, lr=training.lr, momentum=training.momentum, weight_decay=training.weight_decay
+    )
     mask, mean = torch.zeros(len(seeds), training.m, dtype=torch.bool), None
     for step in progress(range(training.steps), training.steps, label):
-        optimiser.param_groups[0]["lr"] = training.lr * (1 + math.cos(math.pi * step / training.steps)) / 2
+        optimiser.param_groups[0]["lr"] = (
+            training.lr * (1 + math.cos(math.pi * step / training.steps)) / 2
+        )
         x = torch.stack(
             [
                 of.long_tailed[torch.randint(len(of.long_tailed), (training.batch,), generator=g)]
                 for of, g in zip(splits, random, strict=True)
             ]
         )
-        f = respond(parameters, torch.cat([views(x, training.noise, random), views(x, training.noise, random)], 1))
+        f = respond(
+            parameters,
+            torch.cat([views(x, training.noise, random), views(x, training.noise, random)], 1),
+        )
         if rule != "dense":
-            mean = running(mean, seen(parameters, f.detach()), step, training.memory)
+            mean = update_running_moments(mean, seen(parameters, f.detach()), step, training.memory)
             draw = torch.stack([torch.rand(training.m, generator=g) for g in of_mask])
-            values = -mean.norm if rule == "largest" else score(rule, mean, draw)
-            mask = smallest(values, training.alpha)
+            values = -mean.norm if rule == "largest" else compute_score(rule, mean, draw)
+            mask = mask_smallest(values, training.alpha)
         optimiser.zero_grad()
         descended(f, mask, training.tau).sum().backward()
         optimiser.step()
@@ -140,7 +156,7 @@ def seen(parameters: Parameters, f: Tensor) -> Moments:
     """What scores are read from, of a step: the embeddings of both views, and the norms of the neurons' weights."""
     f_x, f_y = f.chunk(2, dim=1)
     norms = parameters[2].detach().norm(dim=1)
-    return moments(f_x, f_y, f_x, torch.zeros(f_x.shape[:2]), norms, norms)
+    return batch_moments(f_x, f_y, f_x, torch.zeros(f_x.shape[:2]), norms, norms)
 
 
 def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list[dict]:
@@ -151,9 +167,14 @@ def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list
         for s, (seed, of) in enumerate(zip(seeds, splits, strict=True)):
             own = [part[s : s + 1] for part in parameters]
             f_train, f_test = (respond(own, part[None])[0] for part in (of.train, of.test))
-            x, unseen = standardised(f_train, f_test)
-            right = predict(unseen, *logistic_probe(x, of.train_labels, CLASSES, training.l2)) == of.test_labels
-            best = torch.stack([f_train[of.train_labels == digit].mean(0) for digit in range(CLASSES)]).argmax(0)
+            x, unseen = standardise(f_train, f_test)
+            right = (
+                predict(unseen, *logistic_probe(x, of.train_labels, CLASSES, training.l2))
+                == of.test_labels
+            )
+            best = torch.stack(
+                [f_train[of.train_labels == digit].mean(0) for digit in range(CLASSES)]
+            ).argmax(0)
             overlap = of.rare[best[mask[s]]].double().mean().item() if mask[s].any() else math.nan
             rare = of.rare[of.test_labels]
             for group, chosen in (("tail", rare), ("head", ~rare)):
@@ -166,4 +187,9 @@ def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list
 
 def digits_of_selection(read: JobInputs, job: Job) -> list[dict]:
     """The stage of one rho and block of seeds, every rule."""
-    return rows(job.part("draws", str), job.part("training", Perceptron), job.cell["rho"], job.seed_list)
+    return rows(
+        job.config_section("draws", str),
+        job.config_section("training", Perceptron),
+        job.cell["rho"],
+        job.seed_list,
+    )

@@ -5,18 +5,20 @@ from collections.abc import Mapping
 
 import torch
 
-from rarefeat.chain.law import Point
+from rarefeat.chain.critical_frequency import TrainingPoint
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Data, Training
 from rarefeat.config.ranges import Range
 from rarefeat.core.randomness import generator
-from rarefeat.studies.selection.config import Drawn
+from rarefeat.studies.selection.config import LatinHypercube
 
 WHOLE = ("L", "d", "d1", "m")
 
 
-def hypercube(draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]) -> dict[str, list[float]]:
-    """What config/ranges.py draws without torch: the jobs of sweeps have come through this one, and would all run anew."""
+def hypercube(
+    draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]
+) -> dict[str, list[float]]:
+    """What config/latin_hypercube.py draws without torch: the jobs of sweeps have come through this one, and would all run anew."""
     columns = {}
     for name, found in ranges.items():
         random = generator(draws, seed, name)
@@ -26,7 +28,7 @@ def hypercube(draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]) 
     return columns
 
 
-def drawn_regimes(drawn: Drawn) -> list[dict[str, float]]:
+def drawn_regimes(drawn: LatinHypercube) -> list[dict[str, float]]:
     """The values of every regime of a Latin hypercube."""
     columns = hypercube("selection/hypercube", drawn.seed, drawn.regimes, drawn.ranges)
     return [
@@ -35,7 +37,9 @@ def drawn_regimes(drawn: Drawn) -> list[dict[str, float]]:
     ]
 
 
-def point(data: Data, training: Training, sigma: float, drawn: Drawn | None, cell: Cell) -> Point:
+def point(
+    data: Data, training: Training, sigma: float, drawn: LatinHypercube | None, cell: Cell
+) -> TrainingPoint:
     """The point of a cell of a sweep with these values.
 
     Of a drawn regime sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the pull, and eta is such that a
@@ -44,7 +48,12 @@ def point(data: Data, training: Training, sigma: float, drawn: Drawn | None, cel
     values = {axis: value for axis, value in cell.axes if axis not in ("eps_min", "regime")}
     if drawn:
         values = drawn_regimes(drawn)[int(cell["regime"])]
-    d1, data = data.d1, data.model_copy(update={name: values[name] for name in ("C", "L", "d", "d1") if name in values})
+    d1, data = (
+        data.d1,
+        data.model_copy(
+            update={name: values[name] for name in ("C", "L", "d", "d1") if name in values}
+        ),
+    )
     scale = math.sqrt(d1 / data.d1)
     changed = {name: values[name] for name in ("tau", "m") if name in values}
     changed["sigma_0"] = scale * values.get("sigma_0", training.sigma_0)
@@ -52,9 +61,9 @@ def point(data: Data, training: Training, sigma: float, drawn: Drawn | None, cel
         changed["bias"] = training.bias.model_copy(update={"share": values["share"]})
     if "lambda" in values:
         changed["lambda_"] = values["lambda"]
-    found = Point(data, training.model_copy(update=changed), scale * sigma, cell["eps_min"])
+    found = TrainingPoint(data, training.model_copy(update=changed), scale * sigma, cell["eps_min"])
     if not drawn:
         return found
-    pull, decay = found.pull, values.get("lambda", training.lambda_ / found.pull)
+    pull, decay = found.growth_rate, values.get("lambda", training.lambda_ / found.growth_rate)
     rates = {"lambda_": decay * pull, "eta": drawn.growth / (pull * (1 - decay))}
     return found._replace(training=found.training.model_copy(update=rates))

@@ -2,9 +2,16 @@
 
 import pandera.pandas as pa
 
-from rarefeat.storage.schema import SHARE, at_least, column, described, listed, schema
+from rarefeat.storage.schema import (
+    SHARE,
+    at_least,
+    column,
+    format_descriptions,
+    metric_descriptions,
+    schema,
+)
 
-QUANTITIES = described(
+QUANTITIES = metric_descriptions(
     max_alignment="largest |cos(w_i, M_j)| of a neuron to the rare feature, at T as all that follows",
     majority_alignment="the same of the frequent features, their mean",
     pure_minority_neurons="neurons of |cos| above 0.9 to the rare feature",
@@ -24,14 +31,25 @@ QUANTITIES = described(
     balanced_mse="test MSE of a linear head on data in which all features are equally frequent",
 )
 POINT = {
-    "point": column(str, None, unit="", description="values that the sweep varies beside eps_min, or the drawn regime"),
+    "point": column(
+        str,
+        None,
+        unit="",
+        description="values that the sweep varies beside eps_min, or the drawn regime",
+    ),
     "eps_min": column(float, pa.Check.in_range(0, 1), unit="1", description="eps_min / eps_max"),
 }
 SEED = {"seed": column("int64", at_least(0), unit="", description="seed of the replica")}
 ARM = {"arm": column(str, None, unit="", description="mask and other keys of the arm, or dense")}
 STUDY = {"study": column(str, None, unit="", description="entry of selection.sweeps")}
 END = {
-    "ci_low": column(float, None, unit="1", description="lower end of the 95 % interval, jackknife over seeds", nullable=True),
+    "ci_low": column(
+        float,
+        None,
+        unit="1",
+        description="lower end of the 95 % interval, jackknife over seeds",
+        nullable=True,
+    ),
     "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
 }
 PLACE = {
@@ -45,7 +63,7 @@ SELECTION = schema(
     "{study}_selection",
     "a row per (point, eps_min, seed, arm, quantity) of a sweep",
     POINT | SEED | ARM | {
-        "quantity": column(str, pa.Check.isin(list(QUANTITIES)), unit="", description=listed(QUANTITIES)),
+        "quantity": column(str, pa.Check.isin(list(QUANTITIES)), unit="", description=format_descriptions(QUANTITIES)),
         "value": column(float, None, unit="of the quantity", description="the number", nullable=True),
     },
     unique=["point", "eps_min", "seed", "arm", "quantity"],
@@ -97,7 +115,12 @@ NUMBER = {
 }  # fmt: skip
 WHOLE = {"L": "tokens", "d": "features", "d1": "input dimension", "m": "neurons"}
 PARAMETERS = {
-    name: column(float if name in NUMBER else "int64", at_least(0), unit="", description=NUMBER.get(name) or WHOLE[name])
+    name: column(
+        float if name in NUMBER else "int64",
+        at_least(0),
+        unit="",
+        description=NUMBER.get(name) or WHOLE[name],
+    )
     for name in ("lambda", "decay", "share", "C", "L", "tau", "d", "d1", "m", "sigma_0", "eta")
 }
 SELECTION_LAW = schema(

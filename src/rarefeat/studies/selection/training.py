@@ -9,36 +9,51 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.chain.law import Point
+from rarefeat.chain.critical_frequency import TrainingPoint
 from rarefeat.chain.pretrain import batches
 from rarefeat.core import arms as rules
-from rarefeat.core.bias import Moved, follow
+from rarefeat.core.activation_moments import Moments, batch_moments, update_running_moments
+from rarefeat.core.batch_invariant import matmul
+from rarefeat.core.bias import BiasContext, follow
 from rarefeat.core.contrastive import probabilities
-from rarefeat.core.encoder import attend, respond
-from rarefeat.core.moments import Moments, moments, running
+from rarefeat.core.encoder import attend, embed
 from rarefeat.core.neurons import absolute_cosines, feature_share
-from rarefeat.core.products import product
-from rarefeat.core.pruning import smallest
+from rarefeat.core.pruning import mask_smallest
 from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import Generators, Reduced, chi, factor, make_simulator, normals
+from rarefeat.core.simulators import (
+    Generators,
+    ReducedSimulator,
+    chi_variables,
+    make_simulator,
+    robust_cholesky,
+    standard_normals,
+)
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
-from rarefeat.core.training import State, answer, loss, masked, slopes, start, update
+from rarefeat.core.training import (
+    TrainState,
+    apply_mask,
+    apply_step,
+    batch_loss,
+    forward,
+    initial_state,
+    loss_gradient,
+)
 from rarefeat.run.cli_helpers import progress
 from rarefeat.studies.selection.config import Intervention
-from rarefeat.studies.selection.scores import SILENT_LAST, rate, score
+from rarefeat.studies.selection.scores import SILENT_LAST, compute_score, effective_rate
 
 OF_CORE = {
-    "norm": rules.smallest_norms, "random": rules.random_neurons, "largest": rules.largest_norms,
-    "oracle_all": rules.oracle_all, "oracle_gated": rules.oracle_gated, "oracle_nearest": rules.oracle_nearest,
+    "norm": rules.mask_smallest_norms, "random": rules.mask_random_neurons, "largest": rules.mask_largest_norms,
+    "oracle_all": rules.mask_oracle_all, "oracle_gated": rules.mask_oracle_gated, "oracle_nearest": rules.mask_oracle_nearest,
 }  # fmt: skip
 """Masks that are rules of the core, which read no moments."""
 
 
-class Replicas(NamedTuple):
+class ArmReplicas(NamedTuple):
     """S replicas of one arm."""
 
-    state: State
+    state: TrainState
     """In the coordinates of the simulator `reduced`."""
     before: Tensor
     """||w_i|| a step before, (S, m)."""
@@ -58,7 +73,7 @@ class Replicas(NamedTuple):
     """(S,), unmasked InfoNCE of the last step's batch."""
 
 
-class Judged(NamedTuple):
+class ScoredState(NamedTuple):
     """The dense replicas at a step, with what every score is read from."""
 
     step: int
@@ -67,17 +82,19 @@ class Judged(NamedTuple):
     running: Moments
 
 
-def latents(draws: str, point: Point, seeds: list[int]) -> Tensor:
+def latents(draws: str, point: TrainingPoint, seeds: list[int]) -> Tensor:
     """The training pairs that the chain has, int8 (S, N, 2, L, d)."""
     data = point.data
     chance = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
-    return torch.stack([latent_pairs(data.N, data.L, chance, generator(draws, seed, "train")) for seed in seeds])
+    return torch.stack(
+        [latent_pairs(data.N, data.L, chance, generator(draws, seed, "train")) for seed in seeds]
+    )
 
 
 def train(
-    draws: str, point: Point, arms: list[Intervention], scored: list[int], memory: int, patience: int, seeds: list[int],
+    draws: str, point: TrainingPoint, arms: list[Intervention], scored: list[int], memory: int, patience: int, seeds: list[int],
     label: str = "train",
-) -> tuple[dict[str, Replicas], list[Judged], Tensor]:  # fmt: skip
+) -> tuple[dict[str, ArmReplicas], list[ScoredState], Tensor]:  # fmt: skip
     """Train every arm on the same tokens. What an arm becomes does not depend on the arms beside it, nor on the other seeds.
 
     Args:
@@ -93,12 +110,16 @@ def train(
         return [generator(draws, seed, purpose) for seed in seeds]
 
     space = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-    initial, noise, complement = space.weights(training.sigma_0, streams("weights")), streams("noise"), streams("complement")
+    initial, noise, complement = (
+        space.initial_weights(training.sigma_0, streams("weights")),
+        streams("noise"),
+        streams("complement"),
+    )
     draw = torch.stack([torch.rand(training.m, generator=g) for g in streams("random mask")])
     nothing = torch.zeros(S, training.m, dtype=torch.bool)
     unknown = torch.full((S,), torch.nan)
-    begun = Replicas(
-        start(initial), initial.norm(dim=-1), unknown[:, None].repeat(1, 3), None, nothing, torch.zeros(S, training.m), nothing,
+    begun = ArmReplicas(
+        initial_state(initial), initial.norm(dim=-1), unknown[:, None].repeat(1, 3), None, nothing, torch.zeros(S, training.m), nothing,
         torch.zeros(S), unknown,
     )  # fmt: skip
     found = {arm.label: begun for arm in arms}
@@ -110,72 +131,118 @@ def train(
     for step in progress(range(T + 1), T + 1, label):
         rows = (first_row + next(order)).flatten()
         drawn = pairs.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
-        attended = attend(space.tokens(drawn.flatten(1, 2).float(), point.sigma, noise))
-        beyond = space.beyond(complement)
+        attended = attend(space.sample_tokens(drawn.flatten(1, 2).float(), point.sigma, noise))
+        beyond = space.draw_complement(complement)
         for arm in arms:
             now = found[arm.label]
             state = now.state
-            whole, norms = answer(attended, state), state.weights.norm(dim=-1)
+            whole, norms = forward(attended, state), state.weights.norm(dim=-1)
 
             # What the scores are read from; most arms read none.
             mean, batch = now.mean, None
             judging = bool(scored) and arm.label == "dense"
-            if judging or watches(arm):
+            if judging or needs_moments(arm):
                 f_x, f_y, _ = whole.views(K)
                 needs = judging or arm.mask == "residual"
-                left = 1 - probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1) if needs else torch.zeros(S, K)
-                batch = moments(f_x, f_y, whole.pre[:, :K].sum(2), left, norms, now.before)
-                mean = running(mean, batch, step, memory)
+                left = (
+                    1 - probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
+                    if needs
+                    else torch.zeros(S, K)
+                )
+                batch = batch_moments(f_x, f_y, whole.pre[:, :K].sum(2), left, norms, now.before)
+                mean = update_running_moments(mean, batch, step, memory)
                 if judging and step in scored:
-                    kept.append(Judged(step, state.weights, batch, mean))
+                    kept.append(ScoredState(step, state.weights, batch, mean))
             idle = torch.where((whole.f != 0).any(1), 0.0, now.idle + 1)
 
             source = batch if arm.source == "batch" else mean
-            seen = rules.Seen(state.weights, space.dictionary, len(data.minority), draw=draw, moments=source, step=step)
-            chosen = choose(arm, point, seen, now.chosen)
-            mask = stopped(arm, chosen, norms)
+            seen = rules.PruningContext(
+                state.weights,
+                space.dictionary,
+                len(data.minority),
+                draw=draw,
+                moments=source,
+                step=step,
+            )
+            chosen = choose_neurons(arm, point, seen, now.chosen)
+            mask = apply_stop(arm, chosen, norms)
             if step == T:
-                found[arm.label] = now._replace(mean=mean, chosen=mask, idle=idle, loss=loss(whole, training))
+                found[arm.label] = now._replace(
+                    mean=mean, chosen=mask, idle=idle, loss=batch_loss(whole, training)
+                )
                 continue
 
-            pruned = masked(whole, mask, attended, state) if arm.mask and step >= arm.onset else whole
+            pruned = (
+                apply_mask(whole, mask, attended, state)
+                if arm.mask and step >= arm.onset
+                else whole
+            )
             gates, how, redraw = state.bias, "masked_keys" if arm.masked_keys else "unmasked", None
             young, revivals = now.young, now.revivals
             silent = (idle >= patience) & (state.bias > 0)
             if arm.reopened and silent.any():
                 # Both a gate and a key of a shut neuron are 0, and with either its gradient.
                 gates = state.bias.masked_fill(silent, 0.0)
-                whole, how = whole._replace(f=respond(whole.pre, gates)), "unmasked"
+                whole, how = whole._replace(f=embed(whole.pre, gates)), "unmasked"
             if arm.revived and silent.any():
-                redraw = partial(redrawn, space, which=silent, sigma_0=training.sigma_0, generators=fresh[arm.label])
-                young, idle, revivals = young | silent, idle.masked_fill(silent, 0.0), revivals + silent.sum(-1)
-            gradient = slopes(whole, pruned, gates, training, how)
-            rule = partial(thresholds, arm, point, mean)
-            after = update(space, state, gradient, attended, training, training.bias.T1, rule, step, beyond, redraw)
+                redraw = partial(
+                    reinitialise_neurons,
+                    space,
+                    which=silent,
+                    sigma_0=training.sigma_0,
+                    generators=fresh[arm.label],
+                )
+                young, idle, revivals = (
+                    young | silent,
+                    idle.masked_fill(silent, 0.0),
+                    revivals + silent.sum(-1),
+                )
+            gradient = loss_gradient(whole, pruned, gates, training, how)
+            rule = partial(bias_after_step, arm, point, mean)
+            after = apply_step(
+                space,
+                state,
+                gradient,
+                attended,
+                training,
+                training.bias.T1,
+                rule,
+                step,
+                beyond,
+                redraw,
+            )
             if young.any():
                 young = young & (feature_share(after.weights, space.dictionary) < 0.5)
                 after = after._replace(bias=after.bias.masked_fill(young, 0.0))
-            at_T1 = learned_at_T1(now, after, space.dictionary)
-            found[arm.label] = Replicas(after, norms, at_T1, mean, chosen, idle, young, revivals, now.loss)
+            at_T1 = metrics_at_T1(now, after, space.dictionary)
+            found[arm.label] = ArmReplicas(
+                after, norms, at_T1, mean, chosen, idle, young, revivals, now.loss
+            )
     return found, kept, draw
 
 
-def watches(arm: Intervention) -> bool:
+def needs_moments(arm: Intervention) -> bool:
     """Whether an arm reads moments."""
     return bool(arm.threshold) or (bool(arm.mask) and arm.mask not in OF_CORE)
 
 
-def choose(arm: Intervention, point: Point, seen: rules.Seen, before: Tensor) -> Tensor:
+def choose_neurons(
+    arm: Intervention, point: TrainingPoint, seen: rules.PruningContext, before: Tensor
+) -> Tensor:
     """What a rule prunes at a step, bool (S, m); between two choices, and before the onset, what it was."""
-    if not arm.mask or seen.step < arm.onset or (arm.renewed and (seen.step - arm.onset) % arm.renewed):
+    if (
+        not arm.mask
+        or seen.step < arm.onset
+        or (arm.renewed and (seen.step - arm.onset) % arm.renewed)
+    ):
         return before
     alpha = ratio(arm, point, seen.step)
     if arm.mask in OF_CORE:
         return OF_CORE[arm.mask](seen._replace(alpha=alpha))
-    return smallest(score(arm.mask, seen.moments, seen.draw), alpha)
+    return mask_smallest(compute_score(arm.mask, seen.moments, seen.draw), alpha)
 
 
-def ratio(arm: Intervention, point: Point, step: int) -> float:
+def ratio(arm: Intervention, point: TrainingPoint, step: int) -> float:
     """The share of neurons that a rule prunes at a step."""
     whole = arm.alpha or 1 / point.data.d
     if not arm.schedule:
@@ -184,7 +251,7 @@ def ratio(arm: Intervention, point: Point, step: int) -> float:
     return whole * (passed if arm.schedule == "rising" else 1 - passed)
 
 
-def stopped(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
+def apply_stop(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
     """Of what is chosen, with `stop` only what is below the mean norm of the others, bool (S, m)."""
     if not arm.stop:
         return chosen
@@ -192,23 +259,25 @@ def stopped(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
     return chosen & (norms < others)
 
 
-def learned_at_T1(now: Replicas, after: State, dictionary: Tensor) -> Tensor:
+def metrics_at_T1(now: ArmReplicas, after: TrainState, dictionary: Tensor) -> Tensor:
     """What was learned of the rare feature by T1, where stage 1 has ended with this step."""
     ending = (now.state.T1 < 0) & (after.T1 >= 0)
     if not ending.any():
         return now.at_T1
-    strength = product(after.weights, dictionary).square().sum(1)
+    strength = matmul(after.weights, dictionary).square().sum(1)
     cosines = absolute_cosines(after.weights, dictionary)[..., -1].topk(2, dim=-1).values
     reached = torch.cat([cosines, strength[:, -1:] / strength.sum(-1, keepdim=True)], -1)
     return torch.where(ending[:, None], reached, now.at_T1)
 
 
-def thresholds(arm: Intervention, point: Point, mean: Moments | None, moved: Moved) -> Tensor:
+def bias_after_step(
+    arm: Intervention, point: TrainingPoint, mean: Moments | None, moved: BiasContext
+) -> Tensor:
     """The bias after a step, (S, m): 0 until T1 and the arm's delay."""
     found = follow(moved.norms, point.data.d, point.training.bias.share)
     if arm.threshold:
         # Of the linear answer: a gate that the bias shuts would fix its own threshold.
-        rates = rate(mean.linear_second, mean.linear_fourth)
+        rates = effective_rate(mean.linear_second, mean.linear_fourth)
         rates = rates.masked_fill(rates >= SILENT_LAST, 0.0)
         values = rates * moved.norms if arm.threshold == "norm_and_rate" else rates
         found = found.mean(-1, keepdim=True) * values / values.mean(-1, keepdim=True)
@@ -216,7 +285,9 @@ def thresholds(arm: Intervention, point: Point, mean: Moments | None, moved: Mov
     return torch.where(begun[:, None], found, 0.0)
 
 
-def redrawn(space: Reduced, weights: Tensor, which: Tensor, sigma_0: float, generators: Generators) -> Tensor:
+def reinitialise_neurons(
+    space: ReducedSimulator, weights: Tensor, which: Tensor, sigma_0: float, generators: Generators
+) -> Tensor:
     """The weights with some neurons drawn anew as at the start, N(0, sigma_0^2) in every direction of R^d1, exact in law.
 
     A new neuron meets the span of the others in Gaussian coordinates, and what it has beyond has a chi length: (S, m, p),
@@ -226,8 +297,12 @@ def redrawn(space: Reduced, weights: Tensor, which: Tensor, sigma_0: float, gene
     for s in which.any(-1).nonzero().flatten().tolist():
         for i in which[s].nonzero().flatten().tolist():
             g = [generators[s]]
-            row = sigma_0 * normals(1, 1, space.p, g)[0, 0]
-            beyond = sigma_0 * chi(1, 1, space.nu, g)[0, 0, 0] if space.nu else torch.tensor(0.0)
+            row = sigma_0 * standard_normals(1, 1, space.p, g)[0, 0]
+            beyond = (
+                sigma_0 * chi_variables(1, 1, space.nu, g)[0, 0, 0]
+                if space.nu
+                else torch.tensor(0.0)
+            )
             within = found[s, :, space.d :].double()
             own = row[space.d :].double()
             across = within @ own
@@ -237,7 +312,7 @@ def redrawn(space: Reduced, weights: Tensor, which: Tensor, sigma_0: float, gene
             features = found[s : s + 1, :, : space.d].clone()
             features[0, i] = row[: space.d]
             if space.nu:
-                found[s] = space.join(features, factor(gram[None]).float())[0]
+                found[s] = space.join_coordinates(features, robust_cholesky(gram[None]).float())[0]
             else:
                 found[s, i] = row
     return found

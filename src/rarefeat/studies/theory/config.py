@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from rarefeat.config.names import Name, differing, near
-from rarefeat.config.section import Distinct, Section, one_line
-from rarefeat.config.study import Study, merged
+from rarefeat.config.names import Name, merge_unique, suggest
+from rarefeat.config.section import Distinct, Section, format_validation_error
+from rarefeat.config.study import Study, merge_configs
 
 Role = Literal["stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5", "pruning", "phase"]
 
@@ -23,7 +23,9 @@ class TheoryStudy(Study):
     @model_validator(mode="after")
     def _kept(self) -> "TheoryStudy":
         if self.training.history != (self.role in HISTORY):
-            raise ValueError(f"training.history must be {str(self.role in HISTORY).lower()} for the role {self.role}")
+            raise ValueError(
+                f"training.history must be {str(self.role in HISTORY).lower()} for the role {self.role}"
+            )
         return self
 
 
@@ -37,16 +39,22 @@ class Sensitivity(Section):
     """A study of the claims again, with one hyper-parameter at a time at multiples of its value."""
 
     study: str = Field(description="the study of the claims that is varied")
-    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(min_length=1, description="its points")
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="its points"
+    )
     seeds: int = Field(ge=1, description="replicas per point")
-    keys: Distinct[str] = Field(min_length=1, description="hyper-parameters, by their dotted path in the study")
+    keys: Distinct[str] = Field(
+        min_length=1, description="hyper-parameters, by their dotted path in the study"
+    )
     factors: Distinct[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="multiples")
 
 
-class Maps(Section):
+class MapSettings(Section):
     """What the maps show."""
 
-    overlap: Distinct[str] = Field(min_length=1, description="studies with a history whose smallest neurons are mapped")
+    overlap: Distinct[str] = Field(
+        min_length=1, description="studies with a history whose smallest neurons are mapped"
+    )
 
 
 class Theory(Section):
@@ -54,7 +62,9 @@ class Theory(Section):
 
     studies: dict[Name, TheoryStudy] = Field(min_length=1, description="by name")
     sensitivity: Sensitivity = Field(description="which verdicts depend on what is chosen here")
-    maps: Maps = Field(description="which studies the maps show, beside those with the role phase")
+    maps: MapSettings = Field(
+        description="which studies the maps show, beside those with the role phase"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> "Theory":
@@ -65,7 +75,7 @@ class Theory(Section):
         for key, names in wanted.items():
             if unknown := set(names) - set(self.studies):
                 raise ValueError(
-                    f"{key}: {min(unknown)!r} is none of studies{near(min(unknown), self.studies)}: {', '.join(self.studies)}"
+                    f"{key}: {min(unknown)!r} is none of studies{suggest(min(unknown), self.studies)}: {', '.join(self.studies)}"
                 )
         self.every_study()  # for its errors
         return self
@@ -74,9 +84,11 @@ class Theory(Section):
         """The study that a study of every_study() varies, and what; itself and nothing for one of its own."""
         if name in self.studies or not name.startswith(self.sensitivity.study + VARIED):
             return name, ""
-        return self.sensitivity.study, name.removeprefix(self.sensitivity.study + VARIED).replace("=", " = ")
+        return self.sensitivity.study, name.removeprefix(self.sensitivity.study + VARIED).replace(
+            "=", " = "
+        )
 
-    def of_role(self, *roles: Role) -> dict[str, TheoryStudy]:
+    def studies_with_role(self, *roles: Role) -> dict[str, TheoryStudy]:
         """The studies with one of these roles."""
         return {name: study for name, study in self.every_study().items() if study.role in roles}
 
@@ -85,20 +97,28 @@ class Theory(Section):
         wanted = self.sensitivity
         base = self.studies[wanted.study].model_dump(by_alias=True)
         base |= {"seeds": wanted.seeds, "seeds_per_block": wanted.seeds}
-        base["grid"] = {name: block | {"eps_min": wanted.eps_min} for name, block in base["grid"].items()}
+        base["grid"] = {
+            name: block | {"eps_min": wanted.eps_min} for name, block in base["grid"].items()
+        }
         varied = {}
         for path, factor in itertools.product(wanted.keys, wanted.factors):
             *parents, last = path.split(".")
-            changed = node = merged(base, {})
+            changed = node = merge_configs(base, {})
             for parent in parents:
                 node[parent] = dict(node[parent]) if isinstance(node.get(parent), dict) else {}
                 node = node[parent]
             if not isinstance(node.get(last), int | float):
-                raise ValueError(f"sensitivity.keys: {path} is no number of the study {wanted.study}")
+                raise ValueError(
+                    f"sensitivity.keys: {path} is no number of the study {wanted.study}"
+                )
             value = node[last] * factor
             node[last] = round(value) if isinstance(node[last], int) else value
             try:
-                varied[f"{wanted.study}{VARIED}{last}={node[last]:g}"] = TheoryStudy.model_validate(changed)
+                varied[f"{wanted.study}{VARIED}{last}={node[last]:g}"] = TheoryStudy.model_validate(
+                    changed
+                )
             except ValidationError as error:
-                raise ValueError(f"sensitivity: {path} = {node[last]:g}: {one_line(error)}") from error
-        return differing("studies", self.studies, varied)
+                raise ValueError(
+                    f"sensitivity: {path} = {node[last]:g}: {format_validation_error(error)}"
+                ) from error
+        return merge_unique("studies", self.studies, varied)

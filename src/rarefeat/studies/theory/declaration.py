@@ -1,6 +1,6 @@
 """What is measured for the claims of the theory."""
 
-from rarefeat.config.study import SHARED
+from rarefeat.config.study import SHARED_STUDY_KEYS
 from rarefeat.studies.theory.config import HISTORY, Theory
 from rarefeat.study_kind import (
     PRETRAIN,
@@ -34,15 +34,19 @@ MAPS = {
 def build_outputs(section: Theory) -> StudyOutputs:
     """Milestones of the studies with a history, one step of those of the stages, trajectories of the others; and two maps."""
     tables = {}
-    for name, study in section.of_role(*HISTORY).items():
-        tables[f"{name}_milestones"] = read_from_encoders("MILESTONE_ROWS", "milestones", name, study)
-    for name, study in section.of_role("stages", "T1_d").items():
+    for name, study in section.studies_with_role(*HISTORY).items():
+        tables[f"{name}_milestones"] = read_from_encoders(
+            "MILESTONE_ROWS", "milestones", name, study
+        )
+    for name, study in section.studies_with_role("stages", "T1_d").items():
         tables[f"{name}_one_step"] = read_from_encoders("ONE_STEP_ROWS", "one_step", name, study)
-    for name, study in section.of_role("pruning", "phase").items():
+    for name, study in section.studies_with_role("pruning", "phase").items():
         tables[f"{name}_trajectories"] = trajectories_table(name, study)
-    mapped = {"phase": list(section.of_role("phase")), "overlap": section.maps.overlap}
+    mapped = {"phase": list(section.studies_with_role("phase")), "overlap": section.maps.overlap}
     for name in mapped["overlap"]:
-        tables[f"{name}_overlap"] = read_from_encoders("OVERLAP", "overlap", name, section.studies[name])
+        tables[f"{name}_overlap"] = read_from_encoders(
+            "OVERLAP", "overlap", name, section.studies[name]
+        )
     figures = {
         figure: Figure(
             tuple(f"{name}_{table}" for name in mapped[role]), see, function=role,
@@ -50,14 +54,21 @@ def build_outputs(section: Theory) -> StudyOutputs:
         )
         for figure, (role, table, see) in MAPS.items()
     }  # fmt: skip
-    page = Page("sensitivity", "studies.theory.sensitivity:page", ("sensitivity_imbalance_and_pruning",), {"theory": section})
+    page = Page(
+        "sensitivity",
+        "studies.theory.sensitivity:page",
+        ("sensitivity_imbalance_and_pruning",),
+        {"theory": section},
+    )
     return StudyOutputs(tables, figures, {"sensitivity": page})
 
 
 def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
     """A table of one study that a stage of this kind reads from its encoders."""
     function, encoders = f"studies.theory.{stage}:read_{stage}", {"encoders": PRETRAIN}
-    return Table(f"{SCHEMAS}:{schema}", function, {name: study.plain()}, encoders, study=name)
+    return Table(
+        f"{SCHEMAS}:{schema}", function, {name: study.as_plain_study()}, encoders, study=name
+    )
 
 
 def claim_inputs(section: Theory) -> ClaimInputs:
@@ -66,11 +77,22 @@ def claim_inputs(section: Theory) -> ClaimInputs:
     regimes: dict[str, dict] = {"confirmation": {}, "scaling": {}}
     for name, study in section.every_study().items():
         arms = {"arm": {arm.arm for arm in study.arms}}
-        masks = {"mask": {(arm.alpha, arm.onset) for arm in study.arms}, "update": {arm.pruned_update for arm in study.arms}}
-        regimes[name] = {**values_on_axes(study), **arms, **masks, "step": {study.training.T}, "at": {"W(0)"}}
+        masks = {
+            "mask": {(arm.alpha, arm.onset) for arm in study.arms},
+            "update": {arm.pruned_update for arm in study.arms},
+        }
+        regimes[name] = {
+            **values_on_axes(study),
+            **arms,
+            **masks,
+            "step": {study.training.T},
+            "at": {"W(0)"},
+        }
         # What is over the studies of a role.
         regimes.setdefault(study.role, dict(arms))
-    return ClaimInputs((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes)
+    return ClaimInputs(
+        (*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes
+    )
 
 
 KIND = StudyKind(
@@ -79,7 +101,7 @@ KIND = StudyKind(
     Theory,
     build_outputs,
     Theory.every_study,
-    inherits=SHARED,
+    inherits=SHARED_STUDY_KEYS,
     claim_inputs=claim_inputs,
     by_default=False,
 )

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
 from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import finished, lines, panels, within
-from rarefeat.figures.style import Look, ordered
+from rarefeat.figures.panels import finish_figure, panels, plot_lines, set_y_range
+from rarefeat.figures.style import SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
 
@@ -20,7 +20,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:
     """Each table with its study, which its name begins with, in the order of the tables."""
-    studies = job.part("studies", dict[str, TheoryStudy])
+    studies = job.config_section("studies", dict[str, TheoryStudy])
     return [(studies[name.rpartition("_")[0]], table) for name, table in tables.items()]
 
 
@@ -54,14 +54,18 @@ def phase(tables: Tables, job: Job) -> Figure:
     studies = of_studies(tables, job)
     what = quantity("max_alignment")
     figure, axes = panels(2, len(studies), 3.6, sharex="col", sharey="row", height_ratios=[1.3, 1])
-    chosen = [table[(table["metric"] == "max_alignment") & (table["step"] > 0)] for _, table in studies]
+    chosen = [
+        table[(table["metric"] == "max_alignment") & (table["step"] > 0)] for _, table in studies
+    ]
     every = pd.concat(chosen)
     levels = sorted(every["eps_min"].unique())
-    shown = ordered(sorted({levels[0], levels[len(levels) // 2], levels[-1]}))
+    shown = sequential_styles(sorted({levels[0], levels[len(levels) // 2], levels[-1]}))
     for (upper, lower), (study, _), table in zip(axes.T, studies, chosen, strict=True):
         wide = table.pivot_table(index="eps_min", columns="step", values="value")
         if len(wide) > 1:
-            mesh = upper.pcolormesh(wide.columns, wide.index, wide, vmin=0, vmax=1, shading="nearest", rasterized=True)
+            mesh = upper.pcolormesh(
+                wide.columns, wide.index, wide, vmin=0, vmax=1, shading="nearest", rasterized=True
+            )
             low, high = upper.get_ylim()
             eps = np.linspace(wide.index.min(), wide.index.max(), 200)
             predicted = [onset(study, value, table["sigma"].iloc[0]) for value in eps]
@@ -69,17 +73,32 @@ def phase(tables: Tables, job: Job) -> Figure:
             upper.plot(predicted, eps, color="black", lw=2)
             upper.plot(predicted, eps, color="white", ls=(0, (3, 1.5)), lw=1.2)
             upper.set_ylim(low, high)
-        lines(lower, table, "step", "value", shown, by="eps_min", inside=what.range, band=True, every=5)
-        upper.set(xscale="log", xlim=(1, table["step"].max()), title=bias_of(study).replace(", ", ",\n"))
+        plot_lines(
+            lower,
+            table,
+            "step",
+            "value",
+            shown,
+            by="eps_min",
+            inside=what.range,
+            band=True,
+            every=5,
+        )
+        upper.set(
+            xscale="log", xlim=(1, table["step"].max()), title=bias_of(study).replace(", ", ",\n")
+        )
         lower.set(xscale="log", xlabel=STEP)
-    within(axes[1, 0], what)
+    set_y_range(axes[1, 0], what)
     axes[0, 0].set_ylabel(r"$\varepsilon_{\min}/\varepsilon_{\max}$")
     axes[1, 0].set_ylabel(what.symbol)
     if len(levels) > 1:
         figure.colorbar(mesh, ax=list(axes[0]), label="mean " + what.symbol, aspect=14)
-    entries = {rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look for level, look in shown.items()}
-    entries |= {"predicted onset of stage 1": Look("black", dash=(0, (3, 1.5)))}
-    return finished(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
+    entries = {
+        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look
+        for level, look in shown.items()
+    }
+    entries |= {"predicted onset of stage 1": SeriesStyle("black", dash=(0, (3, 1.5)))}
+    return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
 
 
 def overlap(tables: Tables, job: Job) -> Figure:
@@ -91,21 +110,38 @@ def overlap(tables: Tables, job: Job) -> Figure:
     studies = of_studies(tables, job)
     every = pd.concat([table[table["step"] > 0] for _, table in studies])
     highest = max(every["overlap"].max(), 1e-9)
-    figure, axes = panels(len(tables), len(levels), 1.0 + 1.3 * len(tables), sharex=True, sharey=True)
+    figure, axes = panels(
+        len(tables), len(levels), 1.0 + 1.3 * len(tables), sharex=True, sharey=True
+    )
     for line, (study, table) in zip(axes, studies, strict=True):
         for ax, eps_min in zip(line, levels, strict=True):
             part = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]
             wide = part.pivot(index="alpha", columns="step", values="overlap")
-            mesh = ax.pcolormesh(wide.columns, wide.index, wide, vmin=0, vmax=highest, rasterized=True)
+            mesh = ax.pcolormesh(
+                wide.columns, wide.index, wide, vmin=0, vmax=highest, rasterized=True
+            )
             ax.set(xscale="log")
             if not part["overlap"].any():
-                ax.text(0.5, 0.5, "none is\naligned", color="white", ha="center", va="center", transform=ax.transAxes)
-        line[0].set_ylabel(rf"$\lambda$ = {study.training.lambda_:g}" + "\n" + r"pruning ratio $\alpha$")
+                ax.text(
+                    0.5,
+                    0.5,
+                    "none is\naligned",
+                    color="white",
+                    ha="center",
+                    va="center",
+                    transform=ax.transAxes,
+                )
+        line[0].set_ylabel(
+            rf"$\lambda$ = {study.training.lambda_:g}" + "\n" + r"pruning ratio $\alpha$"
+        )
     for ax, eps_min in zip(axes[0], levels, strict=True):
         ax.set_title(rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
     for ax in axes[-1]:
         ax.set_xlabel("step $t$")
     figure.colorbar(mesh, ax=axes, label=quantity("overlap").symbol, aspect=30)
     half = ((every["ci_high"] - every["ci_low"]) / 2).max()
-    figure.supxlabel(f"mean over {n_of(*every['n'])}; no 95 % interval is wider than $\\pm${half:.2g}", size="medium")
+    figure.supxlabel(
+        f"mean over {n_of(*every['n'])}; no 95 % interval is wider than $\\pm${half:.2g}",
+        size="medium",
+    )
     return figure

@@ -8,13 +8,13 @@ from rarefeat.core.divergence import diverged
 from rarefeat.core.randomness import generator
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.theory.tables import MILESTONE_ROWS
 
 
 def read_milestones(read: JobInputs, job: Job) -> pd.DataFrame:
     """One row per point, trained arm, seed and metric."""
-    study, rows = job.part(job.study, Study), []
+    study, rows = job.config_section(job.study, Study), []
     for encoders in read.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         for arm in cell.trained:
@@ -24,7 +24,15 @@ def read_milestones(read: JobInputs, job: Job) -> pd.DataFrame:
             for index, seed in enumerate(seeds):
                 keys = {**cell.values, **arm.model_dump(), "seed": seed}
                 history, ends, T1, T2 = (part[index] for part in kept)
-                at = study.data, study.training, cell["eps_min"], cell["sigma"], generator(study.draws, seed, "directions")
-                found = milestones(history, ends, int(T1), int(T2), *at) | {"diverged": float(gone[index])}
+                at = (
+                    study.data,
+                    study.training,
+                    cell["eps_min"],
+                    cell["sigma"],
+                    generator(study.draws, seed, "directions"),
+                )
+                found = milestones(history, ends, int(T1), int(T2), *at) | {
+                    "diverged": float(gone[index])
+                }
                 rows += [{**keys, "metric": name, "value": value} for name, value in found.items()]
-    return checked(MILESTONE_ROWS, pd.DataFrame(rows))
+    return validate(MILESTONE_ROWS, pd.DataFrame(rows))

@@ -14,19 +14,19 @@ from torch import Tensor
 
 from rarefeat.config.model import Data, Training
 from rarefeat.config.study import Study
-from rarefeat.core.arms import Seen, oracle_all
-from rarefeat.core.contrastive import coefficients, probabilities
-from rarefeat.core.definitions import PURE
-from rarefeat.core.encoder import attend, pre_activations, respond
+from rarefeat.core.arms import PruningContext, mask_oracle_all
+from rarefeat.core.batch_invariant import matmul
+from rarefeat.core.contrastive import probabilities, weight_gradient_coefficients
+from rarefeat.core.encoder import attend, embed, pre_activations
 from rarefeat.core.neurons import absolute_cosines, ordinary_neurons
-from rarefeat.core.products import product
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign, frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
+from rarefeat.core.thresholds import PURE_COSINE
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.theory.tables import ONE_STEP_ROWS
 
 BATCHES = 100
@@ -53,45 +53,59 @@ def one_step(
         The metrics of tables.ONE_STEP. Growth is relative, (<w_i', M_j> - <w_i, M_j>) / <w_i, M_j>, weight decay included.
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
-    pruned = oracle_all(Seen(weights, space.dictionary, 1))[0]
+    pruned = mask_oracle_all(PruningContext(weights, space.dictionary, 1))[0]
     cosines = absolute_cosines(weights, space.dictionary)[0]
-    pure = (cosines.amax(-1) > PURE) & (cosines.argmax(-1) < data.d - 1)
+    pure = (cosines.amax(-1) > PURE_COSINE) & (cosines.argmax(-1) < data.d - 1)
     if not pruned.any() or not pure.any():
         return {}
     probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
-    latents = latent_pairs(batches * training.K, data.L, probability, generator(name, seed, "one step"))
+    latents = latent_pairs(
+        batches * training.K, data.L, probability, generator(name, seed, "one step")
+    )
     noise = [generator(name, seed, "one step noise")]
     identity = torch.eye(training.K)
     # Beside the whole set, a random quarter and half of it: how the mask's work grows with alpha.
     drawn = torch.rand(training.m, generator=generator(name, seed, "one step subset"))
     order = drawn.masked_fill(~pruned, torch.inf).argsort(stable=True)
-    counts = {kind: -(-int(pruned.sum()) // share) for kind, share in (("quarter", 4), ("half", 2), ("masked", 1))}
-    masks = {kind: torch.zeros_like(pruned).index_fill_(0, order[:count], True) for kind, count in counts.items()}
+    counts = {
+        kind: -(-int(pruned.sum()) // share)
+        for kind, share in (("quarter", 4), ("half", 2), ("masked", 1))
+    }
+    masks = {
+        kind: torch.zeros_like(pruned).index_fill_(0, order[:count], True)
+        for kind, count in counts.items()
+    }
     steps = {kind: torch.zeros_like(weights[0]) for kind in ("dense", *masks)}
     pulls = {"positive": torch.zeros(int(pruned.sum())), "negative": torch.zeros(int(pruned.sum()))}
     drops: dict[str, list[Tensor]] = {kind: [] for kind in masks}
     holds_minority, positive, negative = [], [], []
     for batch in latents.split(training.K):
         z = batch.transpose(0, 1).flatten(0, 1)[None]
-        attended = attend(space.tokens(z.float(), sigma, noise))
+        attended = attend(space.sample_tokens(z.float(), sigma, noise))
         pre = pre_activations(attended, weights)
-        f = respond(pre, bias)
+        f = embed(pre, bias)
         f_x, f_y = f.split(training.K, dim=1)
         p = {"dense": probabilities(f_x, f_y, training.tau)}
         for kind, mask in masks.items():
-            p[kind] = probabilities(f_x.masked_fill(mask, 0.0), f_y.masked_fill(mask, 0.0), training.tau)
+            p[kind] = probabilities(
+                f_x.masked_fill(mask, 0.0), f_y.masked_fill(mask, 0.0), training.tau
+            )
         seen = attended[:, : training.K, :, : weights.shape[-1]].flatten(1, 2)
         for kind in steps:
-            c = coefficients(pre[:, : training.K], bias, f_y, p[kind], training.tau)
-            steps[kind] -= training.eta * product(c.flatten(1, 2).mT, seen)[0] / batches
+            c = weight_gradient_coefficients(pre[:, : training.K], bias, f_y, p[kind], training.tau)
+            steps[kind] -= training.eta * matmul(c.flatten(1, 2).mT, seen)[0] / batches
         # The two parts of the gradient of eq. (21) along the minority feature, under the mask: the positive and the negatives.
         towards = (seen @ space.dictionary)[0, :, -1].view(training.K, -1)
         gated = (towards[..., None] * (pre[0, : training.K].abs() >= bias[0])).sum(1)[:, pruned]
         error = (identity - p["masked"][0]) * identity
         others = p["masked"][0] * (1 - identity)
         sign = weights[0] @ space.dictionary[0, :, -1]
-        pulls["positive"] += ((error @ f_y[0])[:, pruned] * gated).sum(0) * sign[pruned].sign() / batches
-        pulls["negative"] += ((others @ f_y[0])[:, pruned] * gated).sum(0) * sign[pruned].sign() / batches
+        pulls["positive"] += (
+            ((error @ f_y[0])[:, pruned] * gated).sum(0) * sign[pruned].sign() / batches
+        )
+        pulls["negative"] += (
+            ((others @ f_y[0])[:, pruned] * gated).sum(0) * sign[pruned].sign() / batches
+        )
         for kind in masks:
             drops[kind].append((p[kind] - p["dense"])[0].diagonal())
         holds_minority.append(aggregated_sign(batch[:, 0])[:, -1] != 0)
@@ -107,20 +121,28 @@ def one_step(
         grown[kind] = relative[pruned, -1].mean().item()
         if kind in ("dense", "masked"):
             found[f"growth_minority_{kind}"] = grown[kind]
-            found[f"growth_majority_{kind}"] = relative[pure].gather(1, cosines[pure].argmax(-1)[:, None]).mean().item()
+            found[f"growth_majority_{kind}"] = (
+                relative[pure].gather(1, cosines[pure].argmax(-1)[:, None]).mean().item()
+            )
     found["growth_minority_gain"] = found["growth_minority_masked"] - found["growth_minority_dense"]
     found["growth_majority_gain"] = found["growth_majority_masked"] - found["growth_majority_dense"]
     found["gain_ratio"] = ratio(found["growth_majority_gain"], found["growth_minority_gain"])
     change, minority = torch.cat(drops["masked"]), torch.cat(holds_minority)
     lost = {kind: -torch.cat(parts).mean().item() for kind, parts in drops.items()}
     found["logit_drop"] = lost["masked"]
-    found["gain_in_alpha"] = power([counts[kind] for kind in masks], [grown[kind] - grown["dense"] for kind in masks])
-    found["logit_in_alpha"] = power([counts[kind] for kind in masks], [lost[kind] for kind in masks])
+    found["gain_in_alpha"] = power(
+        [counts[kind] for kind in masks], [grown[kind] - grown["dense"] for kind in masks]
+    )
+    found["logit_in_alpha"] = power(
+        [counts[kind] for kind in masks], [lost[kind] for kind in masks]
+    )
     found["logit_with_minority"] = change[minority].mean().item()
     found["logit_without_minority"] = change[~minority].mean().item()
     found["logit_leak"] = ratio(found["logit_without_minority"], found["logit_with_minority"])
     found["similarity_positive"] = torch.stack(positive).mean().item()
-    found["similarity_negative"] = ratio(torch.stack(negative).mean().item(), found["similarity_positive"])
+    found["similarity_negative"] = ratio(
+        torch.stack(negative).mean().item(), found["similarity_positive"]
+    )
     found["negative_share"] = ratio(pulls["negative"].sum().item(), pulls["positive"].sum().item())
     found["pruned_neurons"] = float(pruned.sum())
     return found
@@ -135,15 +157,17 @@ def firing(
     N_i are the features that the neuron is ordinary for at its W(0) (Definition B.1). The second is over C loglog d / d.
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
-    initial = space.weights(training.sigma_0, [generator(name, seed, "weights")])
+    initial = space.initial_weights(training.sigma_0, [generator(name, seed, "weights")])
     of_neuron = ordinary_neurons(initial, space.dictionary, eps_min)[0].float()
     probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
-    latents = latent_pairs(batches * training.K, data.L, probability, generator(name, seed, "firing"))
+    latents = latent_pairs(
+        batches * training.K, data.L, probability, generator(name, seed, "firing")
+    )
     noise = [generator(name, seed, "firing noise")]
     fired, explained = torch.zeros(training.m), torch.zeros(training.m)
     for batch in latents[:, 0].split(training.K):
-        attended = attend(space.tokens(batch[None].float(), sigma, noise))
-        fires = respond(pre_activations(attended, weights), bias)[0] != 0
+        attended = attend(space.sample_tokens(batch[None].float(), sigma, noise))
+        fires = embed(pre_activations(attended, weights), bias)[0] != 0
         present = aggregated_sign(batch).abs().float() @ of_neuron.T > 0
         fired += fires.sum(0)
         explained += (fires & present).sum(0)
@@ -167,7 +191,7 @@ def ratio(part: float, whole: float) -> float:
 
 def read_one_step(read: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataFrame:
     """One row per point, seed and metric of the dense arm."""
-    study, rows = job.part(job.study, Study), []
+    study, rows = job.config_section(job.study, Study), []
     for encoders in read.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         weights, bias = encoders.tensors("dense/weights", "dense/bias")
@@ -176,7 +200,10 @@ def read_one_step(read: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataF
             at = study.data, study.training, cell["eps_min"], cell["sigma"], seed
             found = one_step(study.simulator, study.draws, *at, *replica, batches)
             found |= firing(study.simulator, study.draws, *at, *replica, batches)
-            rows += [{**cell.values, "seed": seed, "metric": metric, "value": value} for metric, value in found.items()]
+            rows += [
+                {**cell.values, "seed": seed, "metric": metric, "value": value}
+                for metric, value in found.items()
+            ]
     # Types for a study without a neuron to prune, whose table is empty.
     types = {"eps_min": float, "sigma": float, "seed": "int64", "metric": str, "value": float}
-    return checked(ONE_STEP_ROWS, pd.DataFrame(rows, columns=list(types)).astype(types))
+    return validate(ONE_STEP_ROWS, pd.DataFrame(rows, columns=list(types)).astype(types))

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from rarefeat.config.study import Study
-from rarefeat.core.definitions import ALIGNED
-from rarefeat.core.recording import log_spaced
+from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.statistics import student_interval
+from rarefeat.core.thresholds import ALIGNED_COSINE
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import checked
+from rarefeat.storage.schema import validate
 from rarefeat.studies.theory.tables import OVERLAP
 
 
@@ -27,23 +27,35 @@ def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
         (..., m), entry k - 1 for k neurons.
     """
     norms = history[..., d]
-    aligned = (history[..., d - minority : d].abs() >= ALIGNED * norms[..., None]).any(-1).double()
+    aligned = (
+        (history[..., d - minority : d].abs() >= ALIGNED_COSINE * norms[..., None]).any(-1).double()
+    )
     ordered = aligned.gather(-1, norms.argsort(dim=-1, stable=True))
     return ordered.cumsum(-1) / torch.arange(1, norms.shape[-1] + 1)
 
 
 def read_overlap(read: JobInputs, job: Job) -> pd.DataFrame:
     """One row per point, recorded step and pruning ratio k / m."""
-    study, rows = job.part(job.study, Study), []
+    study, rows = job.config_section(job.study, Study), []
     m, histories = study.training.m, dict[tuple, list[Tensor]]()
     for encoders in read.files("encoders"):
         histories.setdefault(encoders.cell.axes, []).extend(encoders.tensors("dense/history"))
     for axes, blocks in histories.items():
-        shares = smallest_of_minority(torch.cat(blocks), study.data.d, len(study.data.minority)).numpy()
+        shares = smallest_of_minority(
+            torch.cat(blocks), study.data.d, len(study.data.minority)
+        ).numpy()
         for index, step in enumerate(log_spaced(study.training.T)):
             for k in range(1, m + 1):
                 mean, _, low, high, n = student_interval(shares[:, index, k - 1], inside=(0, 1))
                 rows.append(
-                    {**dict(axes), "step": step, "alpha": k / m, "overlap": mean, "ci_low": low, "ci_high": high, "n": n}
+                    {
+                        **dict(axes),
+                        "step": step,
+                        "alpha": k / m,
+                        "overlap": mean,
+                        "ci_low": low,
+                        "ci_high": high,
+                        "n": n,
+                    }
                 )
-    return checked(OVERLAP, pd.DataFrame(rows))
+    return validate(OVERLAP, pd.DataFrame(rows))

@@ -26,11 +26,13 @@ def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:
     for varied, part in table[table["study"] == base].groupby("varied", sort=False):
         counts = part["found"].value_counts()
         changed = part.loc[part["found"] == CHANGES_FOUND[1], "claim_id"].drop_duplicates()
-        lines.append(row(varied, *(str(counts.get(name, 0)) for name in CHANGES_FOUND), ", ".join(changed)))
+        lines.append(
+            row(varied, *(str(counts.get(name, 0)) for name in CHANGES_FOUND), ", ".join(changed))
+        )
     return lines
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
     """The page of the table of changes."""
     (table,) = tables.values()
-    return "\n".join(sensitivity(table, job.part("theory", Theory))) + "\n"
+    return "\n".join(sensitivity(table, job.config_section("theory", Theory))) + "\n"

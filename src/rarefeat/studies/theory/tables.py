@@ -3,9 +3,15 @@
 import pandera.pandas as pa
 
 from rarefeat.chain.tables import INTERVAL, KEYS, MILESTONES, POINT, SEED
-from rarefeat.storage.schema import at_least, column, described, listed, schema
+from rarefeat.storage.schema import (
+    at_least,
+    column,
+    format_descriptions,
+    metric_descriptions,
+    schema,
+)
 
-ONE_STEP = described(
+ONE_STEP = metric_descriptions(
     growth_minority_dense="relative growth in one step of the pruned neurons along the minority feature, without the mask",
     growth_minority_masked="with it",
     growth_majority_dense="the same of the neurons pure in a majority feature, along it, without the mask",
@@ -33,9 +39,15 @@ MILESTONE_ROWS = schema(
     KEYS
     | SEED
     | {
-        "metric": column(str, pa.Check.isin(MILESTONES), unit="", description=listed(MILESTONES)),
+        "metric": column(
+            str, pa.Check.isin(MILESTONES), unit="", description=format_descriptions(MILESTONES)
+        ),
         "value": column(
-            float, None, unit="of the metric", description="null where the replica has no such thing", nullable=True
+            float,
+            None,
+            unit="of the metric",
+            description="null where the replica has no such thing",
+            nullable=True,
         ),
     },
     unique=[*KEYS, "seed", "metric"],
@@ -47,7 +59,9 @@ ONE_STEP_ROWS = schema(
     POINT
     | SEED
     | {
-        "metric": column(str, pa.Check.isin(ONE_STEP), unit="", description=listed(ONE_STEP)),
+        "metric": column(
+            str, pa.Check.isin(ONE_STEP), unit="", description=format_descriptions(ONE_STEP)
+        ),
         "value": column(
             float,
             None,
@@ -66,7 +80,10 @@ OVERLAP = schema(
     | {
         "step": column("int64", at_least(0), unit="steps", description="training step t"),
         "alpha": column(
-            float, pa.Check.in_range(0, 1), unit="1", description="pruning ratio, k / m for the k smallest neurons"
+            float,
+            pa.Check.in_range(0, 1),
+            unit="1",
+            description="pruning ratio, k / m for the k smallest neurons",
         ),
         "overlap": column(
             float,

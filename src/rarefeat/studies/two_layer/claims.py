@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
+from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Emergence
@@ -16,13 +16,15 @@ FIRST_STAIR = theory.staircase(*theory.parity_counts(5, 0.5), 1)
 """27/32: the best accuracy with one sign change over the six counts of the parity of five."""
 
 
-class Evidence:
+class ClaimEvidence:
     """The numbers of all settings and seeds: columns setting, seed, arm, step, quantity, value."""
 
     def __init__(self, rows: pd.DataFrame, section: Emergence):
         self.rows = rows
         self.section = section
-        self._keyed = rows.set_index(["setting", "arm", "quantity", "step", "seed"])["value"].sort_index()
+        self._keyed = rows.set_index(["setting", "arm", "quantity", "step", "seed"])[
+            "value"
+        ].sort_index()
 
     def of(self, setting: str, arm: str, quantity: str, step: int | None = None) -> pd.Series:
         """By seed; at step T if none is given. Nothing was measured: an empty series."""
@@ -38,7 +40,7 @@ class Evidence:
         return part.pivot(index="step", columns="seed", values="value")
 
 
-Measure = Callable[[Evidence, str], pd.Series]
+Measure = Callable[[ClaimEvidence, str], pd.Series]
 """The quantity by seed in a setting."""
 
 
@@ -49,12 +51,16 @@ def accuracy(arm: str, quantity: str = "test_accuracy") -> Measure:
 
 def gain(arm: str, over: str, quantity: str = "test_accuracy") -> Measure:
     """Of one arm over another, seed by seed: both have the same draws."""
-    return lambda evidence, setting: evidence.of(setting, arm, quantity) - evidence.of(setting, over, quantity)
+    return lambda evidence, setting: (
+        evidence.of(setting, arm, quantity) - evidence.of(setting, over, quantity)
+    )
 
 
-def emergence(evidence: Evidence, setting: str) -> pd.Series:
+def emergence(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Largest cosine after step 1 less that at initialisation."""
-    return evidence.of(setting, "network", "cosine", 1) - evidence.of(setting, "network", "cosine", 0)
+    return evidence.of(setting, "network", "cosine", 1) - evidence.of(
+        setting, "network", "cosine", 0
+    )
 
 
 def tangent(cosine: pd.Series) -> pd.Series:
@@ -62,13 +68,15 @@ def tangent(cosine: pd.Series) -> pd.Series:
     return (1 / cosine**2 - 1) ** 0.5
 
 
-def improvement(evidence: Evidence, setting: str) -> pd.Series:
+def improvement(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Logarithm of the noise-to-signal ratio of the median neuron after step 1 over that after step 2."""
     one, two = (tangent(evidence.of(setting, "network", "median_cosine", step)) for step in (1, 2))
     return np.log(one / two)
 
 
-def pause(evidence: Evidence, setting: str, arm: str = "network", width: float = 0.015) -> pd.Series:
+def pause(
+    evidence: ClaimEvidence, setting: str, arm: str = "network", width: float = 0.015
+) -> pd.Series:
     """Longest stretch of steps, over T, whose test accuracy is within `width` of the first stair."""
     curve = evidence.curve(setting, arm)
     found = {}
@@ -81,38 +89,49 @@ def pause(evidence: Evidence, setting: str, arm: str = "network", width: float =
     return pd.Series(found, dtype=float)
 
 
-def step_one_excess(evidence: Evidence, setting: str) -> pd.Series:
+def step_one_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Logarithm of the median neuron's noise-to-signal ratio after step 1 over the closed form with beta = 1/2."""
     s = evidence.section.settings[setting]
-    expected = theory.step_one_cosine(s.n, s.problem.D, s.problem.k, gamma=(1 - s.problem.p_o) / 2, beta=0.5)
-    return np.log(tangent(evidence.of(setting, "network", "median_cosine", 1)) / math.sqrt(1 / expected**2 - 1))
+    expected = theory.step_one_cosine(
+        s.n, s.problem.D, s.problem.k, gamma=(1 - s.problem.p_o) / 2, beta=0.5
+    )
+    return np.log(
+        tangent(evidence.of(setting, "network", "median_cosine", 1))
+        / math.sqrt(1 / expected**2 - 1)
+    )
 
 
-def initial_excess(evidence: Evidence, setting: str) -> pd.Series:
+def initial_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Largest cosine at initialisation over its closed form, less 1."""
     s = evidence.section.settings[setting]
-    return evidence.of(setting, "network", "cosine", 0) / theory.initial_cosine(s.problem.d, s.m) - 1
+    return (
+        evidence.of(setting, "network", "cosine", 0) / theory.initial_cosine(s.problem.d, s.m) - 1
+    )
 
 
-def distance_to_a_constant(evidence: Evidence, setting: str) -> pd.Series:
+def distance_to_a_constant(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Of One Step's test accuracy to that of the nearer of the two constant answers."""
     majority = evidence.of(setting, "data", "majority_accuracy", 0)
     found = evidence.of(setting, "one_step", "test_accuracy")
     return pd.concat([(found - majority).abs(), (found - 1 + majority).abs()], axis=1).min(axis=1)
 
 
-def above_the_bound(evidence: Evidence, setting: str) -> pd.Series:
+def above_the_bound(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Hinge loss of the random-features head less the bound at its number of features and norm (mean over A)."""
     s = evidence.section.settings[setting]
     norm = evidence.of(setting, "random_features", "head_norm")
-    bound = theory.fixed_feature_bound_mean(s.m, norm.to_numpy(), s.problem.D, s.problem.k, s.problem.p_o)
+    bound = theory.fixed_feature_bound_mean(
+        s.m, norm.to_numpy(), s.problem.D, s.problem.k, s.problem.p_o
+    )
     return evidence.of(setting, "random_features", "hinge_loss") - bound
 
 
-def rare_excess(evidence: Evidence, setting: str) -> pd.Series:
+def rare_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Logarithm of the rare pattern's relative weight after step 2 over its closed form."""
     problem = evidence.section.settings[setting].problem
-    expected = theory.rare_pattern_ratio(problem.k, problem.p_o, min(problem.frequency, default=1.0))
+    expected = theory.rare_pattern_ratio(
+        problem.k, problem.p_o, min(problem.frequency, default=1.0)
+    )
     return np.log(evidence.of(setting, "network", "rare_ratio", 2) / expected)
 
 
@@ -121,15 +140,17 @@ def at_step(arm: str, quantity: str, step: int) -> Measure:
     return lambda evidence, setting: evidence.of(setting, arm, quantity, step)
 
 
-def more_than_all(evidence: Evidence, setting: str) -> pd.Series:
+def more_than_all(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """What 18 neurons lose of accuracy on the rare pattern's samples, less what they lose on all."""
     lost = gain("network", "ticket-kink-18", "decisive_accuracy")(evidence, setting)
     return lost - gain("network", "ticket-kink-18")(evidence, setting)
 
 
-def smallest_fifth(evidence: Evidence, setting: str) -> pd.Series:
+def smallest_fifth(evidence: ClaimEvidence, setting: str) -> pd.Series:
     """Test accuracy of the fifth of the neurons of smallest norm, trained alone."""
-    return evidence.of(setting, f"ticket-smallest-{2 * evidence.section.settings[setting].m // 5}", "test_accuracy")
+    return evidence.of(
+        setting, f"ticket-smallest-{2 * evidence.section.settings[setting].m // 5}", "test_accuracy"
+    )
 
 
 PARITIES = ("parity", "dimension_100", "dimension_2000", "samples_25000", "samples_10000")
@@ -171,11 +192,11 @@ QUANTITIES: tuple[tuple[str, Measure, tuple[str, ...]], ...] = (
 """Each claim with its quantity and the settings in which it is measured, the primary one among them."""
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Every claim in each of its settings that the config has, over seeds."""
-    evidence = Evidence(tables["two_layer"], job.part("emergence", Emergence))
+    evidence = ClaimEvidence(tables["two_layer"], job.config_section("emergence", Emergence))
     return [
-        of(claim, STUDY, {"setting": setting}, quantity(evidence, setting))
+        measurement(claim, STUDY, {"setting": setting}, quantity(evidence, setting))
         for claim, quantity, settings in QUANTITIES
         for setting in settings
         if setting in evidence.section.settings

@@ -7,10 +7,10 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Emergence
-from rarefeat.studies.two_layer.published import PRINTED, Printed
+from rarefeat.studies.two_layer.paper_values import PRINTED, PaperTable
 from rarefeat.studies.two_layer.tables import TWO_LAYER_CLOSED_FORMS, TWO_LAYER_SUMMARY
 
 KEYS = ["setting", "arm", "step", "quantity"]
@@ -27,16 +27,24 @@ def over_seeds(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     found = found.assign(low=found["mean"] - half, high=found["mean"] + half).reset_index()
     least, most = zip(*map(bounds_of, found["quantity"]), strict=True) if len(found) else ((), ())
     # What of an interval lies outside of the quantity's range is left out.
-    return found.assign(low=found["low"].clip(lower=list(least)), high=found["high"].clip(upper=list(most)))
+    return found.assign(
+        low=found["low"].clip(lower=list(least)), high=found["high"].clip(upper=list(most))
+    )
 
 
 def bounds_of(quantity: str) -> tuple[float, float]:
     """The range of a quantity: shares, cosines, what cannot be negative, and all else."""
-    if "accuracy" in quantity or quantity.endswith("_share") or quantity in ("curve", "median_cosine"):
+    if (
+        "accuracy" in quantity
+        or quantity.endswith("_share")
+        or quantity in ("curve", "median_cosine")
+    ):
         return 0.0, 1.0
     if quantity in ("cosine", "least_coverage"):
         return -1.0, 1.0
-    return (0.0 if quantity.endswith("norm") or quantity in ("hinge_loss", "sigma") else -math.inf), math.inf
+    return (
+        0.0 if quantity.endswith("norm") or quantity in ("hinge_loss", "sigma") else -math.inf
+    ), math.inf
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
@@ -44,27 +52,42 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     found = over_seeds(rows[rows["quantity"] != "curve"], KEYS)
     last = rows[rows["quantity"] == "test_accuracy"].groupby("setting")["step"].max()
     printed = pd.DataFrame(
-        [(p.setting, p.arm, last[p.setting], p.quantity, p.share) for p in PRINTED if p.setting in last],
+        [
+            (p.setting, p.arm, last[p.setting], p.quantity, p.share)
+            for p in PRINTED
+            if p.setting in last
+        ],
         columns=[*KEYS, "printed"],
     )
-    return found.merge(printed, on=KEYS, how="left").rename(columns={"low": "ci_low", "high": "ci_high"})
+    return found.merge(printed, on=KEYS, how="left").rename(
+        columns={"low": "ci_low", "high": "ci_high"}
+    )
 
 
 def compared(found: pd.DataFrame) -> pd.DataFrame:
     """Tables A.1-A.5, of the settings that there are, beside the summary: one row per printed number, accuracies as shares."""
-    printed = pd.DataFrame([{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED])
+    printed = pd.DataFrame(
+        [{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED]
+    )
     # What a table prints it prints of the end.
-    at_end = found[found["step"] == found.groupby("setting")["step"].transform("max")].drop(columns=["printed"])
+    at_end = found[found["step"] == found.groupby("setting")["step"].transform("max")].drop(
+        columns=["printed"]
+    )
     keys = ["setting", "arm", "quantity"]
-    return printed[printed["setting"].isin(found["setting"])].drop(columns="value").merge(at_end, on=keys, how="left")
+    return (
+        printed[printed["setting"].isin(found["setting"])]
+        .drop(columns="value")
+        .merge(at_end, on=keys, how="left")
+    )
 
 
-def _printed_cosines(column: str, section: Emergence) -> list[Printed]:
+def _printed_cosines(column: str, section: Emergence) -> list[PaperTable]:
     """Those of the settings that there are."""
     return [
         number
         for number in PRINTED
-        if (number.column, number.quantity) == (column, "cosine") and number.setting in section.settings
+        if (number.column, number.quantity) == (column, "cosine")
+        and number.setting in section.settings
     ]
 
 
@@ -74,7 +97,13 @@ def initial_cosines(section: Emergence) -> pd.DataFrame:
     for number in _printed_cosines("RF", section):
         setting = section.settings[number.setting]
         rows.append(
-            {"table": number.table, "row": number.row, "d": setting.problem.d, "m": setting.m, "printed": number.value}
+            {
+                "table": number.table,
+                "row": number.row,
+                "d": setting.problem.d,
+                "m": setting.m,
+                "printed": number.value,
+            }
             | {"closed_form": theory.initial_cosine(setting.problem.d, setting.m)}
             | {"closed_form_at_100": theory.initial_cosine(100, setting.m)}
         )
@@ -101,11 +130,21 @@ def residues(section: Emergence) -> pd.DataFrame:
         d, problem = setting.problem.d, setting.problem
         gamma = (1 - problem.p_o) / 2
         rows.append(
-            {"table": number.table, "row": number.row, "d": d, "m": setting.m, "printed": number.value}
+            {
+                "table": number.table,
+                "row": number.row,
+                "d": d,
+                "m": setting.m,
+                "printed": number.value,
+            }
             | {"residue": theory.residue_of(number.value, d, setting.m)}
             | {"residue_at_100": theory.residue_of(number.value, 100, setting.m)}
             | {"with_residue_of_parity": theory.one_step_residue_cosine(d, setting.m, residue)}
-            | {"erased": theory.step_one_cosine(setting.n, problem.D, problem.k, gamma, 0.5, problem.p_o)}
+            | {
+                "erased": theory.step_one_cosine(
+                    setting.n, problem.D, problem.k, gamma, 0.5, problem.p_o
+                )
+            }
             | ({"erased": math.nan} if problem.negatives != 0.5 else {})
         )
     return pd.DataFrame(rows)
@@ -114,10 +153,16 @@ def residues(section: Emergence) -> pd.DataFrame:
 def closed_forms(section: Emergence) -> pd.DataFrame:
     """`initial_cosines` and `residues`, a row for each number: columns table, row, column, printed, quantity, value."""
     parts = [
-        found.assign(column=column).melt(["table", "row", "column", "printed"], names, "quantity", "value")
+        found.assign(column=column).melt(
+            ["table", "row", "column", "printed"], names, "quantity", "value"
+        )
         for column, names, found in (
             ("RF", ["closed_form", "closed_form_at_100"], initial_cosines(section)),
-            ("One Step", ["residue", "residue_at_100", "with_residue_of_parity", "erased"], residues(section)),
+            (
+                "One Step",
+                ["residue", "residue_at_100", "with_residue_of_parity", "erased"],
+                residues(section),
+            ),
         )
         if len(found)
     ]
@@ -127,9 +172,11 @@ def closed_forms(section: Emergence) -> pd.DataFrame:
 
 def two_layer_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """The summary of all settings, beside what is printed."""
-    return ordered(TWO_LAYER_SUMMARY, summary(tables["two_layer"]))
+    return validate_sorted(TWO_LAYER_SUMMARY, summary(tables["two_layer"]))
 
 
 def two_layer_closed_forms(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """What closed forms give, of the settings that there are."""
-    return ordered(TWO_LAYER_CLOSED_FORMS, closed_forms(job.part("emergence", Emergence)))
+    return validate_sorted(
+        TWO_LAYER_CLOSED_FORMS, closed_forms(job.config_section("emergence", Emergence))
+    )

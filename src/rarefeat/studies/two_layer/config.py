@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from rarefeat.config.cells import Cell, cell
 from rarefeat.config.names import Name
 from rarefeat.config.section import Section
-from rarefeat.config.seeds import PerBlock, seed_blocks
+from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 
 Labels = Literal["parity", "majority", "interval", "codes", "hypercube"]
 Method = Literal["network", "ntk", "random_features", "one_step", "one_step_rescaled", "two_step"]
@@ -26,22 +26,33 @@ class Problem(Section):
         "a code of class +1 (A.7.3), or an even number of signs -1 of a hypercube's corner (eq. A.288)"
     )
     d: int = Field(ge=1, description="input dimension d")
-    D: int = Field(ge=2, description="number of patterns D; d for `hypercube`, whose noise fills the space")
+    D: int = Field(
+        ge=2, description="number of patterns D; d for `hypercube`, whose noise fills the space"
+    )
     k: int = Field(ge=1, description="number of class-relevant patterns k")
     p_o: float = Field(default=0.5, gt=0, le=0.5, description="probability of a pattern outside A")
-    p_A: float = Field(default=0.5, gt=0, lt=1, description="probability of a relevant pattern, for `interval`")
+    p_A: float = Field(
+        default=0.5, gt=0, lt=1, description="probability of a relevant pattern, for `interval`"
+    )
     interval: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="[t_1, t_2], the counts of class +1, for `interval`"
     )
-    codes: int | None = Field(default=None, ge=1, description="binary vectors of each class, for `codes`")
-    sigma_r: float | None = Field(default=None, ge=0, description="the noise is N(0, sigma_r^2 k / d), for `hypercube`")
+    codes: int | None = Field(
+        default=None, ge=1, description="binary vectors of each class, for `codes`"
+    )
+    sigma_r: float | None = Field(
+        default=None, ge=0, description="the noise is N(0, sigma_r^2 k / d), for `hypercube`"
+    )
     frequency: list[Annotated[float, Field(gt=0, le=1)]] = Field(
         default=[],
         description="share of its occurrences that each relevant pattern keeps, k numbers; none for 1 each. Labels count what "
         "is kept",
     )
     negatives: float | None = Field(
-        default=None, gt=0, lt=1, description="share of class -1, exact in every sample; null for what the law gives"
+        default=None,
+        gt=0,
+        lt=1,
+        description="share of class -1, exact in every sample; null for what the law gives",
     )
 
     @model_validator(mode="after")
@@ -52,19 +63,27 @@ class Problem(Section):
         if self.k > self.D:
             raise ValueError(f"k must be at most D = {self.D}, got {self.k}")
         if self.d < self.D:
-            raise ValueError(f"d must be at least D = {self.D} for orthonormal patterns, got {self.d}")
+            raise ValueError(
+                f"d must be at least D = {self.D} for orthonormal patterns, got {self.d}"
+            )
         if self.labels == "hypercube" and self.d != self.D:
             raise ValueError(f"D must be d = {self.d} for labels: hypercube")
         if self.labels == "parity" and self.k % 2 == 0:
             raise ValueError(f"k must be odd for labels: parity (Example 2), got {self.k}")
         if self.interval and not 0 <= self.interval[0] <= self.interval[1] <= self.k:
-            raise ValueError(f"interval must lie in 0 <= t_1 <= t_2 <= k = {self.k}, got {list(self.interval)}")
+            raise ValueError(
+                f"interval must lie in 0 <= t_1 <= t_2 <= k = {self.k}, got {list(self.interval)}"
+            )
         if self.codes and 2 * self.codes > 2**self.k:
-            raise ValueError(f"codes: 2^k = {2**self.k} binary vectors are fewer than two classes of {self.codes}")
+            raise ValueError(
+                f"codes: 2^k = {2**self.k} binary vectors are fewer than two classes of {self.codes}"
+            )
         if self.frequency and len(self.frequency) != self.k:
             raise ValueError(f"frequency must have k = {self.k} entries, got {len(self.frequency)}")
         if self.frequency and self.labels not in ("parity", "majority", "interval"):
-            raise ValueError("frequency is for labels that count relevant patterns: parity, majority, interval")
+            raise ValueError(
+                "frequency is for labels that count relevant patterns: parity, majority, interval"
+            )
         if self.p_A != 0.5 and self.labels != "interval":
             raise ValueError("p_A goes with labels: interval")
         return self
@@ -79,15 +98,23 @@ class Procedure(Section):
         description="step sizes after the first two steps: `printed` for eq. (A.276), `chosen` for the rates of this config, "
         "`plain` for those from step 0 on, without the two erasing steps",
     )
-    structure: bool = Field(default=True, description="false: uniform patterns, (A1'), with the same labels and rates")
-    weights: bool = Field(default=False, description="weigh the classes in the first two steps, eq. (A.293)")
+    structure: bool = Field(
+        default=True, description="false: uniform patterns, (A1'), with the same labels and rates"
+    )
+    weights: bool = Field(
+        default=False, description="weigh the classes in the first two steps, eq. (A.293)"
+    )
 
     @model_validator(mode="after")
     def _staged(self) -> "Procedure":
         if self.schedule != "chosen" and self.method != "network":
-            raise ValueError("schedule is for method: network; heads and NTK have the rates of the config")
+            raise ValueError(
+                "schedule is for method: network; heads and NTK have the rates of the config"
+            )
         if self.weights and (self.method not in STAGED or self.schedule == "plain"):
-            raise ValueError(f"weights are for methods with the two erasing steps: {', '.join(STAGED)}")
+            raise ValueError(
+                f"weights are for methods with the two erasing steps: {', '.join(STAGED)}"
+            )
         return self
 
     @property
@@ -111,10 +138,18 @@ class Rates(Section):
     """Step sizes that the dissertation does not print, chosen on the draws of `rate_search` (docs/method/two_layer.md)."""
 
     network_head: float = Field(gt=0, description="Adam's step for a, falling linearly to 0 at T")
-    network_first: float = Field(gt=0, description="Adam's step for w (per neuron) and b, falling linearly to 0 at T")
-    head: float = Field(gt=0, description="step of the heads on frozen features in units of 1 / E||h||^2, stochastic gradient")
+    network_first: float = Field(
+        gt=0, description="Adam's step for w (per neuron) and b, falling linearly to 0 at T"
+    )
+    head: float = Field(
+        gt=0,
+        description="step of the heads on frozen features in units of 1 / E||h||^2, stochastic gradient",
+    )
     momentum: float = Field(ge=0, lt=1, description="momentum of the heads on frozen features")
-    ntk: float = Field(gt=0, description="step of the linearised network in units of 1 / E||gradient||^2, stochastic gradient")
+    ntk: float = Field(
+        gt=0,
+        description="step of the linearised network in units of 1 / E||gradient||^2, stochastic gradient",
+    )
 
 
 class Tickets(Section):
@@ -133,18 +168,25 @@ class Setting(Section):
     m: int = Field(ge=1, description="half the number of neurons m: the network has 2m (eq. 2.2)")
     T: int = Field(ge=3, description="training steps T, the two erasing ones among them")
     batch: int = Field(ge=1, description="samples of a step after the first two, which take all n")
-    activation: Literal["clipped", "relu"] = Field(default="clipped", description="min(1, max(z, 0)), or max(z, 0)")
+    activation: Literal["clipped", "relu"] = Field(
+        default="clipped", description="min(1, max(z, 0)), or max(z, 0)"
+    )
     noise: bool = Field(
         default=False,
         description="smooth the activation in steps 1 and 2 by sigma_xi = 1 / k^2 (A.274, A.275); footnote 1: not needed",
     )
     rates: Rates
     arms: list[Procedure] = Field(min_length=1, description="what is compared")
-    tickets: Tickets | None = Field(default=None, description="winning tickets of the step-2 network; null for none")
-    fixed_features: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[], description="numbers of random features whose heads are held against the lower bounds; none for none"
+    tickets: Tickets | None = Field(
+        default=None, description="winning tickets of the step-2 network; null for none"
     )
-    neurons: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="steps at which the neurons' picture is kept")
+    fixed_features: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[],
+        description="numbers of random features whose heads are held against the lower bounds; none for none",
+    )
+    neurons: list[Annotated[int, Field(ge=0)]] = Field(
+        default=[], description="steps at which the neurons' picture is kept"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "Setting":
@@ -153,28 +195,47 @@ class Setting(Section):
         labels = [arm.label for arm in self.arms]
         if len(set(labels)) < len(labels):
             raise ValueError(f"arms must be distinct, got {', '.join(labels)}")
-        if self.problem.labels == "hypercube" and any(arm.schedule != "plain" or not arm.structure for arm in self.arms):
-            raise ValueError("arms: labels: hypercube is trained by schedule: plain, with its structure")
+        if self.problem.labels == "hypercube" and any(
+            arm.schedule != "plain" or not arm.structure for arm in self.arms
+        ):
+            raise ValueError(
+                "arms: labels: hypercube is trained by schedule: plain, with its structure"
+            )
         if self.activation == "relu" and any(arm.schedule != "plain" for arm in self.arms):
-            raise ValueError("activation: relu goes with schedule: plain; chapter 2 has the clipped one")
+            raise ValueError(
+                "activation: relu goes with schedule: plain; chapter 2 has the clipped one"
+            )
         if self.noise and self.activation != "clipped":
             raise ValueError("noise goes with activation: clipped")
         if any(step > self.T for step in self.neurons):
             raise ValueError(f"neurons: steps must not exceed T = {self.T}, got {self.neurons}")
         if self.tickets and max(self.tickets.sizes) > 2 * self.m:
-            raise ValueError(f"tickets.sizes must not exceed 2m = {2 * self.m} neurons, got {max(self.tickets.sizes)}")
+            raise ValueError(
+                f"tickets.sizes must not exceed 2m = {2 * self.m} neurons, got {max(self.tickets.sizes)}"
+            )
         return self
 
 
 class RateSearch(Section):
     """What the rates are chosen among, on draws that no table uses (search.py)."""
 
-    settings: list[str] = Field(min_length=1, description="settings whose rates are chosen; the others take those of the first")
+    settings: list[str] = Field(
+        min_length=1,
+        description="settings whose rates are chosen; the others take those of the first",
+    )
     seeds: int = Field(ge=1, description="replicas of every candidate, one job each")
-    network_head: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="candidates for Rates.network_head")
-    network_first: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="candidates for Rates.network_first")
-    head: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="candidates for Rates.head")
-    ntk: list[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="candidates for Rates.ntk")
+    network_head: list[Annotated[float, Field(gt=0)]] = Field(
+        min_length=1, description="candidates for Rates.network_head"
+    )
+    network_first: list[Annotated[float, Field(gt=0)]] = Field(
+        min_length=1, description="candidates for Rates.network_first"
+    )
+    head: list[Annotated[float, Field(gt=0)]] = Field(
+        min_length=1, description="candidates for Rates.head"
+    )
+    ntk: list[Annotated[float, Field(gt=0)]] = Field(
+        min_length=1, description="candidates for Rates.ntk"
+    )
 
     @property
     def grid(self) -> dict[str, list[float]]:
@@ -187,7 +248,7 @@ class Emergence(Section):
 
     seeds: int = Field(ge=1, description="replicas of every setting")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: PerBlock = Field(description="replicas of one job")
+    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
     settings: dict[Name, Setting] = Field(min_length=1, description="settings by name")
 
     def cells(self) -> list[Cell]:
@@ -198,7 +259,7 @@ class Emergence(Section):
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def measured(self, at: Cell) -> dict[str, Any]:
+    def measurement_config(self, at: Cell) -> dict[str, Any]:
         """What the job of a setting is told."""
         return {"setting": self.settings[at["setting"]], "pictured": self.first_seed}
 
@@ -207,7 +268,10 @@ class Emergence(Section):
         return {
             name: setting
             for name, setting in self.settings.items()
-            if getattr(setting, key) and all(getattr(setting.problem, part) == value for part, value in of_the_problem.items())
+            if getattr(setting, key)
+            and all(
+                getattr(setting.problem, part) == value for part, value in of_the_problem.items()
+            )
         }
 
 
@@ -257,13 +321,21 @@ class TwoLayer(Emergence):
         first = {rate: values[0] for rate, values in self.rate_search.grid.items()}
         setting = self.settings[name]
         rates = setting.rates.model_copy(update=first)
-        alone = {"rates": rates, "arms": [Procedure(method="network")], "tickets": None, "fixed_features": [], "neurons": []}
+        alone = {
+            "rates": rates,
+            "arms": [Procedure(method="network")],
+            "tickets": None,
+            "fixed_features": [],
+            "neurons": [],
+        }
         return setting.model_copy(update=alone)
 
     @property
     def search(self) -> Search:
         """The study of the search."""
-        return Search(self.rate_search, {name: self.searched(name) for name in self.rate_search.settings})
+        return Search(
+            self.rate_search, {name: self.searched(name) for name in self.rate_search.settings}
+        )
 
     def studies(self) -> dict[str, Emergence | Search]:
         """What is computed cell by cell."""
@@ -274,4 +346,8 @@ def inherit(raw: Any, shared: dict) -> Any:
     """The section as it is: it shares nothing. A setting that a later config sets to null is left out."""
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
         return raw
-    return raw | {"settings": {name: setting for name, setting in raw["settings"].items() if setting is not None}}
+    return raw | {
+        "settings": {
+            name: setting for name, setting in raw["settings"].items() if setting is not None
+        }
+    }

@@ -13,7 +13,7 @@ REDRAWS = 64
 """Draws of n samples after which a class that has not filled up is called too rare."""
 
 
-class Sample(NamedTuple):
+class LabelledPatterns(NamedTuple):
     """n labelled samples in the coordinates of the dictionary: x~ = M patterns."""
 
     patterns: Tensor
@@ -22,7 +22,7 @@ class Sample(NamedTuple):
     """y, (n,), +1 or -1."""
 
 
-class Law:
+class DataDistribution:
     """One replica's law: the problem with its set A and its codes drawn, with or without input structure."""
 
     def __init__(self, problem: Problem, draws: str, seed: int, structure: bool = True):
@@ -34,20 +34,24 @@ class Law:
         self.codes = _distinct_codes(2 * problem.codes, problem.k, once) if problem.codes else None
         """(2 codes, k); the first half is of class +1."""
 
-    def draw(self, n: int, purpose: str) -> Sample:
+    def draw(self, n: int, purpose: str) -> LabelledPatterns:
         """n samples with the problem's class ratio, keyed by the replica and the purpose (`train`, `test`)."""
         structure = "structured" if self.structure else "uniform"
         random = generator(self.draws, self.seed, f"{purpose}, {structure}")
         problem = self.problem
         if problem.labels == "hypercube":
             signs = 2.0 * torch.randint(2, (n, problem.k), generator=random) - 1
-            x = problem.sigma_r * (problem.k / problem.d) ** 0.5 * torch.randn(n, problem.d, generator=random)
+            x = (
+                problem.sigma_r
+                * (problem.k / problem.d) ** 0.5
+                * torch.randn(n, problem.d, generator=random)
+            )
             x[:, self.relevant] += signs
-            return Sample(x, signs.prod(1))
+            return LabelledPatterns(x, signs.prod(1))
         part, odds, labels = self._relevant_parts(n, random)
         patterns = (torch.rand(n, problem.D, generator=random) < odds[:, None]).float()
         patterns[:, self.relevant] = part
-        return Sample(patterns, labels)
+        return LabelledPatterns(patterns, labels)
 
     def _relevant_parts(self, n: int, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """phi~_A (n, k), the probability (n,) of each pattern outside A, and the labels (n,), in the problem's class ratio."""
@@ -137,18 +141,22 @@ def normalisation(patterns: Tensor) -> Normalisation:
     mean = patterns.mean(0)
     sigma = float((patterns - mean).square().sum(1).mean().sqrt())
     if not sigma > 0:
-        raise RarefeatError("the training sample has no variance: every sample is the same; raise n or p_o")
+        raise RarefeatError(
+            "the training sample has no variance: every sample is the same; raise n or p_o"
+        )
     return Normalisation(mean, sigma)
 
 
-def correlation(sample: Sample, relevant: Tensor) -> float:
+def correlation(sample: LabelledPatterns, relevant: Tensor) -> float:
     """gamma of (A1): root mean square over A of (E[phi~_j | +] - E[phi~_j | -]) / 2, which (A1) makes equal.
 
     The form of A.8.1, which is (A1)'s covariance E[y phi~] - E[y] E[phi~] for balanced classes.
     """
     positive = sample.labels > 0
     if positive.all() or not positive.any():
-        raise RarefeatError("the training sample has one class only; raise n or change the law's labels")
+        raise RarefeatError(
+            "the training sample has one class only; raise n or change the law's labels"
+        )
     part = sample.patterns[:, relevant]
     return float(((part[positive].mean(0) - part[~positive].mean(0)) / 2).square().mean().sqrt())
 
@@ -162,4 +170,9 @@ def class_weights(labels: Tensor) -> Tensor:
 def batches(n: int, batch: int, steps: int, random: torch.Generator) -> Tensor:
     """Indices of the samples of every step, without repetition within a pass: -> (steps, batch)."""
     passes = -(-steps // (n // batch))
-    return torch.cat([torch.randperm(n, generator=random)[: n // batch * batch].view(-1, batch) for _ in range(passes)])[:steps]
+    return torch.cat(
+        [
+            torch.randperm(n, generator=random)[: n // batch * batch].view(-1, batch)
+            for _ in range(passes)
+        ]
+    )[:steps]

@@ -1,11 +1,25 @@
 """What the study of two-layer networks makes."""
 
-from rarefeat.config.names import differing
+from rarefeat.config.names import merge_unique
 from rarefeat.studies.two_layer.config import Emergence, Search, Setting, TwoLayer, inherit
-from rarefeat.study_kind import ClaimInputs, Figure, Page, Stage, StudyKind, StudyOutputs, collected_table, table_from
+from rarefeat.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    collected_table,
+    table_from,
+)
 
 PACKAGE = "studies.two_layer"
-MEASURE = Stage(f"{PACKAGE}.measure:measure_two_layer", Emergence, Emergence.measured, ("probes.parquet", "pictures.parquet"))
+MEASURE = Stage(
+    f"{PACKAGE}.measure:measure_two_layer",
+    Emergence,
+    Emergence.measurement_config,
+    ("probes.parquet", "pictures.parquet"),
+)
 SEARCH = Stage(f"{PACKAGE}.search:search_rates", Search, Search.searched, ("probes.parquet",))
 SEARCHED = ("two_layer_search", "two_layer_rates")
 OVER_STEPS = {
@@ -58,19 +72,28 @@ def build_outputs(section: TwoLayer) -> StudyOutputs:
     rates = {name: section.settings[name].rates for name in search.settings}
     tables = {
         "two_layer": collected_table(schema("two_layer"), MEASURE, "probes", "emergence", study),
-        "two_layer_pictures": collected_table(schema("two_layer_pictures"), MEASURE, "pictures", "emergence", study),
-        "two_layer_search": collected_table(schema("two_layer_search"), SEARCH, "probes", "rate_search", section.search),
-        "two_layer_summary": table_from(f"{PACKAGE}.compare:two_layer_summary", tables=("two_layer",), study="emergence"),
+        "two_layer_pictures": collected_table(
+            schema("two_layer_pictures"), MEASURE, "pictures", "emergence", study
+        ),
+        "two_layer_search": collected_table(
+            schema("two_layer_search"), SEARCH, "probes", "rate_search", section.search
+        ),
+        "two_layer_summary": table_from(
+            f"{PACKAGE}.compare:two_layer_summary", tables=("two_layer",), study="emergence"
+        ),
         "two_layer_closed_forms": table_from(
             f"{PACKAGE}.compare:two_layer_closed_forms", {"emergence": study}, study="emergence"
         ),
         "two_layer_rates": table_from(
-            f"{PACKAGE}.rates:two_layer_rates", {"rates": rates}, tables=("two_layer_search",), study="rate_search"
+            f"{PACKAGE}.learning_rates:two_layer_rates",
+            {"rates": rates},
+            tables=("two_layer_search",),
+            study="rate_search",
         ),
     }
     page = Page(
         "two-layer networks",
-        f"{PACKAGE}.found:answer",
+        f"{PACKAGE}.findings:answer",
         ("two_layer_summary",),
         {"two_layer": section},
         ("two_layer_summary", *SEARCHED),
@@ -87,15 +110,24 @@ def figures_of(study: Emergence) -> dict[str, Figure]:
     """The figures of the settings that there are."""
     found = {}
 
-    def add(name: str, function: str, see: str, settings: dict[str, Setting], table: str = "two_layer") -> None:
+    def add(
+        name: str, function: str, see: str, settings: dict[str, Setting], table: str = "two_layer"
+    ) -> None:
         if settings:
             found[name] = Figure((table,), see, function=function, sections={"settings": settings})
 
     for name, settings in over_steps(study).items():
         add(f"two_layer_accuracy_{name}", "accuracy_over_steps", SEE_OVER_STEPS, settings)
     add("two_layer_staircase", "staircase", SEE["two_layer_staircase"], some(study, STAIRS))
-    found["two_layer_printed"] = Figure(("two_layer_summary",), SEE["two_layer_printed"], function="printed_beside_measured")
-    add("two_layer_tickets", "tickets", SEE["two_layer_tickets"], study.having("tickets", frequency=[]))
+    found["two_layer_printed"] = Figure(
+        ("two_layer_summary",), SEE["two_layer_printed"], function="printed_beside_measured"
+    )
+    add(
+        "two_layer_tickets",
+        "tickets",
+        SEE["two_layer_tickets"],
+        study.having("tickets", frequency=[]),
+    )
     rare = {name: setting for name, setting in study.settings.items() if setting.problem.frequency}
     add("two_layer_rare_patterns", "rare_patterns", SEE["two_layer_rare_patterns"], rare)
     for name, setting in study.having("fixed_features").items():
@@ -119,8 +151,15 @@ def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
         for name, setting in study.settings.items()
         if not setting.problem.frequency and setting.problem.labels not in ("codes", "hypercube")
     }
-    groups = {group: {name: shown[name] for name in names if name in shown} for group, names in OVER_STEPS.items()}
-    return differing("figures", groups, {name: {name: setting} for name, setting in shown.items() if name not in grouped})
+    groups = {
+        group: {name: shown[name] for name in names if name in shown}
+        for group, names in OVER_STEPS.items()
+    }
+    return merge_unique(
+        "figures",
+        groups,
+        {name: {name: setting} for name, setting in shown.items() if name not in grouped},
+    )
 
 
 def claim_inputs(section: TwoLayer) -> ClaimInputs:

@@ -8,24 +8,24 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, STEP, seeds_of, words
-from rarefeat.figures.panels import finished, lines, panels, points
-from rarefeat.figures.style import COLUMN, GREY, LOOKS, PAGE, Look, ordered
+from rarefeat.figures.labels import INTERVALS, STEP, display_name, seeds_of
+from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points
+from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.compare import compared
 from rarefeat.studies.two_layer.config import Problem, Setting
-from rarefeat.studies.two_layer.published import COLUMNS
+from rarefeat.studies.two_layer.paper_values import COLUMNS
 
 # An arm has one look in all figures of the study; fixed features are grey.
 OF_ARM = {
-    "network": LOOKS[0],
-    "network-printed": LOOKS[6],
-    "network-weighted": LOOKS[4],
-    "ntk": LOOKS[1],
-    "random_features": Look(GREY, "v", (0, (1, 1))),
-    "two_step": LOOKS[2],
-    "two_step-weighted": LOOKS[5],
+    "network": STYLES[0],
+    "network-printed": STYLES[6],
+    "network-weighted": STYLES[4],
+    "ntk": STYLES[1],
+    "random_features": SeriesStyle(GREY, "v", (0, (1, 1))),
+    "two_step": STYLES[2],
+    "two_step-weighted": STYLES[5],
 }
 NAMES = {
     "network": "network",
@@ -42,7 +42,7 @@ SHARE = (0.0, 1.0)
 
 def settings_of(job: Job) -> dict[str, Setting]:
     """The settings that a figure shows."""
-    return job.part("settings", dict[str, Setting])
+    return job.config_section("settings", dict[str, Setting])
 
 
 def stairs_of(problem: Problem) -> dict[int, float]:
@@ -57,20 +57,32 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Figures 2.1, A.1, A.3, A.5, A.7, A.9: test accuracy over steps, with structure above and without below."""
     settings = settings_of(job)
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
-    figure, axes = panels(2, len(settings), 4.2, PAGE if len(settings) > 1 else COLUMN, sharey=True, sharex="col")
+    figure, axes = panels(
+        2, len(settings), 4.2, PAGE if len(settings) > 1 else COLUMN, sharey=True, sharex="col"
+    )
     for column, (setting, declared) in enumerate(settings.items()):
         for line, suffix in enumerate(("", "-no_structure")):
             ax = axes[line, column]
             shown = {arm + suffix: OF_ARM[arm] for arm in OVER_STEPS}
-            lines(ax, rows[rows["setting"] == setting], "step", "value", shown, by="arm", inside=SHARE, band=True, every=8)
+            plot_lines(
+                ax,
+                rows[rows["setting"] == setting],
+                "step",
+                "value",
+                shown,
+                by="arm",
+                inside=SHARE,
+                band=True,
+                every=8,
+            )
             mark_stairs(ax, stairs_of(declared.problem) if not suffix else {})
-            ax.set_title(f"{words(setting)}, {'no structure' if suffix else 'structured'}")
+            ax.set_title(f"{display_name(setting)}, {'no structure' if suffix else 'structured'}")
         axes[1, column].set_xlabel(STEP)
     for ax in axes[:, 0]:
         ax.set(ylabel="test accuracy", ylim=(0, 1.03))
     there = (arm for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any())
     shown = {NAMES[arm]: OF_ARM[arm] for arm in there}
-    return finished(figure, axes.flat, shown, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
+    return finish_figure(figure, axes.flat, shown, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
 
 
 def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
@@ -82,9 +94,13 @@ def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
 def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Every seed's test accuracy over steps on a logarithmic axis, with the stairs where runs can pause (theory.staircase)."""
     settings, arms = settings_of(job), ("network", "network-printed", "two_step", "ntk")
-    rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings and arm in @arms and step > 0")
+    rows = tables["two_layer"].query(
+        "quantity == 'curve' and setting in @settings and arm in @arms and step > 0"
+    )
     width = PAGE if len(settings) > 1 else COLUMN
-    figure, axes = panels(len(arms), len(settings), 1.0 * len(arms) + 0.8, width, sharex="col", sharey=True)
+    figure, axes = panels(
+        len(arms), len(settings), 1.0 * len(arms) + 0.8, width, sharex="col", sharey=True
+    )
     for column, (setting, declared) in zip(axes.T, settings.items(), strict=True):
         for ax, arm in zip(column, arms, strict=True):
             part = rows[(rows["setting"] == setting) & (rows["arm"] == arm)]
@@ -93,23 +109,33 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 sns.lineplot(part, x="step", y="value", units="seed", estimator=None, ax=ax, **one)
             mark_stairs(ax, stairs_of(declared.problem))
             ax.set(xscale="log", xlabel="", ylabel="")
-        column[0].set_title(words(setting))
+        column[0].set_title(display_name(setting))
         column[-1].set_xlabel(STEP)
     for ax, arm in zip(axes[:, 0], arms, strict=True):
         ax.set_ylabel(NAMES[arm].replace(", ", ",\n"))
     figure.supylabel("test accuracy", size="medium")
-    best = Look(GREY)
-    return finished(figure, axes.flat, {"best with one sign change, and with three": best}, f"each of {seeds_of(rows)}")
+    best = SeriesStyle(GREY)
+    return finish_figure(
+        figure,
+        axes.flat,
+        {"best with one sign change, and with three": best},
+        f"each of {seeds_of(rows)}",
+    )
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Each number of Tables A.1-A.5 as printed (open diamond) and as measured (dot, 95 % interval)."""
     (table,) = tables.values()
-    both = compared(table if "step" in table else table.assign(step=0))  # the published one has the last step alone
+    both = compared(
+        table if "step" in table else table.assign(step=0)
+    )  # the published one has the last step alone
     both = both[both["mean"].notna()]
     names = list(dict.fromkeys(zip(both["table"], both["row"], strict=True)))
-    quantities = {"test_accuracy": ("test accuracy", SHARE), "cosine": (r"$\max_i\ \cos(w_i, \sum_{j\in A} M_j)$", (-1.0, 1.0))}
-    measured, printed = LOOKS[2].but(marker="o"), LOOKS[1].but(marker="D", filled=False)
+    quantities = {
+        "test_accuracy": ("test accuracy", SHARE),
+        "cosine": (r"$\max_i\ \cos(w_i, \sum_{j\in A} M_j)$", (-1.0, 1.0)),
+    }
+    measured, printed = STYLES[2].replace(marker="o"), STYLES[1].replace(marker="D", filled=False)
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure, axes = panels(2 * lines, columns, 3.1 * lines + 0.6, sharey=True)
@@ -120,17 +146,23 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         for row, (quantity, (label, (low, high))) in enumerate(quantities.items()):
             ax = axes[2 * (index // columns) + row, index % columns]
             ax.set_axis_on()
-            part = both[(both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)]
+            part = both[
+                (both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)
+            ]
             part = part.assign(y=part["column"].map(places))
-            points(ax, part.assign(y=part["y"] - 0.12), "value", "y", measured, across=True)
-            ax.plot(part["printed"], part["y"] + 0.12, **printed.marks.line)
-            ax.set(xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04), xlabel=label, ylim=(-len(places) + 0.5, 0.5))
+            plot_points(ax, part.assign(y=part["y"] - 0.12), "value", "y", measured, across=True)
+            ax.plot(part["printed"], part["y"] + 0.12, **printed.without_line.line)
+            ax.set(
+                xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04),
+                xlabel=label,
+                ylim=(-len(places) + 0.5, 0.5),
+            )
             ax.set_yticks(list(places.values()), list(places))
             ax.grid(axis="y", lw=0.3)
             ax.set_title(f"Table {table}{': ' + which if which else ''}" if not row else "")
     n = int(both["n"].max()) if len(both) else 0
-    entries = {"printed": printed.marks, "measured": measured.marks}
-    return finished(figure, (), entries, f"{INTERVALS} of {n} seeds")
+    entries = {"printed": printed.without_line, "measured": measured.without_line}
+    return finish_figure(figure, (), entries, f"{INTERVALS} of {n} seeds")
 
 
 MARKS = {
@@ -153,7 +185,11 @@ def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     (setting,) = settings_of(job)
     pictures = tables["two_layer_pictures"]
     pictures = pictures[pictures["setting"] == setting]
-    arms = [arm for arm in ("network", "network-plain", "network-no_structure") if arm in set(pictures["arm"])]
+    arms = [
+        arm
+        for arm in ("network", "network-plain", "network-no_structure")
+        if arm in set(pictures["arm"])
+    ]
     steps = sorted(pictures["step"].unique())
     figure, axes = panels(len(arms), len(steps), 2.4 * len(arms) + 0.3)
     entries = {}
@@ -163,12 +199,14 @@ def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             for kind, look in MARKS.items():
                 points = at[(at["kind"] == kind[0]) & (at["near"] == kind[1])]
                 if len(points):
-                    entries[look["label"]] = ax.scatter(points["x"], points["y"], linewidths=0.5, **look)
+                    entries[look["label"]] = ax.scatter(
+                        points["x"], points["y"], linewidths=0.5, **look
+                    )
             reach = 1.1 * at[["x", "y"]].abs().to_numpy().max()
             ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
             ax.set_title(f"step {step}, {int((at['kind'] == 'neuron').sum())} neurons")
         line[0].set_ylabel("no structure" if "no_structure" in arm else "structured")
-    return finished(figure, axes.flat, entries, "one seed")
+    return finish_figure(figure, axes.flat, entries, "one seed")
 
 
 def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -179,17 +217,23 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         "norm": "largest norm",
         "effective_rate": r"largest $(E h^2)^2 / E h^4$",
     }
-    looks = {"random": Look(GREY, "v", (0, (1, 1)))} | dict(zip(("kink", "norm", "effective_rate"), LOOKS, strict=False))
+    looks = {"random": SeriesStyle(GREY, "v", (0, (1, 1)))} | dict(
+        zip(("kink", "norm", "effective_rate"), STYLES, strict=False)
+    )
     settings, rows = settings_of(job), tables["two_layer"]
     part = rows[rows["arm"].str.match(r"ticket-\w+-\d+$") & (rows["quantity"] == "test_accuracy")]
-    part = part.assign(score=part["arm"].str.split("-").str[1], size=part["arm"].str.split("-").str[2].astype(int))
+    part = part.assign(
+        score=part["arm"].str.split("-").str[1], size=part["arm"].str.split("-").str[2].astype(int)
+    )
     figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else COLUMN, sharey=True)
     for ax, setting in zip(axes[0], settings, strict=True):
-        lines(ax, part[part["setting"] == setting], "size", "value", looks, by="score", inside=SHARE)
-        ax.set(xlabel="neurons kept", title=words(setting), ylim=(0.4, 1.03))
+        plot_lines(
+            ax, part[part["setting"] == setting], "size", "value", looks, by="score", inside=SHARE
+        )
+        ax.set(xlabel="neurons kept", title=display_name(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
     entries = {name: looks[score] for score, name in names.items()}
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -198,21 +242,38 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     problem, rows = setting.problem, tables["two_layer"]
     rows = rows[(rows["setting"] == name) & (rows["step"] == setting.T)]
     part = rows[rows["arm"].str.match(r"random_features(-\d+)?$")]
-    wide = part.pivot_table(index=["arm", "seed"], columns="quantity", values="value")[["hinge_loss", "head_norm"]].dropna()
-    count = wide.index.get_level_values("arm").str.extract(r"(\d+)$")[0].astype(float).fillna(setting.m).to_numpy()
+    wide = part.pivot_table(index=["arm", "seed"], columns="quantity", values="value")[
+        ["hinge_loss", "head_norm"]
+    ].dropna()
+    count = (
+        wide.index.get_level_values("arm")
+        .str.extract(r"(\d+)$")[0]
+        .astype(float)
+        .fillna(setting.m)
+        .to_numpy()
+    )
     x, loss = np.sqrt(count) * wide["head_norm"].to_numpy(), wide["hinge_loss"].to_numpy()
     figure, axes = panels(1, 2, 3.0)
     left, right = axes[0]
-    looks = ordered(sorted(set(count)))
+    looks = sequential_styles(sorted(set(count)))
     for N, look in looks.items():
-        left.plot(x[count == N], loss[count == N], **look.marks.line)
+        left.plot(x[count == N], loss[count == N], **look.without_line.line)
     line = np.geomspace(1, 10 * x.max(initial=1), 200)
     mean = theory.fixed_feature_bound_mean(1, line, problem.D, problem.k, problem.p_o)
     stated = theory.fixed_feature_bound(1, line, problem.k, problem.p_o)
-    of_mean, of_theorem, of_corollary = Look("0"), Look("0", dash=(0, (4, 1.5))), Look("0", dash=(0, (1, 1)))
+    of_mean, of_theorem, of_corollary = (
+        SeriesStyle("0"),
+        SeriesStyle("0", dash=(0, (4, 1.5))),
+        SeriesStyle("0", dash=(0, (1, 1))),
+    )
     for bound, look in ((mean, of_mean), (stated, of_theorem)):
         left.plot(line[bound > 0], bound[bound > 0], **look.line)
-    left.set(xscale="log", ylim=(0, None), xlabel=r"$\sqrt{N}\,B$: features $N$, norm $B$ of the head", ylabel="hinge loss")
+    left.set(
+        xscale="log",
+        ylim=(0, None),
+        xlabel=r"$\sqrt{N}\,B$: features $N$, norm $B$ of the head",
+        ylabel="hinge loss",
+    )
 
     scale = np.geomspace(1, 10 * 2**problem.k, 200)
     bound = theory.kernel_bound(scale, problem.k, problem.p_o)
@@ -222,39 +283,75 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     # Where k = 3 there is no such bound, and nothing that would give the axis its limits.
     right.set(xlim=(scale[0], scale[-1]), xscale="log", ylim=(0, None))
     right.set(xlabel="$P$, the value of the polynomial in $d$ and $L$", ylabel="hinge loss")
-    entries = {f"$N$ = {N:g} random features": look.marks for N, look in looks.items()}
+    entries = {f"$N$ = {N:g} random features": look.without_line for N, look in looks.items()}
     entries |= {"lower bound, mean over $A$": of_mean, "Theorem 2.2, some $A$": of_theorem}
-    entries |= {"Corollary 2.3, some $A$": of_corollary, "NTK": OF_ARM["ntk"].but(marker="")}
-    return finished(figure, axes.flat, entries, f"each of {seeds_of(part)}", columns=3)
+    entries |= {"Corollary 2.3, some $A$": of_corollary, "NTK": OF_ARM["ntk"].replace(marker="")}
+    return finish_figure(figure, axes.flat, entries, f"each of {seeds_of(part)}", columns=3)
 
 
 def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Accuracy on the samples that a rare relevant pattern decides, and its relative weight, over its frequency."""
     rows, settings = tables["two_layer"], settings_of(job)
     frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
-    part = rows[rows["setting"].isin(settings)].assign(frequency=lambda table: table["setting"].map(frequency))
-    last = part[part["step"] == part["setting"].map({name: setting.T for name, setting in settings.items()})]
+    part = rows[rows["setting"].isin(settings)].assign(
+        frequency=lambda table: table["setting"].map(frequency)
+    )
+    last = part[
+        part["step"] == part["setting"].map({name: setting.T for name, setting in settings.items()})
+    ]
     figure, axes = panels(1, 3, 2.9)
-    arms = ("network", "network-weighted", "two_step", "two_step-weighted", "ntk", "random_features")
+    arms = (
+        "network",
+        "network-weighted",
+        "two_step",
+        "two_step-weighted",
+        "ntk",
+        "random_features",
+    )
     of_arm = {arm: OF_ARM[arm] for arm in arms}
-    labels = {"decisive_accuracy": "accuracy where the\nrare pattern decides", "test_accuracy": "test accuracy"}
+    labels = {
+        "decisive_accuracy": "accuracy where the\nrare pattern decides",
+        "test_accuracy": "test accuracy",
+    }
     for ax, (quantity, label) in zip(axes[0], labels.items(), strict=False):
-        lines(ax, last[last["quantity"] == quantity], "frequency", "value", of_arm, by="arm", inside=SHARE)
+        plot_lines(
+            ax,
+            last[last["quantity"] == quantity],
+            "frequency",
+            "value",
+            of_arm,
+            by="arm",
+            inside=SHARE,
+        )
         ax.set(ylabel=label, xscale="log")
     right = axes[0, 2]
     weights = part[(part["quantity"] == "rare_ratio") & (part["arm"] == "network")]
-    early, late = LOOKS[3].but(marker="s"), LOOKS[0].but(marker="o", filled=False)
-    marks = {"early": early.marks, "late": late.marks}
-    lines(right, weights.assign(series=np.where(weights["step"] == 2, "early", "late")), "frequency", "value", marks)
+    early, late = STYLES[3].replace(marker="s"), STYLES[0].replace(marker="o", filled=False)
+    marks = {"early": early.without_line, "late": late.without_line}
+    plot_lines(
+        right,
+        weights.assign(series=np.where(weights["step"] == 2, "early", "late")),
+        "frequency",
+        "value",
+        marks,
+    )
     law = next(iter(settings.values())).problem
     grid = np.geomspace(min(frequency.values()), 1, 40)
-    right.plot(grid, [theory.rare_pattern_ratio(law.k, law.p_o, share) for share in grid], color="0", ls=(0, (4, 1.5)))
+    right.plot(
+        grid,
+        [theory.rare_pattern_ratio(law.k, law.p_o, share) for share in grid],
+        color="0",
+        ls=(0, (4, 1.5)),
+    )
     right.set(ylabel="weight of the rare pattern\nover that of the others", xscale="log")
     for ax in axes[0]:
         ax.set_xlabel("frequency of the rare pattern\nover that of the others")
-        ax.set_xticks(sorted({*frequency.values(), 1.0}), labels=[f"{share:g}" for share in sorted({*frequency.values(), 1.0})])
+        ax.set_xticks(
+            sorted({*frequency.values(), 1.0}),
+            labels=[f"{share:g}" for share in sorted({*frequency.values(), 1.0})],
+        )
         ax.minorticks_off()
     entries = {NAMES[arm]: OF_ARM[arm] for arm in arms if (last["arm"] == arm).any()}
-    entries |= {"c: network, step 2": early.marks, "c: at the end": late.marks}
-    entries["c: closed form, step 2"] = Look("0", dash=(0, (4, 1.5)))
-    return finished(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)
+    entries |= {"c: network, step 2": early.without_line, "c: at the end": late.without_line}
+    entries["c: closed form, step 2"] = SeriesStyle("0", dash=(0, (4, 1.5)))
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)

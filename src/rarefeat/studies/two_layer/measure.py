@@ -9,9 +9,9 @@ from torch import Tensor
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.two_layer import metrics, replica
+from rarefeat.studies.two_layer import metrics, run_replica
 from rarefeat.studies.two_layer.config import Setting
-from rarefeat.studies.two_layer.data import Law
+from rarefeat.studies.two_layer.data import DataDistribution
 
 NUMBERS = ["setting", "seed", "arm", "step", "quantity", "value"]
 PICTURES = ["setting", "arm", "step", "point", "kind", "near", "x", "y"]
@@ -22,7 +22,7 @@ def draws(name: str) -> str:
     return f"two_layer/{name}"
 
 
-class Block(NamedTuple):
+class BlockTables(NamedTuple):
     """The tables of some seeds of a setting."""
 
     numbers: pd.DataFrame
@@ -31,43 +31,58 @@ class Block(NamedTuple):
     """Columns PICTURES, of the seed that is pictured if it is among them."""
 
 
-def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> Block:
+def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> BlockTables:
     """Every arm of a setting for some seeds, one after the other: a seed's numbers do not depend on the others."""
     numbers, pictures = [], []
     for seed in progress(seeds, len(seeds), name):
-        outcome = replica.run(setting, draws(name), seed)
+        outcome = run_replica.run(setting, draws(name), seed)
         numbers.append(pd.DataFrame(outcome.rows).assign(setting=name, seed=seed))
         if seed == pictured:
             pictures += _pictures(setting, name, seed, outcome)
     found = pd.concat(pictures, ignore_index=True) if pictures else NO_PICTURE
-    return Block(pd.concat(numbers, ignore_index=True)[NUMBERS], found[PICTURES])
+    return BlockTables(pd.concat(numbers, ignore_index=True)[NUMBERS], found[PICTURES])
 
 
 NO_PICTURE = pd.DataFrame(
     {
         name: pd.Series(dtype=kind)
-        for name, kind in zip(PICTURES, ["str", "str", *["int64"] * 2, "str", "int64", *["float64"] * 2], strict=True)
+        for name, kind in zip(
+            PICTURES, ["str", "str", *["int64"] * 2, "str", "int64", *["float64"] * 2], strict=True
+        )
     }
 )
 
 
-def _pictures(setting: Setting, name: str, seed: int, outcome: replica.Outcome) -> list[pd.DataFrame]:
+def _pictures(
+    setting: Setting, name: str, seed: int, outcome: run_replica.ReplicaResult
+) -> list[pd.DataFrame]:
     found = []
     for arm in dict.fromkeys(arm for arm, _ in outcome.neurons):
-        law = Law(setting.problem, draws(name), seed, structure="no_structure" not in arm)
-        states = {step: neurons for (label, step), neurons in outcome.neurons.items() if label == arm}
+        law = DataDistribution(
+            setting.problem, draws(name), seed, structure="no_structure" not in arm
+        )
+        states = {
+            step: neurons for (label, step), neurons in outcome.neurons.items() if label == arm
+        }
         found.append(metrics.picture(states, *_targets(law)).assign(setting=name, arm=arm))
     return found
 
 
-def _targets(law: Law) -> tuple[Tensor, list[str]]:
+def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
     """What the pictures show beside the neurons: corners with their class, or the labels' direction and its opposite."""
-    centres = replica.centres(law)
+    centres = run_replica.centres(law)
     if law.problem.labels == "hypercube":
-        return centres, ["positive" if sign > 0 else "negative" for sign in centres[:, law.relevant].prod(1)]
+        return centres, [
+            "positive" if sign > 0 else "negative" for sign in centres[:, law.relevant].prod(1)
+        ]
     return torch.cat([centres, -centres]), ["target", "opposite"]
 
 
-def measure_two_layer(read: JobInputs, job: Job) -> Block:
+def measure_two_layer(read: JobInputs, job: Job) -> BlockTables:
     """The stage of a setting and block of seeds."""
-    return measure(job.cell["setting"], job.part("setting", Setting), job.seed_list, job.part("pictured", int))
+    return measure(
+        job.cell["setting"],
+        job.config_section("setting", Setting),
+        job.seed_list,
+        job.config_section("pictured", int),
+    )

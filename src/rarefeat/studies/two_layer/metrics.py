@@ -10,8 +10,8 @@ from torch import Tensor
 
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Problem
-from rarefeat.studies.two_layer.data import Sample, labels_of
-from rarefeat.studies.two_layer.reduced import Neurons, frozen_features
+from rarefeat.studies.two_layer.data import LabelledPatterns, labels_of
+from rarefeat.studies.two_layer.reduced_training import TwoLayerNetwork, frozen_features
 
 Score = Literal["random", "kink", "norm", "effective_rate"]
 SCORES: tuple[Score, ...] = ("random", "kink", "norm", "effective_rate")
@@ -26,23 +26,30 @@ def accuracy(g: Tensor, y: Tensor) -> float:
     return float(((g > 0) == (y > 0)).double().mean())
 
 
-def cosines(neurons: Neurons, relevant: Tensor) -> Tensor:
+def cosines(neurons: TwoLayerNetwork, relevant: Tensor) -> Tensor:
     """cos(w_i, sum_{j in A} M_j), (N,); NaN where w_i = 0."""
     norm = neurons.norm()
-    return torch.where(norm > 0, neurons.w[:, relevant].sum(1) / (math.sqrt(len(relevant)) * norm), torch.nan)
+    return torch.where(
+        norm > 0, neurons.w[:, relevant].sum(1) / (math.sqrt(len(relevant)) * norm), torch.nan
+    )
 
 
-def largest_cosine(neurons: Neurons, relevant: Tensor) -> float:
+def largest_cosine(neurons: TwoLayerNetwork, relevant: Tensor) -> float:
     """max_i cos(w_i, sum_{j in A} M_j) over neurons with w_i != 0 (A.7.1); NaN if there is none."""
     found = cosines(neurons, relevant)
     found = found[found.isfinite()]
     return float(found.max()) if len(found) else math.nan
 
 
-def similarities(neurons: Neurons, targets: Tensor) -> Tensor:
+def similarities(neurons: TwoLayerNetwork, targets: Tensor) -> Tensor:
     """Cosines among the neurons with w_i != 0 and some targets (r, D) in the dictionary's span: -> (N' + r, N' + r)."""
     live = neurons.at(neurons.norm() > 0)
-    rows = torch.cat([torch.cat([live.w, live.outside], 1), torch.nn.functional.pad(targets, (0, live.outside.shape[1]))])
+    rows = torch.cat(
+        [
+            torch.cat([live.w, live.outside], 1),
+            torch.nn.functional.pad(targets, (0, live.outside.shape[1])),
+        ]
+    )
     rows = torch.nn.functional.normalize(rows.double(), dim=1)
     return (rows @ rows.T).clamp(-1, 1)
 
@@ -59,7 +66,7 @@ def embedding(cosines: Tensor) -> Tensor:
     return plane * torch.where(plane[-1] < 0, -1.0, 1.0)
 
 
-def picture(states: dict[int, Neurons], targets: Tensor, kinds: list[str]) -> pd.DataFrame:
+def picture(states: dict[int, TwoLayerNetwork], targets: Tensor, kinds: list[str]) -> pd.DataFrame:
     """The plane picture of the neurons at some steps: a row per neuron and target, columns step, point, kind, near, x, y.
 
     `targets` (r, D), of the kinds `kinds`. `near` marks, at every step, the neurons whose cosine to a target is above NEAR at
@@ -80,13 +87,13 @@ def picture(states: dict[int, Neurons], targets: Tensor, kinds: list[str]) -> pd
     return pd.concat(parts, ignore_index=True)[["step", "point", "kind", "near", "x", "y"]]
 
 
-def live_share(neurons: Neurons, x: Tensor) -> float:
+def live_share(neurons: TwoLayerNetwork, x: Tensor) -> float:
     """Share of neurons whose output is not the same for all of these inputs (n, D)."""
     h = frozen_features(neurons, x)
     return float((h.amax(0) > h.amin(0)).double().mean())
 
 
-def rare_ratio(neurons: Neurons, relevant: Tensor, frequency: list[float]) -> float:
+def rare_ratio(neurons: TwoLayerNetwork, relevant: Tensor, frequency: list[float]) -> float:
     """Mean over neurons of the rarest relevant pattern's weight over that of the most frequent ones, a least-squares slope.
 
     sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean over the most frequent patterns; NaN if they have no weight.
@@ -98,15 +105,17 @@ def rare_ratio(neurons: Neurons, relevant: Tensor, frequency: list[float]) -> fl
     return float((rarest * common).sum() / size) if size > 0 else math.nan
 
 
-def decisive(sample: Sample, problem: Problem, relevant: Tensor) -> Tensor:
+def decisive(sample: LabelledPatterns, problem: Problem, relevant: Tensor) -> Tensor:
     """Which samples hold the rarest relevant pattern and would change class without it, (n,) bool."""
     rarest = relevant[torch.tensor(problem.frequency).argmin()]
     without = sample.patterns.clone()
     without[:, rarest] = 0
-    return (sample.patterns[:, rarest] > 0) & (labels_of(without[:, relevant], problem) != sample.labels)
+    return (sample.patterns[:, rarest] > 0) & (
+        labels_of(without[:, relevant], problem) != sample.labels
+    )
 
 
-def kinks(neurons: Neurons, x: Tensor, count: Tensor) -> Tensor:
+def kinks(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> Tensor:
     """The pattern count at which each neuron's pre-activation crosses 0, from its least-squares line in the count, (N,).
 
     x (n, D), count (n,). NaN where the line is flat.
@@ -115,7 +124,7 @@ def kinks(neurons: Neurons, x: Tensor, count: Tensor) -> Tensor:
     return torch.where(slope != 0, -at_0 / slope, torch.nan)
 
 
-def lines(neurons: Neurons, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+def lines(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     """Slope and value at 0 of each neuron's pre-activation as a least-squares line in the pattern count, (N,) each.
 
     x (n, D), count (n,).
@@ -126,7 +135,9 @@ def lines(neurons: Neurons, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     return slope, z.mean(0) - slope * count.mean()
 
 
-def head_kernel(neurons: Neurons, x: Tensor, count: Tensor, problem: Problem) -> list[float]:
+def head_kernel(
+    neurons: TwoLayerNetwork, x: Tensor, count: Tensor, problem: Problem
+) -> list[float]:
     """Eigenvalues of the head's kernel on the counts 0 ... k of a parity, largest first (theory.count_kernel).
 
     They set the pace at which plain gradient descent on the head learns the stairs.
@@ -136,7 +147,15 @@ def head_kernel(neurons: Neurons, x: Tensor, count: Tensor, problem: Problem) ->
     return theory.count_kernel(slope, at_0, np.arange(problem.k + 1), probability).tolist()
 
 
-def ticket(neurons: Neurons, score: Score, size: int, x: Tensor, count: Tensor, k: int, random: torch.Generator) -> Tensor:
+def ticket(
+    neurons: TwoLayerNetwork,
+    score: Score,
+    size: int,
+    x: Tensor,
+    count: Tensor,
+    k: int,
+    random: torch.Generator,
+) -> Tensor:
     """Indices of `size` neurons of the step-2 network that one score keeps, (size,).
 
     random: any. kink: at random among those that switch on between 0 and k relevant patterns, then any. norm: the largest
@@ -158,7 +177,7 @@ def ticket(neurons: Neurons, score: Score, size: int, x: Tensor, count: Tensor, 
     return torch.cat([order[inside], order[~inside]])[:size]
 
 
-def coverage(neurons: Neurons, centres: Tensor) -> Tensor:
+def coverage(neurons: TwoLayerNetwork, centres: Tensor) -> Tensor:
     """Largest cosine of a neuron to each centre (r, D), over neurons with w_i != 0: -> (r,)."""
     norm = neurons.norm()
     live = norm > 0

@@ -9,7 +9,7 @@ import pandas as pd
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.two_layer import replica
+from rarefeat.studies.two_layer import run_replica
 from rarefeat.studies.two_layer.config import LEARNERS, Rates, Setting
 
 DRAWS = "two_layer_rates"
@@ -21,26 +21,47 @@ def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> 
     arm, keys = LEARNERS[learner]
     for values in itertools.product(*(grid[key] for key in keys)):
         rates = Rates(**setting.rates.model_dump() | dict(zip(keys, values, strict=True)))
-        alone = {"rates": rates, "arms": [arm], "tickets": None, "fixed_features": [], "neurons": []}
+        alone = {
+            "rates": rates,
+            "arms": [arm],
+            "tickets": None,
+            "fixed_features": [],
+            "neurons": [],
+        }
         yield setting.model_copy(update=alone)
 
 
-def measure(setting: Setting, name: str, grid: dict[str, list[float]], seeds: Iterable[int]) -> pd.DataFrame:
+def measure(
+    setting: Setting, name: str, grid: dict[str, list[float]], seeds: Iterable[int]
+) -> pd.DataFrame:
     """Accuracies of every candidate, by learner and seed.
 
     On its training sample and on a held-out one of the same study at the end, and on the latter on average over the steps.
     """
     rows = []
-    tried = [(learner, candidate) for learner in LEARNERS for candidate in candidates(setting, learner, grid)]
+    tried = [
+        (learner, candidate)
+        for learner in LEARNERS
+        for candidate in candidates(setting, learner, grid)
+    ]
     for learner, candidate in progress(tried, len(tried), f"rates of {name}"):
         rates = {key: getattr(candidate.rates, key) for key in LEARNERS[learner][1]}
         for seed in seeds:
-            outcome = replica.run(candidate, f"{DRAWS}/{name}", seed).rows
+            outcome = run_replica.run(candidate, f"{DRAWS}/{name}", seed).rows
             found = {row.quantity: row.value for row in outcome}
             curve = [row.value for row in outcome if row.quantity == "curve"]
             rows.append(
-                {"setting": name, "learner": learner, "seed": seed, **dict.fromkeys(grid, math.nan), **rates}
-                | {"train_accuracy": found["train_accuracy"], "held_out_accuracy": found["test_accuracy"]}
+                {
+                    "setting": name,
+                    "learner": learner,
+                    "seed": seed,
+                    **dict.fromkeys(grid, math.nan),
+                    **rates,
+                }
+                | {
+                    "train_accuracy": found["train_accuracy"],
+                    "held_out_accuracy": found["test_accuracy"],
+                }
                 | {"held_out_over_steps": sum(curve) / len(curve)}
             )
     return pd.DataFrame(rows)
@@ -48,5 +69,5 @@ def measure(setting: Setting, name: str, grid: dict[str, list[float]], seeds: It
 
 def search_rates(read: JobInputs, job: Job) -> pd.DataFrame:
     """The stage of a setting and seed: a row per candidate."""
-    grid = job.part("candidates", dict[str, list[float]])
-    return measure(job.part("setting", Setting), job.cell["setting"], grid, job.seed_list)
+    grid = job.config_section("candidates", dict[str, list[float]])
+    return measure(job.config_section("setting", Setting), job.cell["setting"], grid, job.seed_list)

@@ -2,11 +2,17 @@
 
 import pandera.pandas as pa
 
-from rarefeat.storage.schema import at_least, column, described, listed, schema
+from rarefeat.storage.schema import (
+    at_least,
+    column,
+    format_descriptions,
+    metric_descriptions,
+    schema,
+)
 
 SHI = "shi_feature_learning"
 
-QUANTITIES = described(
+QUANTITIES = metric_descriptions(
     curve="test accuracy at a step",
     train_accuracy="share of the training samples with the right sign",
     test_accuracy="the same of test samples",
@@ -28,7 +34,7 @@ QUANTITIES = described(
     sigma="root of the total variance of phi~ in the training sample",
     majority_accuracy="test accuracy of the better constant",
 )
-FORMS = described(
+FORMS = metric_descriptions(
     closed_form="expected largest cosine at initialisation, at the row's d and m",
     closed_form_at_100="the same at d = 100",
     residue="what is left of the initial weight, in deviations of the signal, if it explains the printed One Step cosine",
@@ -45,7 +51,7 @@ KEYS = {
         source=f"{SHI}, A.7.1",
     ),
     "step": column("int64", at_least(0), unit="steps", description="training step; T for what is measured at the end"),
-    "quantity": column(str, None, unit="", description=listed(QUANTITIES)),
+    "quantity": column(str, None, unit="", description=format_descriptions(QUANTITIES)),
 }  # fmt: skip
 SEED = {"seed": column("int64", at_least(0), unit="", description="seed of the replica")}
 VALUE = column(float, None, unit="of the quantity", description="the number", nullable=True)
@@ -76,7 +82,9 @@ TWO_LAYER_PICTURES = schema(
         **SETTING,
         "arm": KEYS["arm"],
         "step": KEYS["step"],
-        "point": column("int64", at_least(0), unit="", description="number of the point in its picture"),
+        "point": column(
+            "int64", at_least(0), unit="", description="number of the point in its picture"
+        ),
         "kind": column(
             str,
             pa.Check.isin(["neuron", "target", "opposite", "positive", "negative"]),
@@ -85,9 +93,17 @@ TWO_LAYER_PICTURES = schema(
             source=f"{SHI}, Figures 2.2, A.2-A.12",
         ),
         "near": column(
-            "int64", pa.Check.isin([0, 1]), unit="", description="1 for a neuron of cosine > 0.95 to a target at the last step"
+            "int64",
+            pa.Check.isin([0, 1]),
+            unit="",
+            description="1 for a neuron of cosine > 0.95 to a target at the last step",
         ),
-        "x": column(float, None, unit="1", description="first coordinate of the classical scaling of 2 - 2 cos"),
+        "x": column(
+            float,
+            None,
+            unit="1",
+            description="first coordinate of the classical scaling of 2 - 2 cos",
+        ),
         "y": column(float, None, unit="1", description="second coordinate"),
     },
     unique=["setting", "arm", "step", "point"],
@@ -98,11 +114,19 @@ TWO_LAYER_SUMMARY = schema(
     "a row per (setting, arm, step, quantity), without the curves",
     KEYS
     | {
-        "mean": column(float, None, unit="of the quantity", description="mean over seeds", nullable=True),
-        "ci_low": column(
-            float, None, unit="of the quantity", description="lower end of its 95 % interval (Student)", nullable=True
+        "mean": column(
+            float, None, unit="of the quantity", description="mean over seeds", nullable=True
         ),
-        "ci_high": column(float, None, unit="of the quantity", description="upper end", nullable=True),
+        "ci_low": column(
+            float,
+            None,
+            unit="of the quantity",
+            description="lower end of its 95 % interval (Student)",
+            nullable=True,
+        ),
+        "ci_high": column(
+            float, None, unit="of the quantity", description="upper end", nullable=True
+        ),
         "n": column("int64", at_least(0), unit="replicas", description="seeds with a value"),
         "printed": PRINTED,
     },
@@ -113,11 +137,17 @@ TWO_LAYER_CLOSED_FORMS = schema(
     "two_layer_closed_forms",
     "a row per (table, row, column, quantity): printed cosines beside what closed forms give",
     {
-        "table": column(str, None, unit="", description="table of the dissertation", source=f"{SHI}, A.7"),
+        "table": column(
+            str, None, unit="", description="table of the dissertation", source=f"{SHI}, A.7"
+        ),
         "row": column(str, None, unit="", description="row of the table, empty where it has one"),
-        "column": column(str, pa.Check.isin(["RF", "One Step"]), unit="", description="column of the table"),
+        "column": column(
+            str, pa.Check.isin(["RF", "One Step"]), unit="", description="column of the table"
+        ),
         "printed": column(float, None, unit="1", description="cosine as printed"),
-        "quantity": column(str, pa.Check.isin(list(FORMS)), unit="", description=listed(FORMS)),
+        "quantity": column(
+            str, pa.Check.isin(list(FORMS)), unit="", description=format_descriptions(FORMS)
+        ),
         "value": VALUE,
     },
     unique=["table", "row", "column", "quantity"],
@@ -125,7 +155,11 @@ TWO_LAYER_CLOSED_FORMS = schema(
 
 RATE = {
     name: column(
-        float, pa.Check.gt(0), unit="1", description=f"candidate for rates.{name}; null for who has none", nullable=True
+        float,
+        pa.Check.gt(0),
+        unit="1",
+        description=f"candidate for rates.{name}; null for who has none",
+        nullable=True,
     )
     for name in ("network_head", "network_first", "head", "ntk")
 }
@@ -135,12 +169,23 @@ TWO_LAYER_SEARCH = schema(
     "a row per (setting, learner, candidate, seed) of the search for the rates, on draws of its own",
     {
         **SETTING,
-        "learner": column(str, pa.Check.isin(["network", "ntk", "heads"]), unit="", description="who has these rates"),
+        "learner": column(
+            str,
+            pa.Check.isin(["network", "ntk", "heads"]),
+            unit="",
+            description="who has these rates",
+        ),
         **SEED,
         **RATE,
-        "train_accuracy": column(float, ACCURACY, unit="1", description="on the training sample, at the end"),
-        "held_out_accuracy": column(float, ACCURACY, unit="1", description="on a held-out one of the same draws"),
-        "held_out_over_steps": column(float, ACCURACY, unit="1", description="the same, mean over the recorded steps"),
+        "train_accuracy": column(
+            float, ACCURACY, unit="1", description="on the training sample, at the end"
+        ),
+        "held_out_accuracy": column(
+            float, ACCURACY, unit="1", description="on a held-out one of the same draws"
+        ),
+        "held_out_over_steps": column(
+            float, ACCURACY, unit="1", description="the same, mean over the recorded steps"
+        ),
     },
     unique=["setting", "learner", *RATE, "seed"],
 )
@@ -150,9 +195,19 @@ TWO_LAYER_RATES = schema(
     "a row per (setting, rate) that was searched",
     {
         **SETTING,
-        "rate": column(str, pa.Check.isin(list(RATE)), unit="", description="key of two_layer.settings.SETTING.rates"),
+        "rate": column(
+            str,
+            pa.Check.isin(list(RATE)),
+            unit="",
+            description="key of two_layer.settings.SETTING.rates",
+        ),
         "configured": column(float, pa.Check.gt(0), unit="1", description="what the config has"),
-        "chosen": column(float, pa.Check.gt(0), unit="1", description="what the search chooses: the smallest near the best"),
+        "chosen": column(
+            float,
+            pa.Check.gt(0),
+            unit="1",
+            description="what the search chooses: the smallest near the best",
+        ),
     },
     unique=["setting", "rate"],
 )

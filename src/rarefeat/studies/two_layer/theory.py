@@ -30,7 +30,8 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
     for p, y in zip(probability, labels, strict=True):
         best = {
             sign: [
-                max(best[sign][s], best[-sign][s - 1] if s else -math.inf) + (p if y == sign else 0.0)
+                max(best[sign][s], best[-sign][s - 1] if s else -math.inf)
+                + (p if y == sign else 0.0)
                 for s in range(changes + 1)
             ]
             for sign in (-1, 1)
@@ -56,7 +57,11 @@ def initial_cosine(d: int, m: int) -> float:
     """
     half = (d - 1) / 2
     value, _ = integrate.quad(
-        lambda c: 1 - special.betainc(half, half, (1 + c) / 2) ** m, -1, 1, points=[0, 3 / d**0.5], limit=400
+        lambda c: 1 - special.betainc(half, half, (1 + c) / 2) ** m,
+        -1,
+        1,
+        points=[0, 3 / d**0.5],
+        limit=400,
     )
     return value - 1
 
@@ -86,7 +91,11 @@ def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
 def residue_of(cosine: float, d: int, m: int) -> float:
     """The residue that explains a One Step cosine at this d and m: the inverse of `one_step_residue_cosine`."""
     return math.exp(
-        optimize.brentq(lambda log: one_step_residue_cosine(d, m, math.exp(log)) - cosine, math.log(1e-4), math.log(50))
+        optimize.brentq(
+            lambda log: one_step_residue_cosine(d, m, math.exp(log)) - cosine,
+            math.log(1e-4),
+            math.log(50),
+        )
     )
 
 
@@ -113,9 +122,17 @@ def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
         for r, p in kept.items():
             y = 1 if c + r > k / 2 else -1
             often = c / (k - 1)
-            for name, value in (("y", y), ("often", often), ("rare", r), ("y often", y * often), ("y rare", y * r)):
+            for name, value in (
+                ("y", y),
+                ("often", often),
+                ("rare", r),
+                ("y often", y * often),
+                ("y rare", y * r),
+            ):
                 moments[name] += p * value
-    return moments["y often"] - moments["y"] * moments["often"], moments["y rare"] - moments["y"] * moments["rare"]
+    return moments["y often"] - moments["y"] * moments["often"], moments["y rare"] - moments[
+        "y"
+    ] * moments["rare"]
 
 
 def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
@@ -123,7 +140,9 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
     return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
 
 
-def fixed_feature_bound_mean(N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float) -> np.ndarray:
+def fixed_feature_bound_mean(
+    N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
+) -> np.ndarray:
     """The same argument without rounding: the mean over all A of size k is >= p_o (1 - B sqrt(N / C(D, k))).
 
     Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's inequality.
@@ -137,7 +156,9 @@ def kernel_bound(scale: np.ndarray, k: int, p_o: float) -> np.ndarray:
     return p_o * (1 - scale / 2**k) - 1 / scale
 
 
-def count_kernel(neurons_slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray) -> np.ndarray:
+def count_kernel(
+    neurons_slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray
+) -> np.ndarray:
     """Eigenvalues, largest first and adding up to 1, of the head's kernel on the counts.
 
     Features are sigma(slope_i c + b_i) of N neurons, (N,) each, weighed by the law of the count: what sets the pace of plain

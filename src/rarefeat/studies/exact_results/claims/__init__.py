@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.claims.measured import Measured
+from rarefeat.claims.measurements import Measurement
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.claims import (
     digit_neurons,
@@ -28,6 +28,6 @@ PARTS = {
 """By the result's table."""
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Every claim in every regime that there is."""
     return [row for name, measured in PARTS.items() for row in measured(tables[name])]

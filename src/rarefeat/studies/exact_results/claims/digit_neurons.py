@@ -2,19 +2,29 @@
 
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
-from rarefeat.studies.exact_results.claims.reader import by_seed, settings
+from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.studies.exact_results.claims.table_reader import settings, values_by_seed
 
 STUDY = "digit_neurons"
 OTHER = "scikit-learn's digits for MNIST; rate and size of the initial weights are not printed"
 
 
-def measure(table: pd.DataFrame) -> list[Measured]:
+def measure(table: pd.DataFrame) -> list[Measurement]:
     """A row for each size of the initial weights, at the end of training; before it for the silhouette, too."""
     rows = []
     for setting in settings(table, "clusters"):
-        rows.append(of("2-8-two", STUDY, {"setting": setting}, by_seed(table, setting, "clusters"), remark=OTHER))
+        rows.append(
+            measurement(
+                "2-8-two",
+                STUDY,
+                {"setting": setting},
+                values_by_seed(table, setting, "clusters"),
+                remark=OTHER,
+            )
+        )
         for place, at in (({}, None), ({"when": "before training"}, 0.0)):
-            values = by_seed(table, setting, "silhouette", at)
-            rows.append(of("2-8-clear", STUDY, {"setting": setting, **place}, values, remark=OTHER))
+            values = values_by_seed(table, setting, "silhouette", at)
+            rows.append(
+                measurement("2-8-clear", STUDY, {"setting": setting, **place}, values, remark=OTHER)
+            )
     return rows

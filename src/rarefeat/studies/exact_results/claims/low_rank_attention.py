@@ -3,26 +3,39 @@
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
-from rarefeat.studies.exact_results.claims.reader import by_seed, settings
+from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.studies.exact_results.claims.table_reader import settings, values_by_seed
 
 STUDY = "low_rank_attention"
 
 
-def measure(table: pd.DataFrame) -> list[Measured]:
+def measure(table: pd.DataFrame) -> list[Measurement]:
     """A row for each signal, and for the loss for each rank."""
     rows = []
     for setting in settings(table, "loss"):
         part = table[table["setting"] == setting]
-        of_rank = {quantity: rows_of.groupby("seed") for quantity, rows_of in part.groupby("quantity")}
+        of_rank = {
+            quantity: rows_of.groupby("seed") for quantity, rows_of in part.groupby("quantity")
+        }
         ratio = of_rank["pretraining_loss"].apply(_mean_log_ratio, include_groups=False)
-        rows.append(of("5.4.1", STUDY, {"setting": setting}, ratio))
+        rows.append(measurement("5.4.1", STUDY, {"setting": setting}, ratio))
         for rank in sorted(part.loc[part["quantity"] == "loss", "at"].unique()):
-            value, stated = (by_seed(part, setting, "loss", rank, column) for column in ("value", "stated"))
-            rows.append(of("5.4.2", STUDY, {"setting": setting, "rank": rank}, np.log(value / stated)))
+            value, stated = (
+                values_by_seed(part, setting, "loss", rank, column)
+                for column in ("value", "stated")
+            )
+            rows.append(
+                measurement(
+                    "5.4.2", STUDY, {"setting": setting, "rank": rank}, np.log(value / stated)
+                )
+            )
         if "increment" in of_rank:
             total = of_rank["increment"][["value", "stated"]].sum()
-            rows.append(of("5.4.3", STUDY, {"setting": setting}, np.log(total["value"] / total["stated"])))
+            rows.append(
+                measurement(
+                    "5.4.3", STUDY, {"setting": setting}, np.log(total["value"] / total["stated"])
+                )
+            )
     return rows
 
 

@@ -3,18 +3,21 @@
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
-from rarefeat.studies.exact_results.claims.reader import settings
+from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.studies.exact_results.claims.table_reader import settings
 
 STUDY = "spurious_features"
 
 
-def measure(table: pd.DataFrame) -> list[Measured]:
+def measure(table: pd.DataFrame) -> list[Measurement]:
     """A row for each factor of lambda; every seed is an instance."""
     rows = []
     for setting in settings(table, "alpha"):
         part = table[table["setting"] == setting]
-        value, stated = (part.pivot(index="seed", columns="quantity", values=column) for column in ("value", "stated"))
+        value, stated = (
+            part.pivot(index="seed", columns="quantity", values=column)
+            for column in ("value", "stated")
+        )
         share = value["beta"] / value["alpha"]
         measured = {
             "6.1-alpha": value["alpha"] / stated["alpha"],
@@ -24,5 +27,8 @@ def measure(table: pd.DataFrame) -> list[Measured]:
             "6.3-ridge": np.log(value["ood_accuracy"] / stated["ood_accuracy"]),
             "6.3-rank": value["rank_ood_accuracy"].round(12),
         }
-        rows += [of(claim, STUDY, {"setting": setting}, values) for claim, values in measured.items()]
+        rows += [
+            measurement(claim, STUDY, {"setting": setting}, values)
+            for claim, values in measured.items()
+        ]
     return rows

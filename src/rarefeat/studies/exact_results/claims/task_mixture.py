@@ -3,56 +3,113 @@
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.measured import Measured, of
-from rarefeat.studies.exact_results.claims.reader import by_seed, excess, settings
+from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.studies.exact_results.claims.table_reader import excess, settings, values_by_seed
 
 STUDY = "task_mixture"
 
 
-def measure(table: pd.DataFrame) -> list[Measured]:
+def measure(table: pd.DataFrame) -> list[Measurement]:
     """Rows by mixture; errors of probes by their number of labels, between mixtures."""
     rows = []
     for setting in settings(table, "shared_weight"):
         part = table[table["setting"] == setting]
         name = setting.removeprefix("mixture=")
         parts = {quantity: found for quantity, found in part.groupby("quantity")}
-        rows.append(of("F.8-shared", STUDY, {"setting": setting}, by_seed(part, setting, "shared_weight")))
-        rows.append(of("F.3-spurious", STUDY, {"setting": setting}, by_seed(part, setting, "spurious_weight")))
+        rows.append(
+            measurement(
+                "F.8-shared",
+                STUDY,
+                {"setting": setting},
+                values_by_seed(part, setting, "shared_weight"),
+            )
+        )
+        rows.append(
+            measurement(
+                "F.3-spurious",
+                STUDY,
+                {"setting": setting},
+                values_by_seed(part, setting, "spurious_weight"),
+            )
+        )
         if "even_weight" in parts:
-            rows.append(of("7.3", STUDY, {"setting": setting}, excess(part, setting, "even_weight")))
+            rows.append(
+                measurement(
+                    "7.3", STUDY, {"setting": setting}, excess(part, setting, "even_weight")
+                )
+            )
         if name.startswith("even_"):
-            rows.append(of("F.8-private", STUDY, {"setting": setting}, excess(part, setting, "even_weight")))
+            rows.append(
+                measurement(
+                    "F.8-private", STUDY, {"setting": setting}, excess(part, setting, "even_weight")
+                )
+            )
         if "even_weight" not in parts:
             tasks = sorted(parts["private_weight"]["at"].unique())
-            rows.append(of("F.3-rare", STUDY, {"setting": setting}, excess(part, setting, "private_weight", tasks[-1])))
-            frequent = sum(excess(part, setting, "private_weight", task) for task in tasks[:-1]) / (len(tasks) - 1)
-            rows.append(of("F.3-frequent", STUDY, {"setting": setting}, frequent))
-            rows.append(of("F.3-dropped", STUDY, {"setting": setting}, by_seed(part, setting, "private_weight", tasks[-1])))
+            rows.append(
+                measurement(
+                    "F.3-rare",
+                    STUDY,
+                    {"setting": setting},
+                    excess(part, setting, "private_weight", tasks[-1]),
+                )
+            )
+            frequent = sum(excess(part, setting, "private_weight", task) for task in tasks[:-1]) / (
+                len(tasks) - 1
+            )
+            rows.append(measurement("F.3-frequent", STUDY, {"setting": setting}, frequent))
+            rows.append(
+                measurement(
+                    "F.3-dropped",
+                    STUDY,
+                    {"setting": setting},
+                    values_by_seed(part, setting, "private_weight", tasks[-1]),
+                )
+            )
             if "risk_last" in parts:
-                last, first = (by_seed(part, setting, f"risk_{which}") for which in ("last", "first"))
-                rows.append(of("F.3-probe", STUDY, {"setting": setting}, (last - first).round(9)))
-        for radius in sorted(parts["tuned_root_weight"]["at"].unique()) if "tuned_root_weight" in parts else ():
+                last, first = (
+                    values_by_seed(part, setting, f"risk_{which}") for which in ("last", "first")
+                )
+                rows.append(
+                    measurement("F.3-probe", STUDY, {"setting": setting}, (last - first).round(9))
+                )
+        for radius in (
+            sorted(parts["tuned_root_weight"]["at"].unique())
+            if "tuned_root_weight" in parts
+            else ()
+        ):
             values = excess(part, setting, "tuned_root_weight", radius)
-            rows.append(of("F.9", STUDY, {"setting": setting, "gamma": radius}, values))
+            rows.append(measurement("F.9", STUDY, {"setting": setting, "gamma": radius}, values))
         for m in sorted(parts["complexity"]["at"].unique()) if "complexity" in parts else ():
-            value, stated = (by_seed(part, setting, "complexity", m, column) for column in ("value", "stated"))
-            rows.append(of("F.5", STUDY, {"setting": setting, "m": m}, np.log(value / stated)))
+            value, stated = (
+                values_by_seed(part, setting, "complexity", m, column)
+                for column in ("value", "stated")
+            )
+            rows.append(
+                measurement("F.5", STUDY, {"setting": setting, "m": m}, np.log(value / stated))
+            )
     return rows + errors(table)
 
 
-def errors(table: pd.DataFrame) -> list[Measured]:
+def errors(table: pd.DataFrame) -> list[Measurement]:
     """Errors of even mixtures over those of the target alone, where there are fewer labels than features."""
     rows = []
-    risks = table[(table["quantity"] == "risk_first") & table["setting"].str.match(r"mixture=even_\d+$")]
+    risks = table[
+        (table["quantity"] == "risk_first") & table["setting"].str.match(r"mixture=even_\d+$")
+    ]
     for m in sorted(risks["at"].unique()):
-        alone = by_seed(risks, "mixture=even_1", "risk_first", m)
+        alone = values_by_seed(risks, "mixture=even_1", "risk_first", m)
         for setting in settings(risks, "risk_first"):
             T = int(setting.removeprefix("mixture=even_"))
-            several = by_seed(risks, setting, "risk_first", m)
+            several = values_by_seed(risks, setting, "risk_first", m)
             # With as many labels as features all that is left of either is rounding.
             if T > 1 and alone.min() > 1e-9:
                 ratio = np.log(several / alone)
                 place = {"T": T, "m": m}
-                rows.append(of("7.2.2", STUDY, place, ratio))
-                rows.append(of("7.2.2-growth", STUDY, place, ratio - np.log((T + 1) / (2 * np.sqrt(T)))))
+                rows.append(measurement("7.2.2", STUDY, place, ratio))
+                rows.append(
+                    measurement(
+                        "7.2.2-growth", STUDY, place, ratio - np.log((T + 1) / (2 * np.sqrt(T)))
+                    )
+                )
     return rows

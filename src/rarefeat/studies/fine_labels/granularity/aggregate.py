@@ -6,7 +6,7 @@ import pandas as pd
 
 from rarefeat.core.statistics import student_interval
 from rarefeat.run.job import Job
-from rarefeat.storage.schema import ordered
+from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.fine_labels.tables import SWEEP_SUMMARY
 
 POINT = ["superclass", "labels", "epoch", "readout"]
@@ -26,11 +26,15 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for point, part in table.groupby(POINT):
         mean, sd, low, high, n = student_interval(part["error"].to_numpy(), inside=(0, 1))
-        gain, _, gain_low, gain_high, _ = student_interval(part["difference"].to_numpy(), inside=(-1, 1))
-        rows.append((*point, part["classes"].mean(), mean, sd, low, high, n, gain, gain_low, gain_high))
+        gain, _, gain_low, gain_high, _ = student_interval(
+            part["difference"].to_numpy(), inside=(-1, 1)
+        )
+        rows.append(
+            (*point, part["classes"].mean(), mean, sd, low, high, n, gain, gain_low, gain_high)
+        )
     columns = [*POINT, "classes", "mean", "sd", "ci_low", "ci_high", "n"]
     columns += ["paired_difference", "paired_ci_low", "paired_ci_high"]
-    return ordered(SWEEP_SUMMARY, pd.DataFrame(rows, columns=columns))
+    return validate_sorted(SWEEP_SUMMARY, pd.DataFrame(rows, columns=columns))
 
 
 def sweep_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -12,14 +12,27 @@ from torch.nn import functional
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.images.evaluation import logistic_probe, predict, standardised
+from rarefeat.images.evaluation import logistic_probe, predict, standardise
 from rarefeat.images.input_hashes import refuse_changed
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
-from rarefeat.images.trainer import Course, identity_of, keep, load, prepare, take, train
+from rarefeat.images.trainer import (
+    TrainingRun,
+    identity_of,
+    load,
+    load_weights,
+    prepare,
+    save_epoch,
+    train,
+)
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import CellFile, JobInputs
-from rarefeat.studies.fine_labels.config import Descent, Residuals, Scheme
-from rarefeat.studies.fine_labels.granularity.labelling import Levels, at_level, classes_of, read_levels
+from rarefeat.studies.fine_labels.config import LabelScheme, ResNetSettings, SGDSettings
+from rarefeat.studies.fine_labels.granularity.label_schemes import (
+    Levels,
+    at_level,
+    classes_of,
+    read_levels,
+)
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
 
 
@@ -38,7 +51,11 @@ class Classifier(nn.Module):
     @property
     def trained(self) -> dict[str, nn.Parameter]:
         """The weights that are trained, by name: not those of the encoder's own head, which nothing here sees."""
-        return {name: weight for name, weight in self.named_parameters() if not name.startswith("encoder.head")}
+        return {
+            name: weight
+            for name, weight in self.named_parameters()
+            if not name.startswith("encoder.head")
+        }
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores (B, classes) of images (B, 3, H, W) in [0, 1]."""
@@ -46,7 +63,13 @@ class Classifier(nn.Module):
 
 
 def fit(
-    model: Classifier, images: Tensor, targets: Tensor, training: Residuals, descent: Descent, course: Course, kept: list[int]
+    model: Classifier,
+    images: Tensor,
+    targets: Tensor,
+    training: ResNetSettings,
+    descent: SGDSettings,
+    course: TrainingRun,
+    kept: list[int],
 ) -> None:
     """Train, from the checkpoint where there is one; the weights after the epochs `kept` are files beside it.
 
@@ -63,7 +86,9 @@ def fit(
 
     def loss_of(rows: Tensor, step: int) -> Tensor:
         views = views_of(images[rows].to(device), training, course.stream(f"views {step}"))
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.precision == "bfloat16"):
+        with torch.autocast(
+            device.type, dtype=torch.bfloat16, enabled=training.precision == "bfloat16"
+        ):
             scores = model(views)
         return functional.cross_entropy(scores.float(), targets[rows].to(device))
 
@@ -72,12 +97,21 @@ def fit(
 
     def end(epochs: int, loss: Tensor, rate: float) -> None:
         if epochs in kept:
-            keep(course, epochs, weights)
+            save_epoch(course, epochs, weights)
 
-    train(course, weights, optimiser, (len(images), descent.batch, descent.epochs), rate_of, loss_of, {}, end=end)
+    train(
+        course,
+        weights,
+        optimiser,
+        (len(images), descent.batch, descent.epochs),
+        rate_of,
+        loss_of,
+        {},
+        end=end,
+    )
 
 
-def views_of(images: Tensor, training: Residuals, draws: torch.Generator) -> Tensor:
+def views_of(images: Tensor, training: ResNetSettings, draws: torch.Generator) -> Tensor:
     """Training images moved and flipped, uint8 (B, 3, H, W) -> in [0, 1]."""
     x = moved(images[None], training.shift, [draws])[0].float() / 255
     flip = torch.rand(len(x), 1, 1, 1, generator=draws) < training.flip
@@ -85,7 +119,7 @@ def views_of(images: Tensor, training: Residuals, draws: torch.Generator) -> Ten
     return x.contiguous(memory_format=torch.channels_last)
 
 
-class Images(NamedTuple):
+class SweepImages(NamedTuple):
     """The images of a sweep and their superclasses."""
 
     train: Tensor
@@ -96,7 +130,7 @@ class Images(NamedTuple):
     test_superclass: Tensor
 
 
-def missed(model: Classifier, images: Images) -> float:
+def error_rate(model: Classifier, images: SweepImages) -> float:
     """Share of validation images whose superclass is missed, with statistics of the norms over the training images."""
     calibrate(model.encoder, images.train)
     features, _ = extract(model.encoder, images.test)
@@ -104,48 +138,69 @@ def missed(model: Classifier, images: Images) -> float:
         return (model.head(features).argmax(-1) != images.test_superclass).double().mean().item()
 
 
-def probed(model: Classifier, images: Images, l2: float) -> float:
+def probe_error_rate(model: Classifier, images: SweepImages, l2: float) -> float:
     """The same of a linear probe."""
     calibrate(model.encoder, images.train)
-    x, unseen = standardised(*(extract(model.encoder, part)[0] for part in (images.train, images.test)))
+    x, unseen = standardise(
+        *(extract(model.encoder, part)[0] for part in (images.train, images.test))
+    )
     head = logistic_probe(x, images.superclass, int(images.superclass.max()) + 1, l2)
     return (predict(unseen, *head) != images.test_superclass).double().mean().item()
 
 
 def replica(
-    images: Images, named: Tensor, scheme: Scheme, training: Residuals, seed: int, draws: str, folder: Path, identity: Tensor
+    images: SweepImages,
+    named: Tensor,
+    scheme: LabelScheme,
+    training: ResNetSettings,
+    seed: int,
+    draws: str,
+    folder: Path,
+    identity: Tensor,
 ) -> Iterator[dict]:
     """Rows of one replica, as `digits.rows`; `named` are the classes in pretraining, (N,). Checkpoints lie in `folder`."""
-    G, superclasses, device = int(named.max()) + 1, int(images.superclass.max()) + 1, images.train.device
+    G, superclasses, device = (
+        int(named.max()) + 1,
+        int(images.superclass.max()) + 1,
+        images.train.device,
+    )
 
     def network(classes: int, purpose: str) -> Classifier:
-        made = Classifier(make_encoder(training.network, 1, draws, seed), classes, generator(draws, seed, f"{purpose} head"))
+        made = Classifier(
+            make_encoder(training.network, 1, draws, seed),
+            classes,
+            generator(draws, seed, f"{purpose} head"),
+        )
         return made.to(device, memory_format=torch.channels_last)
 
-    def course(purpose: str, name: str) -> Course:
+    def course(purpose: str, name: str) -> TrainingRun:
         path = folder / f"{name}.seed={seed}.safetensors"
-        return Course(draws, seed, path, identity, training.checkpoint_minutes, str(path), f"{purpose} ")
+        return TrainingRun(
+            draws, seed, path, identity, training.checkpoint_minutes, str(path), f"{purpose} "
+        )
 
     first = course("pretraining", "pretraining")
     pretrained = network(G, "pretraining")
-    fit(pretrained, images.train, named, training, training.pretraining, first, training.checkpoints)
+    fit(
+        pretrained, images.train, named, training, training.pretraining, first, training.checkpoints
+    )
     for epoch in training.checkpoints:
-        take(pretrained.trained, load(first, first.after(epoch), pretrained.trained))
-        errors = {"probe": probed(pretrained, images, training.l2)}
+        load_weights(pretrained.trained, load(first, first.after(epoch), pretrained.trained))
+        errors = {"probe": probe_error_rate(pretrained, images, training.l2)}
         if scheme.kind == "coarse":
-            errors["once"] = missed(pretrained, images)
+            errors["once"] = error_rate(pretrained, images)
         tuned = network(superclasses, "superclasses")
         tuned.encoder.load_state_dict(pretrained.encoder.state_dict())
         second = course("superclasses", f"superclasses.{epoch}")
         fit(tuned, images.train, images.superclass, training, training.finetuning, second, [])
-        errors["finetuned"] = missed(tuned, images)
+        errors["finetuned"] = error_rate(tuned, images)
         for readout, error in errors.items():
             if not math.isfinite(error):
                 raise RarefeatError(f"{second.label}: the error is not finite; lower lr")
             yield {"classes": G, "epoch": epoch, "readout": readout, "seed": seed, "error": error}
 
 
-def read_images(file: CellFile, levels: Levels, superclass: str, device: str) -> Images:
+def read_images(file: CellFile, levels: Levels, superclass: str, device: str) -> SweepImages:
     """The images that a job reads."""
     train, labels, test, test_labels = file.tensors("train", "train_labels", "test", "test_labels")
     truth, test_truth = (at_level(levels, superclass, part) for part in (labels, test_labels))
@@ -153,26 +208,42 @@ def read_images(file: CellFile, levels: Levels, superclass: str, device: str) ->
         raise RarefeatError(
             f"levels.{superclass}: two superclasses at least are needed, of which each has training and test images"
         )
-    return Images(*(part.to(device) for part in (train, labels, truth, test, test_truth)))
+    return SweepImages(*(part.to(device) for part in (train, labels, truth, test, test_truth)))
 
 
 def sweep_photographs(read: JobInputs, job: Job) -> list[dict]:
     """The stage: one coarse task and kind of labels."""
-    training, scheme, superclass = job.part("training", Residuals), job.part("labels", Scheme), job.part("superclass", str)
+    training, scheme, superclass = (
+        job.config_section("training", ResNetSettings),
+        job.config_section("labels", LabelScheme),
+        job.config_section("superclass", str),
+    )
     prepare(training.threads, training.device)
-    named, folder = job.part("levels", dict[str, list[int]] | str), job.part("data", ImageData).folder
+    named, folder = (
+        job.config_section("levels", dict[str, list[int]] | str),
+        job.config_section("data", ImageData).folder,
+    )
     levels = read_levels(named, folder)
     refuse_changed(job, "hierarchy", [("levels", f"{folder}/{named}")])
     images = read_images(read.file("images"), levels, superclass, training.device)
     features = read.file("features").tensors("features")[0] if scheme.clustered else None
-    candidates = job.part("candidates", list[int]) if "candidates" in job.config else None
+    candidates = job.config_section("candidates", list[int]) if "candidates" in job.config else None
     rows = []
     for seed in job.seed_list:
         labels, truth = images.labels.cpu(), images.superclass.cpu()
         named = classes_of(scheme, labels, truth, levels, features, job.study, seed, candidates)
         seen = images.train, named, images.superclass
         identity = identity_of(job.stage, seen, training, job.study, superclass, scheme.label, seed)
-        rows += replica(images, named.to(training.device), scheme, training, seed, job.study, read.checkpoints, identity)
+        rows += replica(
+            images,
+            named.to(training.device),
+            scheme,
+            training,
+            seed,
+            job.study,
+            read.checkpoints,
+            identity,
+        )
 
     def forget() -> None:
         for seed in job.seed_list:

@@ -4,10 +4,17 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.claims.measured import Measured
+from rarefeat.claims.measurements import Measurement
 from rarefeat.run.job import Job
-from rarefeat.studies.theory.claims import convergence, imbalance, initialisation, pruning, stage_one, stage_two
-from rarefeat.studies.theory.claims.reader import Reader
+from rarefeat.studies.theory.claims import (
+    convergence,
+    imbalance,
+    initialisation,
+    pruning,
+    stage_one,
+    stage_two,
+)
+from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 from rarefeat.studies.theory.config import Theory
 
 PARTS = (
@@ -15,7 +22,7 @@ PARTS = (
 )  # fmt: skip
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measured]:
+def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Every claim in every regime that there is."""
-    reader = Reader(tables, job.part("theory", Theory))
+    reader = ClaimTableReader(tables, job.config_section("theory", Theory))
     return [row for measured in PARTS for row in measured(reader)]

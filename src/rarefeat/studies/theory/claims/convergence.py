@@ -1,8 +1,16 @@
 """Theorems 3.1 and E.1, Lemma E.1 and (K2): what training ends in."""
 
-from rarefeat.claims.measured import Measured
+from rarefeat.claims.measurements import Measurement
 from rarefeat.studies.theory.claims.initialisation import fitted
-from rarefeat.studies.theory.claims.reader import BY_HAND, NO_LUCKY, Reader, log2, range_of, slope, unchanged
+from rarefeat.studies.theory.claims.table_reader import (
+    BY_HAND,
+    NO_LUCKY,
+    ClaimTableReader,
+    log2,
+    range_of,
+    slope,
+    unchanged,
+)
 
 AT_POINTS = (
     ("E.1a", "lucky_focus_at_T", log2, NO_LUCKY),
@@ -13,38 +21,68 @@ AT_POINTS = (
     ("93", "bias_at_T", log2, ""),
 )
 OF_ENCODERS = (("E.1-94", "fires_with_its_features", unchanged), ("E.1-95", "fires_at_most", log2))
-CURVES = (("E.1c", "E.1c-exponent", "strength_ratio", 2), ("12-alpha", "12-alpha-exponent", "magnitude_ratio", 1))
+CURVES = (
+    ("E.1c", "E.1c-exponent", "strength_ratio", 2),
+    ("12-alpha", "12-alpha-exponent", "magnitude_ratio", 1),
+)
 NOBODY = "no neuron of M_j, or none with anything of the feature"
 
 
-def measure(reader: Reader) -> list[Measured]:
+def measure(reader: ClaimTableReader) -> list[Measurement]:
     """Every study of the stages, point by point, and over eps_min."""
     rows = []
     for name, study in reader.studies("stages").items():
         for eps_min, sigma in reader.points(name):
             at = {"eps_min": eps_min, "sigma": sigma}
             for claim, metric, units, few in AT_POINTS:
-                untestable = BY_HAND if claim == "93" and study.training.bias.rule == "follow" else ""
-                rows.append(reader.row(claim, name, at, units(reader.values(name, metric, **at)), few, untestable))
+                untestable = (
+                    BY_HAND if claim == "93" and study.training.bias.rule == "follow" else ""
+                )
+                rows.append(
+                    reader.row(
+                        claim, name, at, units(reader.values(name, metric, **at)), few, untestable
+                    )
+                )
             if f"{name}_one_step" in reader.tables:
                 for claim, metric, units in OF_ENCODERS:
-                    rows.append(reader.row(claim, name, at, units(reader.values(name, metric, "one_step", **at))))
+                    rows.append(
+                        reader.row(
+                            claim, name, at, units(reader.values(name, metric, "one_step", **at))
+                        )
+                    )
             if eps_min == 1:
                 continue
             for claim, _, metric, power in CURVES:
                 off = log2(reader.values(name, metric, **at) / eps_min**power)
                 rows.append(reader.row(claim, name, at, off, NOBODY))
-            rows.append(reader.row("K2-magnitude", name, at, log2(reader.values(name, "magnitude_ratio", **at))))
+            rows.append(
+                reader.row(
+                    "K2-magnitude", name, at, log2(reader.values(name, "magnitude_ratio", **at))
+                )
+            )
         neurons_per_feature = study.training.m / study.data.d
         for x, sigma in reader.ranges(name):
             rows.append(
-                reader.row("K2-mixing", name, range_of(x, sigma), slope(x, reader.curves(name, "pure_share", x, sigma)))
+                reader.row(
+                    "K2-mixing",
+                    name,
+                    range_of(x, sigma),
+                    slope(x, reader.curves(name, "pure_share", x, sigma)),
+                )
             )
             pure = reader.curves(name, "pure_minority_neurons", x, sigma) / neurons_per_feature
             rows.append(reader.row("K2-number", name, range_of(x, sigma), slope(x, pure)))
             for _, claim, metric, _ in CURVES:
-                rows.append(reader.power_law(claim, name, x, sigma, reader.curves(name, metric, x, sigma), NOBODY))
+                rows.append(
+                    reader.power_law(
+                        claim, name, x, sigma, reader.curves(name, metric, x, sigma), NOBODY
+                    )
+                )
     for (eps_min, sigma), cell in reader.tables["confirmation_grid"].groupby(["eps_min", "sigma"]):
         excess = cell["final_loss"] - cell["ideal_loss"]
         rows.append(reader.row("11", "confirmation", {"eps_min": eps_min, "sigma": sigma}, excess))
-    return rows + fitted(reader, "14", "learned_features") + fitted(reader, "3.1-single", "single_minority_share")
+    return (
+        rows
+        + fitted(reader, "14", "learned_features")
+        + fitted(reader, "3.1-single", "single_minority_share")
+    )

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from rarefeat.claims.estimate import exponent, of_fit
-from rarefeat.claims.measured import Measured, of
-from rarefeat.studies.theory.claims.reader import Reader
+from rarefeat.claims.estimate import estimate_from_interval, exponent
+from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 
 
-def measure(reader: Reader) -> list[Measured]:
+def measure(reader: ClaimTableReader) -> list[Measurement]:
     """(a) and (b) over the sizes of the laws of T1; the counts once for every law of W(0)."""
     rows = []
     for claim, role, metric in (
@@ -36,12 +36,21 @@ def measure(reader: Reader) -> list[Measured]:
     return rows
 
 
-def fitted(reader: Reader, claim: str, quantity: str) -> list[Measured]:
+def fitted(reader: ClaimTableReader, claim: str, quantity: str) -> list[Measurement]:
     """A claim about an exponent in d, by ratio and range of d, from the table scaling_exponents; without its log factors."""
     table = reader.tables["scaling_exponents"]
     rows = []
     for row in table[(table["quantity"] == quantity) & (table["log_power"] == 0)].itertuples():
         power = {} if row.d1_power != row.d1_power else {"d1_power": row.d1_power}
-        estimate = of_fit(row.exponent - row.bound, row.ci_low - row.bound, row.ci_high - row.bound, row.n)
-        rows.append(of(claim, "scaling", {"ratio": row.ratio, **power, "d": (row.d_low, row.d_high)}, estimate))
+        estimate = estimate_from_interval(
+            row.exponent - row.bound, row.ci_low - row.bound, row.ci_high - row.bound, row.n
+        )
+        rows.append(
+            measurement(
+                claim,
+                "scaling",
+                {"ratio": row.ratio, **power, "d": (row.d_low, row.d_high)},
+                estimate,
+            )
+        )
     return rows

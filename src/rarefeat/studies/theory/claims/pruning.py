@@ -7,11 +7,11 @@ import pandas as pd
 
 from rarefeat.chain.tables import ARM
 from rarefeat.claims.estimate import exponent
-from rarefeat.claims.measured import Measured
+from rarefeat.claims.measurements import Measurement
 from rarefeat.config.model import Arm, Data
-from rarefeat.core.definitions import TIMES_CHANCE
 from rarefeat.core.theory import attended_count, pruning_time
-from rarefeat.studies.theory.claims.reader import NO_MINORITY, Reader, log2
+from rarefeat.core.thresholds import DIVERGED_LOSS_RATIO
+from rarefeat.studies.theory.claims.table_reader import NO_MINORITY, ClaimTableReader, log2
 
 ORACLES = ("oracle_all", "oracle_gated", "oracle_partial")
 ONE_STEP = (
@@ -28,28 +28,41 @@ ONE_STEP = (
 )
 PER_ETA = ("3.2-a", "3.2-a-net")
 SIZES = (("3.2-implicit", "minority_smaller_auc"), ("3.2-rank", "minority_among_smallest"))
-IN_EPS = (("15-eps", "growth_minority_gain"), ("16-eps", "growth_majority_gain"), ("181-eps", "logit_drop"))
+IN_EPS = (
+    ("15-eps", "growth_minority_gain"),
+    ("16-eps", "growth_majority_gain"),
+    ("181-eps", "logit_drop"),
+)
 IN_D = (("15-d", "growth_minority_gain"), ("181-d", "logit_drop"))
 T5_ROWS = (("18-others", "pruned_other_features"), ("18-beta", "pruned_outside"))
 
 
-def measure(reader: Reader) -> list[Measured]:
+def measure(reader: ClaimTableReader) -> list[Measurement]:
     """One step of trained encoders, sizes of neurons, the assumed set to T5, and Algorithm 1 with its controls."""
-    return [*one_step(reader), *in_d(reader), *at_T5(reader), *algorithm_1(reader)]
+    return [
+        *one_step(reader),
+        *dimension_measurements(reader),
+        *measurements_at_T5(reader),
+        *algorithm_1(reader),
+    ]
 
 
-def one_step(reader: Reader) -> list[Measured]:
+def one_step(reader: ClaimTableReader) -> list[Measurement]:
     """The mask's work in one step, at every point of the stages, and how it scales with alpha and eps_min."""
     rows = []
     for name, study in reader.studies("stages", table="one_step").items():
         for eps_min, sigma in reader.points(name):
             at = {"eps_min": eps_min, "sigma": sigma}
             for claim, metric in ONE_STEP:
-                values = reader.values(name, metric, "one_step", **at) / (study.training.eta if claim in PER_ETA else 1)
+                values = reader.values(name, metric, "one_step", **at) / (
+                    study.training.eta if claim in PER_ETA else 1
+                )
                 rows.append(reader.row(claim, name, at, values, NO_MINORITY))
             for claim, metric in SIZES:
                 if eps_min < 1:
-                    rows.append(reader.row(claim, name, at, reader.values(name, metric, **at), NO_MINORITY))
+                    rows.append(
+                        reader.row(claim, name, at, reader.values(name, metric, **at), NO_MINORITY)
+                    )
         for x, sigma in reader.ranges(name):
             for claim, metric in IN_EPS:
                 curves = reader.curves(name, metric, x, sigma, "one_step").abs()
@@ -57,7 +70,7 @@ def one_step(reader: Reader) -> list[Measured]:
     return rows
 
 
-def in_d(reader: Reader) -> list[Measured]:
+def dimension_measurements(reader: ClaimTableReader) -> list[Measurement]:
     """One step's effect over the sizes of the law of T1, at equal frequencies."""
     studies = reader.studies("T1_d", table="one_step")
     if len(studies) < 3:
@@ -65,12 +78,18 @@ def in_d(reader: Reader) -> list[Measured]:
     x = np.array([study.data.d / np.log(np.log(study.data.d)) for study in studies.values()])
     rows = []
     for claim, metric in IN_D:
-        curves = pd.concat([reader.values(name, metric, "one_step") for name in studies], axis=1).to_numpy().T
-        rows.append(reader.row(claim, "T1_d", {"values": len(x)}, exponent(x, np.abs(curves)), NO_MINORITY))
+        curves = (
+            pd.concat([reader.values(name, metric, "one_step") for name in studies], axis=1)
+            .to_numpy()
+            .T
+        )
+        rows.append(
+            reader.row(claim, "T1_d", {"values": len(x)}, exponent(x, np.abs(curves)), NO_MINORITY)
+        )
     return rows
 
 
-def at_T5(reader: Reader) -> list[Measured]:
+def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
     """Each oracle's mask from T4 on, at the end of T5's training, with dense beside it; ratios out of reach have a reason.
 
     alpha of the formula for T5 is 1/d, the share of one feature's neurons.
@@ -82,16 +101,35 @@ def at_T5(reader: Reader) -> list[Measured]:
             data, training = study.data, study.training
             for eps_min, sigma in reader.points(name):
                 at = {"eps_min": eps_min, "sigma": sigma}
-                masked, dense = (reader.values(name, "pure_minority_neurons", **at, arm=arm) for arm in (oracle, "dense"))
+                masked, dense = (
+                    reader.values(name, "pure_minority_neurons", **at, arm=arm)
+                    for arm in (oracle, "dense")
+                )
                 if not len(masked):
                     continue
                 T5 = end_of_pruning(data, training.eta, eps_min, sigma)
-                late = f"the training ends at {training.T}, before T5 = {T5:.0f}" if training.T < T5 else ""
+                late = (
+                    f"the training ends at {training.T}, before T5 = {T5:.0f}"
+                    if training.T < T5
+                    else ""
+                )
                 lost = int(reader.values(name, "diverged", **at, arm=oracle).sum())
                 magnitude = reader.values(name, "magnitude_ratio", **at, arm=oracle)
-                row = partial(reader.row, study=name, place={**at, "arm": oracle}, untestable=late, diverged=lost)
+                row = partial(
+                    reader.row,
+                    study=name,
+                    place={**at, "arm": oracle},
+                    untestable=late,
+                    diverged=lost,
+                )
                 for claim, metric in T5_ROWS:
-                    rows.append(row(claim, values=reader.values(name, metric, **at, arm=oracle), few=NO_MINORITY))
+                    rows.append(
+                        row(
+                            claim,
+                            values=reader.values(name, metric, **at, arm=oracle),
+                            few=NO_MINORITY,
+                        )
+                    )
                 per_feature = training.m / data.d
                 rows.append(row("3.2-c", values=masked / per_feature))
                 rows.append(row("3.2-c-more", values=(masked - dense) / per_feature))
@@ -102,7 +140,15 @@ def at_T5(reader: Reader) -> list[Measured]:
         if len(ratios) > 2:
             curves = np.array([values for values, _ in magnitudes])
             lost = sum(number for _, number in magnitudes)
-            rows.append(reader.row("18-alpha", "T5", {"arm": oracle}, exponent(np.array(ratios), curves), diverged=lost))
+            rows.append(
+                reader.row(
+                    "18-alpha",
+                    "T5",
+                    {"arm": oracle},
+                    exponent(np.array(ratios), curves),
+                    diverged=lost,
+                )
+            )
     return rows
 
 
@@ -132,11 +178,13 @@ def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
     loss = trajectories[trajectories["metric"].isin(["loss", "weight_norm"])]
     wide = loss.pivot(index=[*keys, "seed", "step"], columns="metric", values="value")
     # As core/divergence.py has it.
-    wide["diverged"] = ~((wide["loss"] <= TIMES_CHANCE * np.log(K)) & np.isfinite(wide["weight_norm"]))
+    wide["diverged"] = ~(
+        (wide["loss"] <= DIVERGED_LOSS_RATIO * np.log(K)) & np.isfinite(wide["weight_norm"])
+    )
     return wide["diverged"].groupby([*keys, "seed"]).any().groupby(keys).sum()
 
 
-def algorithm_1(reader: Reader) -> list[Measured]:
+def algorithm_1(reader: ClaimTableReader) -> list[Measurement]:
     """Magnitude pruning, and a random mask of the same size beside it."""
     rows = []
     for name, study in reader.studies("pruning", table="trajectories").items():
@@ -147,11 +195,18 @@ def algorithm_1(reader: Reader) -> list[Measured]:
             masked = Arm(**dict(zip(ARM, key[2:], strict=True)))
             if arm not in ("pruned_neuron", "pruned_weight"):
                 continue
-            place = {"eps_min": eps_min, "sigma": sigma, "mask": (masked.alpha, masked.onset), "update": masked.pruned_update}
+            place = {
+                "eps_min": eps_min,
+                "sigma": sigma,
+                "mask": (masked.alpha, masked.onset),
+                "update": masked.pruned_update,
+            }
             place |= {"by": "weight"} if arm == "pruned_weight" else {}
             rows.append(reader.row("A1-gain", name, place, values, diverged=int(gone[key])))
             other = (eps_min, sigma, "random_neuron", *key[3:])
             if other in found.index:
                 both = int(gone[key] + gone[other])
-                rows.append(reader.row("A1-control", name, place, values - found.loc[other], diverged=both))
+                rows.append(
+                    reader.row("A1-control", name, place, values - found.loc[other], diverged=both)
+                )
     return rows

@@ -3,8 +3,15 @@
 import numpy as np
 
 from rarefeat.claims.estimate import exponent
-from rarefeat.claims.measured import Measured
-from rarefeat.studies.theory.claims.reader import NO_LUCKY, Reader, by_seed_of, log2, range_of, unchanged
+from rarefeat.claims.measurements import Measurement
+from rarefeat.studies.theory.claims.table_reader import (
+    NO_LUCKY,
+    ClaimTableReader,
+    by_seed_of,
+    log2,
+    range_of,
+    unchanged,
+)
 
 NO_LINEAR = "the logits leave chance before the first recorded step"
 
@@ -29,18 +36,30 @@ AT_POINTS = (
 )
 
 
-def measure(reader: Reader) -> list[Measured]:
+def measure(reader: ClaimTableReader) -> list[Measurement]:
     """Stage 1 at every point; the laws of T1 over the studies that vary one of d, d1 and eta."""
     rows = []
     for name in reader.studies("stages"):
         for x, sigma in reader.ranges(name):
-            growth, T1 = (reader.curves(name, metric, x, sigma) for metric in ("stage1_growth_minority", "T1"))
-            rows.append(reader.row("3.1a-linear", name, range_of(x, sigma), by_seed_of(exponent, x, growth), NO_LINEAR))
+            growth, T1 = (
+                reader.curves(name, metric, x, sigma) for metric in ("stage1_growth_minority", "T1")
+            )
+            rows.append(
+                reader.row(
+                    "3.1a-linear",
+                    name,
+                    range_of(x, sigma),
+                    by_seed_of(exponent, x, growth),
+                    NO_LINEAR,
+                )
+            )
             rows.append(reader.row("33-eps", name, range_of(x, sigma), by_seed_of(exponent, x, T1)))
         for eps_min, sigma in reader.points(name):
             for claim, metric, units, few in AT_POINTS:
                 values = units(reader.values(name, metric, eps_min=eps_min, sigma=sigma))
-                rows.append(reader.row(claim, name, {"eps_min": eps_min, "sigma": sigma}, values, few))
+                rows.append(
+                    reader.row(claim, name, {"eps_min": eps_min, "sigma": sigma}, values, few)
+                )
     for claim, role, size in LAWS:
         studies, x = reader.law(role, size)
         if len(x) > 2:

@@ -3,8 +3,15 @@
 import numpy as np
 
 from rarefeat.claims.estimate import censored_exponent
-from rarefeat.claims.measured import Measured
-from rarefeat.studies.theory.claims.reader import BY_HAND, NO_LUCKY, NO_T2, Reader, log2, unchanged
+from rarefeat.claims.measurements import Measurement
+from rarefeat.studies.theory.claims.table_reader import (
+    BY_HAND,
+    NO_LUCKY,
+    NO_T2,
+    ClaimTableReader,
+    log2,
+    unchanged,
+)
 
 LAWS = (
     ("60-eta", "T1_eta", lambda data, training: training.eta),
@@ -26,7 +33,7 @@ AT_POINTS = (
 OF_THE_RULE = ("D.1b", "D.1-71")
 
 
-def measure(reader: Reader) -> list[Measured]:
+def measure(reader: ClaimTableReader) -> list[Measurement]:
     """Stage 2 at every point; the laws of T2 over the studies that vary one of d, eta and C."""
     rows = []
     for name, study in reader.studies("stages").items():
@@ -34,20 +41,41 @@ def measure(reader: Reader) -> list[Measured]:
             ended = np.isfinite(reader.values(name, "T2", eps_min=eps_min, sigma=sigma)).sum()
             for claim, metric, units, few in AT_POINTS:
                 values = units(reader.values(name, metric, eps_min=eps_min, sigma=sigma))
-                untestable = BY_HAND if claim in OF_THE_RULE and study.training.bias.rule == "follow" else ""
+                untestable = (
+                    BY_HAND if claim in OF_THE_RULE and study.training.bias.rule == "follow" else ""
+                )
                 reason = NO_T2 if ended < 5 else few or NO_T2
-                rows.append(reader.row(claim, name, {"eps_min": eps_min, "sigma": sigma}, values, reason, untestable))
+                rows.append(
+                    reader.row(
+                        claim,
+                        name,
+                        {"eps_min": eps_min, "sigma": sigma},
+                        values,
+                        reason,
+                        untestable,
+                    )
+                )
     for claim, role, size in LAWS:
         studies, x = reader.law(role, size)
         if len(x) < 3:
             continue
-        T1, T2 = (np.array([reader.values(name, metric) for name in studies]) for metric in ("T1", "T2"))
+        T1, T2 = (
+            np.array([reader.values(name, metric) for name in studies]) for metric in ("T1", "T2")
+        )
         horizon = np.array([[study.training.T] for study in studies.values()]) - T1
         # A replica without T1 has not begun stage 2, and is watched for nothing.
         begun = np.isfinite(T1).all(0)
         estimate = censored_exponent(x, (T2 - T1)[:, begun], horizon[:, begun])
         missing = int((~np.isfinite(T2)).sum())
-        remark = f"{missing} of {T2.size} replicas do not reach T2, and count as censored" if missing else ""
-        most = "more than half of the replicas at one value do not reach T2" if np.isnan(estimate.value) else ""
+        remark = (
+            f"{missing} of {T2.size} replicas do not reach T2, and count as censored"
+            if missing
+            else ""
+        )
+        most = (
+            "more than half of the replicas at one value do not reach T2"
+            if np.isnan(estimate.value)
+            else ""
+        )
         rows.append(reader.row(claim, role, {"values": len(x)}, estimate, "", most, remark=remark))
     return rows

@@ -1,0 +1,35 @@
+"""Measured claims of one study kind: a row for each claim and regime, before any verdict."""
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+
+from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.measurements import measured_table
+from rarefeat.core.errors import RarefeatError
+from rarefeat.run.job import Job
+
+
+def measure_claims(measure: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Return the table of measured claims.
+
+    Parameters
+    ----------
+    measure : callable
+        `measure` of the kind's module `claims`, called with `(tables, job)`.
+    tables : mapping
+        Tables by name.
+    job : Job
+        The job; its config holds the hash of the declared claims.
+
+    Raises
+    ------
+    RarefeatError
+        If the declarations have changed since the job was planned.
+    """
+    claim_set = load_claims(job.stage.partition(":")[0].split(".")[1])
+    if claim_set.digest != job.config_section("claims", str):
+        raise RarefeatError(
+            f"{claim_set.file}: edited after this run was planned; run snakemake again"
+        )
+    return measured_table(measure(tables, job), claim_set)

@@ -1,0 +1,20 @@
+"""What docs/studies/exact_results.md and docs/papers_hong_shi.md are filled in from."""
+
+import pandas as pd
+
+LAST = {"modular_addition", "digit_neurons"}
+"""Results over training steps, whose end is shown."""
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The summary without courses: of trainings the end, of loops none but the extremes over all of them."""
+    steps = table["result"].isin(LAST)
+    last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")
+    courses = table["quantity"].isin(["log_error", "log_error_rounded", "gap"])
+    return table[(~steps | last) & ~courses].reset_index(drop=True)
+
+
+TABLES = {
+    "exact_results": (("exact_results",), shown),
+    "out_of_reach": (("out_of_reach",), pd.DataFrame.copy),
+}

@@ -1,0 +1,98 @@
+"""Findings of the exact results, in words that their numbers choose."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.storage.findings import enumerate_words, make_findings_page
+from rarefeat.storage.markdown import interval, number, records, select_rows
+from rarefeat.studies.exact_results import doc_tables
+from rarefeat.studies.exact_results.config import ExactResults
+
+TABLES = ("exact_results",)
+NEGLIGIBLE = 0.01
+"""Weight below which a task's own features count as not encoded."""
+
+
+def findings(section: ExactResults, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Say what is kept of a rare task, what rounding does to a looped transformer, and what a bound on the rank does."""
+    table = tables["exact_results"]
+    sentences = [
+        describe_tasks(select_rows(table, result="task_mixture", quantity="private_weight")),
+        describe_loops(select_rows(table, result="looped_transformer")),
+        describe_spurious(select_rows(table, result="spurious_features")),
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def describe_tasks(mixed: pd.DataFrame) -> str:
+    """Say which of three rare tasks are encoded; a smaller size may have none of them."""
+    rare = mixed[mixed["setting"].isin([f"mixture=rare_{often}" for often in (0.3, 0.65, 0.8)])]
+    rare = records(rare[rare["at"] == rare["at"].max()])
+    if not rare:
+        return ""
+    often = [row["setting"].removeprefix("mixture=rare_") for row in rare]
+    weights = enumerate_words(
+        f"{interval(row, 'mean', 2)} at {times} times (stated: {number(row['stated'], 2)})"
+        for row, times in zip(rare, often, strict=True)
+    )
+    groups = {"does not encode": [], "encodes": [], "is not shown to encode or to drop": []}
+    for row, times in zip(rare, often, strict=True):
+        word = (
+            "does not encode"
+            if row["ci_high"] < NEGLIGIBLE
+            else "encodes"
+            if row["ci_low"] > NEGLIGIBLE
+            else ""
+        )
+        groups[word or "is not shown to encode or to drop"].append(times)
+    told = enumerate_words(
+        f"{word} a task that comes {enumerate_words(times, 'or')} times as often as the others"
+        for word, times in groups.items()
+        if times
+    )
+    return f"Contrastive pre-training {told}. The weight of its own features is {weights}; encoded is above {NEGLIGIBLE:g}."
+
+
+def describe_loops(looped: pd.DataFrame) -> str:
+    """Say on which side of its bound the looped transformer's error lies, in exact arithmetic and with rounding."""
+    largest = looped.set_index(["quantity", "setting"])["mean"]
+    if not {"error_excess", "rounded_excess"} <= set(looped["quantity"]):
+        return ""
+    exact, rounded = (largest[name].max() for name in ("error_excess", "rounded_excess"))
+    text = (
+        f"The looped transformer's error stays {'below' if exact < 0 else 'not below'} its bound in exact arithmetic; in"
+        " double precision it"
+        f" ends {'far above' if rounded > 1 else 'above' if rounded > 0 else 'below'} it"
+    )
+    return (
+        f"{text}, since rounding sets a floor that the bound does not know."
+        if exact < 0 < rounded
+        else f"{text}."
+    )
+
+
+def describe_spurious(spurious: pd.DataFrame) -> str:
+    """Compare the accuracy out of domain with and without a bound on the rank."""
+    means = spurious.groupby("quantity")["mean"]
+    limits = means.agg(["min", "max"]) if len(spurious) else pd.DataFrame()
+    if not {"id_accuracy", "ood_accuracy", "rank_ood_accuracy"} <= set(limits.index):
+        return ""
+    ridge, rank = limits.loc["ood_accuracy"], limits.loc["rank_ood_accuracy"]
+    side = (
+        "more, as Proposition 6.3 says"
+        if rank["min"] > ridge["max"]
+        else "less, against Proposition 6.3"
+        if rank["max"] < ridge["min"]
+        else "not more in every setting"
+    )
+    return (
+        f"With spurious features the ridge is right on at least {number(100 * limits.loc['id_accuracy', 'min'], 0)} % in domain"
+        f" and on at most {number(100 * ridge['max'], 0)} % out of domain; with a bound on the rank it is right on at least"
+        f" {number(100 * rank['min'], 0)} % there: {side}."
+    )
+
+
+answer = make_findings_page(
+    "Exact results", "exact_results", ExactResults, findings, TABLES, doc_tables.TABLES
+)

@@ -1,0 +1,77 @@
+"""Findings of the study of fine-grained labels, in words that its numbers choose."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.storage.findings import compare, make_findings_page
+from rarefeat.storage.markdown import interval, number, select_rows, single_row, trend_word
+from rarefeat.studies.fine_labels import doc_tables
+from rarefeat.studies.fine_labels.config import FineLabels
+
+TABLES = ("fine_labels_errors", "fine_labels_crossing", "fine_labels_digits")
+DISTRACTORS = 6
+"""Expected number of distracting patches at which errors are told."""
+
+
+def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Errors with coarse and fine labels, of contrastive encoders between them, and on images."""
+    errors, crossed, images = (tables[name] for name in TABLES)
+    k = errors["k"].max()
+    distractors = DISTRACTORS if DISTRACTORS in set(errors["s_dag"]) else errors["s_dag"].max()
+    many = select_rows(errors, k=k, s_dag=distractors)
+
+    def error(table: pd.DataFrame, **where) -> str:
+        return f"{interval(single_row(table, **where), 'mean', 1, '', 100)} %"
+
+    words = ("more often", "less often", "not measurably more or less often")
+    fine, coarse = (
+        single_row(many, labels=labels, metric="hard_error") for labels in ("fine", "coarse")
+    )
+    easy = select_rows(many, metric="easy_error")
+    sentences = [
+        f"On hard samples, with {k} subclasses and {distractors:g} distracting patches, networks with fine labels are wrong"
+        f" {compare(fine, coarse, *words)} than networks with coarse ones: on {interval(fine, 'mean', 1, '', 100)} % against"
+        f" {interval(coarse, 'mean', 1, '', 100)} % (n = {many['n'].max()} seeds)."
+        + (
+            f" On easy samples neither is wrong on more than {number(100 * easy['mean'].max(), 1)} %."
+            if len(easy)
+            else ""
+        )
+    ]
+    hard = select_rows(
+        crossed, k=8 if 8 in set(crossed["k"]) else crossed["k"].max(), quantity="hard"
+    )
+    if {"dense", "dense-bias=1"} <= set(select_rows(hard, pair="views")["arm"]):
+        few = select_rows(crossed, k=crossed["k"].min(), quantity="hard")
+        half = select_rows(hard, pair="views", arm="dense-bias=0.5")
+        with_half = f", {error(half)} with half of it" if len(half) else ""
+        strong, without = (
+            single_row(hard, pair="views", arm=arm) for arm in ("dense-bias=1", "dense")
+        )
+        sentences.append(
+            "A linear head on contrastive encoders that see two views of a sample is wrong on hard samples"
+            f" {compare(strong, without, *words)} with a bias of 1 than without: at {hard['k'].max()} subclasses on"
+            f" {error(hard, pair='views', arm='dense-bias=1')}{with_half}, and"
+            f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}); fine labels give"
+            f" {error(hard, pair='labels', arm='fine')}, coarse ones {error(hard, pair='labels', arm='coarse')}. At"
+            f" {few['k'].max()} subclasses they are wrong on {error(few, pair='views', arm='dense-bias=1')} with a bias of 1."
+        )
+    images = select_rows(
+        images, readout="finetuned", epoch=images["epoch"].max(), superclass="loops"
+    )
+    if {"manual", "sample"} <= set(images["labels"]):
+        words = ("raises", "lowers", "is not shown to change")
+        manual, sample = (single_row(images, labels=labels) for labels in ("manual", "sample"))
+        changes = [interval(row, "paired_difference", 1, "+", 100) for row in (manual, sample)]
+        sentences.append(
+            "On images of digits, pretraining on the ten digits instead of on the question that is asked, whether there is a"
+            f" closed loop, {trend_word(manual, 'paired_difference', *words)} the error ({changes[0]} points); one class for each"
+            f" image {trend_word(sample, 'paired_difference', *words)} it ({changes[1]} points)."
+        )
+    return sentences
+
+
+answer = make_findings_page(
+    "Fine-grained labels", "fine_labels", FineLabels, findings, TABLES, doc_tables.TABLES
+)

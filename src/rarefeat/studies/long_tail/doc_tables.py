@@ -1,0 +1,242 @@
+"""What docs/studies/long_tail.md and docs/studies/photographs.md are filled in from."""
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from rarefeat.chain.aggregate import column_bounds, paired_interval
+from rarefeat.chain.tables import PAIRED
+from rarefeat.config.images import ImageArm
+from rarefeat.core.statistics import minimum_detectable_mean, student_interval
+from rarefeat.figures.labels import quantity
+from rarefeat.studies.long_tail import staged_protocol
+from rarefeat.studies.long_tail.paper_values import printed_gain
+from rarefeat.studies.long_tail.tables import IMAGE_KEYS, VALUES
+
+METRICS = ["accuracy", "delta_20"]
+JUDGED = [
+    *(
+        f"{probe}_{metric}"
+        for probe in ("balanced", "few_shot", "knn")
+        for metric in (*METRICS, "many", "few")
+    ),
+    "effective_rank",
+]
+CELL = ["rho", "split", "width", "arm", "alpha"]
+ESTIMATE = ["mean", "ci_low", "ci_high", *PAIRED, "n"]
+
+
+def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy and Delta_20 of the balanced linear probe and their differences to dense; epochs and images."""
+    keys = list(IMAGE_KEYS)
+    sizes = replicas.groupby(keys)[["epochs", "images"]].mean().round().astype(int)
+    chosen = summary[(summary["probe"] == "balanced") & summary["metric"].isin(METRICS)]
+    found = chosen.join(sizes, on=keys)
+    # The arm's name as Table 2 has it: what is pruned says with which update.
+    update = found["pruned_update"].where(found["arm"] == "pruned")
+    found["arm"] = found["arm"].str.cat(update, sep="_", na_rep="").str.rstrip("_")
+    return found[
+        ["dataset", "rho", "split", "width", "arm", "alpha", "metric", "mean", "ci_low", "ci_high",
+         "paired_difference", "paired_ci_low", "paired_ci_high", "n", "epochs", "images"]
+    ].reset_index(drop=True)  # fmt: skip
+
+
+def beside_dense(
+    table: pd.DataFrame, value: str
+) -> Iterator[tuple[tuple, pd.Series, pd.Series | None]]:
+    """Of each arm its values by seed, and those of dense on long-tailed images at the same rho and width; None for these."""
+    parts = {key: part.set_index("seed")[value] for key, part in table.groupby([*IMAGE_KEYS])}
+    dense = {
+        (key[1], key[3]): part
+        for key, part in parts.items()
+        if (key[2], key[4]) == ("long_tailed", "dense")
+    }
+    for (_, rho, split, width, *arm), values in parts.items():
+        other = dense[rho, width]
+        named = ImageArm(**dict(zip(staged_protocol.ARM, arm, strict=True)))
+        yield (
+            (rho, split, width, named.label, named.alpha),
+            values,
+            None if other is values else other,
+        )
+
+
+def estimated(values: pd.Series, dense: pd.Series | None, metric: str) -> tuple:
+    """Mean, interval, paired difference with its interval, and n, within the range of a metric."""
+    inside = column_bounds(VALUES[metric]) if metric in VALUES else quantity(metric).range
+    mean, _, low, high, n = student_interval(values.to_numpy(), inside=inside)
+    return mean, low, high, *paired_interval(values, dense, inside), n
+
+
+def gains(replicas: pd.DataFrame, dataset: str = "CIFAR10-LT") -> pd.DataFrame:
+    """Every arm under every probe, with its gain over dense and the smallest gain that its class orders could have shown.
+
+    Args:
+        dataset: the rows of the paper's Table 2 that stand beside it.
+    """
+    rows = []
+    for metric in JUDGED:
+        for key, values, dense in beside_dense(replicas, metric):
+            sd = np.nan if dense is None else (values - dense).std()
+            rows.append(
+                (
+                    *key,
+                    metric,
+                    *estimated(values, dense, metric),
+                    minimum_detectable_mean(sd, len(values)),
+                )
+            )
+    found = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
+    masked = (found["metric"] == "balanced_accuracy") & (found["alpha"] > 0)
+    printed = found["rho"].map(lambda rho: printed_gain(dataset, rho)).where(masked)
+    return found.assign(
+        printed=printed, images=int(replicas["images"].max()), epochs=int(replicas["epochs"].max())
+    )
+
+
+def courses(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """The few-shot probe, neighbours and the effective rank over epochs, with their gain over dense."""
+    rows = []
+    for metric in ("few_shot_accuracy", "knn_accuracy", "effective_rank"):
+        for epoch, part in trajectories[trajectories["metric"] == metric].groupby("epoch"):
+            rows += [
+                (*key, metric, epoch, *estimated(*pair, metric))
+                for key, *pair in beside_dense(part, "value")
+            ]
+    return pd.DataFrame(rows, columns=[*CELL, "metric", "epoch", *ESTIMATE])
+
+
+def by_class(classes: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of the balanced probe on the class of each rank, with the gain over dense and the class's pretraining images."""
+    rows = []
+    for rank, part in classes[classes["probe"] == "balanced"].groupby("rank"):
+        images = part[part["split"] == "long_tailed"]["count"].mean()
+        rows += [
+            (*key, rank, images, *estimated(*pair, "accuracy"))
+            for key, *pair in beside_dense(part, "accuracy")
+        ]
+    return pd.DataFrame(rows, columns=[*CELL, "rank", "images", *ESTIMATE])
+
+
+def imbalance(replicas: pd.DataFrame) -> pd.DataFrame:
+    """What a candidate for the regime shows: the cost of imbalance to dense, and the class orders that its spread asks for."""
+    metrics = ["balanced_few", "balanced_accuracy", "few_shot_accuracy"]
+    rows = [
+        (metric, *(found := staged_protocol.gap(replicas, metric)), found.visible)
+        for metric in metrics
+    ]
+    found = pd.DataFrame(rows, columns=["metric", "mean", "ci_low", "ci_high", "n", "visible"])
+    return found.assign(
+        images=int(replicas["images"].max()), class_orders=staged_protocol.class_orders(replicas)
+    )
+
+
+def screened(replicas: pd.DataFrame) -> pd.DataFrame:
+    """What the screen picks from: mean gain in accuracy and in tail less head of each update and ratio."""
+    keys = [*staged_protocol.UPDATE, "alpha"]
+    found = (
+        staged_protocol.gains(replicas)
+        .groupby(keys)[["accuracy", "tail_less_head"]]
+        .mean()
+        .reset_index()
+    )
+    picked = staged_protocol.pick_ratios(replicas)
+    return found.assign(
+        picked=[
+            picked[arm, update] == alpha
+            for arm, update, alpha in found[keys].itertuples(index=False)
+        ]
+    )
+
+
+def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
+    """What magnitude adds to a mask: each masked arm less the random mask of its ratio, class order by class order.
+
+    Returns:
+        Of each update and ratio that has both, the mean difference with its interval in accuracy over all classes, on
+        the rarest third, and in the few-shot probe, and the smallest that the class orders could have shown.
+    """
+    masked = replicas[(replicas["split"] == "long_tailed") & (replicas["alpha"] > 0)]
+    rows = []
+    for key, part in masked.groupby([*staged_protocol.UPDATE, "alpha"]):
+        for metric in ("balanced_accuracy", "balanced_few", "few_shot_accuracy"):
+            values = part.pivot(index="seed", columns="threshold", values=metric)
+            if "random" in values:
+                mean, sd, low, high, n = student_interval(
+                    (values["global"] - values["random"]).to_numpy()
+                )
+                rows.append((*key, metric, mean, low, high, n, minimum_detectable_mean(sd, n)))
+    columns = [
+        *staged_protocol.UPDATE,
+        "alpha",
+        "metric",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n",
+        "smallest_seen",
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
+    """Fit how the gain at Jiang et al.'s ratio changes with the width of the network, and where it would cross zero.
+
+    Least squares of gain = (one constant for each class order) + slope * log2(width), the mean of these for the line.
+
+    Returns:
+        One row for each update: the slope for a width twice as large with its interval, and the width at which the line
+        crosses zero, with the widths at which its band holds zero (Fieller's interval); NaN where the slope's interval
+        does not lie above zero.
+    """
+    found = staged_protocol.gains(pd.concat([screen, widths]))
+    found = found[found["alpha"] == staged_protocol.REFERENCE_RATIO]
+    rows = []
+    for update, part in found.groupby(staged_protocol.UPDATE):
+        orders = pd.get_dummies(part["seed"]).to_numpy(dtype=float)
+        slope_of = np.column_stack([orders, np.log2(part["width"])])
+        fitted, *_ = np.linalg.lstsq(slope_of, part["accuracy"], rcond=None)
+        freedom = len(part) - slope_of.shape[1]
+        variance = ((part["accuracy"] - slope_of @ fitted) ** 2).sum() / freedom
+        # The line is (constant, slope): the mean over class orders, and the last coefficient.
+        line = np.zeros((2, slope_of.shape[1]))
+        line[0, :-1], line[1, -1] = 1 / orders.shape[1], 1
+        constant, slope = line @ fitted
+        covariance = line @ np.linalg.inv(slope_of.T @ slope_of) @ line.T * variance
+        t = stdtrit(freedom, 0.975)
+        half = t * np.sqrt(covariance[1, 1])
+        # The band holds zero where (constant + slope x)^2 <= t^2 var(constant + slope x), a quadratic in x = log2(width).
+        crossing = np.full(3, np.nan)
+        if slope > half:
+            of_x = np.outer([constant, slope], [constant, slope]) - t**2 * covariance
+            roots = np.roots([of_x[1, 1], 2 * of_x[0, 1], of_x[0, 0]]).real
+            crossing = 2.0 ** np.array([-constant / slope, *sorted(roots)])
+        rows.append(
+            (*update, slope, slope - half, slope + half, *crossing, found["seed"].nunique())
+        )
+    columns = ["slope", "ci_low", "ci_high", "crossing", "crossing_low", "crossing_high", "n"]
+    return pd.DataFrame(rows, columns=[*staged_protocol.UPDATE, *columns])
+
+
+TABLES = {"table2": (("longtail_summary", "longtail"), table2)}
+for name in (staged_protocol.FORMER, *staged_protocol.STAGES):
+    TABLES[f"{name}_gains"] = ((f"{name}.longtail",), gains)
+    TABLES[f"{name}_courses"] = ((f"{name}.longtail_trajectories",), courses)
+    TABLES[f"{name}_classes"] = ((f"{name}.longtail_classes",), by_class)
+TABLES |= {
+    f"{name}_imbalance": ((f"{name}.longtail",), imbalance)
+    for name in (staged_protocol.FORMER, *staged_protocol.REGIMES)
+}
+TABLES["cifar10_screened"] = ((f"{staged_protocol.SCREEN}.longtail",), screened)
+TABLES["cifar10_controlled"] = ((f"{staged_protocol.CONFIRM}.longtail",), controlled)
+TABLES["cifar10_by_width"] = (
+    (f"{staged_protocol.SCREEN}.longtail", f"{staged_protocol.WIDTHS}.longtail"),
+    by_width,
+)
+TABLES["cifar100_two_cores_gains"] = (
+    ("cifar100_two_cores.longtail",),
+    functools.partial(gains, dataset="CIFAR100-LT"),
+)

@@ -1,0 +1,229 @@
+"""Table 2 on photographs, stage after stage: what is chosen on the way, by rules that were written before any of it ran.
+
+`python -m rarefeat.studies.long_tail.staged_protocol RESULTS` prints the arguments of Snakemake that come next, nothing once all is
+there, and writes what was chosen so far as a config, RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
+
+1. Regime. The candidates of REGIMES are tried in order. One passes where the tail visibly pays for imbalance: of the dense
+   arm, accuracy of the balanced probe on the rarest third of the classes after pretraining on balanced images, less that
+   after long-tailed ones of the same number, seed by seed, has an interval above VISIBLE. Where none passes, the one whose
+   interval begins highest is taken, and everything after it is undecided. No pruned arm is trained before that. FORMER is
+   no candidate any more: it did not pass, and what comes after could not be afforded on its network.
+2. Screen. Of each update the ratio alpha is picked at which the rarest third gains most over the most frequent classes
+   (balanced probe, less dense, mean over the class orders), among the ratios whose accuracy over all classes falls by no
+   more than AFFORDED: what costs more than that is capacity, not frequency. The smaller of equal ones; where every ratio
+   costs more, the one that costs least.
+3. Confirm. Dense, dense on balanced images, each picked arm, a random mask of the same ratio beside it, and
+   REFERENCE_RATIO, which Jiang et al. 2021 have; the paper of Table 2 prints none.
+   As many class orders as show a mean gain of EFFECT with a power of 0.8 at the spread of the dense arm's accuracy over the
+   class orders of the regime, but FEWEST to MOST.
+4. Milder, where there is time: dense and each picked arm at rho = 10, on as many class orders. Added when the screen had run.
+"""
+
+import argparse
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from rarefeat.config.images import ImageArm
+from rarefeat.core.errors import RarefeatError
+from rarefeat.core.statistics import required_sample_size, student_interval
+from rarefeat.run.cli_helpers import run_main
+from rarefeat.run.metadata import read_table_and_origin
+from rarefeat.storage.sealed_files import write_file
+
+RECIPE = "config/cifar10_two_cores.yaml"
+FORMER = "cifar10_regime_1000"
+REGIMES = ("cifar10_strided_1000", "cifar10_strided_500")
+SCREEN, WIDTHS, CONFIRM, MILDER = (
+    "cifar10_screen",
+    "cifar10_widths",
+    "cifar10_confirm",
+    "cifar10_milder",
+)
+STAGES = dict.fromkeys(REGIMES, "regime") | {
+    SCREEN: "screen",
+    WIDTHS: "screen",
+    CONFIRM: "confirm",
+    MILDER: "milder",
+}
+VISIBLE, AFFORDED, EFFECT = 0.02, 0.02, 0.05
+FEWEST, MOST = 5, 8
+REFERENCE_RATIO = 0.9
+ARM = list(ImageArm.model_fields)
+UPDATE = ["arm", "pruned_update"]
+
+Tables = Mapping[str, pd.DataFrame]
+"""The table `longtail` of each study that has one, by its name: a row for each replica."""
+
+
+class ImbalanceCost(NamedTuple):
+    """What imbalance costs, with its interval."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def visible(self) -> bool:
+        """Whether the interval lies above VISIBLE."""
+        return self.low > VISIBLE
+
+
+def gap(replicas: pd.DataFrame, metric: str = "balanced_few") -> ImbalanceCost:
+    """A metric of dense after balanced pretraining less that after long-tailed, seed by seed."""
+    dense = replicas[replicas["arm"] == "dense"].pivot(index="seed", columns="split", values=metric)
+    mean, _, low, high, n = student_interval((dense["balanced"] - dense["long_tailed"]).to_numpy())
+    return ImbalanceCost(mean, low, high, n)
+
+
+def choose_regime(tables: Tables) -> str | None:
+    """The study whose regime is taken; None while the next candidate has to be run."""
+    gaps = {name: gap(tables[name]) for name in REGIMES if name in tables}
+    if passed := [name for name, found in gaps.items() if found.visible]:
+        return passed[0]
+    return max(gaps, key=lambda name: gaps[name].low) if len(gaps) == len(REGIMES) else None
+
+
+def gains(replicas: pd.DataFrame) -> pd.DataFrame:
+    """Of every masked arm on long-tailed images and seed: its gain over dense in accuracy, and in tail less head.
+
+    Returns:
+        Columns of the arm, width, seed, accuracy, tail_less_head; balanced probe, as shares.
+    """
+    table = replicas[replicas["split"] == "long_tailed"]
+    table = table.assign(
+        accuracy=table["balanced_accuracy"],
+        tail_less_head=table["balanced_few"] - table["balanced_many"],
+    )
+    values, keys = ["accuracy", "tail_less_head"], ["width", "seed"]
+    masked = table[table["arm"] != "dense"]
+    dense = (
+        table[table["arm"] == "dense"].set_index(keys).loc[pd.MultiIndex.from_frame(masked[keys])]
+    )
+    return masked[[*ARM, *keys]].assign(
+        **{name: masked[name].to_numpy() - dense[name].to_numpy() for name in values}
+    )
+
+
+def pick_ratios(screen: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Of each (arm, update) the ratio alpha that is confirmed, from the replicas of the screen."""
+    means = (
+        gains(screen)
+        .groupby([*UPDATE, "alpha"])[["accuracy", "tail_less_head"]]
+        .mean()
+        .reset_index()
+    )
+    found = {}
+    for update, of_update in means.groupby(UPDATE):
+        afforded = of_update[of_update["accuracy"] >= -AFFORDED]
+        best = (
+            afforded["tail_less_head"].idxmax() if len(afforded) else of_update["accuracy"].idxmax()
+        )
+        found[update] = float(of_update.loc[best, "alpha"])
+    return found
+
+
+def milder_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
+    """Dense and the picked arms, as a config has them."""
+    arms: list[dict[str, Any]] = [{"arm": "dense"}]
+    for (arm, update), alpha in pick_ratios(screen).items():
+        arms.append(
+            {"arm": arm} | ({"pruned_update": update} if arm == "pruned" else {}) | {"alpha": alpha}
+        )
+    return arms
+
+
+def confirmation_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
+    """The arms that are confirmed, as a config has them."""
+    dense, *masked = milder_arms(screen)
+    arms = [dense]
+    for arm in masked:
+        arms += [arm, arm | {"threshold": "random"}]
+        arms += [arm | {"alpha": REFERENCE_RATIO}] if arm["alpha"] != REFERENCE_RATIO else []
+    return arms
+
+
+def class_orders(replicas: pd.DataFrame) -> int:
+    """How many class orders are confirmed on, from the replicas of the regime."""
+    dense = replicas[(replicas["arm"] == "dense") & (replicas["split"] == "long_tailed")]
+    _, sd, *_ = student_interval(dense["balanced_accuracy"].to_numpy())
+    return min(max(required_sample_size(sd, EFFECT), FEWEST), MOST)
+
+
+class NextRun(NamedTuple):
+    """What Snakemake is asked for."""
+
+    study: str
+    orders: int = 0
+    """Class orders, where not all at once."""
+
+
+def next_run(tables: Tables) -> NextRun | None:
+    """What comes next; None once everything is there.
+
+    What confirms goes on class order by class order, so that each of its tables holds whole pairs.
+    """
+    taken = choose_regime(tables)
+    if not taken:
+        return NextRun(next(name for name in REGIMES if name not in tables))
+    if missing := [name for name in (SCREEN, WIDTHS) if name not in tables]:
+        return NextRun(missing[0])
+    done = {
+        name: tables[name]["seed"].nunique() if name in tables else 0 for name in (CONFIRM, MILDER)
+    }
+    missing = [name for name in done if done[name] < class_orders(tables[taken])]
+    return NextRun(missing[0], done[missing[0]] + 1) if missing else None
+
+
+def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What was chosen so far, as a config.
+
+    Args:
+        regimes: the config of each candidate that has run.
+    """
+    taken = choose_regime(tables)
+    if not taken:
+        return {"long_tail": {}}
+    data, training = (regimes[taken][name] for name in ("data", "training"))
+    same = {"data": {"n_max": data["n_max"]}, "training": {"epochs": training["epochs"]}}
+    studies: dict[str, Any] = dict.fromkeys((SCREEN, WIDTHS, CONFIRM, MILDER), same)
+    if SCREEN in tables:
+        orders = class_orders(tables[taken])
+        studies[CONFIRM] = same | {"arms": confirmation_arms(tables[SCREEN]), "seeds": orders}
+        studies[MILDER] = same | {"arms": milder_arms(tables[SCREEN]), "seeds": orders}
+    return {"long_tail": {"studies": studies}}
+
+
+def main() -> None:
+    """Print what is to run next, and write what was chosen so far."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, help="folder of results")
+    stages = list(dict.fromkeys(STAGES.values()))
+    parser.add_argument("--until", choices=stages, default="confirm", help="the last stage to run")
+    args = parser.parse_args()
+    if shlex.quote(str(args.results)) != str(args.results):
+        raise RarefeatError(
+            f"{args.results}: make passes this name on as it is; use letters, digits, / . - and _"
+        )
+    paths = {name: args.results / f"tables/{name}.longtail.parquet" for name in STAGES}
+    found = {name: read_table_and_origin(path) for name, path in paths.items() if path.exists()}
+    tables = {name: table for name, (table, _) in found.items()}
+    regimes = {name: found[name][1]["config"][name] for name in REGIMES if name in found}
+    chosen = args.results / "chosen.yaml"
+    write_file(chosen, json.dumps(overlay(tables, regimes), indent=1) + "\n")
+    following = next_run(tables)
+    if following and stages.index(STAGES[following.study]) <= stages.index(args.until):
+        orders = [f"most_seeds={following.orders}"] if following.orders else []
+        config = ["--config", f"results={args.results}", *orders]
+        print("--configfile", RECIPE, chosen, *config, "--", following.study)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,49 @@
+"""What the scaling study tests and which sizes it trains: apart from its stages, so that the workflow need not import torch."""
+
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from rarefeat.config.cells import Cell
+from rarefeat.core.thresholds import GAMMA
+from rarefeat.studies.scaling.config import Scaling
+
+
+class ExponentBound(NamedTuple):
+    """A one-sided bound on the exponent of a quantity in d."""
+
+    side: Literal["at least", "at most"]
+    exponent: float
+
+
+def bounds(ratio: float) -> dict[str, ExponentBound]:
+    """The bounds of imbalance_and_pruning by quantity at ratio = eps_min / eps_max.
+
+    At initialisation, with gamma: lucky_probability is |M_j^*| / m of Lemma B.2(c), eq. (31), (32) and (239), and
+    ordinary_features |N_i| of Lemma B.2(d), eq. (247). After training, by Theorem 3.1 without gamma: at least m d^(-1/ratio^2)
+    neurons with N_i = {j}, counted by purity or by eq. (12) and (13), and |N_i| of eq. (14), which is learned_features.
+    """
+    return {
+        "lucky_probability": ExponentBound("at least", -(1 + GAMMA) / ratio**2),
+        "ordinary_features": ExponentBound("at most", 1 - ratio**2 * (1 - GAMMA)),
+        "pure_minority_share": ExponentBound("at least", -1 / ratio**2),
+        "single_minority_share": ExponentBound("at least", -1 / ratio**2),
+        "learned_features": ExponentBound("at most", 1 - ratio**2),
+    }
+
+
+def trained_cells(scaling: Scaling, lucky_sets: pd.DataFrame) -> dict[str, list[Cell]]:
+    """The cells by study at which the minority feature is expected to have at least `least_lucky` lucky neurons.
+
+    That is m times the probability of being lucky. Studies without such a cell are left out.
+    """
+    probability = lucky_sets.set_index(["d", "ratio"])["lucky_probability"]
+    chosen = {
+        name: [
+            cell
+            for cell in study.cells()
+            if study.training.m * probability[study.data.d, cell["eps_min"]] >= scaling.least_lucky
+        ]
+        for name, study in scaling.studies().items()
+    }
+    return {name: cells for name, cells in chosen.items() if cells}

@@ -1,0 +1,74 @@
+"""Findings of the study of two-layer networks, in words that its numbers choose."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.storage.findings import compare, enumerate_words, make_findings_page
+from rarefeat.storage.markdown import interval, number, select_rows
+from rarefeat.studies.two_layer import doc_tables
+from rarefeat.studies.two_layer.config import TwoLayer
+
+TABLES = ("two_layer_printed",)
+
+
+def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Of the first printed table whether it holds, how far all printed accuracies are off, and what the first two steps do."""
+    table = tables["two_layer_printed"]
+    tests = select_rows(table, quantity="test_accuracy")
+    parity = select_rows(tests, setting="parity").set_index("arm")
+    sentences = []
+
+    def said(arm: str, words: str) -> str:
+        row = parity.loc[arm].to_dict()
+        printed = (
+            f" (printed: {number(100 * row['printed'], 1)} %)"
+            if row["printed"] == row["printed"]
+            else ""
+        )
+        return f"{words} {interval(row, 'mean', 1, '', 100)} %{printed}"
+
+    if {"network", "ntk", "random_features", "network-printed"} <= set(parity.index):
+        network = parity.loc["network"].to_dict()
+        words = ("more often than", "less often than", "not measurably more or less often than")
+        fixed = {"its tangent kernel": "ntk", "random features": "random_features"}
+        compared = [
+            f"{compare(network, parity.loc[arm].to_dict(), *words)} {name}"
+            for name, arm in fixed.items()
+        ]
+        schedule = parity.loc["network-printed"].to_dict()
+        reached = compare(
+            schedule, network, "more often right", "less often right", "not measurably other"
+        )
+        sentences.append(
+            f"On the parity of the patterns a trained network is right {enumerate_words(compared)}: on the test set"
+            f" {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
+            f" {said('random_features', 'random features')} (n = {parity['n'].max()} seeds). With the printed schedule of the"
+            f" theorem it reaches {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}."
+        )
+    printed = tests[tests["printed"].notna()]
+    if len(printed):
+        off = printed[(printed["mean"] - printed["printed"]).abs() > 0.05]
+        unbalanced = off["setting"].str.startswith("class_ratio").sum()
+        sentences.append(
+            f"Of {len(printed)} test accuracies that Tables A.1 to A.5 print, {len(printed) - len(off)} are within five points"
+            f" of ours; of the other {len(off)}, {unbalanced} are of unbalanced classes."
+        )
+    if {"one_step", "two_step"} <= set(parity.index):
+        first, second = (parity.loc[arm].to_dict() for arm in ("one_step", "two_step"))
+        words = (
+            "makes features better",
+            "makes features worse",
+            "is not shown to make features better or worse",
+        )
+        sentences.append(
+            f"The second step of training {compare(second, first, *words)}:"
+            f" {said('one_step', 'after the first a head on them is right on')}, after the"
+            f" second {said('two_step', 'on')}."
+        )
+    return sentences
+
+
+answer = make_findings_page(
+    "Two-layer networks", "two_layer", TwoLayer, findings, TABLES, doc_tables.TABLES
+)

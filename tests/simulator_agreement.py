@@ -1,0 +1,478 @@
+"""One training step from one state, drawn many times under two simulators, and whether the two samples have one law.
+
+A state is weights of the reduced simulator, lifted into R^d1 for the direct one. What the simulators must agree on is A' = W' M
+and the Gram matrix C' of the rest of W'. `python tests/simulator_agreement.py` prints how often each planted mistake is seen.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from conftest import seeded
+from scipy.stats import norm
+from torch import Tensor
+from torch.nn.functional import pad
+
+from rarefeat.config.model import Arm
+from rarefeat.core.arms import PruningContext
+from rarefeat.core.batch_invariant import matmul
+from rarefeat.core.bias import follow
+from rarefeat.core.contrastive import probabilities
+from rarefeat.core.encoder import attend
+from rarefeat.core.simulators import (
+    DirectSimulator,
+    Generators,
+    ReducedSimulator,
+    Simulator,
+    bartlett_factor,
+    robust_cholesky,
+)
+from rarefeat.core.sparse_coding import dictionary as draw_dictionary
+from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.theory import activation_probability
+from rarefeat.core.training import apply_mask, forward, initial_state, loss_gradient
+
+# Probability that a comparison of two samples of one law rejects, over all its means and second moments (Bonferroni).
+LEVEL = 1e-3
+# Draws of a step on either side: enough that second moments of heavy tails are near normal at the threshold of some 5.
+REPLICAS = 2000
+AT_ONCE = 500
+# An entry that varies by less is a constant, but for the rounding of single precision: of a neuron without gradient, say.
+ROUNDING = 1e-5
+
+
+class Case(NamedTuple):
+    """A state, a batch and the step from there. Rows of W have norms around 1, which puts the logits far from 1/K."""
+
+    d: int
+    m: int
+    L: int
+    K: int
+    d1: int
+    sigma: float
+    arm: Arm = Arm(arm="dense")
+    share: float = 0.0
+    eps_min: float = 0.5
+    tau: float = 0.7
+    eta: float = 0.5
+    lambda_: float = 0.1
+    C: float = 3.0
+
+
+HALF = Arm(arm="pruned_neuron", alpha=0.5)
+CASES = {
+    "dense, no bias": Case(4, 5, 3, 8, 40, 0.15),
+    "dense, bias": Case(5, 4, 4, 16, 60, 0.12, share=0.2, eps_min=0.2),
+    "dense, large bias": Case(4, 5, 2, 12, 100, 0.1, share=0.5, tau=1.5),
+    "half the neurons pruned, bias": Case(4, 6, 2, 6, 50, 0.2, HALF, share=0.2),
+    "a quarter pruned, no bias": Case(
+        9, 4, 3, 8, 60, 0.1, Arm(arm="pruned_neuron", alpha=0.25), eps_min=1.0, C=6.0
+    ),
+    "straight through": Case(
+        4,
+        5,
+        3,
+        8,
+        40,
+        0.15,
+        HALF.model_copy(update={"pruned_update": "straight_through"}),
+        share=0.15,
+    ),
+    "oracle, bias": Case(4, 5, 3, 8, 40, 0.15, Arm(arm="oracle_all"), share=0.15),
+    "one token": Case(4, 4, 1, 8, 30, 0.2, share=0.15, tau=0.2),
+    "large d1": Case(4, 4, 4, 8, 500, 0.05, share=0.15),
+    "two dimensions beyond the span": Case(4, 6, 3, 8, 18, 0.25, share=0.15),
+    "nothing beyond the span": Case(4, 6, 3, 8, 9, 0.3, share=0.15),
+    "as many dimensions as features": Case(4, 3, 2, 8, 4, 0.4, share=0.15),
+}
+# The case of the planted mistakes: many samples and a temperature that drive every neuron, gates half closed.
+STANDARD = Case(4, 4, 3, 32, 40, 0.15, share=0.3, tau=3.0)
+
+
+class State(NamedTuple):
+    weights: Tensor
+    """[A, F], (1, m, p)."""
+    bias: Tensor
+    """(1, m)."""
+    latents: Tensor
+    """Both views of one batch, (1, 2 K, L, d)."""
+
+
+def state(case: Case, seed: int = 0) -> State:
+    """Neurons of norms around 1, one near the minority feature.
+
+    The first has nothing in the complement, where what a step adds beyond the span is plain to see; the last has about a third.
+    """
+    space, g = ReducedSimulator(case.d, case.d1, case.m, 1), seeded(seed)
+    features = torch.randn(1, case.m, case.d, generator=g) / math.sqrt(case.d)
+    features[:, 1] = 0.2 * features[:, 1] + torch.eye(case.d)[-1]
+    complement = (
+        torch.linspace(0, 0.7, case.m)[:, None]
+        * bartlett_factor(case.m, space.n, [g])
+        / math.sqrt(max(space.n, 1))
+    )
+    scale = torch.linspace(0.6, 1.4, case.m)[torch.randperm(case.m, generator=g)]
+    weights = scale[:, None] * space.join_coordinates(features, complement)
+    probability = activation_probability(frequencies(case.d, [1.0], case.eps_min), case.C)
+    latents = latent_pairs(case.K, case.L, probability, g).transpose(0, 1).flatten(0, 1)
+    return State(weights, follow(weights.norm(dim=-1), case.d, case.share), latents[None].float())
+
+
+class Step(NamedTuple):
+    weights: Tensor
+    """After the step, (S, m, p)."""
+    pre: Tensor
+    """Pre-activations of the anchors, (S, K, L, m)."""
+    logits: Tensor
+    """(S, K, K)."""
+    descent: Tensor
+    """(S, K, L, m)."""
+    attended: Tensor
+    """Of the anchors, (S, K, L, P)."""
+
+
+def one_step(
+    space: Simulator,
+    weights: Tensor,
+    bias: Tensor,
+    latents: Tensor,
+    case: Case,
+    noise: Generators,
+    complement: Generators,
+) -> Step:
+    """The step of `pretrain`, up to the bias: weights (S, m, p), bias (S, m), latents (S, 2 K, L, d)."""
+    attended = attend(space.sample_tokens(latents, case.sigma, noise))
+    at = initial_state(weights)._replace(bias=bias)
+    whole, rule, how = forward(attended, at), case.arm.named.rule, case.arm.pruned_update
+    seen = PruningContext(weights, space.dictionary, 1, case.arm.alpha)
+    pruned = apply_mask(whole, rule(seen), attended, at, how) if rule else whole
+    descent = -case.eta * loss_gradient(whole, pruned, bias, case, how).coefficients
+    anchors = attended[:, : case.K]
+    moved = space.descend(
+        weights, descent, anchors, 1 - case.eta * case.lambda_, space.draw_complement(complement)
+    )
+    f_x, f_y, _ = pruned.views(case.K)
+    return Step(moved, whole.pre[:, : case.K], probabilities(f_x, f_y, case.tau), descent, anchors)
+
+
+def excess(step: Step, space: ReducedSimulator) -> Tensor:
+    """By how much the reduced simulator's conditional covariance of C' is too large, (S, m, m, m, m).
+
+    Given the tokens, the rows of different samples meet at random angles, but those of one sample do not: their Gram matrix
+    G_k is known. The covariance of C'_ij and C'_uv is that of Wishart(nu, sum_k G_k / nu), less that of Wishart(nu, G_k / nu)
+    for each k. The reduced simulator draws the first.
+    """
+    own = matmul(step.attended[..., space.p :].mT, step.descent).double()
+    return wishart_covariance(own.mT @ own).sum(1) / space.nu
+
+
+def wishart_covariance(G: Tensor) -> Tensor:
+    """nu times the covariance of the entries ij and uv of Wishart(nu, G / nu), (..., m, m) -> (..., m, m, m, m)."""
+    return torch.einsum("...iu,...jv->...ijuv", G, G) + torch.einsum("...iv,...ju->...ijuv", G, G)
+
+
+def has_excess(space: Simulator) -> bool:
+    """Whether the simulator draws something beyond the span, and by its scatter alone."""
+    return isinstance(space, ReducedSimulator) and not isinstance(space, Exact) and space.nu > 0
+
+
+class Exact(ReducedSimulator):
+    """Slow: the rows beyond the span are written out, each sample's in a random frame of its own in R^nu."""
+
+    def draw_complement(self, generators: Generators) -> Generators:
+        return generators
+
+    def descend(
+        self,
+        weights: Tensor,
+        descent: Tensor,
+        attended: Tensor,
+        decay: float,
+        generators: Generators,
+    ) -> Tensor:
+        moved = decay * weights + matmul(
+            descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
+        )
+        if not self.nu:
+            return moved
+        own = matmul(attended[..., self.p :].mT, descent).double()
+        frames = random_frames(own.shape[1], self.nu, own.shape[2], generators)
+        beyond = (frames @ own).sum(1)
+        within = moved[..., self.d :].double()
+        return self.join_coordinates(
+            moved[..., : self.d], robust_cholesky(within @ within.mT + beyond.mT @ beyond).float()
+        )
+
+
+# Planted mistakes.
+
+
+class WrongDegrees(ReducedSimulator):
+    """d1 - d dimensions beyond the span, not d1 - d - q."""
+
+    def __init__(self, d: int, d1: int, m: int, S: int):
+        super().__init__(d, d1, m, S)
+        self.nu = self.n
+
+
+class AttentionForgotten(ReducedSimulator):
+    """The scatter of what lies beyond the span is that of the tokens, not of the attended ones."""
+
+    def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        x = super().tokens(latents, sigma, generators)
+        self.raw = x[..., self.p :].clone()
+        return x
+
+    def descend(
+        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
+    ) -> Tensor:
+        raw = self.raw[:, : attended.shape[1]].expand(len(attended), -1, -1, -1)
+        return super().step(
+            weights, descent, torch.cat([attended[..., : self.p], raw], -1), decay, beyond
+        )
+
+
+class DecayOfFeaturesAlone(ReducedSimulator):
+    """eta lambda acts on A and not on F."""
+
+    def descend(
+        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
+    ) -> Tensor:
+        kept = torch.cat([weights[..., : self.d], weights[..., self.d :] / decay], -1)
+        return super().step(kept, descent, attended, decay, beyond)
+
+
+class NothingBeyond(ReducedSimulator):
+    """What lies beyond the span is left out."""
+
+    def __init__(self, d: int, d1: int, m: int, S: int):
+        super().__init__(d, d1, m, S)
+        self.nu = 0
+
+
+class ParallelSamples(ReducedSimulator):
+    """The remainders of all samples lie in one frame: their rows add up before the scatter is taken."""
+
+    def descend(
+        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
+    ) -> Tensor:
+        total = matmul(attended[..., self.p :].mT, descent).sum(1)
+        moved = decay * weights + matmul(
+            descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
+        )
+        fresh = robust_cholesky(matmul(total.mT, total).double() / self.nu) @ beyond
+        within = moved[..., self.d :].double()
+        return self.join_coordinates(
+            moved[..., : self.d], robust_cholesky(within @ within.mT + fresh @ fresh.mT).float()
+        )
+
+
+MISTAKES = {
+    "degrees of freedom `d1 - d` beyond the span": WrongDegrees,
+    "attention weights forgotten in the scatter": AttentionForgotten,
+    "weight decay of the features alone": DecayOfFeaturesAlone,
+    "what lies beyond the span left out": NothingBeyond,
+    "remainders of all samples in one frame": ParallelSamples,
+}
+
+
+# Samples and their comparison
+
+
+def lift(weights: Tensor, d: int, d1: int, generators: Generators) -> tuple[Tensor, Tensor]:
+    """Weights of the reduced simulator in R^d1, exact in law at one time: -> weights (S, m, d1) and dictionary (S, d1, d).
+
+    W = A M^T + F Q^T with [M, Q] a uniform orthonormal frame, one generator a replica. weights (S, m, p).
+    """
+    frames = torch.stack([draw_dictionary(d1, weights.shape[-1], g) for g in generators])
+    return matmul(weights, frames.mT), frames[..., :d].contiguous()
+
+
+class Sample(NamedTuple):
+    values: Tensor
+    """Entries of A' and the lower triangle of C', (R, entries)."""
+    excess: Tensor | None
+    """What the simulator is known to add to the second moments, (R, entries, entries); None for nothing."""
+
+
+def sample(kind: type[Simulator], case: Case, start: State, replicas: int, seed: int) -> Sample:
+    """Independent draws of one step."""
+    g, values, known = seeded(seed), [], []
+    for _ in range(replicas // AT_ONCE):
+        weights, dictionary = start.weights, None
+        if kind is DirectSimulator:
+            weights, dictionary = lift(start.weights, case.d, case.d1, [g])
+            space = DirectSimulator(dictionary.expand(AT_ONCE, -1, -1), case.m)
+        else:
+            space = kind(case.d, case.d1, case.m, AT_ONCE)
+        # One generator serves the replicas of a block in turn.
+        several = (
+            part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, start.bias, start.latents)
+        )
+        step = one_step(space, *several, case, [g] * AT_ONCE, [g] * AT_ONCE)
+        values.append(entries(step.weights, space.dictionary))
+        if has_excess(space):
+            known.append(moments_of_complement(excess(step, space), case, values[-1].shape[1]))
+    return Sample(torch.cat(values), torch.cat(known) if known else None)
+
+
+def sample_given_tokens(
+    kind: type[ReducedSimulator], case: Case, start: State, replicas: int, seed: int
+) -> tuple[Sample, Sample]:
+    """Draws of one step that differ in nothing but the directions beyond the span: under `kind`, and with the tokens in R^d1.
+
+    There, in the rotated coordinates of [M, Q, the rest], a sample's remainder is t O with a random frame O of its own.
+    """
+    space, g = kind(case.d, case.d1, case.m, 1), seeded(seed)
+    tokens = space.sample_tokens(start.latents, case.sigma, [g])
+    attended = attend(tokens)[:, : case.K]
+    step = one_step(GivenTokens(space, tokens), *start, case, [g], [g])
+    values, in_full = [], []
+    full = DirectSimulator(torch.eye(case.d1, case.d).expand(AT_ONCE, -1, -1), case.m)
+    weights = pad(start.weights, (0, case.d1 - space.p))
+    shared = start.bias, start.latents
+    for _ in range(replicas // AT_ONCE):
+        several = (
+            part.expand(AT_ONCE, *part.shape[1:])
+            for part in (start.weights, step.descent, attended)
+        )
+        moved = space.descend(
+            *several, 1 - case.eta * case.lambda_, space.draw_complement([g] * AT_ONCE)
+        )
+        values.append(entries(moved, space.dictionary.expand(AT_ONCE, -1, -1)))
+        everywhere = lifted(tokens, case.d1, space.p, [g] * AT_ONCE)
+        several = (part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, *shared))
+        direct = one_step(
+            GivenTokens(full, everywhere), *several, case, [g] * AT_ONCE, [g] * AT_ONCE
+        )
+        in_full.append(entries(direct.weights, full.dictionary))
+    known = (
+        moments_of_complement(excess(step, space), case, values[0].shape[1])
+        if has_excess(space)
+        else None
+    )
+    return Sample(torch.cat(values), known), Sample(torch.cat(in_full), None)
+
+
+def lifted(tokens: Tensor, d1: int, p: int, generators: Generators) -> Tensor:
+    """Tokens of the reduced simulator (1, n, L, P) in R^d1, each sample's remainder in a random frame: (S, n, L, d1)."""
+    beyond = tokens.shape[-1] - p
+    if not beyond:
+        return pad(tokens, (0, d1 - p)).expand(len(generators), -1, -1, -1)
+    frames = random_frames(tokens.shape[1], d1 - p, beyond, generators).float()
+    rest = tokens[..., p:] @ frames.mT
+    return torch.cat([tokens[..., :p].expand(len(generators), -1, -1, -1), rest], -1)
+
+
+def random_frames(n: int, rows: int, columns: int, generators: Generators) -> Tensor:
+    """Uniform orthonormal frames, float64 (S, n, rows, columns): Gram-Schmidt by Cholesky, whose diagonal is positive."""
+    shape = n, rows, columns
+    normals = torch.stack(
+        [torch.randn(shape, generator=g, dtype=torch.float64) for g in generators]
+    )
+    return torch.linalg.solve_triangular(
+        torch.linalg.cholesky(normals.mT @ normals).mT, normals, upper=True, left=False
+    )
+
+
+class GivenTokens:
+    """A simulator whose tokens are given."""
+
+    def __init__(self, space: Simulator, tokens: Tensor):
+        self.dictionary, self.step, self.beyond, self.given = (
+            space.dictionary,
+            space.descend,
+            space.draw_complement,
+            tokens,
+        )
+
+    def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        return self.given
+
+
+def entries(weights: Tensor, dictionary: Tensor) -> Tensor:
+    """A' and the lower triangle of C', float64 (S, m, p), (S, p, d) -> (S, entries); C' where there is a complement."""
+    features = matmul(weights, dictionary).double()
+    complement = weights.double() @ weights.double().mT - features @ features.mT
+    if weights.shape[-1] == dictionary.shape[-1]:
+        return features.flatten(1)
+    rows, columns = torch.tril_indices(*complement.shape[1:])
+    return torch.cat([features.flatten(1), complement[:, rows, columns]], 1)
+
+
+def moments_of_complement(covariance: Tensor, case: Case, count: int) -> Tensor:
+    """A covariance of C', (S, m, m, m, m), among all entries: (S, count, count)."""
+    full = torch.zeros(len(covariance), count, count, dtype=torch.float64)
+    rows, columns = torch.tril_indices(case.m, case.m)
+    i, j = rows[:, None], columns[:, None]
+    full[:, case.m * case.d :, case.m * case.d :] = covariance[:, i, j, rows, columns]
+    return full
+
+
+def p_value(a: Sample, b: Sample) -> float:
+    """Of equal means and equal second moments, known excess apart: Welch's z of each, Bonferroni over all."""
+    constant = torch.stack([part.values.std(0) for part in (a, b)]).amax(0) < ROUNDING
+    difference = (a.values.mean(0) - b.values.mean(0)).abs()
+    if (difference[constant] > 10 * ROUNDING).any():
+        return 0.0
+    if constant.all():
+        return 1.0
+    vary = (~constant).nonzero()[:, 0]
+    i, j = vary[torch.triu_indices(len(vary), len(vary))]
+    parts = []
+    for values, known in (a, b):
+        centred = values - values.mean(0)
+        second = centred[:, i] * centred[:, j]
+        if known is not None:
+            second = second - known[:, i, j]
+        parts.append(torch.cat([values[:, vary], second], 1))
+    errors = sum(part.var(0) / len(part) for part in parts).sqrt()
+    z = (parts[0].mean(0) - parts[1].mean(0)).abs() / errors
+    return min(1.0, 2 * norm.sf(z.max().item()) * len(z))
+
+
+def disagreement(
+    kind: type[ReducedSimulator], case: Case, start: State, direct: Sample, replicas: int, seed: int
+) -> float:
+    """p-value of equal laws, of two comparisons: of the step, and of the step given its tokens."""
+    step = p_value(sample(kind, case, start, replicas, seed), direct)
+    given = p_value(*sample_given_tokens(kind, case, start, replicas, seed + 1))
+    return min(1.0, 2 * min(step, given))
+
+
+KINDS = {
+    "none: the simulator as it is": ReducedSimulator,
+    "none: rows beyond the span written out": Exact,
+} | MISTAKES
+
+
+def detections(
+    repetitions: int, replicas: int, progress: Callable[[str], None] = lambda _: None
+) -> dict[str, int]:
+    """In how many independent repetitions, each from a state of its own, a comparison with the direct one rejects at LEVEL."""
+    counts = dict.fromkeys(KINDS, 0)
+    for repetition in range(repetitions):
+        start, seed = state(STANDARD, repetition), 100 * (repetition + 1)
+        direct = sample(DirectSimulator, STANDARD, start, replicas, seed)
+        for index, (name, kind) in enumerate(KINDS.items()):
+            counts[name] += (
+                disagreement(kind, STANDARD, start, direct, replicas, seed + 2 * index + 1) < LEVEL
+            )
+        progress(f"{repetition + 1}/{repetitions}")
+    return counts
+
+
+def table(repetitions: int) -> str:
+    """Detection rates in Markdown."""
+    counts = detections(repetitions, REPLICAS, lambda text: print(text, end="\r", file=sys.stderr))
+    lines = ["| planted mistake | rejected | repetitions |", "|---|---:|---:|"]
+    return "\n".join(
+        lines + [f"| {name} | {count} | {repetitions} |" for name, count in counts.items()]
+    )
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(table(int(sys.argv[1]) if len(sys.argv) > 1 else 100))

@@ -1,0 +1,381 @@
+"""Tables with planted values for the tests of figures: the columns of the real ones, of any size, in a fraction of a second."""
+
+import numpy as np
+import pandas as pd
+
+from rarefeat.chain.aggregate import DENSE, summarise
+from rarefeat.chain.tables import METRICS as COLUMNS
+from rarefeat.core.statistics import student_interval
+
+TENTHS = [round(0.1 * k, 1) for k in range(1, 11)]
+ARM = {"alpha": 0.0, "onset": 0, "pruned_update": "unmasked"}
+METRICS = {
+    # At least and at most, where the rare feature is lost and where it is learned.
+    "aligned_neurons": (0.0, 4.0),
+    "max_alignment": (0.35, 0.97),
+    "majority_alignment": (0.9, 0.98),
+    "cosine_similarity_balanced": (0.8, 0.95),
+    "cosine_similarity_matched": (0.85, 0.96),
+    "regression_mse_balanced": (0.6, 0.2),
+    "regression_mse_matched": (0.3, 0.15),
+}
+HALF = {"dense": 0.6, "pruned_neuron": 0.58, "pruned_weight": 0.55, "oracle_all": 0.4}
+"""The eps_min at which an arm has learned half."""
+RANGE = {"aligned_neurons": (0, 30), "max_alignment": (0, 1)}
+
+
+def learned(eps_min: float, sigma: float, arm: str) -> float:
+    """Between 0 and 1."""
+    if arm in ("initial", "ideal"):
+        return float(arm == "ideal") * 1.3 - 0.3 * (arm == "initial")
+    return 1 / (1 + np.exp(-12 * (eps_min - HALF.get(arm, 0.5) - 2 * (sigma - 0.05))))
+
+
+def grid(
+    eps_mins=TENTHS, sigmas=(0.05,), arms=("dense", "pruned_neuron"), seeds=20, d1=500, draw=0
+) -> pd.DataFrame:
+    """A grid table."""
+    rows = []
+    for eps_min in eps_mins:
+        for sigma in sigmas:
+            # Arms share what a seed brings with it, as on common draws.
+            of_seed = np.random.default_rng(
+                [draw, round(eps_min * 1000), round(sigma * 1000)]
+            ).normal(size=(seeds, len(METRICS)))
+            for index, arm in enumerate(arms):
+                own = np.random.default_rng(
+                    [draw, index, round(eps_min * 1000), round(sigma * 1000)]
+                ).normal(size=of_seed.shape)
+                at = learned(eps_min, sigma, arm)
+                for seed in range(seeds):
+                    row = {
+                        "eps_min": eps_min,
+                        "sigma": sigma,
+                        "nsr": sigma**2 * d1,
+                        "arm": arm,
+                        "seed": 100 + seed,
+                        **ARM,
+                    }
+                    for column, (metric, (low, high)) in enumerate(METRICS.items()):
+                        noise = of_seed[seed, column] + 0.3 * own[seed, column]
+                        value = low + (high - low) * at + 0.12 * abs(high - low) * noise
+                        row[metric] = np.clip(value, *RANGE.get(metric, (0, 1)))
+                    rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """The summary of a grid table."""
+    return summarise(
+        table,
+        ["eps_min", "sigma"],
+        ["arm", *ARM],
+        DENSE,
+        {metric: COLUMNS[metric] for metric in METRICS},
+    )
+
+
+def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
+    """A cross-check of two simulators that agree."""
+    rng, rows = np.random.default_rng(draw), []
+    for eps_min in eps_mins:
+        for arm in ("dense", "pruned_neuron", "oracle_all"):
+            for metric, (low, high) in METRICS.items():
+                half = 0.1 * abs(high - low)
+                difference = half * rng.normal() / 2
+                ends = {
+                    "difference": difference,
+                    "ci_low": difference - half,
+                    "ci_high": difference + half,
+                }
+                p = rng.uniform()
+                rows.append(
+                    {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "metric": metric, "reduced": low, "direct": low,
+                     "n_reduced": 20, "n_direct": 10, **ends, "p_value": p, "adjusted_p_value": 1.0, "agrees": True}
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def trajectories(
+    eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500, draw=0
+) -> pd.DataFrame:
+    """Trajectories in which the loss of one seed under the oracle mask explodes."""
+    steps = np.unique(np.round(np.geomspace(1, T, 25)).astype(int))
+    rng, rows = np.random.default_rng(draw), []
+    for eps_min in eps_mins:
+        for arm in arms:
+            for seed in range(seeds):
+                noise = rng.normal(size=3)
+                late = 60 / max(learned(eps_min, 0.05, arm), 0.02) * np.exp(0.2 * noise[0])
+                values = {
+                    "max_alignment": 0.25
+                    + 0.7 * learned(eps_min, 0.05, arm) / (1 + (late / steps) ** 3),
+                    "majority_alignment": 0.25 + 0.72 / (1 + (45 / steps) ** 3) + 0.01 * noise[1],
+                    "loss": 4.85
+                    - 1.3 / (1 + (60 / steps) ** 4)
+                    + 0.1 * rng.normal(size=len(steps)),
+                    "loss_floor": 2.33 + 0 * steps,
+                }
+                if arm == "oracle_all" and seed == 0:
+                    values["loss"] = values["loss"] + 10.0 ** (14 * (steps / T) ** 4) - 1
+                for metric, curve in values.items():
+                    rows += [
+                        {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "seed": 100 + seed, "step": step,
+                         "metric": metric, "value": value}
+                        for step, value in zip(steps, curve, strict=True)
+                    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def heatmap(m=30, features=9, minority=4, seeds=20) -> pd.DataFrame:
+    """Every neuron against every feature; some rare features have no neuron."""
+    rng, rows = np.random.default_rng(0), []
+    for arm in ("dense", "pruned_neuron"):
+        for seed in range(seeds):
+            for neuron in range(m):
+                owner, rare = neuron % features, neuron % features >= features - minority
+                strength = rng.uniform(0.05, 0.4) if rare else rng.uniform(0.7, 0.99)
+                for feature in range(features):
+                    value = strength if feature == owner else (1 - strength) * rng.uniform(0, 0.15)
+                    rows.append(
+                        (arm, 100 + seed, neuron, feature, feature >= features - minority, value)
+                    )
+    return pd.DataFrame(
+        rows, columns=["arm", "seed", "neuron", "feature", "minority", "squared_cosine"]
+    )
+
+
+def augmentation(studies, seeds=20, labels=(64, 256, 1024), draw=0) -> dict[str, pd.DataFrame]:
+    """The tables of the study of augmentation, of the dense arm; `imbalance_` studies have two masks, too."""
+    rng = np.random.default_rng(draw)
+    centres = {"singletons": 40, "covered_features": 0.96, "features_per_neuron": 1.4, "activity": 0.1, "noise_cosine": 0.3,
+               "noise_left": 0.4}  # fmt: skip
+    final, course, neurons = [], [], []
+    steps = np.unique(np.round(np.geomspace(1, 1000, 25)).astype(int))
+    for index, study in enumerate(studies):
+        for seed in range(100, 100 + seeds):
+            common = rng.normal()
+            for eps_min in (0.7, 0.9) if study.startswith("imbalance_") else (1.0,):
+                keys = {
+                    "study": study,
+                    "eps_min": eps_min,
+                    "sigma": 0.24,
+                    "arm": "dense",
+                    **ARM,
+                    "seed": seed,
+                }
+                row = keys | {"encoder": "trained", "labels": 0}
+                if study.startswith("imbalance_"):
+                    for arm, gain in (("dense", 0), ("pruned_neuron", 0.01), ("oracle_all", -0.03)):
+                        value = np.clip(
+                            0.5 + eps_min / 3 + 0.05 * common + gain + 0.02 * rng.normal(), 0, 1
+                        )
+                        final.append(
+                            row | {"arm": arm, "metric": "minority_alignment", "value": value}
+                        )
+                    continue
+                for metric, centre in centres.items():
+                    final.append(
+                        row
+                        | {
+                            "metric": metric,
+                            "value": centre * (1 - 0.05 * index + 0.03 * rng.normal()),
+                        }
+                    )
+                    if study == "independent_noise":
+                        final.append(
+                            row
+                            | {
+                                "encoder": "oracle",
+                                "metric": metric,
+                                "value": centre * (1.05 + 0.01 * rng.normal()),
+                            }
+                        )
+                encoders = ["trained", *(["raw", "oracle"] if study == "independent_noise" else [])]
+                for encoder in encoders:
+                    for n in labels:
+                        error = (
+                            30 * np.exp(0.8 * rng.normal())
+                            if n == 64
+                            else 0.5 + 0.1 * index + 40 / n
+                        )
+                        final.append(
+                            row
+                            | {
+                                "encoder": encoder,
+                                "labels": n,
+                                "metric": "regression_error",
+                                "value": error,
+                            }
+                        )
+                for metric, end in (
+                    ("share_features", 0.9),
+                    ("share_colour", 0.6),
+                    ("bias_share", 0.1),
+                ):
+                    curve = np.clip(
+                        end / (1 + (100 / steps) ** 2) / (1 + 0.1 * index)
+                        + 0.02 * rng.normal(size=len(steps)),
+                        0,
+                        1,
+                    )
+                    course += [
+                        keys | {"step": step, "metric": metric, "value": value}
+                        for step, value in zip(steps, curve, strict=True)
+                    ]
+                for encoder in (
+                    ("trained", "supervised") if study == "independent_noise" else ("trained",)
+                ):
+                    rates = rng.beta(1.5, 6, size=64)
+                    neurons += [
+                        keys | {"encoder": encoder, "neuron": i, "activity": rate}
+                        for i, rate in enumerate(rates)
+                    ]
+    named = {"augmentation": final, "augmentation_course": course, "augmentation_neurons": neurons}
+    return {name: pd.DataFrame(rows) for name, rows in named.items()}
+
+
+def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
+    """The three tables of views of images."""
+    rng = np.random.default_rng(draw)
+    metrics, units, embedding = [], [], []
+    names = (
+        "linear_accuracy",
+        "knn_accuracy",
+        "separation",
+        "crop_invariance",
+        "intensity_invariance",
+    )
+    for index, kind in enumerate(kinds):
+        for network in ("trained", "initial"):
+            for seed in range(seeds):
+                keys = {"study": kind, "network": network, "seed": seed}
+                for metric in names:
+                    value = min(0.6 + 0.15 * index + 0.1 * rng.normal(), 0.995)
+                    metrics.append(keys | {"metric": metric, "value": value})
+                for layer in ("stem", "1", "2"):
+                    rates = rng.beta(2, 3, size=16)
+                    units += [
+                        keys | {"layer": layer, "unit": i, "firing_rate": rate}
+                        for i, rate in enumerate(rates)
+                    ]
+        for image in range(400):
+            x, y = 8 * np.cos(image % 10), 8 * np.sin(image % 10)
+            place = {"x": x + rng.normal(), "y": y + rng.normal()}
+            embedding.append({"study": kind, "image": image, "label": image % 10} | place)
+    return dict(zip(("a", "b", "c"), map(pd.DataFrame, (metrics, units, embedding)), strict=True))
+
+
+def sizes(
+    ratios=(1.0, 0.9, 0.8),
+    ds=(9, 12, 16, 23, 32, 64, 128),
+    trained_d=(9, 10, 12, 14),
+    powers=(2, 3),
+    seeds=3,
+    draw=0,
+):
+    """Lucky sets and what training makes of them, the rarest of them empty."""
+    rng = np.random.default_rng(draw)
+    lucky, trained = [], []
+    for ratio in ratios:
+        for d in ds:
+            chance, features = 0.02 * d ** (-1.5 / ratio), 2 * d**0.05
+            count = 0 if (ratio, d) == (min(ratios), max(ds)) else chance
+            lucky.append(
+                {"d": d, "ratio": ratio, "neurons": 4000000, "lucky_probability": count, "lucky_ci_low": 0.9 * count,
+                 "lucky_ci_high": 1.1 * count + 1e-9, "ordinary_features": features, "ordinary_ci_low": 0.99 * features,
+                 "ordinary_ci_high": 1.01 * features}
+            )  # fmt: skip
+        for d in trained_d:
+            for power in powers:
+                for seed in range(seeds):
+                    m = int(d**2.25)
+                    trained.append(
+                        {"d": d, "C_m": 2.25, "d1_power": power, "m": m, "d1": d**power, "ratio": ratio, "seed": seed,
+                         "pure_minority_neurons": int(rng.poisson(8)), "learned_features": 1.2 + 0.1 * rng.uniform()}
+                    )  # fmt: skip
+    return {"lucky_sets": pd.DataFrame(lucky), "scaling": pd.DataFrame(trained)}
+
+
+def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[str, pd.DataFrame]:
+    """Summary and trajectories of a data set under four arms, one of them on balanced images, too."""
+    rng = np.random.default_rng(draw)
+    arms = [
+        {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": "global"}
+        for arm, alpha, update in (
+            ("dense", 0.0, "unmasked"), ("pruned", 0.7, "unmasked"), ("pruned", 0.7, "straight_through"),
+            ("self_damaging", 0.7, "unmasked"),
+        )
+    ]  # fmt: skip
+    summary, trajectories = [], []
+    for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [
+        ("balanced", max(ratios), arms[0])
+    ]:
+        keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
+        for metric, centre, low in (("accuracy", accuracy, 0), ("delta_20", 0.2, -1)):
+            names, values = (
+                ("mean", "sd", "ci_low", "ci_high", "n"),
+                (centre + 0.01 * rng.normal(size=seeds)).clip(max=1),
+            )
+            found = dict(zip(names, student_interval(values, inside=(low, 1)), strict=True))
+            gain = {"paired_difference": np.nan, "paired_ci_low": np.nan, "paired_ci_high": np.nan}
+            if arm["arm"] != "dense":
+                mean, _, low, high, _ = student_interval(0.01 * rng.normal(size=seeds))
+                gain = {"paired_difference": mean, "paired_ci_low": low, "paired_ci_high": high}
+            summary.append(keys | {"probe": "balanced", "metric": metric} | found | gain)
+        for seed in range(seeds):
+            for epoch in (1, 10, 20, 50, 100):
+                value = accuracy * (1 - 0.5 / epoch) + 0.01 * rng.normal()
+                trajectories.append(
+                    keys | {"seed": seed, "epoch": epoch, "metric": "knn_accuracy", "value": value}
+                )
+    return {"summary": pd.DataFrame(summary), "trajectories": pd.DataFrame(trajectories)}
+
+
+def long_tail_courses(alphas=(0.3, 0.9), seeds=3) -> dict[str, pd.DataFrame]:
+    """Trajectories and classes of three updates at several ratios, the first one with a random mask beside it.
+
+    Only it gains over dense: late in the training, and in the rarest classes.
+    """
+    rng = np.random.default_rng(0)
+    dense = {"arm": "dense", "alpha": 0.0, "pruned_update": "unmasked", "threshold": "global"}
+    cells = [("long_tailed", dense), ("balanced", dense)]
+    for arm, update in (
+        ("pruned", "unmasked"),
+        ("pruned", "straight_through"),
+        ("self_damaging", "unmasked"),
+    ):
+        masks = [*((alpha, "global") for alpha in alphas), (alphas[0], "random")]
+        cells += [
+            (
+                "long_tailed",
+                {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": threshold},
+            )
+            for alpha, threshold in masks
+        ]
+    trajectories, classes = [], []
+    for split, arm in cells:
+        gaining = (arm["alpha"], arm["threshold"]) == (alphas[0], "global")
+        keys = {"dataset": "cifar10", "rho": 100.0, "split": split, "width": 16} | arm
+        for seed in range(seeds):
+            for epoch in (20, 60, 100, 140, 200):
+                value = 0.5 + 0.1 * gaining * (epoch > 100) - 0.2 / epoch + 0.005 * rng.normal()
+                trajectories.append(
+                    keys
+                    | {"seed": seed, "epoch": epoch, "metric": "few_shot_accuracy", "value": value}
+                )
+            for rank in range(10):
+                accuracy = 0.7 + 0.1 * gaining * (rank > 6) + 0.005 * rng.normal()
+                count = int(1000 * 100 ** (-rank / 9)) if split == "long_tailed" else 247
+                classes.append(
+                    keys
+                    | {
+                        "seed": seed,
+                        "probe": "balanced",
+                        "class": rank,
+                        "rank": rank,
+                        "count": count,
+                        "accuracy": accuracy,
+                    }
+                )
+    return {"trajectories": pd.DataFrame(trajectories), "classes": pd.DataFrame(classes)}
