@@ -1,6 +1,5 @@
 """Small helpers of the unit tests: configs in one line, and the draws of a step through the public functions."""
 
-import importlib
 import itertools
 import signal
 import sys
@@ -14,7 +13,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-import yaml
 from hypothesis import settings
 from torch import Tensor
 
@@ -27,14 +25,16 @@ from rarefeat.claims.verdict import verdicts
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm, Data, Training
 from rarefeat.config.study import Study, merge_configs
+from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.core.encoder import attend, embed, pre_activations
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.project import Project, parse
+from rarefeat.run import execute_job
 from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.execute_job import write
-from rarefeat.run.job import Job, job_file
+from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
@@ -49,18 +49,13 @@ settings.load_profile("rarefeat")
 
 
 def of_size(size: str) -> Project:
-    """The config as it ships, at one of its sizes."""
-    return parse(
-        yaml.safe_load(Path("config/config.yaml").read_text(encoding="utf-8")) | {"size": size}
-    )
+    """Return the shipped config at one of its sizes."""
+    return parse(read_yaml(Path("config/config.yaml")) | {"size": size})
 
 
 def quick(**sections: dict) -> Project:
-    """The config of the quick grid, with sections over it."""
-    files = (
-        yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
-        for name in ("config", "quick")
-    )
+    """Return the config of the quick grid, with sections laid over it."""
+    files = (read_yaml(Path(f"config/{name}.yaml")) for name in ("config", "quick"))
     return parse(merge_configs(*files) | sections)
 
 
@@ -81,16 +76,17 @@ ARMS = {
 JOBS = tempfile.TemporaryDirectory(prefix="rarefeat-jobs-")
 
 
-def job_path(job: Job) -> str:
-    """The file of a job, which is deleted after the tests."""
-    return job_file(job, JOBS.name)
+def job_path(job: Job, results: str | Path = JOBS.name) -> str:
+    """Write the file of a job below a folder of results, by default one that is deleted after the tests."""
+    return job.write(results)
 
 
-def run_stage(told, *arguments) -> None:
-    """A stage's command line, in this process."""
-    before, sys.argv = sys.argv, [told.stage, "--job", job_path(told), *map(str, arguments)]
+def run_stage(job: Job, results: str | Path, *outputs: str | Path) -> None:
+    """Execute a job of a folder of results by its command line, in this process."""
+    before = sys.argv
+    sys.argv = ["execute_job", "--job", job_path(job, results), "--output", *map(str, outputs)]
     try:
-        importlib.import_module(f"rarefeat.{told.runs or told.stage}").main()
+        execute_job.main()
     finally:
         sys.argv = before
 
@@ -237,17 +233,17 @@ def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
     function = load_function(stage.function)
     for cell in study.cells():
         for block in study.blocks():
-            told = stage.job(name, study, cell, block)
-            found = function(JobInputs(told, results), told)
-            parts = found if isinstance(found, tuple) else (found,)
-            for folder, part in zip(stage.folders, parts, strict=True):
-                write(results / stage.path(folder, name, cell, block), part, told, [])
+            job = stage.job(name, study, cell, block)
+            result = function(JobInputs(job, results), job)
+            contents = result if isinstance(result, tuple) else (result,)
+            for folder, content in zip(stage.folders, contents, strict=True):
+                write(results / stage.path(folder, name, cell, block), content, job, [])
 
 
 def made_table(results: Path, table: Table) -> Any:
     """What the function of a table makes of the files of cells."""
-    told = table.job({})
-    return load_function(table.stage)(JobInputs(told, results), told)
+    job = table.job({})
+    return load_function(table.function)(JobInputs(job, results), job)
 
 
 def write_encoders(
@@ -275,16 +271,15 @@ def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) ->
 
 def job_at(stage: Stage, config: dict[str, Any], name: str, at: Cell, block: str) -> Job:
     """The job of a stage that is told some config, whatever its study."""
-    return replace(stage, told=lambda study, cell: config).job(name, None, at, block)
+    return replace(stage, job_config=lambda study, cell: config).job(name, None, at, block)
 
 
 def run_cell(
-    results: Path, stage: Stage, name: str, study: Any, cell: Cell, block: str, *more: Any
+    results: Path, stage: Stage, name: str, study: Any, cell: Cell, block: str
 ) -> dict[str, Path]:
-    """The command line of a stage for a cell and block: -> its files, by their folder; more: arguments."""
+    """Execute the job of a cell and seed block; return its files by their folder."""
     paths = {folder: results / stage.path(folder, name, cell, block) for folder in stage.folders}
-    told = stage.job(name, study, stage.shared(cell), block)
-    run_stage(told, "--results", results, *more, "--output", *paths.values())
+    run_stage(stage.job(name, study, stage.shared_cell(cell), block), results, *paths.values())
     return paths
 
 
