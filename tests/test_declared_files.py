@@ -3,6 +3,7 @@
 import importlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,10 +19,10 @@ from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
 from rarefeat.project import load
 from rarefeat.report.reference import files_page, parts
-from rarefeat.run.job import job
 from rarefeat.storage.file_schema import FileSchema
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.augmentation import file_schemas as augmentation
+from rarefeat.studies.augmentation.declaration import SUPERVISE
 from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -135,7 +136,7 @@ def pictured(project, tmp_path_factory):
         patch.setattr(
             Path, "unlink", lambda path, missing_ok=False: None
         )  # keep them, as an interruption does
-        paths |= run_cell(results, IMAGE_PRETRAIN, *at, "--checkpoints", checkpoints)
+        paths |= run_cell(results, IMAGE_PRETRAIN, *at)
     paths |= run_cell(results, IMAGE_PROBE, *at)
     paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
     paths["records"] = paths["checkpoints"].with_suffix(".parquet")
@@ -164,18 +165,10 @@ def test_the_stages_of_images_write_what_is_declared(pictured, kind, contents):
 def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
     section = project.sections["augmentation"]
     study = section.studies[section.supervised.study]
-    told = {"study": study, "supervised": section.supervised.model_copy(update={"steps": 2})}
+    settings = section.supervised.model_copy(update={"steps": 2})
+    job = replace(SUPERVISE, job_config=lambda *_: {"study": study, "supervised": settings})
     path = tmp_path / "supervised.safetensors"
-    run_stage(
-        job(
-            "studies.augmentation.supervised_baseline:supervise_encoders",
-            (),
-            told,
-            runs="run.execute_job",
-        ),
-        "--output",
-        path,
-    )
+    run_stage(job.job("", None), tmp_path, path)
     sizes = {"m": study.training.m, "d1": study.data.d1}
     assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []
 

@@ -40,8 +40,8 @@ CLAIMS_CAPTION = (
 
 def check_results_path(folder: str) -> str:
     """Return the folder of results; ValueError for one that Snakemake or a shell would misread, or that holds the project."""
-    first = Path(folder).parts[0]
-    if first in (*PROJECT_FOLDERS, ".", "..") or first[0] in "-~" or "://" in folder:
+    first = (Path(folder).parts or ("",))[0]
+    if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
         raise ValueError(
             f"must be a folder of its own, as results/mine, got {shorten_repr(folder)}"
         )
@@ -496,6 +496,7 @@ def parse(raw: dict, *folders: Path) -> Project:
         kind_sizes, changes = defaults.pop("sizes", None) or {}, raw.get(name, {})
         defaults.pop("claims", None)
         sizes |= kind_sizes.keys()
+        check_omitted(name, changes, defaults)
         section = (
             merge_configs(defaults, kind_sizes.get(size) or {})
             if isinstance(size, str)
@@ -523,6 +524,18 @@ def parse(raw: dict, *folders: Path) -> Project:
         raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
     typed = {name: getattr(config, name) for name in kinds()}
     return Project(config.results, typed, config.size, config.most_seeds, config.store_gb).check()
+
+
+def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
+    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist."""
+    studies = changes.get("studies") if isinstance(changes, dict) else None
+    known = defaults.get("studies") or {}
+    for name, study in studies.items() if isinstance(studies, dict) else ():
+        if study is None and name not in known:
+            raise RarefeatError(
+                f"config: {kind}.studies: unknown study {shorten_repr(name)} set to null"
+                f"{suggest(name, known)}"
+            )
 
 
 def limit_seeds(section: Any, most_seeds: Any) -> Any:

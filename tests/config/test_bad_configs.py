@@ -50,7 +50,7 @@ def test_study_of_the_cases_is_valid(folder):
     [
         ("--configfile twice.yaml", "twice.yaml: line 2: found duplicate key"),
         ("--config 'data={N: many}'", "config: data.N: Input should be a valid integer"),
-        ("paper --config results=..", "config: results: '..' must be a folder of its own"),
+        ("paper --config results=..", "config: results: must be a folder of its own"),
         ("papr", "papr"),
     ],
 )

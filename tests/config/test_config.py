@@ -1,6 +1,5 @@
 """What a config makes; sizes, seeds and names."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,7 @@ from rarefeat.config.images import ImageStudy
 from rarefeat.config.names import LONGEST, NAME, RULE, check_name, shorten_repr
 from rarefeat.config.study import Study, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
-from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse
-from rarefeat.registry import kinds
-from rarefeat.study_kind import Stage
 
 RAW = read_yaml(Path("config/config.yaml"))
 
@@ -51,7 +47,7 @@ def number(study) -> int:
 def test_the_quick_grid_is_smaller_and_has_studies_of_every_kind():
     full, quick = load("config/config.yaml"), load("config/config.yaml", "config/quick.yaml")
     assert set(full.sections["imbalance"].studies) == set(quick.sections["imbalance"].studies)
-    assert all(quick.made[kind].tables for kind in full.sections)
+    assert all(quick.outputs[kind].tables for kind in full.sections)
     for name in set(full.studies) & set(quick.studies):
         assert len(quick.studies[name].cells()) <= len(full.studies[name].cells())
     replicas = [
@@ -143,8 +139,8 @@ def test_no_study_has_more_seeds_than_most_seeds():
 def test_a_size_is_laid_over_the_files_that_have_it():
     project = parse(RAW | {"size": "full"})
     # A size that is larger is nothing that figures warn of, a small one is.
-    assert project.said == {}
-    assert parse(RAW | {"size": "quick"}).said == {"size": "quick"}
+    assert project.size_section == {}
+    assert parse(RAW | {"size": "quick"}).size_section == {"size": "quick"}
     assert project.sections["scaling"].d != parse(RAW).sections["scaling"].d
     assert project.sections["imbalance"] == parse(RAW).sections["imbalance"]
     # What a config says goes over the size.
@@ -220,7 +216,7 @@ def test_a_role_says_what_is_measured_of_a_study():
     project = parse(
         RAW | {"theory": {"studies": {"ours": {"role": "phase", "grid": GRID}, "my": MINE}}}
     )
-    theory = project.claimed["theory"].tables
+    theory = project.claim_inputs["theory"].tables
     assert {"ours_trajectories", "my_milestones", "my_one_step"} <= set(theory)
     assert "my_trajectories" not in project.tables
     assert "ours_milestones" not in project.tables
@@ -233,28 +229,3 @@ def test_a_role_says_what_is_measured_of_a_study():
 
 GRID = {"one": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense"]}}
 MINE = {"role": "stages", "training": {"history": True}, "grid": GRID}
-
-
-def test_two_rules_of_one_name_are_refused(monkeypatch):
-    """Stages and functions of tables are rules under their names."""
-    project, twice = (
-        parse(RAW),
-        replace(kinds()["selection"], stages=kinds()["selection"].stages * 2),
-    )
-    monkeypatch.setattr("rarefeat.project.kinds", lambda: kinds() | {"selection": twice})
-    with pytest.raises(RarefeatError, match="two rules have the name measure_selection"):
-        project.check()
-
-
-def test_a_stage_whose_axes_a_reader_needs_is_refused_without_them(monkeypatch):
-    """The scores are over lambda, share and eps_min, an order that a job does not know."""
-    measure, *others = kinds()["selection"].stages
-    reader = Stage(
-        "studies.selection:again", measure.study, measure.told, ("again.parquet",), (measure,)
-    )
-    more = replace(kinds()["selection"], stages=(measure, *others, reader))
-    project = parse(RAW)
-    monkeypatch.setattr("rarefeat.project.kinds", lambda: kinds() | {"selection": more})
-    says = "the stage measure_selection, whose files again reads, must say its axes: lambda, share, eps_min"
-    with pytest.raises(RarefeatError, match=says):
-        project.check()

@@ -13,7 +13,7 @@ from rarefeat.config.section import NOTHING, Section, dump_config
 from rarefeat.config.seeds import SeedSettings
 from rarefeat.project import load
 from rarefeat.registry import kinds
-from rarefeat.study_kind import Kind, Made
+from rarefeat.study_kind import StudyKind, StudyOutputs
 
 
 class Inner(Section):
@@ -158,7 +158,9 @@ def test_every_section_of_the_shipped_config_reads_back(files):
 
 def test_a_section_inherits_what_its_kind_says_and_nothing_by_its_name():
     shared = {"seeds": 9, "first_seed": 5, "data": {"d": 3}}
-    kind = Kind("mine", "Mine", SeedSettings, lambda section: Made(), inherits=("first_seed",))
+    kind = StudyKind(
+        "mine", "Mine", SeedSettings, lambda section: StudyOutputs(), inherits=("first_seed",)
+    )
     assert kind.inherited({"seeds": 2, "data": 1}, shared) == {
         "seeds": 2,
         "data": 1,

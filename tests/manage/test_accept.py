@@ -61,7 +61,7 @@ def test_sample_has_the_smallest_of_every_study(make_jobs):
 
 
 @pytest.mark.parametrize(
-    "stage", ["chain.aggregate:aggregate_grid", "studies.imbalance.figures:arms"]
+    "stage", ["chain.aggregate:aggregate_study", "studies.imbalance.figures:arms"]
 )
 def test_change_needs_a_job_that_runs_the_code(make_jobs, stage):
     jobs = make_jobs(stage, "a", "chain.pretrain:stage", DENSE, old=(DENSE,))
@@ -103,7 +103,7 @@ def results(tmp_path) -> Path:
     """The file of a cell, and a table, of two jobs of older code."""
     cell = Job(stage=PROBE, study="a", cell={"eps_min": 0.5}, seeds="0-1", code={PROBE: "old"})
     table = Job(
-        stage="chain.aggregate:aggregate_grid", code={"chain.aggregate:aggregate_grid": "old"}
+        stage="chain.aggregate:aggregate_study", code={"chain.aggregate:aggregate_study": "old"}
     )
     (tmp_path / "results/jobs").mkdir(parents=True)
     for i, job in enumerate((cell, table)):
@@ -137,7 +137,7 @@ def test_accept_records_what_gives_the_same_bytes(results, monkeypatch, differs)
         return
     changes = accept.accept(results)
     assert changes == {
-        name: ("old", code_hash(name)) for name in (PROBE, "chain.aggregate:aggregate_grid")
+        name: ("old", code_hash(name)) for name in (PROBE, "chain.aggregate:aggregate_study")
     }
     assert [
         (entry["stage"], entry["before"], entry["now"]) for entry in read_accepted(results)

@@ -45,7 +45,7 @@ def results(tmp_path) -> Path:
         "mine.txt",
         "mine.png",
         "tables/.hidden.parquet",
-        "images/mine.contents.parquet",
+        "images/.mine.json",
     ):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("mine, of rarefeat\n")

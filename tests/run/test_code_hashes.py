@@ -3,6 +3,7 @@
 import ast
 import fnmatch
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ from rarefeat.tools import (
 
 SCALE = 2.0
 """What it means."""
-MEANINGS = described(loss="the loss", rate="a rate")
+MEANINGS = metric_descriptions(loss="the loss", rate="a rate")
 
 
 class Data(Section):
@@ -246,15 +247,14 @@ def test_accepted_hash_follows_the_chain_to_its_start():
 
 
 def stages() -> set[str]:
+    """Return the functions of every job of the default config."""
     project = load("config/config.yaml")
-    found = {
-        stage.function
-        for stage in (*SHARED_STAGES, *(one for kind in kinds().values() for one in kind.stages))
-    }
-    for kind in ("table", "figure", "page", "browsed"):
-        for name in getattr(project, kind if kind == "browsed" else f"{kind}s"):
-            found |= set(getattr(project, f"{kind}_job")(name).code)
-    return found | {"report.html_tables", "report.browse:claims_page"}
+    declared = (*SHARED_STAGES, *(stage for kind in kinds().values() for stage in kind.stages))
+    functions = {stage.function for stage in declared}
+    for output in ("table", "figure", "page", "html_page"):
+        for name in getattr(project, f"{output}s"):
+            functions |= set(getattr(project, f"{output}_job")(name).code)
+    return functions
 
 
 @pytest.fixture(scope="module")
@@ -272,9 +272,8 @@ def test_stages_are_all_those_of_the_package(closures):
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if (
-                isinstance(node, ast.FunctionDef)
-                and ast.unparse(node.args) == "read: Read, job: Job"
+            if isinstance(node, ast.FunctionDef) and re.fullmatch(
+                r"(read|inputs): JobInputs, job: Job", ast.unparse(node.args)
             ):
                 functions.add(f"{module}:{node.name}")
     assert {"chain.pretrain:stage", "images.probe:stage"} < functions
@@ -302,7 +301,7 @@ def test_excluded_names_and_texts_are_those_of_the_package(source):
     for name in (
         "storage.schema:metric_descriptions",
         "storage.schema:column",
-        "run.command:progress",
+        "run.cli_helpers:progress",
     ):
         module, _, function = name.partition(":")
         assert hasattr(importlib.import_module(f"rarefeat.{module}"), function)

@@ -51,8 +51,10 @@ def test_config_tables_figures_and_pages_are_without_torch_unless_they_compute_w
         item.module or kinds()[project.kind_of[name]].module("figures")
         for name, item in project.figures.items()
     }
-    others = [*project.tables.values(), *project.pages.values(), *project.browsed.values()]
-    modules = sorted(figures | {item.stage.partition(":")[0] for item in others})
+    others = [*project.tables.values(), *project.pages.values(), *project.html_pages.values()]
+    modules = sorted(
+        figures | {item.function.partition(":")[0] for item in others if item.function}
+    )
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, *modules],
         capture_output=True,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import job_at, job_path
-from rarefeat.run.digests import PACKAGE
 
 from rarefeat.config.cells import cell
 from rarefeat.project import load
+from rarefeat.run.code_hashes import PACKAGE
 from rarefeat.run.write_guard import ACCEPTING, PLANNED, source_state
 from rarefeat.study_kind import SYNTHESISE
 

@@ -1,22 +1,19 @@
 """A file says what it is, and whoever reads it takes no other: not one of another cell, block, study, config or code."""
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from conftest import refusal, run_cell, run_chain, run_stage, tiny_data, tiny_training
 from safetensors.torch import load as tensors_of
 
-from rarefeat.config.cells import cell
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Grid, Study
 from rarefeat.storage.origin import KEY, check_origin
 from rarefeat.storage.sealed_files import read_table, write_table
 from rarefeat.storage.tensors import write_tensors
-from rarefeat.study_kind import IMAGE_PRETRAIN, PRETRAIN, PROBE, SYNTHESISE, Stage, Table
+from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Table
 
 FOUND = {
     "study": "paper", "cell": {"eps_min": 0.5, "sigma": 0.1}, "seeds": "1-2",
@@ -74,7 +71,7 @@ ENCODERS_READ = [
 READERS = {
     "encoders": [PROBE.function, *ENCODERS_READ],
     "latents": [PRETRAIN.function, PROBE.function],
-    "probes": ["chain.aggregate:aggregate_grid"],
+    "probes": ["chain.aggregate:aggregate_study"],
     "trajectories": ["chain.aggregate:aggregate_trajectories"],
 }  # fmt: skip
 
@@ -102,11 +99,11 @@ class Chain:
             if stage.function == name:
                 run_cell(self.results, stage, "tiny", STUDY, self.cell, self.block)
                 return
-        read = {"probes": PROBE} if name.endswith("grid") else {"trajectories": PRETRAIN}
-        read = {"encoders": PRETRAIN} if name in ENCODERS_READ else read
-        told = Table("", name, {"tiny": STUDY}, read, study="tiny").job({})
-        written = [self.results / f"{n}.parquet" for n in range(3 if name.endswith("grid") else 1)]
-        run_stage(told, "--results", self.results, "--output", *written)
+        files = {"encoders": PRETRAIN} if name in ENCODERS_READ else {"trajectories": PRETRAIN}
+        if name.endswith("aggregate_study"):
+            files = {"probes": PROBE, "trajectories": PRETRAIN}
+        job = Table("", name, {"tiny": STUDY}, files, study="tiny").job({})
+        run_stage(job, self.results, self.results / "tiny_grid.parquet")
 
 
 @pytest.fixture
@@ -170,18 +167,3 @@ def test_every_reader_takes_the_right_file_and_no_other(chain):
                 == f"{path} does not say what it is; delete it and run snakemake again"
             )
         path.write_bytes(right)
-
-
-def test_stage_paths_have_axes_in_the_declared_order():
-    image = cell(arm="dense", rho=1.0, split="balanced")
-    assert (
-        IMAGE_PRETRAIN.path("encoders", "s", image, "1-2")
-        == "encoders/s/rho=1.0/split=balanced/arm=dense/seeds=1-2.safetensors"
-    )
-    before = Stage("module:before", Study, lambda study, at: {}, ("first.parquet",))
-    reader = Stage("module:reader", Study, lambda study, at: {}, ("second.parquet",), (before,))
-    crossed = SimpleNamespace(cells=lambda: [cell(share=0.5, eps_min=0.1)])
-    assert reader.unsaid(crossed) == ("before", "share, eps_min")
-    assert reader.unsaid(STUDY) == ("", "")
-    said = replace(reader, after=(replace(before, axes=("share", "eps_min")),))
-    assert said.unsaid(crossed) == ("", "")

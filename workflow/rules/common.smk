@@ -81,7 +81,7 @@ shell.prefix(
     + "; set -euo pipefail; "
 )
 RUN_JOB = (
-    "python -m rarefeat.run.launch --times {log:q}.tsv"
+    "python -m rarefeat.run.launch --times {log:q}.tsv rarefeat.run.execute_job"
     " --job {params.job:q} --output {output:q} > {log:q} 2>&1"
 )
 

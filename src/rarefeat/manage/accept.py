@@ -58,7 +58,7 @@ def completed_jobs(results: Path) -> list[CompletedJob]:
     for path in sorted((results / JOBS).glob("*.json")):
         job = Job.model_validate_json(path.read_bytes())
         # The file of a cell holds its whole job, and a product the identity.
-        values = json.dumps(json.loads(job.text), sort_keys=True)
+        values = json.dumps(json.loads(job.to_json), sort_keys=True)
         jobs[values] = jobs[job.identity] = CompletedJob(path, job, [])
     for path in sorted(results.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(results).parts)

@@ -36,7 +36,7 @@ EXCLUDED_MODULES = {
 """Modules and packages that run jobs, move bytes or declare products, and so set no number.
 
 `run/execute_job.py` sets torch to one thread and writes rows as they are. It would be in the hash of every
-table, so tests/run/test_make.py checks both instead.
+table, so tests/run/test_execute_job.py checks both instead.
 """
 USER_PREFIX = "own"
 """Stands before the module of a user's function among the code that a job depends on."""
@@ -57,7 +57,7 @@ class Definition(NamedTuple):
 
 
 SECTION, REGISTRY = Definition("config.section", "Section"), Definition("core.arms", "ARMS")
-ENTRY_CLASS, ENTRY_FUNCTION = "NamedArm", "rule"
+ENTRY_CLASS, ENTRY_FUNCTION = "ArmSpec", "rule"
 """Class of a registry entry, and its field that is called."""
 
 
@@ -104,7 +104,7 @@ class StatementNormaliser(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Drop the arguments of a call that are texts for readers."""
         function = dotted_name(node.func).rpartition(".")[2]
-        if function == "described":
+        if function == "metric_descriptions":
             node.keywords = [ast.keyword(item.arg, ast.Constant("")) for item in node.keywords]
         if function == "progress":
             node.args, node.keywords = node.args[:1], []

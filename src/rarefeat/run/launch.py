@@ -1,10 +1,8 @@
 """Run a module as `python -m MODULE ARG...` does, in a fork of the fork server if there is one.
 
     python -m rarefeat.run.launch [--times FILE] MODULE ARG...
-    python -m rarefeat.run.launch [--times FILE] --job FILE ARG...
 
-The file of a job says which module runs it. The workflow starts this process for every job, so
-it imports little.
+The workflow starts this process for every job, so it imports little.
 """
 
 import contextlib
@@ -28,7 +26,8 @@ def main() -> None:
     start, words, times = time.monotonic(), sys.argv[1:], ""
     if words[:1] == ["--times"]:
         times, words = words[1], words[2:]
-    words = ["rarefeat.run.execute_job", *words]
+    if not words:
+        sys.exit(__doc__)
     status = run_in_fork(words, times, start)
     if status is not None:
         sys.exit(status)
