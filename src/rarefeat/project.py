@@ -1,6 +1,7 @@
 """A whole config, typed: the sections of all study kinds, and the outputs that they declare.
 
-Values and their reasons are in `config/`; the declarations of the kinds are in `studies/*/declaration.py`.
+Values and their reasons are in `config/`; the declarations of the kinds are in
+`studies/*/declaration.py`.
 """
 
 import re
@@ -33,13 +34,18 @@ MAX_SEEDS = 100_000
 MAX_NAME = 200
 PROJECT_FOLDERS = ("benchmarks", "config", "docs", "profiles", "src", "tests", "workflow")
 CLAIMS_CAPTION = (
-    "Claims of one part of the theory, at most ten, first those that are not supported: the declared regime with the interval"
-    " that decides, the others as small marks, shaded where they must lie. See which lie within the shade."
+    "Claims of one part of the theory, at most ten, first those that are not supported: the"
+    " declared regime with the interval"
+    " that decides, the others as small marks, shaded where they must lie. See which lie within"
+    " the shade."
 )
 
 
 def check_results_path(folder: str) -> str:
-    """Return the folder of results; ValueError for one that Snakemake or a shell would misread, or that holds the project."""
+    """Return the folder of results.
+
+    ValueError for one that Snakemake or a shell would misread, or that holds the project.
+    """
     first = (Path(folder).parts or ("",))[0]
     if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
         raise ValueError(
@@ -64,7 +70,8 @@ class TopLevelConfig(Section):
     )
     size: str = Field(
         default="",
-        description="an entry of `sizes` of the studies' files, laid over each that has it; empty for none",
+        description="an entry of `sizes` of the studies' files, laid over each that has it; empty"
+        " for none",
     )
     most_seeds: int = Field(
         default=0, ge=0, description="no study has more seeds than this; 0 for no limit"
@@ -72,13 +79,16 @@ class TopLevelConfig(Section):
     store_gb: float = Field(
         default=10,
         ge=0,
-        description="room of the output cache, so that to change back costs nothing; 0 for no cache",
+        description="room of the output cache, which makes changing back free; 0 for no cache",
     )
 
 
 @dataclass(frozen=True)
 class Project:
-    """One config and its outputs. Names of studies, tables, figures, pages and targets are unique."""
+    """One config and its outputs.
+
+    Names of studies, tables, figures, pages and targets are unique.
+    """
 
     results: str
     sections: Mapping[str, Any]
@@ -159,12 +169,12 @@ class Project:
                 wrapper="claims.run_measurements:measure_claims",
             )
         for paper, names in self.papers.items():
-            measured = tuple(f"{kind}_measured" for kind in names)
+            sources = tuple(f"{kind}_measured" for kind in names)
             claim_tables[f"claims_{paper}"] = Table(
-                "claims.tables:CLAIMS", "claims.verdict_tables:claims", tables=measured
+                "claims.tables:CLAIMS", "claims.verdict_tables:claims", tables=sources
             )
             claim_tables[f"sensitivity_{paper}"] = Table(
-                "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=measured
+                "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=sources
             )
         return sort_tables(merge_unique("tables", tables, claim_tables))
 
@@ -209,9 +219,12 @@ class Project:
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
-        """Files below the folder of results of each target: every kind, every study, and the claims of every paper.
+        """Files below the folder of results of each target: every kind, every study.
 
-        A kind has all its outputs; a study its own tables, and the figures and pages that are made from these alone.
+        The claims of every paper.
+
+        A kind has all its outputs; a study its own tables, and the figures and pages that are made
+        from these alone.
         """
         targets = {}
         for kind, outputs in self.outputs.items():
@@ -276,7 +289,10 @@ class Project:
 
     @property
     def figure_targets(self) -> dict[str, str]:
-        """Figure of each target: its name, and the number of one of a paper's figures, as figure1."""
+        """Figure of each target: its name.
+
+        The number of one of a paper's figures, as figure1.
+        """
         numbered = {
             match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
         }
@@ -344,7 +360,10 @@ class Project:
 
     @property
     def size_section(self) -> dict[str, str]:
-        """Size of the run for figures and pages, where it is neither the default nor a larger one."""
+        """Size of the run for figures and pages.
+
+        Where it is neither the default nor a larger one.
+        """
         return {"size": self.size} if self.size not in ("", "full") else {}
 
     @property
@@ -356,7 +375,10 @@ class Project:
         ) + seeds
 
     def check(self) -> "Project":
-        """Return itself; RarefeatError for a name that two things have, or that no path can have, and for too many seeds."""
+        """Return itself; RarefeatError for a name that two things have, or that no path can have.
+
+        For too many seeds.
+        """
         for name, study in self.studies.items():
             try:
                 check_name(getattr(study, "draws", "none"))
@@ -367,11 +389,13 @@ class Project:
             last = getattr(study, "first_seed", 0) + study.seeds - 1
             if study.seeds > MAX_SEEDS:
                 raise RarefeatError(
-                    f"config: the study {name}: seeds must be at most {MAX_SEEDS:,}, got {shorten_repr(study.seeds)}"
+                    f"config: the study {name}: seeds must be at most {MAX_SEEDS:,}, got"
+                    f" {shorten_repr(study.seeds)}"
                 )
             if last > MAX_SEED:
                 raise RarefeatError(
-                    f"config: the study {name}: first_seed + seeds - 1 must be at most {MAX_SEED:,}, got {last:,}"
+                    f"config: the study {name}: first_seed + seeds - 1 must be at most"
+                    f" {MAX_SEED:,}, got {last:,}"
                 )
         claims = {f"claims_{paper}": paper for paper in self.papers}
         merge_unique("targets", kinds(), self.studies, claims)
@@ -406,15 +430,29 @@ class Project:
 
 
 def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table]) -> None:
-    """Raise RarefeatError where a table is missing that a table, figure or page needs."""
+    """Raise RarefeatError where a table is missing that a table, figure or page needs.
+
+    Parameters
+    ----------
+    reader : str
+        The table, figure or page, for the message.
+    names : iterable of str
+        Tables that it needs.
+    tables : mapping
+        Tables that exist, by name.
+    """
     if missing := [name for name in names if name not in tables]:
         raise RarefeatError(
-            f"config: {reader} needs the table {missing[0]}, which no study makes: is a study or a block of its grid left out?"
+            f"config: {reader} needs the table {missing[0]}, which no study makes: is a study or a"
+            f" block of its grid left out?"
         )
 
 
 def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
-    """Return tables so that each comes after those that it is made from; RarefeatError where one of these is missing."""
+    """Return tables so that each comes after those that it is made from.
+
+    RarefeatError where one of these is missing.
+    """
     ordered: dict[str, Table] = {}
 
     def add(name: str) -> None:
@@ -458,7 +496,8 @@ def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, An
         for name in items:
             if (owner := owners.setdefault(name, kind)) != kind:
                 raise RarefeatError(
-                    f"config: {owner} and {kind} both have a {label} {name}; each needs a name of its own"
+                    f"config: {owner} and {kind} both have a {label} {name}; each needs a name of"
+                    f" its own"
                 )
     return {name: item for items in by_kind.values() for name, item in items.items()}
 
@@ -469,7 +508,8 @@ def parse(raw: dict, *folders: Path) -> Project:
     Parameters
     ----------
     raw : dict
-        Top level, with the values that studies share, and for each kind what differs from its file KIND.yaml.
+        Top level, with the values that studies share, and for each kind what differs from its file
+        KIND.yaml.
     *folders : Path
         Folders of these files, of which the first that has one counts; config/studies by default.
 
@@ -478,10 +518,11 @@ def parse(raw: dict, *folders: Path) -> Project:
     RarefeatError
         With one line that names the keys, what is wrong and what is allowed.
     """
-    known = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
-    if unknown := sorted(map(str, set(raw) - set(known))):
+    allowed = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
+    if wrong := sorted(map(str, set(raw) - set(allowed))):
         raise RarefeatError(
-            f"config: {shorten_repr(unknown[0])[1:-1]}: unknown key{suggest(unknown[0], known)}; allowed are {', '.join(known)}"
+            f"config: {shorten_repr(wrong[0])[1:-1]}: unknown key{suggest(wrong[0], allowed)};"
+            f" allowed are {', '.join(allowed)}"
         )
     top = {key: raw[key] for key in TopLevelConfig.model_fields if key in raw}
     shared = {key: raw[key] for key in (*SHARED_STUDY_KEYS, "images") if key in raw}
@@ -506,7 +547,8 @@ def parse(raw: dict, *folders: Path) -> Project:
         sections[name] = limit_seeds(kind.inherited(section, shared), most_seeds)
     if isinstance(size, str) and size and size not in sizes:
         raise RarefeatError(
-            f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are {', '.join(sorted(sizes))}"
+            f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are"
+            f" {', '.join(sorted(sizes))}"
         )
     model = create_model(
         "Config",
@@ -518,7 +560,8 @@ def parse(raw: dict, *folders: Path) -> Project:
     except ValidationError as error:
         if missing := [key for key in SHARED_STUDY_KEYS if key not in raw]:
             raise RarefeatError(
-                f"config: {missing[0]}: missing, as is all of {DEFAULT}; start snakemake in the project's folder, or name it by"
+                f"config: {missing[0]}: missing, as is all of {DEFAULT}; start snakemake in the"
+                f" project's folder, or name it by"
                 " --directory"
             ) from error
         raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
@@ -527,14 +570,24 @@ def parse(raw: dict, *folders: Path) -> Project:
 
 
 def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
-    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist."""
+    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the kind.
+    changes : Any
+        Its section of the user's config.
+    defaults : dict
+        Its section of its own file.
+    """
     studies = changes.get("studies") if isinstance(changes, dict) else None
-    known = defaults.get("studies") or {}
+    allowed = defaults.get("studies") or {}
     for name, study in studies.items() if isinstance(studies, dict) else ():
-        if study is None and name not in known:
+        if study is None and name not in allowed:
             raise RarefeatError(
                 f"config: {kind}.studies: unknown study {shorten_repr(name)} set to null"
-                f"{suggest(name, known)}"
+                f"{suggest(name, allowed)}"
             )
 
 

@@ -1,7 +1,7 @@
 """Declarations of a study kind: its stages, tables, figures, pages and claims.
 
-The workflow, the report and the docs read these declarations and know no study by name. The kinds that exist are in
-`registry.py`; what the declarations of one config add up to is in `project.py`.
+The workflow, the report and the docs read these declarations and know no study by name. The kinds
+that exist are in `registry.py`; what the declarations of one config add up to is in `project.py`.
 """
 
 import importlib
@@ -24,7 +24,10 @@ ConfigSections = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A pipeline stage of the cells of a study: one job for each cell and seed block, with files of its own."""
+    """A pipeline stage of the cells of a study.
+
+    One job for each cell and seed block, with files of its own.
+    """
 
     function: str
     """MODULE:FUNCTION, called with `(inputs, job)`; it returns the content of each of `files`."""
@@ -37,9 +40,11 @@ class Stage:
     upstream: tuple["Stage", ...] = ()
     """Stages whose files of the same cell the job reads."""
     not_compared: tuple[str, ...] = ()
-    """Keys of `job_config` that a reader does not compare: a file may hold more arms than the reader's grid block has."""
+    """Keys of `job_config` that a reader does not compare: a file may hold more arms than the
+    reader's grid block has."""
     axes: tuple[str, ...] | None = None
-    """Axes in the path of its files, in order: fewer than the cell's where cells share a file, none where a study has one."""
+    """Axes in the path of its files, in order: fewer than the cell's where cells share a file, none
+    where a study has one."""
     rule: str = ""
     """Name of its rule; that of the function by default."""
 
@@ -55,7 +60,10 @@ class Stage:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Functions that a file of this stage depends on: those of the stages upstream, and its own."""
+        """Functions that a file of this stage depends on: those of the stages upstream.
+
+        Its own.
+        """
         return (*lineage(self.upstream), self.function)
 
     def shared_cell(self, cell: Cell) -> Cell:
@@ -66,7 +74,10 @@ class Stage:
         return Cell(axes, cell.arms if len(axes) == len(cell.axes) else ())
 
     def identify(self, cell: Cell, block: str) -> dict[str, Any]:
-        """Return the cell and seeds that a file says it is of; neither where a study has one file."""
+        """Return the cell and seeds that a file says it is of.
+
+        Neither where a study has one file.
+        """
         return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
 
     def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
@@ -121,14 +132,24 @@ class Stage:
         )
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
-        """Yield the first cell, the seed block and the path of every file of a study in a folder."""
-        seen = set()
+        """Yield the first cell, the seed block and the path of every file of a study in a folder.
+
+        Parameters
+        ----------
+        name : str
+            Name of the study.
+        study : Any
+            The study.
+        folder : str
+            One of `folders`.
+        """
+        paths = set()
         for cell in study.cells():
             if self.job_config(study, cell) is not None:
                 for block in study.blocks():
                     path = self.path(folder, name, cell, block)
-                    if path not in seen:
-                        seen.add(path)
+                    if path not in paths:
+                        paths.add(path)
                         yield cell, block, path
 
     def expected_config(self, study: Any, cell: Cell) -> dict[str, Any]:
@@ -153,7 +174,8 @@ class Table:
     schema: str
     """MODULE:NAME of its schema."""
     function: str
-    """MODULE:FUNCTION, called with `(inputs, job)`; it returns the table, or all tables of its rule by name."""
+    """MODULE:FUNCTION, called with `(inputs, job)`; it returns the table, or all tables of its rule
+    by name."""
     sections: ConfigSections = field(default_factory=dict)
     """What of the config the job is given."""
     files: Mapping[str, Stage] = field(default_factory=dict)
@@ -165,9 +187,11 @@ class Table:
     upstream: tuple[Stage, ...] = ()
     """Stages of other files that it is made from."""
     rule: str = "tabulate"
-    """Name of its rule; another one is of the kind's own file of rules, or makes all tables that name it at once."""
+    """Name of its rule; another one is of the kind's own file of rules, or makes all tables that
+    name it at once."""
     wrapper: str = ""
-    """MODULE:FUNCTION that calls `function`, where its result is not a table yet (run/execute_job.py)."""
+    """MODULE:FUNCTION that calls `function`, where its result is not a table yet
+    (run/execute_job.py)."""
 
     @property
     def cells_of(self) -> Any:
@@ -223,11 +247,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a run: `NAME.md`, and for the report `pages/NAME.html` with the text and tables to sort and to filter."""
+    """A page of a run: `NAME.md`.
+
+    For the report `pages/NAME.html` with the text and tables to sort and to filter.
+    """
 
     title: str
     function: str
-    """MODULE:FUNCTION, called with `(tables, job)`; it returns Markdown. Empty for a page of tables alone."""
+    """MODULE:FUNCTION, called with `(tables, job)`; it returns Markdown. Empty for a page of tables
+    alone."""
     tables: tuple[str, ...]
     sections: ConfigSections = field(default_factory=dict)
     shown: tuple[str, ...] = ()
@@ -259,13 +287,15 @@ class StudyOutputs:
 class ClaimInputs:
     """Tables that the claims of a study kind are measured on.
 
-    The claims are declared in `claims.yaml` of its folder; `measure(tables, job)` of its module `claims` measures them.
+    The claims are declared in `claims.yaml` of its folder; `measure(tables, job)` of its module
+    `claims` measures them.
     """
 
     tables: tuple[str, ...]
     sections: ConfigSections = field(default_factory=dict)
     regimes: Mapping[str, Mapping[str, Collection[str | float]]] = field(default_factory=dict)
-    """Values on the axes of each study, against which primary regimes are checked; an axis that is missing has any value."""
+    """Values on the axes of each study, against which primary regimes are checked; an axis that is
+    missing has any value."""
 
 
 STUDIES = Path(__file__).parent / "studies"
@@ -275,7 +305,10 @@ SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "
 
 @dataclass(frozen=True)
 class StudyKind:
-    """A kind of study: the folder `studies/NAME` and `config/studies/NAME.yaml`, or `studies/NAME.py` and `NAME.yaml`.
+    """A kind of study.
+
+    It is the folder `studies/NAME` with `config/studies/NAME.yaml`, or `studies/NAME.py` with
+    `NAME.yaml`.
 
     `workflow/rules/NAME.smk` holds its rules, where the general ones do not do.
     """
@@ -291,7 +324,8 @@ class StudyKind:
     stages: tuple[Stage, ...] = ()
     """Pipeline stages, beside those that kinds share."""
     inherits: tuple[str, ...] = ()
-    """Top-level config keys that its section, or each of its `studies`, takes unless it sets them."""
+    """Top-level config keys that its section, or each of its `studies`, takes unless it sets
+    them."""
     inherit: Callable[[Any, dict], Any] | None = None
     """Own way to merge the raw section with the top level, where it has no `studies`."""
     claim_inputs: Callable[[Any], ClaimInputs | None] = lambda section: None
@@ -305,7 +339,8 @@ class StudyKind:
     def module(self, name: str) -> str:
         """Return the name of one of its modules, from the package's root.
 
-        A kind that is one file holds SINGLE_FILE_MODULES itself; another module of it is `studies/KIND_NAME.py`.
+        A kind that is one file holds SINGLE_FILE_MODULES itself; another module of it is
+        `studies/KIND_NAME.py`.
         """
         if not (STUDIES / f"{self.name}.py").is_file():
             return f"studies.{self.name}.{name}"
@@ -329,7 +364,7 @@ class StudyKind:
 
 
 def table_from(function: str, sections: ConfigSections | None = None, **options: Any) -> Table:
-    """Return a table whose schema has the name of its function in capitals, in the module `tables` of the kind.
+    """Return a table whose schema has the name of its function, in capitals.
 
     Parameters
     ----------
@@ -462,11 +497,15 @@ IMAGE_PROBE = Stage(
     rule="probe_images",
 )
 SHARED_STAGES = (SYNTHESISE, PRETRAIN, PROBE, IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
-"""Stages that several kinds run through; their rules are workflow/rules/chain.smk and images.smk."""
+"""Stages that several kinds run through; their rules are workflow/rules/chain.smk and
+images.smk."""
 
 
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
-    """Return the tables of an encoder study and of each block of its grid, STUDY_... and STUDY.BLOCK_...; one rule makes them."""
+    """Return the tables of an encoder study and of each block of its grid, STUDY_...
+
+    And STUDY.BLOCK_...; one rule makes them.
+    """
     files = {"probes": PROBE, "trajectories": PRETRAIN}
     options = {"files": files, "study": name, "rule": f"aggregate_{name}"}
     function, sections = "chain.aggregate:aggregate_study", {name: study.as_plain_study()}

@@ -145,8 +145,8 @@ class LogHandler(LogHandlerBase):
         text = read_log(logs := list(record.log or [])) or "its log is empty"
         error = re.search(r"^([\w./-]+: )*error\b|^Traceback ", text, re.MULTILINE | re.IGNORECASE)
         if not self.stopped:
-            said = text[error.start() :] if error else text
-            self.say(f"failed: {name}; log: {', '.join(logs) or 'none'}\n{said}")
+            message = text[error.start() :] if error else text
+            self.say(f"failed: {name}; log: {', '.join(logs) or 'none'}\n{message}")
 
     def on_error(self, record) -> None:
         """Print an error of the workflow; that of a failed command is printed with its job."""

@@ -14,7 +14,10 @@ Value = float | int | str
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a grid: a value on each of its axes, in order. What is compared there comes in its arms."""
+    """One point of a grid: a value on each of its axes, in order.
+
+    What is compared there comes in its arms.
+    """
 
     axes: tuple[tuple[str, Value], ...]
     arms: tuple[Any, ...] = ()
@@ -44,16 +47,16 @@ class Cell:
 
 
 def cell(**values: Value) -> Cell:
-    """A cell without arms."""
+    """Return a cell without arms."""
     return Cell(tuple(values.items()))
 
 
 def expand_arms(arms: list[Any]) -> list[Any]:
-    """Arms as a config has them; one with lists of values stands for an arm for each combination of them."""
-    found = []
+    """Return arms of a config; one with lists of values is an arm for each combination of them."""
+    expanded = []
     for entry in arms:
         if not isinstance(entry, dict):
-            found.append(entry)
+            expanded.append(entry)
             continue
         axes = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
         for key, values in axes.items():
@@ -65,10 +68,10 @@ def expand_arms(arms: list[Any]) -> list[Any]:
                 check_distinct(values)
             except ValueError as error:
                 raise ValueError(f"{key}: {error}") from error
-        found += [
+        expanded += [
             dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
         ]
-    return found
+    return expanded
 
 
 Compared = TypeVar("Compared")
@@ -78,14 +81,38 @@ Arms = Annotated[
 """What a study compares."""
 
 
-def cell_path(kind: str, study: str, at: Cell, block: str, suffix: str) -> str:
-    """File of one cell and block of seeds below the folder of results; kind is latents, encoders, probes or the like."""
-    return "/".join(part for part in (kind, study, at.path, f"seeds={block}.{suffix}") if part)
+def cell_path(folder: str, study: str, cell: Cell, block: str, suffix: str) -> str:
+    """Return the path of the file of one cell and seed block, below the folder of results.
+
+    Parameters
+    ----------
+    folder : str
+        Folder: latents, encoders, probes or the like.
+    study : str
+        Name of the study.
+    cell : Cell
+        The cell.
+    block : str
+        Seed block, FIRST-LAST.
+    suffix : str
+        Suffix of the file.
+    """
+    return "/".join(filter(None, (folder, study, cell.path, f"seeds={block}.{suffix}")))
 
 
 def cell_paths(
-    kind: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str
+    folder: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str
 ) -> Iterator[str]:
-    """The files of all cells and blocks."""
+    """Yield the paths of the files of all cells and seed blocks.
+
+    Parameters
+    ----------
+    folder, study, suffix : str
+        As of `cell_path`.
+    cells : iterable of Cell
+        The cells.
+    blocks : iterable of str
+        The seed blocks.
+    """
     blocks = list(blocks)
-    return (cell_path(kind, study, at, block, suffix) for at in cells for block in blocks)
+    return (cell_path(folder, study, cell, block, suffix) for cell in cells for block in blocks)

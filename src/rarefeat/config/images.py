@@ -1,4 +1,7 @@
-"""The sections of the config that the stages of the image studies are given: every key with its type, bounds and meaning."""
+"""The sections of the config that the stages of the image studies are given.
+
+Every key with its type, bounds and meaning.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -12,7 +15,10 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class IndexFiles(Section):
-    """Lists of a published benchmark instead of generated ones: .npy files of indices into the training images."""
+    """Lists of a published benchmark instead of generated ones.
+
+    .npy files of indices into the training images.
+    """
 
     pretrain: str = Field(
         min_length=1, description="long-tailed list; `{seed}` stands for the seed"
@@ -29,7 +35,8 @@ class ImageData(Section):
     """Where the images lie. Nothing is downloaded."""
 
     format: Literal["digits", "cifar_batches", "cifar_parquet", "image_folder"] = Field(
-        description="scikit-learn's digits; the archive of Python batches; the hub's Parquet; image files with list files"
+        description="scikit-learn's digits; the archive of Python batches; the hub's Parquet;"
+        " image files with list files"
     )
     folder: str = Field(default="", description="folder of the files, for every format but digits")
     size: int = Field(
@@ -39,12 +46,14 @@ class ImageData(Section):
     )
     train_list: str = Field(
         default="",
-        description="list file of an image folder, a line `path label` for each image, labels 0 to K - 1",
+        description="list file of an image folder, a line `path label` for each image, labels 0 to"
+        " K - 1",
     )
     test_list: str = Field(default="", description="likewise, the test images")
     pretrain_list: str = Field(
         default="",
-        description="likewise, images that are long-tailed already; train_list then serves the probes alone",
+        description="likewise, images that are long-tailed already; train_list then serves the"
+        " probes alone",
     )
     classes: list[Annotated[int, Field(ge=0)]] = Field(
         default=[], description="labels to keep; empty for all"
@@ -52,12 +61,15 @@ class ImageData(Section):
     n_max: int = Field(
         default=0,
         ge=0,
-        description="images of the largest class; 0 for as many as the smallest has, as every one can be it",
+        description="images of the largest class; 0 for as many as the smallest has, as every one"
+        " can be it",
     )
     copies: bool = Field(
         default=False,
-        description="take images that are there more than once, to the last pixel: in a list, in two classes, or among training"
-        " and test images; without it they are refused, but for those that CIFAR-100 is published with",
+        description="take images that are there more than once, to the last pixel: in a list, in"
+        " two classes, or among training"
+        " and test images; without it they are refused, but for those that CIFAR-100 is published"
+        " with",
     )
     index_files: IndexFiles | None = Field(
         default=None, description="lists of a published benchmark"
@@ -65,7 +77,7 @@ class ImageData(Section):
     sha256: str = Field(
         default="",
         pattern="^([0-9a-f]{64})?$",
-        description="of all images and labels as the log of image_data states it; empty to take any",
+        description="of all images and labels, as in the log of image_data; empty to take any",
     )
 
     @model_validator(mode="after")
@@ -103,7 +115,8 @@ class Network(Section):
     )
     width: int = Field(ge=1, description="channels of the first stage; each doubles them")
     stem: Literal["cifar", "strided", "imagenet"] = Field(
-        description="3x3 without stride; 3x3 with stride 2, a quarter of the positions; or 7x7 with stride 2 and a max-pool"
+        description="3x3 without stride; 3x3 with stride 2, a quarter of the positions; or 7x7"
+        " with stride 2 and a max-pool"
     )
     head: int = Field(
         ge=1,
@@ -138,7 +151,8 @@ class Augmentation(Section):
             raise ValueError(f"crop_scale must be [least, most], got {self.crop_scale}")
         if self.jitter[3] > 0.5:
             raise ValueError(
-                f"jitter: hue, the fourth, must be at most 0.5, half of the colour circle, got {self.jitter[3]:g}"
+                f"jitter: hue, the fourth, must be at most 0.5, half of the colour circle, got"
+                f" {self.jitter[3]:g}"
             )
         return self
 
@@ -162,7 +176,8 @@ class ImageTraining(Section):
     checkpoint_minutes: float = Field(gt=0, description="minutes between two checkpoints")
     bfloat16: bool = Field(
         default=False,
-        description="convolutions and products in bfloat16, channels-last; faster on a processor that has it",
+        description="convolutions and products in bfloat16, channels-last; faster on a processor"
+        " that has it",
     )
     device: Literal["cpu", "cuda"] = Field(description="cuda asks the scheduler for a GPU")
     threads: int = Field(ge=1, description="CPU threads of a job")
@@ -178,7 +193,8 @@ class ImageArm(Section):
     """What is compared at every rho."""
 
     arm: Literal["dense", "pruned", "self_damaging"] = Field(
-        description="SimCLR; the masks of Algorithm 1; a dense against a pruned view, each with norms of its own"
+        description="SimCLR; the masks of Algorithm 1; a dense against a pruned view, each with"
+        " norms of its own"
     )
     alpha: float = Field(
         default=0.0, ge=0, lt=1, description="share of the convolutions' weights that is masked"
@@ -189,7 +205,8 @@ class ImageArm(Section):
     )
     threshold: Literal["global", "per_layer", "random"] = Field(
         default="global",
-        description="magnitudes are ranked together or by layer; `random` masks as many of each layer as `global`, whatever"
+        description="magnitudes are ranked together or by layer; `random` masks as many of each"
+        " layer as `global`, whatever"
         " their magnitude, the same throughout",
     )
 
@@ -279,7 +296,10 @@ class ImageStudy(Section):
         return self
 
     def cells(self) -> list[Cell]:
-        """A cell for each (rho, split, width, arm) that is pretrained; split is long_tailed or balanced."""
+        """A cell for each (rho, split, width, arm) that is pretrained.
+
+        Split is long_tailed or balanced.
+        """
         balanced = [arm for arm in self.arms if arm.label in self.balanced_arms]
         return [
             Cell((("rho", rho), ("split", split), *width, ("arm", arm.label)), (arm,))
@@ -291,9 +311,10 @@ class ImageStudy(Section):
 
     @property
     def summary_text(self) -> str:
-        """Its seeds and its grid, for people."""
+        """Seeds and grid in words."""
         ratios = ", ".join(f"{rho:g}" for rho in self.rho)
-        return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {self.training.epochs} epochs"
+        epochs = self.training.epochs
+        return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {epochs} epochs"
 
     def network_of(self, cell: Cell) -> Network:
         """The network of a cell."""
@@ -304,21 +325,21 @@ class ImageStudy(Section):
         )
 
     def images_drawn(self, cell: Cell) -> dict[str, Any]:
-        """What is told what draws the images of a cell."""
+        """Return the config of the images of a cell."""
         return {"draws": self.draws, "data": self.data, "few_shot": self.probe.few_shot}
 
     def pretrain_config(self, cell: Cell) -> dict[str, Any]:
-        """What the training of a cell is told."""
+        """Return the config of the training of a cell."""
         (arm,) = cell.arms
-        parts = ("draws", "data", "augmentation", "training")
+        keys = ("draws", "data", "augmentation", "training")
         return {
             "arm": arm,
             "network": self.network_of(cell),
-            **{name: getattr(self, name) for name in parts},
+            **{name: getattr(self, name) for name in keys},
         }
 
     def probe_config(self, cell: Cell) -> dict[str, Any]:
-        """What the probe of a cell is told."""
+        """Return the config of the probe of a cell."""
         return self.pretrain_config(cell) | {"probe": self.probe}
 
     def blocks(self) -> dict[str, list[int]]:

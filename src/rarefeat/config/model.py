@@ -1,4 +1,7 @@
-"""The sections of the config that the contrastive encoder's chain is given: every key with its bounds, unit and meaning."""
+"""The sections of the config that the contrastive encoder's chain is given.
+
+Every key with its bounds, unit and meaning.
+"""
 
 import math
 from collections.abc import Collection
@@ -13,20 +16,21 @@ from rarefeat.core.arms import ARMS, ArmSpec
 from rarefeat.core.pruning import n_pruned
 
 
-def one_of(known: Collection[str]) -> Any:
-    """A type: one of these names, or MODULE:FUNCTION of a user's own."""
+def one_of(names: Collection[str]) -> Any:
+    """Return a type: one of these names, or a user's MODULE:FUNCTION."""
 
     def checked(name: str) -> str:
-        if name not in known and (why := user_functions.explain_missing(name)):
+        if name not in names and (why := user_functions.explain_missing(name)):
             if ":" in name:
                 raise ValueError(f"{shorten_repr(name)}: {why}")
-            meant = suggest(name, known)
+            meant = suggest(name, names)
             raise ValueError(
-                f"must be one of {', '.join(known)}, or MODULE:FUNCTION of your own, got {shorten_repr(name)}{meant}"
+                f"must be one of {', '.join(names)}, or MODULE:FUNCTION of your own, got"
+                f" {shorten_repr(name)}{meant}"
             )
         return name
 
-    schema = {"anyOf": [{"enum": list(known)}, {"type": "`MODULE:FUNCTION` of your own"}]}
+    schema = {"anyOf": [{"enum": list(names)}, {"type": "`MODULE:FUNCTION` of your own"}]}
     return Annotated[str, AfterValidator(checked), WithJsonSchema(schema)]
 
 
@@ -36,19 +40,24 @@ BIAS_RULES = ("follow", "grow", "gradient")
 
 
 class Views(Section):
-    """In what the two views of a pair differ beside the tokens that keep a feature; for the simulator direct."""
+    """In what the two views of a pair differ beside the tokens that keep a feature.
+
+    For the simulator direct.
+    """
 
     rho: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="correlation of both views' noise: 0 for the core's pairs, 1 for identical views",
+        description="correlation of both views' noise: 0 for the core's pairs, 1 for identical"
+        " views",
     )
     mask: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="probability that a coordinate goes to the first view, RandomMask; 0 for no mask",
+        description="probability that a coordinate goes to the first view, RandomMask; 0 for no"
+        " mask",
     )
     clean_negatives: bool = Field(
         default=False,
@@ -68,7 +77,8 @@ class Views(Section):
             raise ValueError("rho must be 0 with a mask, whose views are made of one x")
         if self.clean_negatives and not self.mask:
             raise ValueError(
-                "clean_negatives needs a mask: without one a second view is distributed as the sample itself"
+                "clean_negatives needs a mask: without one a second view is distributed as the"
+                " sample itself"
             )
         if bool(self.colour) != bool(self.colour_sigma) or (
             self.colour_redrawn and not self.colour
@@ -88,7 +98,7 @@ class Data(Section):
     )
     minority: list[Annotated[float, Field(gt=0, le=1)]] = Field(
         min_length=1,
-        description="one entry for each minority feature: its eps_j in units of the point's eps_min",
+        description="for each minority feature its eps_j in units of the cell's eps_min",
     )
     N: int = Field(ge=2, description="latent training pairs N, revisited with fresh noise")
     probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
@@ -109,7 +119,8 @@ class Data(Section):
         limit = self.d / math.log(math.log(self.d))
         if limit < self.C:
             raise ValueError(
-                f"C must be at most d / loglog(d) = {limit:.4g}, where the activation probability is 1"
+                f"C must be at most d / loglog(d) = {limit:.4g}, where the activation probability"
+                f" is 1"
             )
         if self.views.colour > self.d1 - self.d:
             raise ValueError(f"views.colour must be at most d1 - d = {self.d1 - self.d}")
@@ -124,7 +135,8 @@ class Bias(Section):
     """The bias schedule: zero in stage 1, then one of two rules."""
 
     rule: one_of(BIAS_RULES) = Field(
-        description="proportional to the norm; growing at least by 1 + eta/d; learned from 0 on, by the gradient of the loss;"
+        description="proportional to the norm; growing at least by 1 + eta/d; learned from 0 on,"
+        " by the gradient of the loss;"
         " or a rule of your own"
     )
     share: float = Field(
@@ -132,7 +144,8 @@ class Bias(Section):
     )
     cap: float = Field(gt=0, description="`grow` stops at cap / sqrt(d)")
     T1: Literal["eq34"] | Annotated[int, Field(ge=1)] = Field(
-        description="end of stage 1: the first step at which eq. (34) holds for every neuron, or a fixed step"
+        description="end of stage 1: the first step at which eq. (34) holds for every neuron, or a"
+        " fixed step"
     )
 
 
@@ -149,7 +162,8 @@ class Training(Section):
     lambda_: float = Field(ge=0, alias="lambda", description="l2 regularisation lambda")
     sigma_0: float = Field(
         ge=1e-15,
-        description="standard deviation sigma_0 of the initial weights; squares of smaller ones vanish in float32",
+        description="standard deviation sigma_0 of the initial weights; squares of smaller ones"
+        " vanish in float32",
     )
     T: int = Field(ge=1, description="training steps T")
     bias: Bias
@@ -159,14 +173,16 @@ class Training(Section):
         description="of the encoder's training and probes; cuda asks the scheduler for a GPU",
     )
     history: bool = Field(
-        description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at recorded steps, beside the encoder"
+        description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at recorded steps, beside"
+        " the encoder"
     )
 
     @model_validator(mode="after")
     def _possible(self) -> "Training":
         if self.eta * self.lambda_ >= 1:
             raise ValueError(
-                f"lambda must be below 1 / eta = {1 / self.eta:g}, got {self.lambda_:g}: a step multiplies the weights by"
+                f"lambda must be below 1 / eta = {1 / self.eta:g}, got {self.lambda_:g}: a step"
+                f" multiplies the weights by"
                 " 1 - eta lambda"
             )
         if self.bias.T1 != "eq34" and self.bias.T1 > self.T:
@@ -201,27 +217,28 @@ class Arm(Section):
 
     @property
     def named(self) -> ArmSpec:
-        """What the arm does, and what it is called and drawn as."""
+        """Rule, label and style of the arm."""
         return ARMS[self.arm]
 
     def without_effect(self, training: Training, data: Data) -> str:
-        """Why the arm would be the dense one to the last digit; empty where it is not."""
+        """Explain why the arm would equal the dense one to the last digit; empty if it does not."""
         if self.onset >= training.T:
             return f"onset must be below T = {training.T}, got {self.onset}; no step has a mask"
         rows = training.m * (data.d1 if self.named.single_weights else 1)
         if self.named.ratio and not n_pruned(rows, self.alpha):
-            what = "(m d1)" if self.named.single_weights else "m"
-            return f"alpha must be at least 1 / {what} = {1 / rows:.4g}, got {self.alpha:g}; it prunes nothing"
+            count = "(m d1)" if self.named.single_weights else "m"
+            least = f"1 / {count} = {1 / rows:.4g}"
+            return f"alpha must be at least {least}, got {self.alpha:g}; it prunes nothing"
         return ""
 
     @property
     def label(self) -> str:
         """Name in files: the arm, with whatever it has that is not the default."""
-        said = (
+        values = (
             f"{key}={value}"
             for key, value in self.model_dump(exclude={"arm"}, exclude_defaults=True).items()
         )
-        return "-".join([self.arm, *said])
+        return "-".join([self.arm, *values])
 
     @property
     def trained(self) -> bool:

@@ -1,4 +1,7 @@
-"""Rules for names that users give, of which each becomes a path, a table or a target; and words for messages."""
+"""Rules for names that users give, of which each becomes a path, a table or a target.
+
+And words for messages.
+"""
 
 import difflib
 import re
@@ -37,9 +40,9 @@ def shorten_repr(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
-def suggest(name: Any, known: Iterable[Any]) -> str:
+def suggest(name: Any, names: Iterable[Any]) -> str:
     """Return which known names a misspelt one may mean, for a message; empty if none is near."""
-    by_letters = {str(one).casefold(): str(one) for one in known}
+    by_letters = {str(one).casefold(): str(one) for one in names}
     matches = difflib.get_close_matches(str(name).casefold(), by_letters)
     return (
         f" (did you mean {' or '.join(repr(by_letters[one]) for one in matches)}?)"
@@ -48,17 +51,17 @@ def suggest(name: Any, known: Iterable[Any]) -> str:
     )
 
 
-def merge_unique(what: str, *parts: Mapping[str, Any]) -> dict[str, Any]:
+def merge_unique(label: str, *mappings: Mapping[str, Any]) -> dict[str, Any]:
     """Merge mappings; raise RarefeatError if two have a name, also in small and capital letters."""
     merged: dict[str, Any] = {}
-    seen: dict[str, str] = {}
-    for name, item in ((name, item) for part in parts for name, item in part.items()):
-        if (other := seen.setdefault(name.casefold(), name)) != name or name in merged:
-            alike = (
+    spellings: dict[str, str] = {}
+    for name, item in ((name, item) for items in mappings for name, item in items.items()):
+        if (other := spellings.setdefault(name.casefold(), name)) != name or name in merged:
+            spelling = (
                 "" if other == name else f" and {other}, which some file systems do not tell apart"
             )
             raise RarefeatError(
-                f"config: two {what} have the name {name}{alike}; each needs a name of its own"
+                f"config: two {label} have the name {name}{spelling}; each needs a name of its own"
             )
         merged[name] = item
     return merged

@@ -1,4 +1,4 @@
-"""Values that are drawn from ranges, before anything is run; without torch, whose import costs more than reading a config."""
+"""Latin hypercubes, drawn when a config is read; without torch, which takes longer to import."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from rarefeat.config.section import Section
 
 
 class Range(Section):
-    """Where a parameter is drawn from."""
+    """A range from which a parameter is drawn."""
 
     low: float = Field(gt=0)
     high: float = Field(gt=0)
@@ -22,15 +22,18 @@ class Range(Section):
             raise ValueError(f"low must not exceed high, got {self.low:g} and {self.high:g}")
         return self
 
-    def at(self, share: float) -> float:
-        """The point at a share of its length, or of that of its logarithm."""
+    def point(self, share: float) -> float:
+        """Return the point at a share of its length, or of the length of its logarithm."""
         if self.log:
             return self.low * (self.high / self.low) ** share
         return self.low + share * (self.high - self.low)
 
 
 def random_words(key: str, count: int) -> Iterator[int]:
-    """What the generator of STUDY/SEED/PURPOSE (core/randomness.py), a Mersenne Twister, gives first: numbers of 32 bits."""
+    """Return the first numbers of 32 bits of the generator STUDY/SEED/PURPOSE.
+
+    It is the Mersenne Twister of core/randomness.py.
+    """
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
     return iter(np.random.RandomState(seed).randint(2**32, size=count, dtype=np.uint32).tolist())
 
@@ -38,22 +41,34 @@ def random_words(key: str, count: int) -> Iterator[int]:
 def latin_hypercube(
     draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]
 ) -> dict[str, list[float]]:
-    """A Latin hypercube: of each parameter one draw in each of `regimes` strata, the strata in an order of their own.
+    """Draw a Latin hypercube: one value of each parameter in each of `regimes` strata.
 
-    Order and draws are those of torch.randperm and of torch.rand in float64, from the generator of these draws.
+    The strata of each parameter have an order of their own. Order and values are those of
+    torch.randperm and of torch.rand in float64.
+
+    Parameters
+    ----------
+    draws : str
+        Namespace of the random stream.
+    seed : int
+        Seed.
+    regimes : int
+        Number of values of each parameter.
+    ranges : mapping
+        Range of each parameter.
     """
     columns = {}
-    for name, found in ranges.items():
-        drawn, strata = (
+    for name, interval in ranges.items():
+        words, strata = (
             random_words(f"{draws}/{seed}/{name}", 3 * regimes - 1),
             list(range(regimes)),
         )
         for place in range(regimes - 1):
-            other = place + next(drawn) % (regimes - place)
+            other = place + next(words) % (regimes - place)
             strata[place], strata[other] = strata[other], strata[place]
-        shares = (((next(drawn) << 32 | next(drawn)) % 2**53) / 2**53 for _ in range(regimes))
+        shares = (((next(words) << 32 | next(words)) % 2**53) / 2**53 for _ in range(regimes))
         columns[name] = [
-            found.at((stratum + share) / regimes)
+            interval.point((stratum + share) / regimes)
             for stratum, share in zip(strata, shares, strict=True)
         ]
     return columns

@@ -47,7 +47,7 @@ def check_numbers(value: Any) -> Any:
 
 
 def check_distinct(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values; raise ValueError if two are equal to the six digits of figures and tables."""
+    """Return the values; ValueError if two are equal to the six digits of figures."""
     texts = [str(value or 0) if isinstance(value, float) else str(value) for value in values]
     labels = {FRACTION.sub(lambda match: f"{float(match[0]):g}", text) for text in texts}
     if len(labels) < len(texts):
@@ -63,26 +63,26 @@ Distinct = Annotated[list[Item], AfterValidator(check_distinct)]
 NOTHING = (None, False, 0, "")
 
 
-def dump_config(part: Any) -> Any:
+def dump_config(value: Any) -> Any:
     """Convert a config value to plain Python values for job configs and file metadata.
 
     A key at an empty default (None, False, 0, "", an empty list, mapping or section), or at the
     default that its field names as `absent`, is omitted, so that a new key of that kind changes no
     job of earlier results. Every other value is kept, so that a changed default does change them.
     """
-    if isinstance(part, Section):
+    if isinstance(value, Section):
         values = {}
-        for name, field in type(part).model_fields.items():
-            value = dump_config(getattr(part, name))
+        for name, field in type(value).model_fields.items():
+            dumped = dump_config(getattr(value, name))
             absent = (field.json_schema_extra or {}).get("absent")
-            nothing = value in ({}, [], *NOTHING) or value == absent
+            nothing = dumped in ({}, [], *NOTHING) or dumped == absent
             default = field.get_default(call_default_factory=True)
-            if field.is_required() or not nothing or getattr(part, name) != default:
-                values[field.alias or name] = value
+            if field.is_required() or not nothing or getattr(value, name) != default:
+                values[field.alias or name] = dumped
         return values
-    if isinstance(part, dict):
-        return {key: dump_config(value) for key, value in part.items()}
-    return [dump_config(value) for value in part] if isinstance(part, list | tuple) else part
+    if isinstance(value, dict):
+        return {key: dump_config(item) for key, item in value.items()}
+    return [dump_config(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def format_validation_error(
@@ -110,9 +110,9 @@ def format_validation_error(
         if item["type"] == "missing":
             problem = "missing"
         elif item["type"] == "extra_forbidden":
-            known = keys_at(model, keys[:-1]) if model else []
+            allowed = keys_at(model, keys[:-1]) if model else []
             problem = "unknown key" + (
-                suggest(keys[-1], known) or f"; allowed: {', '.join(known)}" * bool(known)
+                suggest(keys[-1], allowed) or f"; allowed: {', '.join(allowed)}" * bool(allowed)
             )
         elif item["type"] != "value_error":
             problem += f", got {shorten_repr(item['input'])}"
@@ -134,16 +134,26 @@ UNION = re.compile(r"\[key\]$|\w[\w-]*\[.*\]$|constrained-\w+$|function-\w+$")
 
 
 def written_place(keys: list[Any], value: Any, raw: Any) -> list[Any]:
-    """Return the place at which a raw config has a value that studies inherit, else `keys`."""
+    """Return the place at which a raw config has a value that studies inherit.
+
+    Parameters
+    ----------
+    keys : list
+        Place of the value in the section of a study, which is returned where it is not inherited.
+    value : Any
+        The value.
+    raw : dict
+        The config as the user wrote it.
+    """
     for start in range(len(keys)):
         for prefix in (*(keys[:end] for end in range(start, -1, -1)), ["images"]):
-            place, found = [*prefix, *keys[start:]], raw
+            place, current = [*prefix, *keys[start:]], raw
             try:
                 for key in place:
-                    found = found[key]
+                    current = current[key]
             except (KeyError, IndexError, TypeError):
                 continue
-            if found is value or found == value:
+            if current is value or current == value:
                 return place
     return keys
 

@@ -1,4 +1,7 @@
-"""A study of the contrastive encoder: a named grid of cells, what is the same at all of them, and how studies share it."""
+"""A study of the contrastive encoder.
+
+A named grid of cells, what is the same at all of them, and how studies share it.
+"""
 
 import itertools
 from collections.abc import Iterable
@@ -15,7 +18,8 @@ from rarefeat.core.arms import ARMS
 
 AXES = ("eps_min", "sigma")
 LOST_IN_NOISE = 2.0**24
-"""Of sigma^2 d1, the squared norm of a token's noise, beside which float32 does not see the 1 of a feature."""
+"""Of sigma^2 d1, the squared norm of a token's noise, beside which float32 does not see the 1 of a
+feature."""
 
 
 class Grid(Section):
@@ -34,15 +38,18 @@ class Study(Section):
     """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
 
     simulator: Literal["direct", "reduced"] = Field(
-        description="every token in R^d1; or the same law at a cost that does not know d1, for masks by neuron (reduced.md)"
+        description="every token in R^d1; or the same law at a cost that does not know d1, for"
+        " masks by neuron (reduced.md)"
     )
     draws: Name = Field(
-        description="name that keys the random draws, the test set among them: the study's own if not given"
+        description="name that keys the random draws, the test set among them: the study's own if"
+        " not given"
     )
     seeds: int = Field(ge=1, description="replicas per point and arm")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: SeedsPerBlock = Field(
-        description="replicas trained as one batched tensor program, one job; a list has the sizes of the first blocks,"
+        description="replicas trained as one batched tensor program, one job; a list has the sizes"
+        " of the first blocks,"
         " and the last is that of all others"
     )
     data: Data = Field(description="the data model and the sizes of its samples")
@@ -57,11 +64,12 @@ class Study(Section):
     @model_validator(mode="after")
     def _consistent(self) -> "Study":
         check_distinct([arm.label for arm in self.arms])
-        known = {arm.arm for arm in self.arms}
+        names = {arm.arm for arm in self.arms}
         for name, block in self.grid.items():
-            if missing := set(block.arms) - known:
+            if missing := set(block.arms) - names:
                 raise ValueError(
-                    f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms: {', '.join(sorted(known))}"
+                    f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms:"
+                    f" {', '.join(sorted(names))}"
                 )
             for arm in self.arms:
                 if arm.arm in block.arms and (
@@ -72,14 +80,17 @@ class Study(Section):
                 wrong := [arm for arm in block.arms if ARMS[arm].single_weights]
             ):
                 raise ValueError(
-                    f"grid.{name}.arms: {wrong[0]} masks single weights, which the simulator reduced does not have; "
+                    f"grid.{name}.arms: {wrong[0]} masks single weights, which the simulator"
+                    f" reduced does not have; "
                     "leave it out, or say simulator: direct"
                 )
             for sigma in block.sigma:
                 if sigma * sigma * self.data.d1 >= LOST_IN_NOISE:
                     raise ValueError(
-                        f"grid.{name}.sigma: sigma^2 d1 = {sigma * sigma * self.data.d1:.3g} at sigma = {sigma:g} must be below"
-                        f" {LOST_IN_NOISE:.3g}: float32 loses features beside such noise; lower sigma, or data.d1"
+                        f"grid.{name}.sigma: sigma^2 d1 = {sigma * sigma * self.data.d1:.3g} at"
+                        f" sigma = {sigma:g} must be below"
+                        f" {LOST_IN_NOISE:.3g}: float32 loses features beside such noise; lower"
+                        f" sigma, or data.d1"
                     )
         for axis in AXES:
             try:
@@ -101,11 +112,11 @@ class Study(Section):
         return self
 
     def cells(self) -> list[Cell]:
-        """The union of the grid's blocks, in order, each cell once with the arms of every block that holds it."""
+        """Return the cells of all grid blocks, each once, with the arms of its blocks."""
         names: dict[tuple[float, float], set[str]] = {}
         for block in self.grid.values():
-            for at in itertools.product(block.eps_min, block.sigma):
-                names.setdefault(at, set()).update(block.arms)
+            for point in itertools.product(block.eps_min, block.sigma):
+                names.setdefault(point, set()).update(block.arms)
         return [
             Cell(
                 (("eps_min", eps_min), ("sigma", sigma)),
@@ -116,27 +127,27 @@ class Study(Section):
 
     @property
     def summary_text(self) -> str:
-        """Its seeds and its grid, for people."""
+        """Seeds and grid in words."""
         axes = {
             axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)})
             for axis in AXES
         }
-        said = "; ".join(
+        grid = "; ".join(
             f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items()
         )
-        return f"{self.seeds} seeds from {self.first_seed}; {said}; {self.training.T} steps"
+        return f"{self.seeds} seeds from {self.first_seed}; {grid}; {self.training.T} steps"
 
     def blocks(self) -> dict[str, list[int]]:
-        """Blocks of seeds, by their name FIRST-LAST."""
+        """Return seed blocks by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
     def pretrain_config(self, cell: Cell) -> dict[str, Any]:
-        """What the training of a cell is told."""
-        parts = ("draws", "simulator", "data", "training")
-        return {**{name: getattr(self, name) for name in parts}, "arms": cell.trained}
+        """Return the config of the training of a cell."""
+        keys = ("draws", "simulator", "data", "training")
+        return {**{name: getattr(self, name) for name in keys}, "arms": cell.trained}
 
     def probe_config(self, cell: Cell) -> dict[str, Any]:
-        """What the probe of a cell is told."""
+        """Return the config of the probe of a cell."""
         return self.pretrain_config(cell) | {
             "untrained": [arm for arm in cell.arms if not arm.trained]
         }
@@ -165,7 +176,9 @@ SHARED_TRAINING_KEYS = ("seeds", "first_seed", "seeds_per_block", "data", "train
 
 
 def inherit_defaults(shared: dict, studies: dict) -> dict:
-    """The studies with what holds for all of them, and draws of their own name where they say nothing else.
+    """The studies with what holds for all of them.
+
+    Draws of their own name where they say nothing else.
 
     A study that a later config sets to null is left out.
     """
@@ -191,10 +204,13 @@ def share_defaults(
     study: type[Section] = Study,
     inherits: Iterable[str] = SHARED_STUDY_KEYS,
 ) -> Any:
-    """A section of the config whose `studies` are given what is shared: by all sections, and within this one.
+    """A section of the config whose `studies` are given what is shared: by all sections.
+
+    Within this one.
 
     Args:
-        study: what each of them is, for the keys that it has. inherits: those of them that it takes from the top level.
+        study: what each of them is, for the keys that it has. inherits: those of them that it takes
+        from the top level.
     """
     if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
         return raw

@@ -1,1 +1,4 @@
-"""Tools over a project and its results, which no job uses: what is still so, what is accepted, compared and kept."""
+"""Tools over a project and its results, which no job uses.
+
+What is still so, what is accepted, compared and kept.
+"""

@@ -61,7 +61,7 @@ def completed_jobs(results: Path) -> list[CompletedJob]:
         values = json.dumps(json.loads(job.to_json), sort_keys=True)
         jobs[values] = jobs[job.identity] = CompletedJob(path, job, [])
     for path in sorted(results.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(results).parts)
+        hidden = any(name.startswith(".") for name in path.relative_to(results).parts)
         metadata = read_job_metadata(path) if path.suffix in ORDER and not hidden else None
         key = (metadata or {}).get("job") or json.dumps(metadata, sort_keys=True)
         if key in jobs:
@@ -104,24 +104,26 @@ def changed_stages(jobs: list[CompletedJob]) -> dict[str, tuple[str, str]]:
         for name, value in completed.job.code.items():
             if before.setdefault(name, (value, completed.outputs[0]))[0] != value:
                 raise RarefeatError(
-                    f"cannot accept: {completed.outputs[0]} and {before[name][1]} are of different code of {name};"
+                    f"cannot accept: {completed.outputs[0]} and {before[name][1]} are of different"
+                    f" code of {name};"
                     " run snakemake first, or delete one"
                 )
-    now = {name: current_hash(name) for name in before}
+    current = {name: current_hash(name) for name in before}
     changes = {
-        name: (value, now[name])
+        name: (value, current[name])
         for name, (value, _) in before.items()
-        if now[name] not in ("", value)
+        if current[name] not in ("", value)
     }
     executed = {
         name
         for completed in jobs
-        if now[completed.job.stage]
+        if current[completed.job.stage]
         for name in executed_code(completed.job)
     }
     for name in changes.keys() - executed:
         raise RarefeatError(
-            f"cannot accept the change of {name}: no output of a job that runs it is there to compare with"
+            f"cannot accept the change of {name}: no output of a job that runs it is there to"
+            f" compare with"
             f" (needed for {before[name][1]}); run snakemake"
         )
     return changes
@@ -150,11 +152,13 @@ def first_difference(completed: CompletedJob) -> str:
         }
         done = subprocess.run(
             [*EXECUTE, "--job", str(completed.path), "--output", *map(str, copies)],
-            env=variables | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, ACCEPTING: "1"},
+            env=variables
+            | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, ACCEPTING: "1"},
             capture_output=True, encoding="utf-8", check=False,
         )  # fmt: skip
         if done.returncode:
-            return f"{completed.outputs[0]}: {(done.stderr.strip() or 'its job failed').splitlines()[-1]}"
+            error = (done.stderr.strip() or "its job failed").splitlines()[-1]
+            return f"{completed.outputs[0]}: {error}"
         pairs = zip(completed.outputs, copies, strict=True)
         return next(
             (
@@ -184,13 +188,13 @@ def accept(results: Path, cores: int = 1) -> dict[str, tuple[str, str]]:
                 pool.shutdown(cancel_futures=True)
                 raise RarefeatError(f"cannot accept: {difference}")
     entries = read_accepted(results)
-    for stage, (before, now) in changes.items():
+    for stage, (before, after) in changes.items():
         paths = sorted(
             str(path) for one in sample if stage in executed_code(one.job) for path in one.outputs
         )
         today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         entries.append(
-            {"stage": stage, "before": before, "now": now, "date": today, "sample": paths}
+            {"stage": stage, "before": before, "now": after, "date": today, "sample": paths}
         )
     if changes:
         text = json.dumps({SEAL: BLANK, "accepted": entries}, indent=1)
@@ -209,8 +213,8 @@ def main() -> None:
     )
     args = parser.parse_args()
     changes = accept(args.results, args.cores)
-    for stage, (before, now) in changes.items():
-        print(f"accepted: {stage}, {now} for {before}")
+    for stage, (before, after) in changes.items():
+        print(f"accepted: {stage}, {after} for {before}")
     if not changes:
         print("nothing to accept: no code of these files has changed")
 

@@ -1,4 +1,4 @@
-"""Archive the tables of finished trainings, so that a run of many hours continues on another machine.
+"""Archive the tables of finished trainings, to continue a long run on another machine.
 
 Of each finished cell and block the archive holds the tables, a few kilobytes each, with the times
 of their jobs, and not the encoders: Snakemake makes nothing that only a finished table would need.
@@ -51,7 +51,10 @@ def finished_files(results: Path) -> dict[str, bytes]:
 
 
 def read_archive(archive: Path) -> dict[str, bytes]:
-    """Read the files of an archive by path; none if it is not there, RarefeatError if it is damaged."""
+    """Read the files of an archive by path.
+
+    None if it is not there, RarefeatError if it is damaged.
+    """
     if not archive.exists():
         return {}
     try:
@@ -89,6 +92,15 @@ def unpack(archive: Path, results: Path, study: str) -> int:
     """Extract the tables of a study, and their times, dated now; return how many tables.
 
     A file that is there with other bytes stays.
+
+    Parameters
+    ----------
+    archive : Path
+        Archive.
+    results : Path
+        Folder of results.
+    study : str
+        Name of the study.
 
     Raises
     ------
@@ -131,7 +143,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.command == "unpack":
         print(
-            f"{unpack(args.archive, args.results, args.study)} tables of {args.study} are in {args.results}"
+            f"{unpack(args.archive, args.results, args.study)} tables of {args.study} are in"
+            f" {args.results}"
         )
         return
     if not args.results.is_dir():

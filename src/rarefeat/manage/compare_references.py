@@ -17,8 +17,10 @@ from rarefeat.run.metadata import read_table_and_origin
 from rarefeat.storage.sealed_files import write_file
 
 VALUES = ("mean", "exponent", "value")
-# Another processor or BLAS changes the last bits, and training carries them on; a count over a threshold, or the step at which
-# one is passed, may differ by one in one replica of three, and of some hundred test images a few fall on the other side.
+# Another processor or BLAS changes the last bits, and training carries them on; a count over a
+# threshold, or the step at which
+# one is passed, may differ by one in one replica of three, and of some hundred test images a few
+# fall on the other side.
 RELATIVE, ABSOLUTE, COUNT, SHARE = 0.02, 0.01, 0.34, 0.03
 COUNTS = (
     "aligned_neurons",
@@ -43,7 +45,10 @@ ALLOWED = dict.fromkeys(COUNTS, COUNT) | dict.fromkeys(SHARES, SHARE)
 
 
 def reference_rows(table: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Reduce a table to what its reference holds: key, value and n; `seed` in the key is averaged over."""
+    """Reduce a table to what its reference holds: key, value and n.
+
+    `seed` in the key is averaged over.
+    """
     value = next(name for name in VALUES if name in table)
     if "seed" in key:
         key = [name for name in key if name != "seed"]
@@ -76,7 +81,8 @@ def list_differences(reference: pd.DataFrame, fresh: pd.DataFrame) -> list[str]:
     # A row that one of them lacks has no n there.
     return [
         f"{', '.join(f'{column} {row[column]}' for column in key)}:"
-        f" {row[f'{value}_fresh']:.6g} (n = {row['n_fresh']:g}), reference {row[value]:.6g} (n = {row['n']:g})"
+        f" {row[f'{value}_fresh']:.6g} (n = {row['n_fresh']:g}), reference {row[value]:.6g} (n ="
+        f" {row['n']:g})"
         for row in both[~close | (both["n"] != both["n_fresh"])].to_dict("records")
     ]
 
@@ -102,15 +108,17 @@ def main() -> None:
         if path.stem not in project.tables:
             raise RarefeatError(f"{path}: no study of this config makes the table {path.stem}")
         key = list(load_function(project.tables[path.stem].schema).unique)
-        made = Path(project.results, "tables", f"{path.stem}.parquet")
-        fresh = reference_rows(read_table_and_origin(made)[0], key)
+        table_path = Path(project.results, "tables", f"{path.stem}.parquet")
+        fresh = reference_rows(read_table_and_origin(table_path)[0], key)
         if args.update:
             write_file(path, text(fresh))
         elif lines := list_differences(pd.read_csv(path), fresh):
             raise RarefeatError(
-                f"{made}: {len(lines)} differences to {path}, the first: {lines[0]}"
+                f"{table_path}: {len(lines)} differences to {path}, the first: {lines[0]}"
             )
-        print(f"{made} {'is now' if args.update else 'agrees with'} {path}: {len(fresh)} rows")
+        print(
+            f"{table_path} {'is now' if args.update else 'agrees with'} {path}: {len(fresh)} rows"
+        )
 
 
 if __name__ == "__main__":

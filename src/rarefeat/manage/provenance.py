@@ -1,4 +1,6 @@
-"""Show what made a file of the workflow, and verify that results are whole and what their names say.
+"""Show what made a file of the workflow.
+
+Verify that results are whole and what their names say.
 
     python -m rarefeat.manage.provenance show FILE
     python -m rarefeat.manage.provenance verify RESULTS
@@ -33,7 +35,10 @@ def show(path: str | Path) -> str:
 
 
 def verify(results: str | Path) -> list[str]:
-    """List the damaged files below a folder of results, and those that are not what their names say."""
+    """List the damaged files below a folder of results.
+
+    Those that are not what their names say.
+    """
     if not Path(results).is_dir():
         raise RarefeatError(f"{results} is not a folder")
     lines = []
@@ -45,16 +50,20 @@ def verify(results: str | Path) -> list[str]:
             continue
         if name:
             lines.append(
-                f"{path} is not the file that its name says: it is {name}; delete it and run snakemake again"
+                f"{path} is not the file that its name says: it is {name}; delete it and run"
+                f" snakemake again"
             )
     return lines
 
 
 def iter_files(results: Path) -> Iterator[Path]:
-    """Iterate over the files of the workflow; checkpoints, hidden files and a user's own are none."""
+    """Iterate over the files of the workflow.
+
+    Checkpoints, hidden files and a user's own are none.
+    """
     for path in sorted(results.rglob("*")):
-        parts = path.relative_to(results).parts
-        if "checkpoints" in parts or any(part.startswith(".") for part in parts):
+        names = path.relative_to(results).parts
+        if "checkpoints" in names or any(name.startswith(".") for name in names):
             continue
         match path.suffix:
             case ".parquet" | ".safetensors":

@@ -1,1 +1,4 @@
-"""What a run and its jobs use: command lines, jobs, code hashes, origins of files, the folder of results. Tools: `manage`."""
+"""What a run and its jobs use.
+
+Command lines, jobs, code hashes, origins of files, the folder of results. Tools: `manage`.
+"""

@@ -17,7 +17,10 @@ Item = TypeVar("Item")
 
 
 def load_function(name: str) -> Callable:
-    """Return the function, or the schema, that MODULE:NAME names; RarefeatError where the package has none."""
+    """Return the function, or the schema, that MODULE:NAME names.
+
+    RarefeatError where the package has none.
+    """
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(f"rarefeat.{module}"), attribute)
@@ -26,7 +29,7 @@ def load_function(name: str) -> Callable:
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a command line; what a user can mend becomes one line on standard error and exit status 1."""
+    """Run a command line; an error that a user can mend is one line, with exit status 1."""
     # As an exception, so that temporary files are removed.
     line = "error: ended by SIGTERM; run snakemake again"
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(line))
@@ -40,22 +43,25 @@ def run_main(main: Callable[[], None]) -> None:
             r"allocate memory|out of memory", str(error)
         ):
             raise
-        remedy = "give the job more, run fewer jobs at once, or lower seeds_per_block (of images, training.batch)"
+        remedy = (
+            "give the job more, run fewer jobs at once, or lower seeds_per_block"
+            " (of images, training.batch)"
+        )
         sys.exit(f"error: out of memory: {str(error).partition(chr(10))[0]}; {remedy}")
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 SHOWN: list[Callable[[Iterable], Iterable]] = []
-"""What `progress` passes items through instead, the innermost last."""
+"""Functions that `progress` passes items through instead, the innermost last."""
 
 
 @contextlib.contextmanager
-def progress_display(how: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
+def progress_display(display: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
     """Show progress as usual, not at all, or by passing items through a function."""
     before = list(SHOWN)
-    if how is not True:
-        SHOWN.append(how or iter)
+    if display is not True:
+        SHOWN.append(display or iter)
     try:
         yield
     finally:
@@ -63,7 +69,19 @@ def progress_display(how: bool | Callable[[Iterable], Iterable]) -> Iterator[Non
 
 
 def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
-    """Pass items on, with a bar on a terminal and otherwise a line with the time left every `seconds`."""
+    """Pass items on, with a bar on a terminal, and else a line with the time left now and then.
+
+    Parameters
+    ----------
+    items : iterable
+        Items.
+    total : int
+        Number of items.
+    label : str
+        Name of what is done.
+    seconds : float, optional
+        Time between two lines (s).
+    """
     if SHOWN or sys.stderr.isatty():
         yield from SHOWN[-1](items) if SHOWN else tqdm(items, total=total, desc=label)
         return

@@ -35,8 +35,8 @@ EXCLUDED_MODULES = {
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number.
 
-`run/execute_job.py` sets torch to one thread and writes rows as they are. It would be in the hash of every
-table, so tests/run/test_execute_job.py checks both instead.
+`run/execute_job.py` sets torch to one thread and writes rows as they are. It would be in the hash
+of every table, so tests/run/test_execute_job.py checks both instead.
 """
 USER_PREFIX = "own"
 """Stands before the module of a user's function among the code that a job depends on."""
@@ -72,10 +72,10 @@ class StatementNormaliser(ast.NodeTransformer):
         """Move the annotation of any node to `annotations`, where quoted ones are parsed."""
         for field in ("annotation", "returns"):
             annotation = getattr(node, field, None)
-            for part in ast.walk(annotation) if annotation else ():
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            for child in ast.walk(annotation) if annotation else ():
+                if isinstance(child, ast.Constant) and isinstance(child.value, str):
                     with contextlib.suppress(SyntaxError):
-                        self.annotations.append(ast.parse(part.value, mode="eval").body)
+                        self.annotations.append(ast.parse(child.value, mode="eval").body)
             if annotation:
                 self.annotations.append(annotation)
                 setattr(node, field, None)
@@ -142,13 +142,13 @@ def is_declaration(node: ast.stmt) -> bool:
 def bound_names(node: ast.stmt) -> set[str]:
     """List the names that a statement may bind."""
     names = set()
-    for part in [node] if isinstance(node, ast.FunctionDef | ast.ClassDef) else ast.walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-            names.add(part.id)
-        elif isinstance(part, ast.FunctionDef | ast.ClassDef):
-            names.add(part.name)
-        elif is_import(part):
-            names |= {alias.asname or alias.name.partition(".")[0] for alias in part.names}
+    for child in [node] if isinstance(node, ast.FunctionDef | ast.ClassDef) else ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            names.add(child.id)
+        elif isinstance(child, ast.FunctionDef | ast.ClassDef):
+            names.add(child.name)
+        elif is_import(child):
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in child.names}
     return names
 
 
@@ -259,8 +259,8 @@ class PackageSource:
             copy = pickle.loads(pickle.dumps(statements if definition != REGISTRY else []))
             normaliser = StatementNormaliser(functools.partial(self.is_section, module))
             tree = normaliser.visit(ast.Module(copy, []))
-            parts = [tree, *normaliser.annotations]
-            pairs = {pair for part in parts for pair in self.references(module, part)}
+            trees = [tree, *normaliser.annotations]
+            pairs = {pair for node in trees for pair in self.references(module, node)}
             targets = {target for _, target in pairs if isinstance(target, Definition)}
             counted = [pair for pair in pairs if not is_excluded(getattr(pair[1], "module", ""))]
             text = f"{ast.dump(tree)} {sorted(map(str, counted))}" if tree.body else ""

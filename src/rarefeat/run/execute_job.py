@@ -1,7 +1,9 @@
-"""Run the function of a job and write what it returns: `python -m rarefeat.run.execute_job --job FILE --output PATH...`.
+"""Run the function of a job and write what it returns.
 
-The function is called with its inputs (run/job_inputs.py) and the job. It returns a table, several tables by name, the tensors or
-rows of a cell, a figure, or the text of a page.
+`python -m rarefeat.run.execute_job --job FILE --output PATH...`.
+
+The function is called with its inputs (run/job_inputs.py) and the job. It returns a table, several
+tables by name, the tensors or rows of a cell, a figure, or the text of a page.
 """
 
 import argparse
@@ -56,7 +58,8 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
         Files to write: one for each part of the result, or named as its tables are.
     """
     if torch := sys.modules.get("torch"):
-        # One thread, so that the bytes are the same on every machine of a kind; parallelism is over jobs.
+        # One thread, so that the bytes are the same on every machine of a kind; parallelism is over
+        # jobs.
         torch.set_num_threads(1)
     function = load_function(job.stage)
     result = load_function(job.runs)(function, inputs, job) if job.runs else function(inputs, job)
@@ -86,7 +89,19 @@ def is_figure(result: Any) -> bool:
 
 
 def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
-    """Write one part of a result, in the form that its type and its path ask for."""
+    """Write one content in the form that its type and its path ask for.
+
+    Parameters
+    ----------
+    path : Path
+        File.
+    content : str, mapping of Tensor, list of dict or DataFrame
+        Text of a page, tensors, rows of a cell, or a table.
+    job : Job
+        The job.
+    tables : list of Path
+        Tables that the job has read.
+    """
     if isinstance(content, str):
         write_page(path, add_size_note(content, job) if path.suffix == ".md" else content, job)
     elif isinstance(content, dict):
@@ -105,7 +120,10 @@ def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
 
 
 def add_size_note(text: str, job: Job) -> str:
-    """Return a page of Markdown that says below its title of what size the run is, where it is not the default one."""
+    """Return a page of Markdown that says below its title of what size the run is.
+
+    Where it is not the default one.
+    """
     title, _, rest = text.partition("\n")
     note = f"\n**{job.size_note[0].upper()}{job.size_note[1:]}.**\n" if job.size_note else ""
     return f"{title}\n{note}{rest}"

@@ -25,8 +25,8 @@ import tempfile
 # The last three are what a first optimizer, figure as PDF and check of a table import.
 PRELOADED = (
     "torch", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats", "scipy.optimize",
-    "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model", "kornia", "pydantic",
-    "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
+    "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model", "kornia",
+    "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
     "pandera.backends.pandas.builtin_checks",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
@@ -48,7 +48,8 @@ def start(**variables: str) -> str | None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen(256)
-        # In a session of its own: a signal to the group of this process reaches it as that one's end.
+        # In a session of its own: a signal to the group of this process reaches it as that one's
+        # end.
         server = subprocess.Popen(
             [sys.executable, "-P", __file__, str(listener.fileno())],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

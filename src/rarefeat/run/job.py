@@ -1,7 +1,10 @@
-"""A job: its stage, study, cell and seeds, the config values that it reads, and hashes of the code that it depends on.
+"""A job: its stage, study, cell and seeds, the config values that it reads.
 
-The workflow writes it to a file, `jobs/FUNCTION-HASH.json` below the folder of results, whose path is a parameter of the rule:
-Snakemake reruns a job where any of it changes. The files that a job writes name it, and jobs that read them check that.
+Hashes of the code that it depends on.
+
+The workflow writes it to a file, `jobs/FUNCTION-HASH.json` below the folder of results, whose path
+is a parameter of the rule: Snakemake reruns a job where any of it changes. The files that a job
+writes name it, and jobs that read them check that.
 """
 
 import json
@@ -37,7 +40,8 @@ class Job(BaseModel):
     stage: str
     """MODULE:FUNCTION, from the package's root."""
     runs: str = ""
-    """MODULE:FUNCTION that calls it, where its result needs more before it is written (run/execute_job.py)."""
+    """MODULE:FUNCTION that calls it, where its result needs more before it is written
+    (run/execute_job.py)."""
     study: str = ""
     cell: dict[str, float | int | str] = {}
     seeds: str = ""
@@ -48,7 +52,8 @@ class Job(BaseModel):
     tables: dict[str, str] = {}
     """Tables that it reads, each with the identity of the job that makes it."""
     files: dict[str, str] = {}
-    """Folders of the cell files that it reads, each with the function of their stage (study_kind.py: Stage)."""
+    """Folders of the cell files that it reads, each with the function of their stage
+    (study_kind.py: Stage)."""
 
     @property
     def to_json(self) -> str:
@@ -85,7 +90,7 @@ class Job(BaseModel):
 
     @property
     def cell_object(self) -> Cell:
-        """Its cell."""
+        """Cell of the job."""
         return Cell(tuple(self.cell.items()))
 
     @property
@@ -176,11 +181,15 @@ def make_job(
 
 
 PLAIN: dict[int, tuple[Section, Any, frozenset[str]]] = {}
-"""Plain values of sections by their identity; the section is kept, so that no other takes its identity."""
+"""Plain values of sections by their identity; the section is kept, so that no other takes its
+identity."""
 
 
 def plain_values(section: Any) -> tuple[Any, frozenset[str]]:
-    """Return plain values of a section of the config and the texts in them; once for each, as cells share sections."""
+    """Return plain values of a section of the config and the texts in them.
+
+    Once for each, as cells share sections.
+    """
     if isinstance(section, list):
         items = [plain_values(item) for item in section]
         return [values for values, _ in items], frozenset().union(*(texts for _, texts in items))

@@ -1,4 +1,7 @@
-"""Inputs of a job: tables by name, and the files of cells, each read only where it is what it must be."""
+"""Inputs of a job: tables by name.
+
+The files of cells, each read only where it is what it must be.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,7 +100,8 @@ class JobInputs(dict[str, pd.DataFrame]):
         stage = find_stage(function)
         path = self.results / stage.path(folder, job.study, job.cell_object, job.seeds)
         metadata = (read_job_metadata(path) or {}).get("config")
-        # A file that shares no section with the job was written by no stage upstream, and is refused.
+        # A file that shares no section with the job was written by no stage upstream, and is
+        # refused.
         shared = job.config.keys() & metadata.keys() if isinstance(metadata, dict) else set()
         config = {
             name: section for name, section in job.config.items() if name in (shared or job.config)

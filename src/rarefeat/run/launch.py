@@ -35,7 +35,17 @@ def main() -> None:
 
 
 def run(words: list[str], times: str, start: float) -> None:
-    """Run a module, given as its name and arguments; if it succeeds, write what it used."""
+    """Run a module, and write what it used if it succeeds.
+
+    Parameters
+    ----------
+    words : list of str
+        Name of the module and its arguments.
+    times : str
+        File of the times; empty for none.
+    start : float
+        Start of the job, by `time.monotonic` (s).
+    """
     sys.argv = list(words)
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)
     if times:
@@ -63,7 +73,18 @@ def write_times(path: str, start: float) -> None:
 
 
 def run_in_fork(words: list[str], times: str, start: float) -> int | str | None:
-    """Do as `run` in a fork; return what `sys.exit` takes, None if it is still to be run here."""
+    """Run a module in a fork of the server.
+
+    Parameters
+    ----------
+    words, times, start
+        As of `run`.
+
+    Returns
+    -------
+    int, str or None
+        Status for `sys.exit`; None where the module is still to be run here.
+    """
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(os.environ[SERVER])

@@ -2,8 +2,8 @@
 
 One short JSON under the key `rarefeat` of a Parquet file or a PNG, in the Keywords of a PDF, and in
 a comment at the end of a page. It names the job by its identity; the whole config and the hashes of
-the code are in the file of the job, below `jobs/` in the results. It holds no date, so that the same
-machine gives the same bytes.
+the code are in the file of the job, below `jobs/` in the results. It holds no date, so that the
+same machine gives the same bytes.
 """
 
 import functools
@@ -28,7 +28,8 @@ from rarefeat.storage.origin import KEY
 from rarefeat.storage.sealed_files import BLANK, SEAL, read_table, verify, write_file, write_table
 
 PACKAGES = (
-    "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy", "scikit-learn", "kornia",
+    "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy",
+    "scikit-learn", "kornia",
 )  # fmt: skip
 INSTRUCTIONS = {
     "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
@@ -84,7 +85,9 @@ def build_origin(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
     return {
         **identify(job),
         "seeds": {
-            name: value for part in (*of_tables, seeds(job.config)) for name, value in part.items()
+            name: value
+            for ranges in (*of_tables, seeds(job.config))
+            for name, value in ranges.items()
         },
         "tables": job.tables,
         "packages": packages(),
@@ -93,7 +96,17 @@ def build_origin(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
 
 
 def write_product(path: str | Path, table: pd.DataFrame, origin: Mapping[str, Any]) -> None:
-    """Write a table with its name and origin."""
+    """Write a table with its name and origin.
+
+    Parameters
+    ----------
+    path : path
+        File, which gives the table its name.
+    table : DataFrame
+        The table.
+    origin : mapping
+        Result of `build_origin`.
+    """
     metadata = {KEY: json.dumps({"name": Path(path).stem, **origin})}
     write_table(path, pa.Table.from_pandas(table, preserve_index=False), metadata)
 
@@ -103,7 +116,8 @@ def read_table_and_origin(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any
     origin = read_origin(path)
     if origin.get("name") != Path(path).stem:
         raise RarefeatError(
-            f"{path} is not the table that its name says: it is {origin.get('name')}; delete it and run snakemake again"
+            f"{path} is not the table that its name says: it is {origin.get('name')}; delete it"
+            f" and run snakemake again"
         )
     return read_table(path).to_pandas(), origin
 
@@ -111,7 +125,8 @@ def read_table_and_origin(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any
 def stale(path: str | Path) -> RarefeatError:
     """Return the error for a file of another job than the one that makes it now."""
     return RarefeatError(
-        f"{path} is of another config, or of other code, than what is made now; delete it and run snakemake again"
+        f"{path} is of another config, or of other code, than what is made now; delete it and run"
+        f" snakemake again"
     )
 
 
@@ -133,7 +148,17 @@ def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFra
 
 
 def write_page(path: str | Path, text: str, job: Job) -> None:
-    """Write a page of Markdown or HTML with its origin and seal in a comment at its end."""
+    """Write a page of Markdown or HTML with its origin and seal in a comment at its end.
+
+    Parameters
+    ----------
+    path : path
+        File, which gives the page its name.
+    text : str
+        Text of the page.
+    job : Job
+        Job of the page.
+    """
     origin = json.dumps({"name": Path(path).stem, **identify(job), SEAL: BLANK})
     # Two hyphens would end the comment.
     comment = origin.replace("--", "-\\u002d")
@@ -159,7 +184,10 @@ def read_origin(path: str | Path) -> dict[str, Any]:
 
 
 def find_job(path: str | Path, origin: Mapping[str, Any]) -> Job | None:
-    """Read the job of a product from the folder `jobs` of its results; None where its file is gone."""
+    """Read the job of a product from the folder `jobs` of its results.
+
+    None where its file is gone.
+    """
     name = origin["stage"].partition(":")[2]
     for folder in Path(path).absolute().parents[:2]:
         for file in sorted(folder.glob(f"jobs/{name}-*.json")):
@@ -190,7 +218,7 @@ def read_job_metadata(path: Path) -> dict[str, Any] | None:
                 text = re.sub(rb"\\(.)", rb"\1", text)
             case _:
                 return None
-        found = json.loads(text)
+        metadata = json.loads(text)
     except Exception:  # anything may stand in a file of other software
         return None
-    return found if isinstance(found, dict) else None
+    return metadata if isinstance(metadata, dict) else None

@@ -1,6 +1,7 @@
 """Outputs of earlier jobs: a config that is changed back costs links instead of trainings.
 
-Each output has a second name in the folder of the cache, for the same bytes; it takes room once the results hold another.
+Each output has a second name in the folder of the cache, for the same bytes; it takes room once the
+results hold another.
 """
 
 import contextlib
@@ -16,13 +17,17 @@ from rarefeat.run.metadata import machine, packages
 from rarefeat.storage.sealed_files import atomic_write, verify
 
 FOLDER, ROOM_GB, FORCED = "RAREFEAT_CACHE", "RAREFEAT_CACHE_GB", "RAREFEAT_CACHE_FORCED"
-"""Environment variables that a run sets for its jobs: the folder (no cache without it), its size, whether jobs are forced."""
+"""Environment variables that a run sets for its jobs: the folder (no cache without it), its size,
+whether jobs are forced."""
 NOTE = "from the output cache"
 """First words of the log of a job whose outputs were there."""
 
 
 def cached_paths(job: Job, outputs: Iterable[Path]) -> dict[Path, Path]:
-    """Return the file of the cache for each output, named by everything that sets its bytes; none without a cache."""
+    """Return the file of the cache for each output, named by everything that sets its bytes.
+
+    None without a cache.
+    """
     if not os.environ.get(FOLDER):
         return {}
     key = hashlib.sha256(json.dumps([job.to_json, packages(), machine()]).encode()).hexdigest()[:32]
@@ -51,7 +56,10 @@ def restore(job: Job, outputs: Iterable[Path]) -> bool:
 
 
 def store(job: Job, outputs: Iterable[Path]) -> None:
-    """Link the outputs of a job into the cache, and remove what was not used for longest; not where links cannot be made."""
+    """Link the outputs of a job into the cache, and remove what was not used for longest.
+
+    Not where links cannot be made.
+    """
     with contextlib.suppress(OSError, RarefeatError):
         for path, cached in cached_paths(job, outputs).items():
             with atomic_write(cached) as temporary:
@@ -60,7 +68,7 @@ def store(job: Job, outputs: Iterable[Path]) -> None:
 
 
 def trim(folder: Path, room: float) -> None:
-    """Remove files that only the cache holds, the oldest first, until the others fit into so many bytes."""
+    """Remove files that only the cache holds, the oldest first, to so many bytes."""
     files = sorted(
         (about.st_mtime, about.st_size, path)
         for path in folder.iterdir()

@@ -1,4 +1,7 @@
-"""The folder of results of a run: its lock, files of killed jobs, and results that Snakemake has no records of."""
+"""The folder of results of a run: its lock, files of killed jobs.
+
+Results that Snakemake has no records of.
+"""
 
 import fcntl
 import os
@@ -40,10 +43,10 @@ def acquire(folder: str | Path) -> None:
 
 
 def explain_unrecorded(project: Project) -> str:
-    """Return a warning where results are of another config or code and Snakemake has no records that say so.
+    """Return a warning where unrecorded results are of another config or code.
 
-    Its records are in `.snakemake` of the working directory, and are missing where that was lost or results were copied from
-    elsewhere. A token in both says that they belong together.
+    Its records are in `.snakemake` of the working directory, and are missing where that was lost or
+    results were copied from elsewhere. A token in both says that they belong together.
     """
     folder = Path(project.results)
     token = folder / TOKEN
@@ -57,7 +60,8 @@ def explain_unrecorded(project: Project) -> str:
     ]
     if others:
         return (
-            f"{others[0]}: made by another config or code, as are {len(others) - 1} more, and snakemake has no record of it;"
+            f"{others[0]}: made by another config or code, as are {len(others) - 1} more, and"
+            f" snakemake has no record of it;"
             " delete what you do not want to keep, or make it again with --forceall"
         )
     if folder.is_dir() and os.access(folder, os.W_OK):

@@ -1,6 +1,7 @@
-"""What a kind of study has found, as sentences: the same for its page in docs/, for the page of a run and for the report.
+"""Findings of a study kind as sentences, for its page in docs/, the page of a run and the report.
 
-A kind says it once, in the module `found` of its folder: TABLES, the names of published tables, and `found(section, tables)`.
+A kind has them in the module `findings` of its folder: TABLES, the names of published tables, and
+`findings(section, tables)`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,13 +12,24 @@ import pandas as pd
 from rarefeat.storage.markdown import interval_bounds
 
 Reductions = Mapping[str, tuple[tuple[str, ...], Callable[..., pd.DataFrame]]]
-"""By the name of a small table: the tables of a run that it is made from, and what makes it."""
+"""For each small table: the tables of a run that it is made from, and the function that makes
+it."""
 
 
 def reduce_tables(
     names: Iterable[str], reductions: Reductions, tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
-    """Small tables of a run's tables."""
+    """Reduce the tables of a run to small ones.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of the small tables.
+    reductions : Reductions
+        Sources and function of each.
+    tables : mapping
+        Tables of the run by name.
+    """
     return {
         name: reductions[name][1](*(tables[source] for source in reductions[name][0]))
         for name in names
@@ -25,7 +37,7 @@ def reduce_tables(
 
 
 def format_findings(title: str, sentences: Iterable[str]) -> str:
-    """The page of a run: a title and an item for each sentence or two."""
+    """Return the page of a run: a title, and an item for each finding."""
     return "\n".join([f"# {title}", "", *(f"- {sentence}" for sentence in sentences)]) + "\n"
 
 
@@ -33,45 +45,87 @@ def make_findings_page(
     title: str,
     name: str,
     section: type,
-    found: Callable[..., list[str]],
+    findings: Callable[..., list[str]],
     tables: Iterable[str],
     reductions: Reductions,
 ) -> Callable[..., str]:
-    """What writes the page of a run: what a kind has found, from its section of the config and small tables of the run's."""
+    """Return the function of a page with the findings of a study kind.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    name : str
+        Name of the kind's section in the job's config.
+    section : type
+        Type of that section.
+    findings : callable
+        Called with the section and the small tables; it returns sentences.
+    tables : iterable of str
+        Names of the small tables.
+    reductions : Reductions
+        Sources and function of each small table.
+    """
 
     def answer(of_run: Mapping[str, pd.DataFrame], job: Any) -> str:
         return format_findings(
             title,
-            found(job.config_section(name, section), reduce_tables(tables, reductions, of_run)),
+            findings(job.config_section(name, section), reduce_tables(tables, reductions, of_run)),
         )
 
     return answer
 
 
 def enumerate_words(words: Iterable[str], last: str = "and") -> str:
-    """Words as one enumerates them aloud."""
+    """Join words as one enumerates them aloud."""
     *most, end = words
     return f"{', '.join(most)} {last} {end}" if most else end
 
 
-def count_text(number: int, one: str, many: str = "") -> str:
-    """How many of something: none, one, or so many."""
-    return f"{'no' if number == 0 else 'one' if number == 1 else number} {one if number == 1 else many or one + 's'}"
+def count_text(number: int, singular: str, plural: str = "") -> str:
+    """Write a number of things: no, one, or so many.
+
+    Parameters
+    ----------
+    number : int
+        Number of things.
+    singular, plural : str
+        Words for them; the plural has an `s` by default.
+    """
+    if number == 1:
+        return f"one {singular}"
+    return f"{number or 'no'} {plural or singular + 's'}"
 
 
 def compare(
-    first: Mapping, second: Mapping, above: str, below: str, unclear: str, of: str = "mean"
+    first: Mapping, second: Mapping, above: str, below: str, unclear: str, column: str = "mean"
 ) -> str:
-    """Choose words by whether the interval of the first row lies above, below or across the second's.
+    """Choose words by where the interval of the first row lies beside the second's.
 
-    Intervals that are not there, as those of one seed, are `unclear`.
+    Parameters
+    ----------
+    first, second : mapping
+        Rows with an interval. One that is missing, as for one seed, is `unclear`.
+    above, below, unclear : str
+        Words to choose from.
+    column : str, optional
+        Column of the value.
     """
-    (low, high), (other_low, other_high) = interval_bounds(first, of), interval_bounds(second, of)
+    low, high = interval_bounds(first, column)
+    other_low, other_high = interval_bounds(second, column)
     return above if low > other_high else below if high < other_low else unclear
 
 
 def which_reach(bound: float, first: float, second: float, names: tuple[str, str]) -> str:
-    """Say which of two values reach a bound: "both", "neither", or "only" the one of that name."""
+    """Say which of two values reach a bound: "both", "neither", or "only that" of one name.
+
+    Parameters
+    ----------
+    bound, first, second : float
+        Bound and values.
+    names : tuple of str
+        Names of the two values.
+    """
     reached = [name for name, value in zip(names, (first, second), strict=True) if value >= bound]
     words = ("neither", f"only that {reached[0]}" if reached else "", "both")[len(reached)]
     return f"{words} {'reach' if len(reached) == 2 else 'reaches'} {bound:g}"

@@ -49,9 +49,16 @@ def records(table: pd.DataFrame) -> list[dict]:
 
 
 def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """Format a number with so many decimals, empty if it is missing.
+    """Format a number; empty if it is missing.
 
-    Beyond MOST_DIGITS decimals as a power of ten.
+    Parameters
+    ----------
+    value : float
+        The number.
+    digits : int, optional
+        Decimals; with more than MOST_DIGITS it is written as a power of ten.
+    sign : str, optional
+        `+` to write the sign of a positive number.
     """
     if value is None or math.isnan(value):
         return ""
@@ -64,9 +71,14 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:
-    """Find the decimals, `digits` or more, at which no bound but zero reads as zero.
+    """Return the decimals at which no bound but zero reads as zero, nor a value that is not zero.
 
-    Nor the value, if zero lies outside of the interval.
+    Parameters
+    ----------
+    value, low, high : float
+        A value and its interval.
+    digits : int
+        Fewest decimals.
     """
     texts = (value, low, high) if low > 0 or high < 0 else (low, high)
     while digits <= MOST_DIGITS and any(x and round(x, digits) == 0 for x in texts):
@@ -74,24 +86,48 @@ def decimals(value: float, low: float, high: float, digits: int) -> int:
     return digits
 
 
-def interval_bounds(found: Mapping, of: str) -> tuple[float, float]:
+def interval_bounds(row: Mapping, column: str) -> tuple[float, float]:
     """Return the interval of a column of a row."""
-    prefix = "paired_" if of == "paired_difference" else ""
-    return found[f"{prefix}ci_low"], found[f"{prefix}ci_high"]
+    prefix = "paired_" if column == "paired_difference" else ""
+    return row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
 
 
 def interval(
-    found: Mapping, of: str = "estimate", digits: int = 3, sign: str = "", times: float = 1
+    row: Mapping, column: str = "estimate", digits: int = 3, sign: str = "", times: float = 1
 ) -> str:
-    """Format a value with its interval, `0.50 [0.45, 0.55]`, or alone if it has none."""
-    value, *bounds = (times * x for x in (found[of], *interval_bounds(found, of)))
+    """Format a value with its interval, `0.50 [0.45, 0.55]`, or alone if it has none.
+
+    Parameters
+    ----------
+    row : mapping
+        Row with the value and its interval.
+    column : str, optional
+        Column of the value.
+    digits : int, optional
+        Fewest decimals.
+    sign : str, optional
+        `+` to write the sign of a positive value.
+    times : float, optional
+        Factor for all three numbers, as 100 for percent.
+    """
+    value, *bounds = (times * x for x in (row[column], *interval_bounds(row, column)))
     digits = decimals(value, *bounds, digits)
     low, high = (number(bound, digits, sign) for bound in bounds)
     value = number(value, digits, sign)
     return f"{value} [{low}, {high}]" if value and low else value
 
 
-def trend_word(found: Mapping, of: str, up: str, down: str, open_: str) -> str:
-    """Choose a word by where an interval lies: above 0, below 0, or around it."""
-    low, high = interval_bounds(found, of)
+def trend_word(row: Mapping, column: str, up: str, down: str, open_: str) -> str:
+    """Choose a word by where an interval lies.
+
+    Parameters
+    ----------
+    row : mapping
+        Row with the interval.
+    column : str
+        Column of the value.
+    up, down, open_ : str
+        Words for an interval above 0, below 0, and around it.
+    """
+    low, high = interval_bounds(row, column)
     return up if low > 0 else down if high < 0 else open_

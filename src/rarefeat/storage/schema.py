@@ -14,7 +14,21 @@ COSINE = pa.Check.in_range(-1 - 1e-5, 1 + 1e-5)
 def column(
     dtype, checks, unit: str, description: str, source: str = "", nullable: bool = False
 ) -> pa.Column:
-    """Declare a column with its unit and source."""
+    """Declare a column with its unit and source.
+
+    Parameters
+    ----------
+    dtype, checks : as of `pandera.Column`
+        Type and bounds.
+    unit : str
+        Unit; 1 for a number without one.
+    description : str
+        Definition.
+    source : str, optional
+        Paper and equation.
+    nullable : bool, optional
+        Whether values may be missing.
+    """
     metadata = {"unit": unit, "source": source}
     return pa.Column(
         dtype, checks=checks, nullable=nullable, description=description, metadata=metadata
@@ -58,7 +72,8 @@ def at_least(value: float) -> pa.Check:
 def validate(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
     """Validate a table against its schema; return it with its columns in order.
 
-    Raises RarefeatError naming the first column that is missing, is not of the schema, or breaks it.
+    Raises RarefeatError naming the first column that is missing, is not of the schema, or breaks
+    it.
     """
     if names := [name for name in kind.columns if name not in table]:
         raise RarefeatError(f"table {kind.name}: column {names[0]} is missing")
@@ -69,7 +84,8 @@ def validate(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
     except SchemaErrors as error:
         first = error.failure_cases.iloc[0]
         raise RarefeatError(
-            f"table {kind.name}: column {first['column']}: {first['check']} fails for {first['failure_case']}"
+            f"table {kind.name}: column {first['column']}: {first['check']} fails for"
+            f" {first['failure_case']}"
         ) from error
 
 

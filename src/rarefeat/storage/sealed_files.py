@@ -90,7 +90,17 @@ def verify(path: str | Path) -> None:
 
 
 def write_file(path: str | Path, content: str | bytes, sealed: bool = False) -> None:
-    """Write text or bytes; if sealed, with their hash in place of BLANK."""
+    """Write text or bytes.
+
+    Parameters
+    ----------
+    path : path
+        File.
+    content : str or bytes
+        Content.
+    sealed : bool, optional
+        Put the hash of the content in place of BLANK in it.
+    """
     with atomic_write(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         if sealed:
@@ -100,7 +110,17 @@ def write_file(path: str | Path, content: str | bytes, sealed: bool = False) -> 
 def write_table(
     path: str | Path, table: pa.Table, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write a sealed Parquet file; `metadata` goes into its key-value metadata."""
+    """Write a sealed Parquet file.
+
+    Parameters
+    ----------
+    path : path
+        File.
+    table : Table
+        Table of pyarrow.
+    metadata : mapping, optional
+        Key-value metadata of the file.
+    """
     schema = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}
     table = table.replace_schema_metadata({**schema, **(metadata or {}), SEAL: BLANK})
     with atomic_write(path) as temporary:

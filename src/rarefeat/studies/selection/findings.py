@@ -75,7 +75,7 @@ def describe_mask(gains: pd.DataFrame, steps: pd.DataFrame) -> str:
     mask, dense = single_row(masked), single_row(steps, arm="dense")
     words = ("raises", "lowers", "is not shown to change")
     return (
-        f"Masking them {compare(mask, dense, *words, of='step')} the frequency from which half of the trainings reach a cosine"
+        f"Masking them {compare(mask, dense, *words, column='step')} the frequency from which half of the trainings reach a cosine"
         f" of at least 0.5: {interval(mask, 'step', 2)} times the others' under the mask, {interval(dense, 'step', 2)} without."
         f" At {AT['eps_min']:g} times, the mask changes the rare feature's lead by {interval(free, 'mean', 4, '+')}, and"
         f" {free['diverged'] or 'none'} of {free['n']} trainings diverge; with a stop the change is"
@@ -138,7 +138,7 @@ def describe_steps(steps: pd.DataFrame) -> str:
         return ""
     dense = single_row(steps, arm="dense")
     others = [row for row in records(steps) if row["arm"] != "dense"]
-    moved = [compare(row, dense, "raise", "lower", "keep", of="step") for row in others]
+    moved = [compare(row, dense, "raise", "lower", "keep", column="step") for row in others]
     text = (
         "With a strong bias (a share of 0.7) half of the trainings reach a cosine of at least 0.5 at"
         f" {interval(dense, 'step', 2)} times the others' frequency. Of {len(others)} interventions"
