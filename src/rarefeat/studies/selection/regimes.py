@@ -24,7 +24,7 @@ def hypercube(
         random = generator(draws, seed, name)
         strata = torch.randperm(regimes, generator=random)
         shares = (strata + torch.rand(regimes, generator=random, dtype=torch.float64)) / regimes
-        columns[name] = [found.at(float(share)) for share in shares]
+        columns[name] = [found.point(float(share)) for share in shares]
     return columns
 
 
