@@ -17,13 +17,13 @@ PACKAGE = "studies.selection"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_selection",
     InterventionSweep,
-    lambda sweep, cell: sweep.trained(),
+    lambda sweep, cell: sweep.training_config(),
     ("probes.parquet", "scores.parquet"),
 )
 MEASURE_DIGITS = Stage(
     f"{PACKAGE}.digits:digits_of_selection",
     Digits,
-    lambda digits, cell: digits.trained(),
+    lambda digits, cell: digits.training_config(),
     ("probes.parquet",),
 )
 SCHEMAS = f"{PACKAGE}.tables"
