@@ -1,1 +1,4 @@
-"""The stages of the contrastive encoder: synthesise, pretrain, probe, aggregate."""
+"""Pipeline stages of the contrastive encoder: synthesise, pretrain, probe, aggregate.
+
+Axes are those of `rarefeat.core`.
+"""

@@ -1,4 +1,8 @@
-"""Stage 4: the points of a study as tidy, checked tables."""
+"""Pipeline stage 4: the results of a study as tidy, validated tables.
+
+A group of rows that is summarised has one position on the axes of the grid and one arm; `dense` is
+the arm without a mask, with which paired differences are formed seed by seed.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,12 +29,23 @@ from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import validate
 
-# A cell is an arm at a point; pairs are with the plain arm at the same point.
 DENSE = tuple(Arm(arm="dense").model_dump().values())
+"""Values of the columns of the arm `dense`."""
 
 
 def column_bounds(item: Column) -> tuple[float, float]:
-    """The bounds of a column, infinite where it has none; without what a check leaves for rounding."""
+    """Return the bounds of a column from its checks, without their tolerance for rounding.
+
+    Parameters
+    ----------
+    item : Column
+        Column of a schema.
+
+    Returns
+    -------
+    (float, float)
+        Infinite where the column has no bound.
+    """
     bounds = {
         key: round(value, 4)
         for check in item.checks
@@ -40,16 +55,28 @@ def column_bounds(item: Column) -> tuple[float, float]:
 
 
 def difference_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    """The bounds of the difference of two values within some."""
+    """Return the bounds of the difference of two values within the same bounds."""
     return bounds[0] - bounds[1], bounds[1] - bounds[0]
 
 
 def paired_interval(
     values: pd.Series, dense: pd.Series | None, inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float]:
-    """Mean and interval of the difference to `dense`, seed by seed; NaN where there is nothing to compare with.
+    """Compute the mean and confidence interval of the paired difference to `dense`.
 
-    inside: the range of the quantity itself.
+    Parameters
+    ----------
+    values : Series
+        Values by seed.
+    dense : Series or None
+        Values of the arm `dense` by seed.
+    inside : (float, float)
+        Range of the quantity itself.
+
+    Returns
+    -------
+    mean, low, high : float
+        NaN if `dense` is None.
     """
     if dense is None:
         return np.nan, np.nan, np.nan
@@ -62,7 +89,7 @@ def paired_interval(
 def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.DataFrame]:
     """Return the rows of a study, or of a block of its grid, of tables of cells.
 
-    A cell's table may hold more arms than the block has.
+    A cell's table may hold more arms than the block has; these rows are dropped.
 
     Parameters
     ----------
@@ -70,6 +97,10 @@ def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.Da
         Rows of the files of each cell by its path, with the columns of its arms.
     study : Study
         The study, or one block of its grid.
+
+    Returns
+    -------
+    list of DataFrame
     """
     selected = []
     for cell in study.cells():
@@ -82,7 +113,20 @@ def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.Da
 
 
 def read_cells(inputs: JobInputs, folder: str) -> dict[str, list[pd.DataFrame]]:
-    """Return the tables of every cell of the job's study, by the path of the cell, one for each seed block."""
+    """Read the tables of every cell of the job's study.
+
+    Parameters
+    ----------
+    inputs : JobInputs
+        Inputs of the job.
+    folder : str
+        Folder of the files of cells.
+
+    Returns
+    -------
+    dict of str to list of DataFrame
+        One table per seed block, by the path of the cell.
+    """
     tables: dict[str, list[pd.DataFrame]] = {}
     for file in inputs.files(folder):
         tables.setdefault(file.cell.path, []).append(file.table())
@@ -90,7 +134,18 @@ def read_cells(inputs: JobInputs, folder: str) -> dict[str, list[pd.DataFrame]]:
 
 
 def grid_table(probes: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return one row per cell, arm and seed, sorted, from the rows of the probes."""
+    """Return one row per cell, arm and seed, sorted, from the rows of the probes.
+
+    Parameters
+    ----------
+    probes : iterable of DataFrame
+        Rows of the probes of all cells.
+
+    Returns
+    -------
+    DataFrame
+        Table of the schema `GRID`.
+    """
     table = pd.concat(probes, ignore_index=True)
     table[list(METRICS)] = table[list(METRICS)].astype(float)
     return validate(GRID, table.sort_values([*KEYS, "seed"], ignore_index=True))
@@ -103,11 +158,26 @@ def summarise(
     dense: tuple,
     metrics: Mapping[str, Column],
 ) -> pd.DataFrame:
-    """Mean, spread, interval and paired difference to `dense` of every metric of every cell.
+    """Compute mean, spread, interval and paired difference to `dense` of every metric.
 
-    Args:
-        grid: a row for each cell, arm and seed. point, arm: columns that name a cell, and an arm in it. dense: the values of
-            the arm's columns with which pairs are formed. metrics: the columns of values, with their bounds.
+    Parameters
+    ----------
+    grid : DataFrame
+        One row per cell, arm and seed.
+    point : sequence of str
+        Columns of the position of a cell.
+    arm : sequence of str
+        Columns of an arm.
+    dense : tuple
+        Values of the columns of the arm with which paired differences are formed.
+    metrics : mapping of str to Column
+        Columns of the metrics, with their bounds.
+
+    Returns
+    -------
+    DataFrame
+        One row per cell, arm and metric. The paired difference is NaN for `dense` itself, and where
+        the cell has no arm `dense`.
     """
     keys = [*point, *arm]
     cells = {key: cell.set_index("seed") for key, cell in grid.groupby(keys)}
@@ -129,14 +199,38 @@ def summarise(
 
 
 def summary_table(grid: pd.DataFrame) -> pd.DataFrame:
-    """The summary of every metric of the chain."""
+    """Return the summary of every metric of the grid table.
+
+    Parameters
+    ----------
+    grid : DataFrame
+        Table of the schema `GRID`.
+
+    Returns
+    -------
+    DataFrame
+        Table of the schema `SUMMARY`.
+    """
     return validate(SUMMARY, summarise(grid, list(POINT), list(ARM), DENSE, METRICS))
 
 
 def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Slope in eps_min and mean difference to `dense`, seed by seed, over each block of the grid.
+    """Compute slopes in eps_min and mean differences to `dense` over each block of the grid.
 
-    The draws of a seed are shared by every eps_min (common random numbers), so that a seed's own slope is a paired quantity.
+    Both are taken seed by seed: the draws of a seed are shared by every eps_min (common random
+    numbers), so that the slope of one seed is a paired quantity.
+
+    Parameters
+    ----------
+    grid : DataFrame
+        Table of the schema `GRID`.
+    study : Study
+        The study, or one block of its grid.
+
+    Returns
+    -------
+    DataFrame
+        Table of the schema `TRENDS`. Slopes are NaN where the block has one eps_min.
     """
     rows = []
     for name, block in study.grid.items():
@@ -148,8 +242,8 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
         for sigma, level in inside.groupby("sigma"):
             for metric, column in METRICS.items():
                 curves = {
-                    key: part.pivot(index="eps_min", columns="seed", values=metric)
-                    for key, part in level.groupby(list(ARM))
+                    key: rows_of_arm.pivot(index="eps_min", columns="seed", values=metric)
+                    for key, rows_of_arm in level.groupby(list(ARM))
                 }
                 dense = curves.get(DENSE)
                 for key, curve in curves.items():
@@ -189,6 +283,11 @@ def trajectories_table(rows: Mapping[str, list[pd.DataFrame]], study: Study) -> 
         Rows of the files of each cell by its path.
     study : Study
         The study, or one block of its grid.
+
+    Returns
+    -------
+    DataFrame
+        Table of the schema `TRAJECTORIES`.
     """
     axes = {cell.path: cell.values for cell in study.cells()}
     rows = {
@@ -203,13 +302,22 @@ def trajectories_table(rows: Mapping[str, list[pd.DataFrame]], study: Study) -> 
 
 
 def aggregate_trajectories(inputs: JobInputs, job: Job) -> pd.DataFrame:
-    """Return the trajectories of a study."""
+    """Return the trajectories of a study.
+
+    Inputs: the files of trajectories of all cells. Config: the study by its name. Output: a table
+    of the schema `TRAJECTORIES`.
+    """
     (name,) = job.config
     return trajectories_table(read_cells(inputs, "trajectories"), job.config_section(name, Study))
 
 
 def aggregate_study(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
-    """Return grid, summary, trends and trajectories of a study and of each block of its grid, by the name of the table."""
+    """Make the tables of a study and of each block of its grid.
+
+    Inputs: the files of probes and trajectories of all cells. Config: the study by its name.
+    Output: tables STUDY_grid, STUDY_summary, STUDY_trends and STUDY_trajectories, and
+    STUDY.BLOCK_... for each block, by their names.
+    """
     (name,) = job.config
     study = job.config_section(name, Study)
     probes, trajectories = read_cells(inputs, "probes"), read_cells(inputs, "trajectories")

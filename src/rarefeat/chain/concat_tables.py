@@ -1,4 +1,4 @@
-"""Concatenated tables: the rows of several tables, or of every cell and seed block of a study."""
+"""Concatenated tables: the rows of several tables, or of every cell of a study."""
 
 import pandas as pd
 
@@ -9,9 +9,11 @@ from rarefeat.storage.schema import validate_sorted
 
 
 def join(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
-    """Return tables that each hold the rows of several others, by the name of the table.
+    """Concatenate tables of several studies into one table per name.
 
-    The job names the schema of each, MODULE:NAME, whose key sorts the rows, and its sources.
+    Inputs: the source tables. Config: `schema`, MODULE:NAME of the schema of each table by its
+    name, whose key sorts the rows; `sources`, the names of its source tables. Output: the tables by
+    name.
     """
     schemas, sources = (
         job.config_section("schema", dict[str, str]),
@@ -24,7 +26,11 @@ def join(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
 
 
 def collect(inputs: JobInputs, job: Job) -> pd.DataFrame:
-    """Return all rows of the cell files that the job reads, sorted by the key of the schema that it names."""
+    """Concatenate the rows of every cell and seed block of a study.
+
+    Inputs: the files of cells in one folder. Config: the study by its name; `schema`, MODULE:NAME
+    of the schema of the table, whose key sorts the rows. Output: the table.
+    """
     (folder,) = job.files
     return concatenate(
         job.config_section("schema", str), [file.table() for file in inputs.files(folder)]
@@ -32,6 +38,9 @@ def collect(inputs: JobInputs, job: Job) -> pd.DataFrame:
 
 
 def concatenate(schema: str, tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of some tables, checked and sorted; tables without rows have no types, and are left out."""
+    """Return the rows of some tables, validated and sorted.
+
+    Tables without rows have no types and are left out, unless all are empty.
+    """
     table = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
     return validate_sorted(load_function(schema), table)

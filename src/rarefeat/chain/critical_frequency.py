@@ -1,6 +1,9 @@
-"""Where a rare feature reaches a cosine of 0.5 and where it does not: a closed form with two constants.
+"""Model for the critical frequency, at which half of the replicas learn a rare feature.
 
-Derivation: docs/method/selection.md. A user calls `critical_frequency` for a regime, and `learning_probability` for given initial weights.
+A feature counts as learned from a cosine of 0.5. The model is a closed form with two fitted
+constants; derivation: docs/method/selection.md. Call `critical_frequency` for a regime, and
+`learning_probability` for given initial weights.
+Axes: S replicas, m neurons, d features, the rare one last.
 """
 
 import math
@@ -11,49 +14,60 @@ import torch
 from torch import Tensor
 
 from rarefeat.config.model import Data, Training
+from rarefeat.core import stream_names
 from rarefeat.core.logistic_fit import LogisticFit
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import ReducedSimulator
 from rarefeat.core.theory import activation_probability, attended_count, stage1_growth
 
 MAX_EXPONENT = 40.0
-"""No exponent is beyond this: e^40 is far above any ratio of sizes in float32."""
+"""Bound of all exponents: e^40 is far above any ratio of sizes in float32."""
 GRID = np.linspace(0.02, 1.0, 99)
-"""eps_min at which the law is asked for its step."""
+"""eps_min at which the model is evaluated to find the critical frequency."""
 
 
 VALIDATED_RANGES = {
-    "decay": (0.03, 0.2), "share": (0.1, 0.9), "C": (0.5, 2.0), "L": (1, 8), "tau": (0.5, 2.0), "d": (6, 20), "d1": (60, 5000),
-    "m": (20, 60), "sigma_0": (5e-4, 1e-2),
+    "decay": (0.03, 0.2), "share": (0.1, 0.9), "C": (0.5, 2.0), "L": (1, 8), "tau": (0.5, 2.0),
+    "d": (6, 20), "d1": (60, 5000), "m": (20, 60), "sigma_0": (5e-4, 1e-2),
 }  # fmt: skip
-"""Where the law was tested: the ranges of law_test in config/studies/selection.yaml, to which a test holds them."""
+"""Ranges in which the model was validated; a test compares them with config/studies/selection.yaml.
+
+There they are the ranges of `law_test`.
+"""
 REFERENCE_TIME = 50.0
-"""eta T of the trainings that the law's two constants are of: 500 steps."""
+"""eta T of the trainings that the model's two constants were fitted to: 500 steps."""
 REFERENCE_D1 = 500
-"""The d1 at which sigma_0 is drawn; scaled by d1^(-1/2)."""
+"""The d1 to which sigma_0 refers in the ranges; sigma_0 scales as d1^(-1/2)."""
 
 
 class TrainingPoint(NamedTuple):
-    """Where replicas are trained."""
+    """Hyper-parameters at which replicas are trained."""
 
     data: Data
+    """Hyper-parameters of the data."""
     training: Training
+    """Hyper-parameters of the training."""
     sigma: float
+    """Standard deviation of the noise per coordinate."""
     eps_min: float
+    """Frequency of the rare feature."""
 
     @property
     def threshold(self) -> float:
-        """The bias over the norm, share sqrt(2 log d / d)."""
+        """Bias over the norm of a neuron, share * sqrt(2 log d / d)."""
         return self.training.bias.share * math.sqrt(2 * math.log(self.data.d) / self.data.d)
 
     @property
     def nsr(self) -> float:
-        """sigma^2 d1, the noise-to-signal ratio of a token."""
+        """Noise-to-signal ratio of a token, sigma^2 d1."""
         return self.sigma**2 * self.data.d1
 
     @property
     def growth_rate(self) -> float:
-        """Growth of a frequent feature in stage 1 per unit of eta and without decay: core/theory.py, stage1_growth."""
+        """Growth of a frequent feature in stage 1, per unit of eta and without decay.
+
+        From `stage1_growth` (core/theory.py).
+        """
         data, training, equal = (
             self.data,
             self.training,
@@ -66,38 +80,61 @@ class TrainingPoint(NamedTuple):
 
 
 class LateLearningFit(NamedTuple):
-    """What is fitted of late learning: how far, and how fast, the law's centre falls after its own time."""
+    """Fitted constants of late learning: how far and how fast the centre falls.
+
+    The centre is that of the `LogisticFit` for `REFERENCE_TIME`; see `fit_at_step`.
+    """
 
     drop: float
-    """log of how far it falls in the end, at lambda / pull = 1 and one training pair."""
+    """log of its final fall at lambda / growth rate = 1 and one training pair."""
     by_decay: float
-    """And its exponents in these."""
+    """Exponent of that fall in lambda / growth rate."""
     by_pairs: float
+    """Exponent of that fall in the number of training pairs."""
     rate: float
+    """Exponent of the fall in time."""
 
 
 class InitialProjections(NamedTuple):
-    """What the law reads of the initial weights of S replicas."""
+    """Quantities of the initial weights of S replicas that the model needs."""
 
     projections: Tensor
-    """<w_i, M_j>, float64 (S, m, d), the rare feature last."""
+    """<w_i, M_j>, float64 of shape (S, m, d), the rare feature last."""
     outside: Tensor
-    """||w_i||^2 less their squares, (S, m)."""
+    """||w_i||^2 minus their squares, of shape (S, m)."""
 
 
 VALIDATED_RANGES_LATE = {
-    "N": (2048, 65536), "T": (500, 4000), "decay": (0.015, 0.0911), "share": (0.1, 0.4), "C": (1, 1), "L": (4, 4),
-    "tau": (1, 1), "d": (9, 9), "d1": (500, 500), "m": (30, 30), "sigma_0": (5e-3, 5e-3),
+    "N": (2048, 65536), "T": (500, 4000), "decay": (0.015, 0.0911), "share": (0.1, 0.4),
+    "C": (1, 1), "L": (4, 4), "tau": (1, 1), "d": (9, 9), "d1": (500, 500), "m": (30, 30),
+    "sigma_0": (5e-3, 5e-3),
 }  # fmt: skip
-"""And with T: the ranges of time_test in config/studies/fate.yaml, at the size of the paper's study."""
+"""Validated ranges with a training length T: those of `time_test` in config/studies/fate.yaml.
+
+They are at the size of the paper's study.
+"""
 
 
-def explain_out_of_range(at: TrainingPoint, T: float | None = None) -> str:
-    """The first value of a regime that is outside of TESTED, in words; empty where none is. T: where it is asked for too."""
-    data, training = at.data, at.training
+def explain_out_of_range(point: TrainingPoint, T: float | None = None) -> str:
+    """Describe the first hyper-parameter that is outside the validated ranges.
+
+    Parameters
+    ----------
+    point : TrainingPoint
+        Hyper-parameters.
+    T : float, optional
+        Number of steps, if the model is used for another length than `REFERENCE_TIME`.
+
+    Returns
+    -------
+    str
+        Empty if all are inside.
+    """
+    data, training = point.data, point.training
     values = {
-        "decay": training.lambda_ / at.growth_rate, "share": training.bias.share, "C": data.C, "L": data.L, "tau": training.tau,
-        "d": data.d, "d1": data.d1, "m": training.m, "sigma_0": training.sigma_0 * math.sqrt(data.d1 / REFERENCE_D1),
+        "decay": training.lambda_ / point.growth_rate, "share": training.bias.share, "C": data.C,
+        "L": data.L, "tau": training.tau, "d": data.d, "d1": data.d1, "m": training.m,
+        "sigma_0": training.sigma_0 * math.sqrt(data.d1 / REFERENCE_D1),
     }  # fmt: skip
     ranges = VALIDATED_RANGES
     if T is not None:
@@ -108,76 +145,134 @@ def explain_out_of_range(at: TrainingPoint, T: float | None = None) -> str:
     return ""
 
 
-def draw_initial_projections(draws: str, at: TrainingPoint, seeds: list[int]) -> InitialProjections:
-    """The initial weights of a sweep's replicas, which are keyed and not stored."""
-    space = ReducedSimulator(at.data.d, at.data.d1, at.training.m, len(seeds))
-    weights = space.initial_weights(
-        at.training.sigma_0, [generator(draws, seed, "weights") for seed in seeds]
+def draw_initial_projections(
+    namespace: str, point: TrainingPoint, seeds: list[int]
+) -> InitialProjections:
+    """Draw the initial weights of the replicas of a sweep, which are not stored.
+
+    Random stream: "weights".
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    point : TrainingPoint
+        Hyper-parameters.
+    seeds : list of int
+        One seed per replica.
+
+    Returns
+    -------
+    InitialProjections
+    """
+    simulator = ReducedSimulator(point.data.d, point.data.d1, point.training.m, len(seeds))
+    weights = simulator.initial_weights(
+        point.training.sigma_0,
+        [generator(namespace, seed, stream_names.WEIGHTS) for seed in seeds],
     ).double()
-    projections = weights[..., : at.data.d]
-    return InitialProjections(projections, weights[..., at.data.d :].square().sum(-1))
+    projections = weights[..., : point.data.d]
+    return InitialProjections(projections, weights[..., point.data.d :].square().sum(-1))
 
 
 def mean_response(L: int, nsr: float, threshold: float) -> float:
-    """E[sum_r (a_r - threshold)_+] of the attended coordinate a_r of one active feature, the other features being silent.
+    """Compute E[sum_r (a_r - threshold)_+] of the attended coordinates of one active feature.
 
-    core/theory.py, attended_count, whose terms these are, has it at threshold 0.
+    The other features are silent, as in `attended_count` (core/theory.py).
+
+    Parameters
+    ----------
+    L : int
+        Tokens of a sample.
+    nsr : float
+        Noise-to-signal ratio sigma^2 d1.
+    threshold : float
+        Bias over the norm of a neuron; 0 for none.
+
+    Returns
+    -------
+    float
     """
     if not threshold:
         return attended_count(L, nsr)
     total = 0.0
     for c in range(1, L + 1):
-        own, other = math.exp(1 + nsr), (c - 1) * math.e
-        kept = (own + other) / (own + other + L - c)
-        left = c / (c + L - c - 1 + math.exp(nsr)) if c < L else 0.0
+        to_itself, to_others = math.exp(1 + nsr), (c - 1) * math.e
+        with_feature = (to_itself + to_others) / (to_itself + to_others + L - c)
+        without = c / (c + L - c - 1 + math.exp(nsr)) if c < L else 0.0
         total += (
             math.comb(L - 1, c - 1)
             / 2 ** (L - 1)
-            * (c * max(kept - threshold, 0) + (L - c) * max(left - threshold, 0))
+            * (c * max(with_feature - threshold, 0) + (L - c) * max(without - threshold, 0))
         )
     return total
 
 
-def saturated_strength(at: TrainingPoint) -> float:
-    """sum_i <w_i, M_j>^2 at which a frequent feature neither grows nor decays.
+def saturated_strength(point: TrainingPoint) -> float:
+    """Compute sum_i <w_i, M_j>^2 at which a frequent feature neither grows nor decays.
 
-    What it still pulls is the residual lambda / pull. With the c = (K - 1) p / 2 negatives that hold the feature with the same
-    sign, which pull as the positive does, the residual is R / (R + (1 + c) exp(s)), R being the number of the others and s the
-    positive's logit, strength times the square of the mean response over tau. Infinite where the bias leaves no response.
+    The growth that remains is the residual lambda / growth rate. With the c = (K - 1) p / 2
+    negatives that hold the feature with the same sign, which attract as the positive does, the
+    residual is R / (R + (1 + c) exp(s)), R being the number of the other negatives and s the logit
+    of the positive, strength times the square of the mean response over tau.
+
+    Parameters
+    ----------
+    point : TrainingPoint
+        Hyper-parameters.
+
+    Returns
+    -------
+    float
+        Infinite where the bias leaves no response.
     """
-    data, training = at.data, at.training
+    data, training = point.data, point.training
     p = float(activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)[0])
-    residual = training.lambda_ / at.growth_rate
+    residual = training.lambda_ / point.growth_rate
     same = (training.K - 1) * p / 2
     ratio = (
         (1 - residual) / residual * (training.K - 1 - same) / (1 + same)
         if 0 < residual < 1
         else 1.0
     )
-    response = mean_response(data.L, at.nsr, at.threshold)
+    response = mean_response(data.L, point.nsr, point.threshold)
     return max(math.log(ratio), 1e-3) * training.tau / response**2 if response else math.inf
 
 
-def exponents(start: InitialProjections, at: TrainingPoint) -> tuple[Tensor, Tensor]:
-    """Logarithmic growth, without decay, until the later of T1 and saturation: of frequent features, and of one at eps = 1.
+def exponents(initial: InitialProjections, point: TrainingPoint) -> tuple[Tensor, Tensor]:
+    """Compute the logarithmic growth, without decay, until the later of T1 and saturation.
 
-    Stage 1 is linear: <w_i, M_j> grows as exp(eps_j G), what is outside of the features does not, and the decay of all is the
-    same. T1 is when the slowest neuron has half of its square in the features, eq. (34). Frequent features stop at G_s, when
-    their strength has saturated; if that is before T1, the decay of what is outside brings T1, and the rare feature goes on
-    growing by 1 / residual of it. (S,) each.
+    Stage 1 is linear: <w_i, M_j> grows as exp(eps_j G), the component outside the features does
+    not grow, and the decay of all is the same. T1 is when the slowest neuron has half of its square
+    in the features, eq. (34). Frequent features stop at G_s, when their strength has saturated. If
+    that is before T1, the decay of the outside component brings T1, and the rare feature grows on
+    by 1 / residual of it.
+
+    Parameters
+    ----------
+    initial : InitialProjections
+        Initial weights.
+    point : TrainingPoint
+        Hyper-parameters.
+
+    Returns
+    -------
+    common, rare : Tensor of shape (S,)
+        Exponents of frequent features, and of a feature at eps = 1.
     """
-    squares = start.projections[..., :-1].square()
+    squares = initial.projections[..., :-1].square()
     low, high = (
         torch.zeros(len(squares), dtype=torch.float64),
         torch.full((len(squares),), MAX_EXPONENT, dtype=torch.float64),
     )
-    # The rare feature's own part in eq. (34) is left out: T1 is then the same at every eps_min.
-    slowest = (squares.sum(-1) / start.outside.clamp_min(1e-300)).amin(-1).clamp_min(1e-300)
+    # The rare feature's own term in eq. (34) is left out: T1 is then the same at every eps_min.
+    slowest = (squares.sum(-1) / initial.outside.clamp_min(1e-300)).amin(-1).clamp_min(1e-300)
     to_T1 = (-slowest.log() / 2).clamp(low, high)
-    residual = min(at.training.lambda_ / at.growth_rate, 1 - 1e-6)
-    now = squares.sum(1).mean(-1).clamp_min(1e-300)
+    residual = min(point.training.lambda_ / point.growth_rate, 1 - 1e-6)
+    strength = squares.sum(1).mean(-1).clamp_min(1e-300)
     saturated = (
-        (math.log(min(saturated_strength(at), 1e30)) - now.log()).clamp_min(0) / 2 / (1 - residual)
+        (math.log(min(saturated_strength(point), 1e30)) - strength.log()).clamp_min(0)
+        / 2
+        / (1 - residual)
     )
     common = torch.maximum(to_T1, saturated)
     rare = saturated + (common - saturated) / max(residual, 1e-6)
@@ -185,80 +280,133 @@ def exponents(start: InitialProjections, at: TrainingPoint) -> tuple[Tensor, Ten
 
 
 def log_margin(
-    start: InitialProjections, at: TrainingPoint, eps_min: float | None = None
+    initial: InitialProjections, point: TrainingPoint, eps_min: float | None = None
 ) -> Tensor:
-    """log of the largest cosine of a neuron to the rare feature when growth has ended, over the threshold, (S,).
+    """Compute the log of the largest cosine to the rare feature over the threshold.
 
-    A gate that is open then stays open, and one that is shut stays shut: the feature is learned where this exceeds log kappa.
-    Infinite without a bias.
+    The cosine is that of the best neuron when growth has ended. A gate that is open then stays
+    open, and one that is closed stays closed: the feature is learned where this exceeds log kappa.
+
+    Parameters
+    ----------
+    initial : InitialProjections
+        Initial weights.
+    point : TrainingPoint
+        Hyper-parameters.
+    eps_min : float, optional
+        Frequency of the rare feature; that of `point` by default.
+
+    Returns
+    -------
+    Tensor of shape (S,)
+        Infinite without a bias.
     """
-    eps = at.eps_min if eps_min is None else eps_min
-    if not at.threshold:
-        return torch.full((len(start.outside),), torch.inf, dtype=torch.float64)
-    common, rare = exponents(start, at)
-    squares = start.projections[..., :-1].square().sum(-1)
-    own = start.projections[..., -1].square().clamp_min(1e-300).log() + 2 * eps * rare[:, None]
-    others = torch.logaddexp(
-        squares.clamp_min(1e-300).log() + 2 * common[:, None], start.outside.clamp_min(1e-300).log()
+    eps = point.eps_min if eps_min is None else eps_min
+    if not point.threshold:
+        return torch.full((len(initial.outside),), torch.inf, dtype=torch.float64)
+    common, rare = exponents(initial, point)
+    squares = initial.projections[..., :-1].square().sum(-1)
+    rare_square = (
+        initial.projections[..., -1].square().clamp_min(1e-300).log() + 2 * eps * rare[:, None]
     )
-    cosine = (own - torch.logaddexp(own, others)) / 2
-    return cosine.amax(-1) - math.log(at.threshold)
+    others = torch.logaddexp(
+        squares.clamp_min(1e-300).log() + 2 * common[:, None],
+        initial.outside.clamp_min(1e-300).log(),
+    )
+    cosine = (rare_square - torch.logaddexp(rare_square, others)) / 2
+    return cosine.amax(-1) - math.log(point.threshold)
 
 
-def learning_probability(margins: Tensor, constants: LogisticFit) -> Tensor:
-    """Of learning the feature, from `log_margin`, any shape."""
-    return torch.sigmoid(constants.steepness * (margins - constants.centre))
+def learning_probability(margins: Tensor, fit: LogisticFit) -> Tensor:
+    """Compute the probability of learning the feature.
+
+    Parameters
+    ----------
+    margins : Tensor
+        Results of `log_margin`, of any shape.
+    fit : LogisticFit
+        Fitted constants.
+
+    Returns
+    -------
+    Tensor of the shape of `margins`
+    """
+    return torch.sigmoid(fit.steepness * (margins - fit.centre))
 
 
 def fit_at_step(
-    at: TrainingPoint, T: float, constants: LogisticFit, late: LateLearningFit
+    point: TrainingPoint, T: float, fit: LogisticFit, late: LateLearningFit
 ) -> LogisticFit:
-    """The constants for what is learned by step T, of which those of OWN_TIME are given; T may be infinite.
+    """Convert the fit for `REFERENCE_TIME` to one for features that are learned by step T.
 
-    The centre falls by drop (lambda / pull)^by_decay N^by_pairs (1 - (OWN_TIME / (eta T))^rate): docs/method/fate.md.
+    The centre falls by exp(drop) (lambda / growth rate)^by_decay N^by_pairs
+    (1 - (REFERENCE_TIME / (eta T))^rate): docs/method/fate.md.
+
+    Parameters
+    ----------
+    point : TrainingPoint
+        Hyper-parameters.
+    T : float
+        Number of steps; may be infinite.
+    fit : LogisticFit
+        Fitted constants for `REFERENCE_TIME`.
+    late : LateLearningFit
+        Fitted constants of late learning.
+
+    Returns
+    -------
+    LogisticFit
     """
-    left = (REFERENCE_TIME / max(at.training.eta * T, REFERENCE_TIME)) ** late.rate
+    left = (REFERENCE_TIME / max(point.training.eta * T, REFERENCE_TIME)) ** late.rate
     log_drop = (
         late.drop
-        + late.by_decay * math.log(at.training.lambda_ / at.growth_rate)
-        + late.by_pairs * math.log(at.data.N)
+        + late.by_decay * math.log(point.training.lambda_ / point.growth_rate)
+        + late.by_pairs * math.log(point.data.N)
     )
-    return constants._replace(
-        centre=constants.centre - math.exp(min(log_drop, MAX_EXPONENT)) * (1 - left)
-    )
+    return fit._replace(centre=fit.centre - math.exp(min(log_drop, MAX_EXPONENT)) * (1 - left))
 
 
 def critical_frequency(
-    at: TrainingPoint,
-    constants: LogisticFit,
-    begun: InitialProjections | None = None,
+    point: TrainingPoint,
+    fit: LogisticFit,
+    initial: InitialProjections | None = None,
     replicas: int = 200,
     seed: int = 0,
 ) -> float:
-    """The eps_min at which half of the replicas learn the feature: at `at`, whose own eps_min does not matter.
+    """Predict the eps_min at which half of the replicas learn the rare feature.
 
-    Args:
-        constants: of OWN_TIME, or of another (`fit_at_step`).
-        begun: initial weights; drawn for so many `replicas` if not given.
+    Parameters
+    ----------
+    point : TrainingPoint
+        Hyper-parameters; its `eps_min` is ignored.
+    fit : LogisticFit
+        Fitted constants for `REFERENCE_TIME`, or for another training length (`fit_at_step`).
+    initial : InitialProjections, optional
+        Initial weights to average over. If None, draw `replicas` of them with seeds from `seed` on.
+    replicas, seed : int
+        Number and first seed of the drawn initial weights.
 
-    Returns:
-        eps_min, interpolated; 0 where more than half learn at any eps_min, and 1 where less than half do at every one.
+    Returns
+    -------
+    float
+        Interpolated eps_min; 0 if half or more learn at the smallest eps_min of `GRID`, 1 if fewer
+        than half learn at every eps_min.
     """
-    begun = (
-        draw_initial_projections("selection/law", at, list(range(seed, seed + replicas)))
-        if begun is None
-        else begun
+    initial = (
+        draw_initial_projections("selection/law", point, list(range(seed, seed + replicas)))
+        if initial is None
+        else initial
     )
-    share = np.array(
+    learned = np.array(
         [
-            float(learning_probability(log_margin(begun, at, float(eps)), constants).mean())
+            float(learning_probability(log_margin(initial, point, float(eps)), fit).mean())
             for eps in GRID
         ]
     )
-    if share[0] >= 0.5:
+    if learned[0] >= 0.5:
         return 0.0
-    if share.max() < 0.5:
+    if learned.max() < 0.5:
         return 1.0
-    first = int(np.argmax(share >= 0.5))
-    rise = (0.5 - share[first - 1]) / (share[first] - share[first - 1])
+    first = int(np.argmax(learned >= 0.5))
+    rise = (0.5 - learned[first - 1]) / (learned[first] - learned[first - 1])
     return float(GRID[first - 1] + rise * (GRID[first] - GRID[first - 1]))

@@ -1,4 +1,8 @@
-"""What the neurons of one replica were at W(0), until T1 and T2, and at T, from what training keeps of them."""
+"""Metrics of the theory's statements for one replica, from the stored history.
+
+They refer to W(0), stages 1 and 2, and the end of training (core/theory_metrics.py).
+Axes: R recorded steps, m neurons, d features.
+"""
 
 import math
 
@@ -27,50 +31,97 @@ from rarefeat.core.theory_metrics import (
 def theory_parameters(
     data: Data, training: Training, eps_min: float, sigma: float
 ) -> TheoryParameters:
-    """What the statements name, of one point of a study."""
+    """Collect the hyper-parameters that the theory's statements name.
+
+    Parameters
+    ----------
+    data : Data
+        Hyper-parameters of the data.
+    training : Training
+        Hyper-parameters of the training.
+    eps_min : float
+        Frequency of the minority features.
+    sigma : float
+        Standard deviation of the noise per coordinate.
+
+    Returns
+    -------
+    TheoryParameters
+    """
     return TheoryParameters(
-        d=data.d, d1=data.d1, L=data.L, C=data.C, K=training.K, tau=training.tau, eta=training.eta, lambda_=training.lambda_,
-        sigma_0=training.sigma_0, nsr=sigma**2 * data.d1, eps=frequencies(data.d, data.minority, eps_min),
-        minority=len(data.minority),
+        d=data.d, d1=data.d1, L=data.L, C=data.C,
+        K=training.K, tau=training.tau, eta=training.eta, lambda_=training.lambda_,
+        sigma_0=training.sigma_0, nsr=sigma**2 * data.d1,
+        eps=frequencies(data.d, data.minority, eps_min), n_minority=len(data.minority),
     )  # fmt: skip
 
 
 def milestones(
-    history: Tensor, ends: Tensor, T1: int, T2: int, data: Data, training: Training, eps_min: float, sigma: float,
+    history: Tensor,
+    ends: Tensor,
+    T1: int,
+    T2: int,
+    data: Data,
+    training: Training,
+    eps_min: float,
+    sigma: float,
     directions: torch.Generator,
-) -> dict[str, float]:  # fmt: skip
-    """Metrics of one replica; NaN for what it does not have.
+) -> dict[str, float]:
+    """Compute the metrics of the theory's statements for one replica.
 
-    Args:
-        history: (R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the recorded steps. ends: (2, m, d + 2), the same at T1 and T2.
-        T1, T2: the steps that ended stages 1 and 2, -1 for none. directions: of the part outside span(M).
+    Parameters
+    ----------
+    history : Tensor of shape (R, m, d + 2)
+        <w_i, M_j>, ||w_i|| and b_i at the recorded steps.
+    ends : Tensor of shape (2, m, d + 2)
+        <w_i, M_j>, ||w_i|| and b_i at T1 and at T2.
+    T1, T2 : int
+        Steps that ended stages 1 and 2; -1 for none.
+    data : Data
+        Hyper-parameters of the data.
+    training : Training
+        Hyper-parameters of the training.
+    eps_min : float
+        Frequency of the minority features.
+    sigma : float
+        Standard deviation of the noise per coordinate.
+    directions : torch.Generator
+        Source of the neurons' directions outside span(M).
+
+    Returns
+    -------
+    dict of str to float
+        The metrics of `MILESTONES` (chain/tables.py); NaN for those that the replica does not have.
     """
-    steps, of = log_spaced(training.T), theory_parameters(data, training, eps_min, sigma)
-    course, (at_T1, at_T2) = (
-        neurons_from_history(history, of.d),
-        (neurons_from_history(part, of.d) for part in ends),
+    steps = log_spaced(training.T)
+    parameters = theory_parameters(data, training, eps_min, sigma)
+    recorded, (at_T1, at_T2) = (
+        neurons_from_history(history, parameters.d),
+        (neurons_from_history(neurons, parameters.d) for neurons in ends),
     )
-    start, end = course.select(0), course.select(-1)
-    sets = initial_neuron_sets(start, of.eps_min)
-    unit = max_abs_coordinates(history.shape[1], max(of.d1 - of.d, 1), directions) * (of.d1 > of.d)
-    found = (
+    start, end = recorded.select(0), recorded.select(-1)
+    sets = initial_neuron_sets(start, parameters.eps_min)
+    max_coordinates = max_abs_coordinates(
+        history.shape[1], max(parameters.d1 - parameters.d, 1), directions
+    ) * (parameters.d1 > parameters.d)
+    metrics = (
         dict.fromkeys(MILESTONES, math.nan)
-        | initial_metrics(start, of)
-        | stage_one_metrics(course, steps, T1, at_T1, of)
+        | initial_metrics(start, parameters)
+        | stage_one_metrics(recorded, steps, T1, at_T1, parameters)
     )
     if T1 >= 0:
-        found |= {"T1": float(T1)} | metrics_at_T1(at_T1, sets, of, unit)
+        metrics |= {"T1": float(T1)} | metrics_at_T1(at_T1, sets, parameters, max_coordinates)
     if T2 >= 0:
         within = [i for i, step in enumerate(steps) if T1 < step < T2]
         between = Neurons(
             *(
-                torch.cat([kept[within], last[None]])
-                for kept, last in zip(course, at_T2, strict=True)
+                torch.cat([values[within], last[None]])
+                for values, last in zip(recorded, at_T2, strict=True)
             )
         )
-        found |= (
+        metrics |= (
             {"T2": float(T2)}
-            | stage_two_metrics(between, sets, of, unit)
-            | metrics_at_T2(at_T1, at_T2, sets, of)
+            | stage_two_metrics(between, sets, parameters, max_coordinates)
+            | metrics_at_T2(at_T1, at_T2, sets, parameters)
         )
-    return found | final_metrics(end, sets, of, unit)
+    return metrics | final_metrics(end, sets, parameters, max_coordinates)

@@ -1,4 +1,8 @@
-"""Stage 2: contrastive training at one point, every arm and replica of a block of seeds at once (eq. 1-5, Algorithm 1)."""
+"""Pipeline stage 2: contrastive training of all arms and replicas of a cell.
+
+Axes: S replicas, N training pairs, K pairs of a batch, 2 views, L tokens, m neurons, p coordinates
+of a weight, d features, R recorded steps. Equations are those of imbalance_and_pruning.
+"""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -7,8 +11,9 @@ import torch
 from torch import Tensor
 
 from rarefeat.config.model import Arm, Data, Training
+from rarefeat.core import stream_names
 from rarefeat.core.activation_moments import Moments, batch_moments, update_running_moments
-from rarefeat.core.arms import ARMS, PruningContext
+from rarefeat.core.arms import ARMS, PruningContext, Rule
 from rarefeat.core.batch_invariant import matmul
 from rarefeat.core.bias import make_bias_rule
 from rarefeat.core.contrastive import infonce_floor, probabilities
@@ -37,111 +42,221 @@ from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 MOMENT_WINDOW_STEPS = 100
-"""Steps of the running means that a rule may read."""
+"""Window of the running means that a rule may read (steps)."""
 DIVERGED_NORM = 1e6
-"""Norms beyond this in every replica of every arm are a mistake of the config; in some of them, a result that tables tell."""
-ALL_DIVERGED = "training diverged: norms of neurons pass 1e6 in every replica of every arm; lower eta, sigma or T"
+"""Norm of a neuron above which its replica has diverged.
+
+Beyond it in every replica of every arm, the config is wrong; in some of them, it is a result.
+"""
+ALL_DIVERGED = (
+    "training diverged: norms of neurons pass 1e6 in every replica of every arm;"
+    " lower eta, sigma or T"
+)
 
 
-def batches(study: str, seeds: list[int], N: int, K: int, device: str = "cpu") -> Iterator[Tensor]:
-    """Indices of the training pairs of each step, (S, K): a new order each epoch, K without replacement."""
-    generators = make_generators(study, seeds, "batches")
+def batches(
+    namespace: str, seeds: list[int], N: int, K: int, device: str = "cpu"
+) -> Iterator[Tensor]:
+    """Yield the indices of the training pairs of each step, without end.
+
+    Every epoch visits the pairs in a new order, without replacement; N mod K of them are left out.
+    Random stream: "batches".
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    seeds : list of int
+        One seed per replica.
+    N : int
+        Number of training pairs.
+    K : int
+        Pairs of a batch.
+    device : str
+        Device of the indices.
+
+    Yields
+    ------
+    int64 Tensor of shape (S, K)
+    """
+    generators = make_generators(namespace, seeds, stream_names.BATCHES)
     while True:
         order = torch.stack([torch.randperm(N, generator=g) for g in generators]).to(device)
         yield from order[:, : N // K * K].split(K, dim=1)
 
 
 class TrainedEncoder(NamedTuple):
-    """What training changes, for S replicas of one arm."""
+    """Trained encoders of S replicas of one arm."""
 
     weights: Tensor
-    """(S, m, p), in the simulator's coordinates."""
+    """Weights in the coordinates of the simulator, of shape (S, m, p)."""
     bias: Tensor
-    """(S, m)."""
+    """Biases, of shape (S, m)."""
     T1: Tensor
-    """(S,), the step that ended stage 1; -1 for none."""
+    """Step that ended stage 1, of shape (S,); -1 for none."""
     T2: Tensor
-    """(S,), the step that ended stage 2: a neuron has grown d-fold in norm^2 since T1, eq. (61); -1 for none."""
-    history: Tensor
-    """(S, R, m, d + 2), <w_i, M_j>, ||w_i|| and b_i at the R recorded steps (log_spaced); R = 0 where they are not kept.
+    """Step that ended stage 2, of shape (S,); -1 for none, and without a history.
 
-    With a colour nuisance, its directions stand after the d features.
+    At T2 some neuron has d times its squared norm at T1, eq. (61).
+    """
+    history: Tensor
+    """<w_i, M_j>, ||w_i|| and b_i at the recorded steps, of shape (S, R, m, d + 2).
+
+    R = 0 unless `training.history` is true. The directions of a colour nuisance follow the d
+    features.
     """
     ends: Tensor
-    """(S, 2, m, d + 2), the same at T1 and at T2, where the history is kept; NaN until then."""
+    """<w_i, M_j>, ||w_i|| and b_i at T1 and at T2, of shape (S, 2, m, d + 2).
+
+    NaN where T1 or T2 is not reached. The second axis is empty without a history.
+    """
     loss: Tensor
-    """(S,), unmasked InfoNCE of the last step's batch; infinite for a replica that has diverged."""
+    """InfoNCE of the last step's batch without a mask, of shape (S,) (nat).
+
+    Infinite for a replica that has diverged.
+    """
 
 
 def summarise_neurons(weights: Tensor, bias: Tensor, directions: Tensor) -> Tensor:
-    """What is kept of the neurons, (S, m, p), (S, m), (S, p, q) -> (S, m, q + 2): projections, norm and bias."""
+    """Return the projections, norm and bias of each neuron, which the history stores.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, p)
+        Weights.
+    bias : Tensor of shape (S, m)
+        Biases.
+    directions : Tensor of shape (S, p, q)
+        Directions as columns.
+
+    Returns
+    -------
+    Tensor of shape (S, m, q + 2)
+    """
     return torch.cat(
         [matmul(weights, directions), weights.norm(dim=-1, keepdim=True), bias[..., None]], -1
     )
 
 
 class NeuronHistory(NamedTuple):
-    """What is kept of neurons on their way: see TrainedEncoder."""
+    """History of the neurons of S replicas, as in `TrainedEncoder`, up to a step."""
 
     T2: Tensor
+    """Step that ended stage 2, of shape (S,); -1 for none."""
     history: Tensor
+    """Neurons at the recorded steps, of shape (S, R, m, d + 2)."""
     ends: Tensor
+    """Neurons at T1 and at T2, of shape (S, 2, m, d + 2)."""
 
-    def append_history(self, now: Tensor) -> "NeuronHistory":
-        """With the neurons at one more recorded step."""
-        return self._replace(history=torch.cat([self.history, now[:, None]], 1))
+    def append_history(self, neurons: Tensor) -> "NeuronHistory":
+        """Return a copy with the neurons, of shape (S, m, d + 2), at one more recorded step."""
+        return self._replace(history=torch.cat([self.history, neurons[:, None]], 1))
 
     def record_milestones(
-        self, before: TrainState, after: TrainState, step: int, d: int, directions: Tensor
+        self, previous: TrainState, current: TrainState, step: int, d: int, directions: Tensor
     ) -> "NeuronHistory":
-        """With the neurons at T1, if stage 1 has ended with this step; and at T2, eq. (61), counted from there."""
-        starting, norms = (before.T1 < 0) & (after.T1 >= 0), after.weights.norm(dim=-1)
+        """Return a copy with the neurons at T1 and T2 filled in if this step reaches them.
+
+        T1 is the step at which stage 1 ends. T2 is the first later step at which the squared norm
+        of some neuron is d times its value at T1, eq. (61). The bias at T1 is the first one that
+        the rule sets.
+
+        Parameters
+        ----------
+        previous, current : TrainState
+            States before and after the step.
+        step : int
+            Step number, counted from 0.
+        d : int
+            Number of features.
+        directions : Tensor of shape (S, p, q)
+            Directions of the projections.
+
+        Returns
+        -------
+        NeuronHistory
+        """
+        starting = (previous.T1 < 0) & (current.T1 >= 0)
+        norms = current.weights.norm(dim=-1)
         grown = (norms.square() >= d * self.ends[:, 0, :, -2].square()).any(-1) & (self.T2 < 0)
-        now = torch.stack([starting, grown], 1)[..., None, None]
-        if not any_or_gpu(now):
+        reached = torch.stack([starting, grown], 1)[..., None, None]
+        if not any_or_gpu(reached):
             return self
-        # The bias at T1 is the first that the rule sets; that of T2 is that step's.
-        ends = torch.where(
-            now, summarise_neurons(after.weights, after.bias, directions)[:, None], self.ends
-        )
+        neurons = summarise_neurons(current.weights, current.bias, directions)
+        ends = torch.where(reached, neurons[:, None], self.ends)
         return self._replace(T2=torch.where(grown, step + 1, self.T2), ends=ends)
 
 
 class ArmGroup(NamedTuple):
-    """A training, and the arms that it is: those that no mask has parted yet are one, to the last bit."""
+    """Training of one or several arms that no mask has distinguished so far, to the last bit."""
 
     arms: list[Arm]
+    """Arms of the group."""
     state: TrainState
-    course: NeuronHistory
-    mean: Moments | None = None
-    """Running means over MEMORY steps, where a rule may read them."""
-    norms: Tensor | None = None
-    """||w_i|| a step before, (S, m), with these."""
+    """State of their common training."""
+    history: NeuronHistory
+    """History of their neurons."""
+    moments: Moments | None = None
+    """Running means over `MOMENT_WINDOW_STEPS` steps; None unless a rule may read them."""
+    previous_norms: Tensor | None = None
+    """||w_i|| a step before, of shape (S, m); None unless a rule may read running means."""
 
-    def update_moments(self, whole: ForwardOutput, training: Training, step: int) -> "ArmGroup":
-        """With the running means of one more step, where a rule may read them."""
+    def update_moments(self, dense: ForwardOutput, training: Training, step: int) -> "ArmGroup":
+        """Return a copy with updated running means; the group itself if no rule may read them.
+
+        Parameters
+        ----------
+        dense : ForwardOutput
+            Output of the dense network for the batch.
+        training : Training
+            Provides the batch size K and the temperature tau.
+        step : int
+            Step number, counted from 0.
+
+        Returns
+        -------
+        ArmGroup
+        """
         if not any(ARMS[arm.arm].moments for arm in self.arms):
             return self
-        f_x, f_y, negatives = whole.views(training.K)
-        left = 1 - probabilities(f_x, f_y, training.tau, negatives).diagonal(dim1=-2, dim2=-1)
+        f_x, f_y, negatives = dense.views(training.K)
+        p = probabilities(f_x, f_y, training.tau, negatives)
+        residual = 1 - p.diagonal(dim1=-2, dim2=-1)
         norms = self.state.weights.norm(dim=-1)
-        before = norms if self.norms is None else self.norms
-        batch = batch_moments(f_x, f_y, whole.pre[:, : training.K].sum(2), left, norms, before)
+        previous = norms if self.previous_norms is None else self.previous_norms
+        batch = batch_moments(
+            f_x, f_y, dense.pre[:, : training.K].sum(2), residual, norms, previous
+        )
         return self._replace(
-            mean=update_running_moments(self.mean, batch, step, MOMENT_WINDOW_STEPS), norms=norms
+            moments=update_running_moments(self.moments, batch, step, MOMENT_WINDOW_STEPS),
+            previous_norms=norms,
         )
 
 
-def compute_mask(arm: Arm, seen: PruningContext, own: Generators) -> Tensor | None:
-    """What an arm prunes at a step, bool (S, m) or (S, m, p); None for an arm without a mask, and before its onset.
+def compute_mask(
+    arm: Arm, rule: Rule | None, context: PruningContext, generators: Generators
+) -> Tensor | None:
+    """Compute the mask of an arm at a step.
 
-    Args:
-        own: generators of the arm alone, one for each replica.
+    Parameters
+    ----------
+    arm : Arm
+        Arm.
+    rule : Rule or None
+        Pruning rule of the arm, made once per training; None for an arm without a mask.
+    context : PruningContext
+        State before the step; its `alpha` and `generators` are replaced by those of the arm.
+    generators : Generators
+        Sources of randomness for this arm alone.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m) or (S, m, p), or None
+        True where pruned. None for an arm without a mask, and before its onset.
     """
-    rule = ARMS[arm.arm].rule
     return (
-        rule(seen._replace(alpha=arm.alpha, generators=own))
-        if rule and seen.step >= arm.onset
+        rule(context._replace(alpha=arm.alpha, generators=generators))
+        if rule and context.step >= arm.onset
         else None
     )
 
@@ -149,37 +264,65 @@ def compute_mask(arm: Arm, seen: PruningContext, own: Generators) -> Tensor | No
 def split_by_mask(
     arms: list[Arm], masks: dict[str, Tensor | None]
 ) -> list[tuple[list[Arm], Tensor | None]]:
-    """The arms that mask nothing at a step, which stay together; then each of the others with its mask."""
+    """Split arms that share one training into groups with equal masks.
+
+    Arms without a mask, or whose mask is empty at this step, are still identical and stay in one
+    group. Every other arm becomes a group of its own.
+
+    Parameters
+    ----------
+    arms : list of Arm
+        Arms that have been identical so far.
+    masks : dict of str to Tensor or None
+        Mask of each arm by its label.
+
+    Returns
+    -------
+    list of (list of Arm, Tensor or None)
+        The group without a mask first, if it is not empty.
+    """
     pruning = [arm for arm in arms if (mask := masks[arm.label]) is not None and any_or_gpu(mask)]
     idle = [arm for arm in arms if arm not in pruning]
     return ([(idle, None)] if idle else []) + [([arm], masks[arm.label]) for arm in pruning]
 
 
-def recorded_metrics(seen: PruningContext, loss: Tensor, floor: Tensor) -> dict[str, Tensor]:
-    """The metrics of a step, (S,) each."""
-    norms = seen.weights.norm(dim=-1)
-    means = {"weight_norm": norms.mean(-1), "bias_share": (seen.bias / norms).mean(-1)}
+def recorded_metrics(context: PruningContext, loss: Tensor, floor: Tensor) -> dict[str, Tensor]:
+    """Compute the metrics of a recorded step that do not depend on the mask.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+    loss, floor : Tensor of shape (S,)
+        Loss of the batch, and the floor below it (nat).
+
+    Returns
+    -------
+    dict of str to Tensor of shape (S,)
+    """
+    norms = context.weights.norm(dim=-1)
+    means = {"weight_norm": norms.mean(-1), "bias_share": (context.bias / norms).mean(-1)}
     return (
-        alignment_metrics(seen.weights, seen.dictionary, seen.minority)
+        alignment_metrics(context.weights, context.dictionary, context.n_minority)
         | {"loss": loss, "loss_floor": floor}
         | means
     )
 
 
-def overlap_metric(mask: Tensor | None, seen: PruningContext) -> dict[str, Tensor]:
-    """What of an arm's mask lies in neurons of the minority."""
+def overlap_metric(mask: Tensor | None, context: PruningContext) -> dict[str, Tensor]:
+    """Return the fraction of a mask in neurons of the minority; nothing without a mask."""
     if mask is None:
         return {}
     return {
         "mask_minority_overlap": minority_overlap(
-            mask, seen.weights, seen.dictionary, seen.minority
+            mask, context.weights, context.dictionary, context.n_minority
         )
     }
 
 
 def pretrain(
-    study: str,
-    simulator: Literal["direct", "reduced"],
+    namespace: str,
+    kind: Literal["direct", "reduced"],
     data: Data,
     training: Training,
     arms: list[Arm],
@@ -188,43 +331,69 @@ def pretrain(
     train: Tensor,
     label: str = "pretrain",
 ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
-    """Train every arm of one point on the same tokens. What an arm becomes does not depend on the arms beside it.
+    """Train every arm of one cell on the same tokens.
 
-    Args:
-        train: latent training pairs, int8 (S, N, 2, L, d).
+    The result of an arm does not depend on the other arms.
 
-    Returns:
-        The encoders by label of the arm, and the trajectory, a row {seed, the keys of the arm, step, metric, value} for each.
-        Losses are those of the step's own batch, unmasked, without the l2 term. A replica that has diverged is no longer
-        updated, so that its weights stay finite, and has an infinite loss.
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    kind : {"direct", "reduced"}
+        Name of the simulator.
+    data : Data
+        Hyper-parameters of the data.
+    training : Training
+        Hyper-parameters of the training.
+    arms : list of Arm
+        Arms to train.
+    sigma : float
+        Standard deviation of the noise per coordinate.
+    seeds : list of int
+        One seed per replica.
+    train : int8 Tensor of shape (S, N, 2, L, d)
+        Latent training pairs.
+    label : str
+        Label of the progress display.
 
-    Raises:
-        RarefeatError: for a mask of single weights under the reduced simulator.
+    Returns
+    -------
+    encoders : dict of str to TrainedEncoder
+        Encoders by the label of the arm, on the CPU.
+    trajectory : list of dict
+        One row {seed, keys of the arm, step, metric, value} for each recorded metric. Losses are
+        those of the step's own batch, without a mask and without the l2 term. A replica that has
+        diverged is no longer updated, so that its weights stay finite, and has an infinite loss.
+
+    Raises
+    ------
+    RarefeatError
+        For a mask of single weights under the reduced simulator.
     """
-    if simulator == "reduced" and (
-        wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]
-    ):
+    if kind == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
         raise RarefeatError(
-            f"arm {wrong[0]} masks single weights in R^d1, which only the simulator direct has"
+            f"arms: {wrong[0]} masks single weights in R^d1, got simulator: reduced;"
+            " set simulator: direct"
         )
-    encoders, courses = train_arms(
-        study, simulator, data, training, arms, sigma, seeds, train, label
+    encoders, recorded = train_arms(
+        namespace, kind, data, training, arms, sigma, seeds, train, label
     )
     trajectory = [
         {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
-        for step, found in courses.items()
+        for step, metrics in recorded.items()
         for arm in arms
-        for name, values in found[arm.label].items()
+        for name, values in metrics[arm.label].items()
         for seed, value in zip(seeds, values.tolist(), strict=True)
     ]
     return {
-        arm: TrainedEncoder(*(part.cpu() for part in encoder)) for arm, encoder in encoders.items()
+        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
+        for arm, encoder in encoders.items()
     }, trajectory
 
 
 def train_arms(
-    study: str,
-    simulator: Literal["direct", "reduced"],
+    namespace: str,
+    kind: Literal["direct", "reduced"],
     data: Data,
     training: Training,
     arms: list[Arm],
@@ -233,118 +402,195 @@ def train_arms(
     train: Tensor,
     label: str,
 ) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, dict[str, Tensor]]]]:
-    """`pretrain` without a wait for the device: the metrics, (S,) each, by recorded step, arm and name, and all on the device.
+    """Train the arms of `pretrain` without waiting for the GPU.
 
-    What is drawn once, and which pairs are in a batch, is drawn on the processor; what is drawn at each step, on the device.
+    Quantities that are drawn once, and the pairs of each batch, are drawn on the CPU; those that
+    are drawn at each step, on the device of the training. Random streams: those of the simulator
+    and of `PairSampler`, "noise", "complement", "random mask", "weights", "batches", and
+    "rule LABEL" of each arm.
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    kind : {"direct", "reduced"}
+        Name of the simulator.
+    data : Data
+        Hyper-parameters of the data.
+    training : Training
+        Hyper-parameters of the training.
+    arms : list of Arm
+        Arms to train.
+    sigma : float
+        Standard deviation of the noise per coordinate.
+    seeds : list of int
+        One seed per replica.
+    train : int8 Tensor of shape (S, N, 2, L, d)
+        Latent training pairs.
+    label : str
+        Label of the progress display.
+
+    Returns
+    -------
+    encoders : dict of str to TrainedEncoder
+        Encoders by the label of the arm, on the device.
+    recorded : dict
+        Metrics of shape (S,), on the device, by recorded step, label of the arm, and name.
     """
-    S, K, T, minority, device = (
+    S, K, T, n_minority, device = (
         len(seeds),
         training.K,
         training.T,
         len(data.minority),
         training.device,
     )
-    space = to_device(make_simulator(simulator, study, data.d, data.d1, training.m, seeds), device)
-    noise, complement = (
-        make_generators(study, seeds, purpose, device) for purpose in ("noise", "complement")
+    simulator = to_device(
+        make_simulator(kind, namespace, data.d, data.d1, training.m, seeds), device
     )
-    pairs = PairSampler(data.views, space, simulator, study, seeds)
+    noise, complement = (
+        make_generators(namespace, seeds, purpose, device)
+        for purpose in (stream_names.NOISE, stream_names.COMPLEMENT)
+    )
+    pairs = PairSampler(data.views, simulator, kind, namespace, seeds)
     directions = (
-        torch.cat([space.dictionary, pairs.directions], -1)
+        torch.cat([simulator.dictionary, pairs.directions], -1)
         if data.views.colour
-        else space.dictionary
+        else simulator.dictionary
     )
     # One draw for the whole training: the control prunes the same neurons at every step.
-    draw_ = draw(torch.rand, make_generators(study, seeds, "random mask"), training.m).to(device)
-    own = {arm.label: make_generators(study, seeds, f"rule {arm.label}") for arm in arms}
+    uniforms = draw(
+        torch.rand, make_generators(namespace, seeds, stream_names.RANDOM_MASK), training.m
+    ).to(device)
+    rule_generators = {
+        arm.label: make_generators(namespace, seeds, stream_names.RULE_PREFIX + arm.label)
+        for arm in arms
+    }
+    rules = {arm.label: ARMS[arm.arm].rule for arm in arms}
     size = training.m, directions.shape[-1] + 2
-    nothing = torch.full((S, 2 if training.history else 0, *size), torch.nan, device=device)
-    first = initial_state(
-        space.initial_weights(training.sigma_0, make_generators(study, seeds, "weights")).to(device)
+    no_ends = torch.full((S, 2 if training.history else 0, *size), torch.nan, device=device)
+    weight_generators = make_generators(namespace, seeds, stream_names.WEIGHTS)
+    initial = initial_state(
+        simulator.initial_weights(training.sigma_0, weight_generators).to(device)
     )
-    trainings = [ArmGroup(arms, first, NeuronHistory(first.T1, nothing[:, :0], nothing))]
-    rule = make_bias_rule(training.bias, data.d, training.eta)
-    recorded, order = set(log_spaced(T)), batches(study, seeds, data.N, K, device)
+    groups = [ArmGroup(arms, initial, NeuronHistory(initial.T1, no_ends[:, :0], no_ends))]
+    bias_rule = make_bias_rule(training.bias, data.d, training.eta)
+    recorded_steps, order = set(log_spaced(T)), batches(namespace, seeds, data.N, K, device)
     train, first_row = (
         train.to(device).flatten(0, 1),
         data.N * torch.arange(S, device=device)[:, None],
     )
-    encoders, courses = {}, {}
+    encoders, recorded = {}, {}
 
     for step in progress(range(T + 1), T + 1, label):
-        # Two views of K pairs, and negatives of another kind where there are some: attended tokens (S, 2 K or 3 K, L, P), the
-        # same for every arm.
+        # Two views of K pairs, and separate negatives if there are some: attended tokens of shape
+        # (S, 2 K or 3 K, L, P), the same for every arm.
         rows = (first_row + next(order)).flatten()
         latents = train.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
         attended = attend(pairs.sample_pair_tokens(latents.flatten(1, 2).float(), sigma, noise))
-        beyond = space.draw_complement(complement)
-        now, trainings, found = trainings, [], {}
-        for begun in now:
-            state = begun.state
-            whole = forward(attended, state)
-            alike, _, course, mean, norms = begun.update_moments(whole, training, step)
-            f_x, f_y, _ = whole.views(K)
-            seen = PruningContext(
+        complement_draw = simulator.draw_complement(complement)
+        current_groups, groups, metrics_by_arm = groups, [], {}
+        for group in current_groups:
+            state = group.state
+            dense = forward(attended, state)
+            same_arms, _, history, moments, norms = group.update_moments(dense, training, step)
+            f_x, f_y, _ = dense.views(K)
+            context = PruningContext(
                 state.weights,
-                space.dictionary,
-                minority,
+                simulator.dictionary,
+                n_minority,
                 0.0,
-                draw_,
+                uniforms,
                 state.bias,
                 f_x,
                 f_y,
-                mean,
+                moments,
                 step,
             )
-            masks = {arm.label: compute_mask(arm, seen, own[arm.label]) for arm in alike}
-            if step in recorded:
+            masks = {
+                arm.label: compute_mask(arm, rules[arm.label], context, rule_generators[arm.label])
+                for arm in same_arms
+            }
+            if step in recorded_steps:
                 metrics = recorded_metrics(
-                    seen, batch_loss(whole, training), infonce_floor(aggregated_sign(latents[:, 0]))
+                    context,
+                    batch_loss(dense, training),
+                    infonce_floor(aggregated_sign(latents[:, 0])),
                 )
-                found |= {
-                    label: metrics | overlap_metric(mask, seen) for label, mask in masks.items()
+                metrics_by_arm |= {
+                    label: metrics | overlap_metric(mask, context) for label, mask in masks.items()
                 }
                 if training.history:
-                    course = course.append_history(
+                    history = history.append_history(
                         summarise_neurons(state.weights, state.bias, directions)
                     )
             if step == T:
-                end = batch_loss(whole, training).masked_fill(state.diverged, torch.inf)
+                loss = batch_loss(dense, training).masked_fill(state.diverged, torch.inf)
                 encoders |= {
-                    label: TrainedEncoder(state.weights, state.bias, state.T1, *course, end)
+                    label: TrainedEncoder(state.weights, state.bias, state.T1, *history, loss)
                     for label in masks
                 }
                 continue
-            for arms_now, mask in split_by_mask(alike, masks):
-                how = arms_now[0].pruned_update
-                pruned = whole if mask is None else apply_mask(whole, mask, attended, state, how)
-                gradient = loss_gradient(whole, pruned, state.bias, training, how)
-                after = apply_step(
-                    space, state, gradient, attended, training, training.bias.T1, rule, step, beyond
+            for group_arms, mask in split_by_mask(same_arms, masks):
+                mode = group_arms[0].pruned_update
+                masked = dense if mask is None else apply_mask(dense, mask, attended, state, mode)
+                gradient = loss_gradient(dense, masked, state.bias, training, mode)
+                next_state = apply_step(
+                    simulator,
+                    state,
+                    gradient,
+                    attended,
+                    training,
+                    training.bias.T1,
+                    bias_rule,
+                    step,
+                    complement_draw,
                 )
-                on = (
-                    course.record_milestones(state, after, step, data.d, directions)
+                next_history = (
+                    history.record_milestones(state, next_state, step, data.d, directions)
                     if training.history
-                    else course
+                    else history
                 )
-                trainings.append(ArmGroup(arms_now, after, on, mean, norms))
+                groups.append(ArmGroup(group_arms, next_state, next_history, moments, norms))
         if step == T:
-            found = {
-                label: metrics | {"T1": encoders[label].T1} for label, metrics in found.items()
+            metrics_by_arm = {
+                label: metrics | {"T1": encoders[label].T1}
+                for label, metrics in metrics_by_arm.items()
             }
-        if found:
-            courses[step] = found
-    return encoders, courses
+        if metrics_by_arm:
+            recorded[step] = metrics_by_arm
+    return encoders, recorded
 
 
 def have_all_diverged(weights: Tensor, loss: Tensor) -> bool:
-    """Whether every replica of an arm is beyond what any config can mean."""
+    """Return whether every replica of an arm has diverged.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, p)
+        Weights after the last step.
+    loss : Tensor of shape (S,)
+        Loss of the last step (nat).
+
+    Returns
+    -------
+    bool
+        A replica has diverged if a norm exceeds `DIVERGED_NORM` or its loss is infinite.
+    """
     return bool(((weights.norm(dim=-1).amax(-1) > DIVERGED_NORM) | loss.isinf()).all())
 
 
-def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
-    """The stage: encoders and trajectories."""
-    draws, simulator, data = (
+def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+    """Train the arms of a job's cell and seeds.
+
+    Inputs: `train` of the file of latents. Config: `draws`, `simulator`, `data`, `training`,
+    `arms`. Outputs: the tensors of `TrainedEncoder` as ARM/FIELD, and the rows of the trajectories.
+
+    Raises
+    ------
+    RarefeatError
+        If every replica of every arm has diverged.
+    """
+    namespace, kind, data = (
         job.config_section("draws", str),
         job.config_section("simulator", str),
         job.config_section("data", Data),
@@ -354,18 +600,26 @@ def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
         job.config_section("arms", list[Arm]),
         job.seed_list,
     )
-    (train,) = read.file("latents").tensors("train")
-    width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
-    # A device takes the block at once; the cache of a processor holds a few replicas.
+    (train,) = inputs.file("latents").tensors("train")
+    width = data.d1 if kind == "direct" else min(data.d1, data.d + training.m)
+    # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
     size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
-    parts, trajectory = [], []
+    chunks, trajectory = [], []
     for first in range(0, len(seeds), size):
-        now = slice(first, first + size)
+        chunk = slice(first, first + size)
         label = f"{job.label} from seed {seeds[first]}"
         encoders, rows = pretrain(
-            draws, simulator, data, training, arms, job.cell["sigma"], seeds[now], train[now], label
+            namespace,
+            kind,
+            data,
+            training,
+            arms,
+            job.cell["sigma"],
+            seeds[chunk],
+            train[chunk],
+            label,
         )
-        parts.append(
+        chunks.append(
             {
                 f"{arm}/{name}": value
                 for arm, encoder in encoders.items()
@@ -373,7 +627,7 @@ def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
             }
         )
         trajectory += rows
-    encoders = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    encoders = {name: torch.cat([tensors[name] for tensors in chunks]) for name in chunks[0]}
     if all(
         have_all_diverged(encoders[f"{arm.label}/weights"], encoders[f"{arm.label}/loss"])
         for arm in arms

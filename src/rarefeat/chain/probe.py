@@ -1,4 +1,9 @@
-"""Stage 3: evaluates the frozen encoders at one grid point, replica by replica (A.2, experiments 1-4)."""
+"""Pipeline stage 3: evaluation of the frozen encoders of one cell, replica by replica.
+
+imbalance_and_pruning, A.2, experiments 1 to 4. `balanced` data have every feature at the majority
+frequency, `matched` data have the frequencies of training.
+Axes: S replicas, n samples, v views, L tokens, m neurons, p coordinates of a weight, d features.
+"""
 
 import math
 from typing import Literal
@@ -7,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rarefeat.config.model import Arm, Data, Training
+from rarefeat.core import stream_names
 from rarefeat.core.arms import ARMS, PruningContext
 from rarefeat.core.contrastive import infonce, infonce_at_best_scale, infonce_floor
 from rarefeat.core.divergence import diverged
@@ -21,53 +27,71 @@ from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 CHUNK = 500
+"""Pairs that are embedded at once."""
 TRAINED = ("weights", "bias", "loss")
+"""Tensors of a trained encoder that the probe reads."""
 DISTRIBUTIONS = ("balanced", "matched")
+"""Distributions of the probe and test pairs."""
 
 
 def embed_pairs(
     balanced: Tensor,
     matched: Tensor,
-    space: Simulator,
+    simulator: Simulator,
     networks: list[tuple[Tensor, Tensor]],
     sigma: float,
     noise: Generators,
 ) -> list[dict[str, Tensor]]:
-    """Embeddings of one replica by every network, under both distributions.
+    """Compute the embeddings of one replica by every network, under both distributions.
 
-    The two distributions are nested and see the same noise: what differs between them is attended twice and the rest once.
+    The two distributions are nested and have the same noise: samples that differ between them are
+    attended twice, all others once.
 
-    Args:
-        balanced, matched: latents (n, v, L, d) of v views. networks: weights (1, m, p) and bias (1, m) of each.
+    Parameters
+    ----------
+    balanced, matched : int8 Tensor of shape (n, v, L, d)
+        Latent signals of v views.
+    simulator : Simulator
+        Simulator of one replica.
+    networks : list of (Tensor of shape (1, m, p), Tensor of shape (1, m))
+        Weights and bias of each network.
+    sigma : float
+        Standard deviation of the noise per coordinate.
+    noise : Generators
+        Source of the noise of the replica.
 
-    Returns:
-        For each network its embeddings by distribution, (n, v, m) each.
+    Returns
+    -------
+    list of dict of str to Tensor of shape (n, v, m)
+        Embeddings of each network by distribution, on the CPU.
     """
-    device = space.dictionary.device
+    device = simulator.dictionary.device
     networks = [(weights.to(device), bias.to(device)) for weights, bias in networks]
     changed = (balanced != matched).flatten(1).any(1)
     embeddings: list[list[Tensor]] = [[] for _ in networks]
-    again: list[list[Tensor]] = [[] for _ in networks]
+    changed_embeddings: list[list[Tensor]] = [[] for _ in networks]
     for start in range(0, len(balanced), CHUNK):
         chunk = slice(start, start + CHUNK)
         rare = changed[chunk]
         latents = balanced[chunk].flatten(0, 1)[None].float().to(device)
-        x = space.sample_tokens(latents, sigma, noise).unflatten(1, (-1, balanced.shape[1]))
+        x = simulator.sample_tokens(latents, sigma, noise).unflatten(1, (-1, balanced.shape[1]))
         attended = attend(x.flatten(1, 2))
         if rare.any():
             other = x[:, rare].flatten(1, 2)
             swapped = (
                 (matched[chunk][rare] - balanced[chunk][rare]).flatten(0, 1).float().to(device)
             )
-            other[..., : space.dictionary.shape[1]] += swapped @ space.dictionary[0].mT
-            attended_again = attend(other)
+            other[..., : simulator.dictionary.shape[1]] += swapped @ simulator.dictionary[0].mT
+            changed_attended = attend(other)
         for index, (weights, bias) in enumerate(networks):
             embeddings[index].append(embed(pre_activations(attended, weights), bias)[0])
             if rare.any():
-                again[index].append(embed(pre_activations(attended_again, weights), bias)[0])
+                changed_embeddings[index].append(
+                    embed(pre_activations(changed_attended, weights), bias)[0]
+                )
 
     results = []
-    for once, twice in zip(embeddings, again, strict=True):
+    for once, twice in zip(embeddings, changed_embeddings, strict=True):
         both = {"balanced": torch.cat(once).cpu().unflatten(0, (-1, balanced.shape[1]))}
         both["matched"] = both["balanced"].clone()
         if twice:
@@ -77,8 +101,8 @@ def embed_pairs(
 
 
 def probe(
-    study: str,
-    simulator: Literal["direct", "reduced"],
+    namespace: str,
+    kind: Literal["direct", "reduced"],
     data: Data,
     training: Training,
     arms: list[Arm],
@@ -88,50 +112,87 @@ def probe(
     encoders: dict[str, tuple[Tensor, Tensor, Tensor]],
     label: str = "probe",
 ) -> list[dict]:
-    """Measure every arm and replica of a point on the same probe and test pairs.
+    """Measure every arm and replica of a cell on the same probe and test pairs.
 
-    Args:
-        latents: what `synthesise` returns. encoders: weights (S, m, p), bias (S, m) and the last
-            step's loss (S,) of every trained arm, by its label.
+    The linear head is fitted on the first views of the probe pairs, and tested on the first views
+    of the test pairs, of the same distribution. Random streams: "probe noise", "test noise",
+    "weights", "random mask", "target", and that of the simulator.
 
-    Returns:
-        One row per seed and arm with the metric columns of the grid table (docs/reference/tables). The linear head is
-        fitted on the first views of the probe pairs, and tested on the first views of the test pairs, of the same distribution.
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    kind : {"direct", "reduced"}
+        Name of the simulator.
+    data : Data
+        Hyper-parameters of the data.
+    training : Training
+        Hyper-parameters of the training.
+    arms : list of Arm
+        Arms to measure, trained or not.
+    sigma : float
+        Standard deviation of the noise per coordinate.
+    seeds : list of int
+        One seed per replica.
+    latents : dict of str to Tensor
+        Result of `synthesise`.
+    encoders : dict of str to (Tensor, Tensor, Tensor)
+        Weights (S, m, p), bias (S, m) and loss of the last step (S,) of every trained arm, by its
+        label.
+    label : str
+        Label of the progress display.
+
+    Returns
+    -------
+    list of dict
+        One row per seed and arm with the metric columns of the grid table (docs/reference/tables).
     """
-    minority = len(data.minority)
+    n_minority = len(data.minority)
     test_signs = {name: aggregated_sign(latents[f"test_{name}"][:, 0]) for name in DISTRIBUTIONS}
     floor = infonce_floor(_batched(test_signs["matched"], training.K)).mean().item()
     test = latents["test_balanced"], latents["test_matched"]
 
     rows = []
     for index, seed in enumerate(progress(seeds, len(seeds), label)):
-        space = make_simulator(simulator, study, data.d, data.d1, training.m, [seed])
-        # Embeddings are made on the device, and read on the processor.
-        there = to_device(space, training.device)
+        simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, [seed])
+        # Embeddings are computed on the device, and evaluated on the CPU.
+        on_device = to_device(simulator, training.device)
         probe_noise, test_noise = (
-            make_generators(study, [seed], name, training.device)
-            for name in ("probe noise", "test noise")
+            make_generators(namespace, [seed], name, training.device)
+            for name in (stream_names.PROBE_NOISE, stream_names.TEST_NOISE)
         )
         networks = []
         for arm in arms:
             if arm.trained:
-                networks.append(tuple(part[index : index + 1] for part in encoders[arm.label][:2]))
+                networks.append(
+                    tuple(tensor[index : index + 1] for tensor in encoders[arm.label][:2])
+                )
             else:
-                weights = untrained(arm, space, training.sigma_0, generator(study, seed, "weights"))
+                weights = untrained(
+                    arm,
+                    simulator,
+                    training.sigma_0,
+                    generator(namespace, seed, stream_names.WEIGHTS),
+                )
                 networks.append((weights, torch.zeros(weights.shape[:2])))
 
         fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
-        f_fit = embed_pairs(fit["balanced"], fit["matched"], there, networks, sigma, probe_noise)
-        # Beside the arms, the ideal encoder: its best-scaled loss is what a training loss is held against.
-        ideal = untrained(
-            Arm(arm="ideal"), space, training.sigma_0, generator(study, seed, "weights")
+        f_fit = embed_pairs(
+            fit["balanced"], fit["matched"], on_device, networks, sigma, probe_noise
         )
-        beside = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
-        *f_test, f_ideal = embed_pairs(*test, there, beside, sigma, test_noise)
+        # The best-scaled loss of the ideal encoder is a reference for the losses of training.
+        ideal = untrained(
+            Arm(arm="ideal"),
+            simulator,
+            training.sigma_0,
+            generator(namespace, seed, stream_names.WEIGHTS),
+        )
+        with_ideal = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
+        *f_test, f_ideal = embed_pairs(*test, on_device, with_ideal, sigma, test_noise)
         ideal_loss = infonce_at_best_scale(
             *(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau
         )
-        w_star = regression_target(study, seed, data.d)
+        w_star = regression_target(namespace, seed, data.d)
         labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}
         test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
 
@@ -139,12 +200,14 @@ def probe(
             row = {**arm.model_dump(), "seed": seed}
             row |= {
                 name: values.item()
-                for name, values in alignment_metrics(weights, space.dictionary, minority).items()
+                for name, values in alignment_metrics(
+                    weights, simulator.dictionary, n_minority
+                ).items()
             }
             for name in DISTRIBUTIONS:
                 similarity, empty = pair_cosine_similarity(*tested[name].unbind(1))
                 row[f"cosine_similarity_{name}"] = similarity
-                # Of the pairs that are both alive: an empty one counts as 0 in the convention above.
+                # The mean over pairs without a zero embedding; above, an empty pair counts as 0.
                 row[f"cosine_similarity_alive_{name}"] = (
                     similarity / (1 - empty) if empty < 1 else math.nan
                 )
@@ -156,45 +219,76 @@ def probe(
             f_x, f_y = (_batched(view, training.K) for view in tested["matched"].unbind(1))
             row["final_loss"] = infonce(f_x, f_y, training.tau).mean().item()
             row["loss_floor"], row["ideal_loss"] = floor, ideal_loss
-            # What training has frozen may answer well here: it is how the replica was before it diverged.
+            # A replica that has diverged keeps its last weights, so its loss here may be normal.
             frozen = arm.trained and bool(encoders[arm.label][2][index].isinf())
             row["diverged"] = float(
                 frozen or diverged(torch.tensor([row["final_loss"]]), training.K, weights)
             )
-            draw = torch.rand(1, training.m, generator=generator(study, seed, "random mask"))
-            seen = PruningContext(
-                weights, space.dictionary, minority, arm.alpha, draw, bias, f_x, f_y, training.T
+            uniforms = torch.rand(
+                1, training.m, generator=generator(namespace, seed, stream_names.RANDOM_MASK)
             )
-            # One that may read running means is known at the last step of its training alone: trajectories have it.
-            named = ARMS[arm.arm]
-            mask = named.rule(seen) if named.rule and not named.moments else None
+            context = PruningContext(
+                weights,
+                simulator.dictionary,
+                n_minority,
+                arm.alpha,
+                uniforms,
+                bias,
+                f_x,
+                f_y,
+                step=training.T,
+            )
+            # Running means exist in training alone; trajectories have the mask of such a rule.
+            spec = ARMS[arm.arm]
+            mask = spec.rule(context) if spec.rule and not spec.moments else None
             overlap = (
                 math.nan
                 if mask is None
-                else minority_overlap(mask, weights, space.dictionary, minority).item()
+                else minority_overlap(mask, weights, simulator.dictionary, n_minority).item()
             )
             row["mask_minority_overlap"] = None if math.isnan(overlap) else overlap
             rows.append(row)
     return rows
 
 
-def untrained(arm: Arm, space: Simulator, sigma_0: float, weights: torch.Generator) -> Tensor:
-    """The floor and the ceiling, (1, m, p): W(0), or the dictionary itself."""
+def untrained(arm: Arm, simulator: Simulator, sigma_0: float, weights: torch.Generator) -> Tensor:
+    """Return the weights of an arm that is not trained, a floor or a ceiling of the metrics.
+
+    Parameters
+    ----------
+    arm : Arm
+        `initial` for W(0), `ideal` for the dictionary itself.
+    simulator : Simulator
+        Simulator of one replica.
+    sigma_0 : float
+        Standard deviation of W(0).
+    weights : torch.Generator
+        Source of W(0).
+
+    Returns
+    -------
+    Tensor of shape (1, m, p), or (1, d, p) for the dictionary
+    """
     return (
-        space.initial_weights(sigma_0, [weights])
+        simulator.initial_weights(sigma_0, [weights])
         if arm.arm == "initial"
-        else space.dictionary.mT.contiguous()
+        else simulator.dictionary.mT.contiguous()
     )
 
 
 def _batched(rows: Tensor, K: int) -> Tensor:
-    """Consecutive batches of K, the rest left out: (n, q) -> (n // K, K, q)."""
+    """Cut (n, q) into consecutive batches, (n // K, K, q); the remainder is left out."""
     return rows[: len(rows) // K * K].view(-1, K, rows.shape[-1])
 
 
-def stage(read: JobInputs, job: Job) -> list[dict]:
-    """The stage: a row for each seed and arm, trained or not."""
-    simulator, data, training = (
+def stage(inputs: JobInputs, job: Job) -> list[dict]:
+    """Measure the arms, trained or not, of a job's cell and seeds.
+
+    Inputs: probe and test pairs of the file of latents; weights, bias and loss of every trained
+    arm. Config: `draws`, `simulator`, `data`, `training`, `arms` (trained), `untrained`. Output: a
+    row for each seed and arm.
+    """
+    kind, data, training = (
         job.config_section("simulator", str),
         job.config_section("data", Data),
         job.config_section("training", Training),
@@ -204,14 +298,14 @@ def stage(read: JobInputs, job: Job) -> list[dict]:
         job.config_section("untrained", list[Arm]),
         job.cell["sigma"],
     )
-    names = [f"{part}_{name}" for part in ("probe", "test") for name in DISTRIBUTIONS]
-    latents = dict(zip(names, read.file("latents").tensors(*names), strict=True))
-    of_arms = read.file("encoders") if trained else None
+    names = [f"{use}_{name}" for use in ("probe", "test") for name in DISTRIBUTIONS]
+    latents = dict(zip(names, inputs.file("latents").tensors(*names), strict=True))
+    file = inputs.file("encoders") if trained else None
     encoders = {
-        arm.label: tuple(of_arms.tensors(*(f"{arm.label}/{part}" for part in TRAINED)))
+        arm.label: tuple(file.tensors(*(f"{arm.label}/{name}" for name in TRAINED)))
         for arm in trained
     }
     point = data, training, [*trained, *untrained_arms], sigma, job.seed_list
-    rows = probe(job.config_section("draws", str), simulator, *point, latents, encoders, job.label)
-    keys = {**job.cell, "nsr": sigma**2 * data.d1, "simulator": simulator}
+    rows = probe(job.config_section("draws", str), kind, *point, latents, encoders, job.label)
+    keys = {**job.cell, "nsr": sigma**2 * data.d1, "simulator": kind}
     return [keys | row for row in rows]

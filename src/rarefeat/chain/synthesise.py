@@ -1,9 +1,14 @@
-"""Stage 1: latent signals for one eps_min and one block of seeds. Dictionaries and noise are keyed, not stored."""
+"""Pipeline stage 1: latent signals of one eps_min and one seed block.
+
+Dictionaries and noise are not stored: the stages that need them draw them again from their keys.
+Axes: S replicas, 2 views of a pair, L tokens, d features.
+"""
 
 import torch
 from torch import Tensor
 
 from rarefeat.config.model import Data
+from rarefeat.core import stream_names
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
@@ -11,32 +16,53 @@ from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 
-def synthesise(study: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
-    """Draw the latents.
+def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
+    """Draw the latent pairs of training, probe and test.
 
-    Returns:
-        train (S, N, 2, L, d), the latent training pairs; probe_balanced and probe_matched
-        (S, probe_pairs, 2, L, d); test_balanced and test_matched (test_pairs, 2, L, d), one test set for every replica.
-        `matched` has the training frequencies, `balanced` has eps_j = 1 for every feature. The same uniforms serve every
-        eps_min, so that the draws are nested.
+    The same uniforms serve every eps_min, so that the draws are nested. Random streams: "train",
+    "probe" and "test".
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    data : Data
+        Hyper-parameters of the data.
+    eps_min : float
+        Frequency of the minority features.
+    seeds : list of int
+        One seed per replica.
+
+    Returns
+    -------
+    dict of str to int8 Tensor
+        `train` of shape (S, N, 2, L, d): the training pairs. `probe_balanced` and `probe_matched`
+        of shape (S, probe_pairs, 2, L, d). `test_balanced` and `test_matched` of shape
+        (test_pairs, 2, L, d), one test set for all replicas. `matched` has the frequencies of
+        training, `balanced` has eps_j = 1 for every feature.
     """
     matched = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
     balanced = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
 
     def pairs(n: int, seed: int, purpose: str, probability: Tensor) -> Tensor:
-        return latent_pairs(n, data.L, probability, generator(study, seed, purpose))
+        return latent_pairs(n, data.L, probability, generator(namespace, seed, purpose))
 
-    tensors = {"train": torch.stack([pairs(data.N, s, "train", matched) for s in seeds])}
+    tensors = {"train": torch.stack([pairs(data.N, s, stream_names.TRAIN, matched) for s in seeds])}
     for name, probability in {"balanced": balanced, "matched": matched}.items():
         tensors[f"probe_{name}"] = torch.stack(
-            [pairs(data.probe_pairs, s, "probe", probability) for s in seeds]
+            [pairs(data.probe_pairs, s, stream_names.PROBE, probability) for s in seeds]
         )
-        tensors[f"test_{name}"] = pairs(data.test_pairs, data.test_seed, "test", probability)
+        tensors[f"test_{name}"] = pairs(
+            data.test_pairs, data.test_seed, stream_names.TEST, probability
+        )
     return tensors
 
 
-def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
-    """The stage."""
+def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+    """Draw the latent pairs of a job's eps_min and seeds.
+
+    Inputs: none. Config: `draws`, `data`. Output: the tensors of `synthesise`.
+    """
     return synthesise(
         job.config_section("draws", str),
         job.config_section("data", Data),

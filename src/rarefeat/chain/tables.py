@@ -1,4 +1,4 @@
-"""Tables that the chain of the contrastive encoder makes of a study."""
+"""Schemas of the tables of an encoder study: type, unit and definition of each column."""
 
 import pandera.pandas as pa
 
@@ -55,7 +55,8 @@ ARM = {
         str,
         pa.Check.isin(["unmasked", "straight_through"]),
         unit="",
-        description="what a mask changes: the logits alone, or the whole step through the masked network's gradient",
+        description="effect of a mask: on the logits alone, or on the whole step, by the gradient"
+        " of the masked network",
         source=f"{CORE}, eq. (5)",
     ),
 }
@@ -69,18 +70,24 @@ METRICS = {
         float,
         at_least(0),
         unit="neurons",
-        description="neurons with absolute cosine >= 0.3 to the minority feature (mean over the minority features where there are several)",
+        description="neurons with absolute cosine >= 0.3 to the minority feature (mean over the"
+        " minority features where there are several)",
         source=f"{CORE}, Figure 1",
     ),
     "max_alignment": column(
         float,
         SHARE,
         unit="1",
-        description="largest absolute cosine of a neuron to the minority feature (mean over the minority features where there are several)",
+        description="largest absolute cosine of a neuron to the minority feature (mean over the"
+        " minority features where there are several)",
         source=f"{CORE}, Figure 2",
     ),
     "majority_alignment": column(
-        float, SHARE, unit="1", description="the same, mean over the majority features"
+        float,
+        SHARE,
+        unit="1",
+        description="largest absolute cosine of a neuron to a feature, mean over the majority"
+        " features",
     ),
     "pure_neurons": column(
         float,
@@ -105,76 +112,90 @@ METRICS = {
         float,
         COSINE,
         unit="1",
-        description="mean cosine similarity of positive test pairs, every feature at the majority frequency; a pair with a zero embedding counts as 0",
+        description="mean cosine similarity of positive test pairs with every feature at the"
+        " majority frequency; a pair with a zero embedding counts as 0",
         source=f"{CORE}, Figure 3",
     ),
     "cosine_similarity_matched": column(
         float,
         COSINE,
         unit="1",
-        description="the same at the training frequencies",
+        description="mean cosine similarity of positive test pairs at the training frequencies; a"
+        " pair with a zero embedding counts as 0",
         source=f"{CORE}, Figure 3",
     ),
     "cosine_similarity_alive_balanced": column(
         float,
         COSINE,
         unit="1",
-        description="mean over the pairs without a zero embedding alone; null if none",
+        description="mean cosine similarity of the positive test pairs without a zero embedding,"
+        " with every feature at the majority frequency; null if there are none",
         nullable=True,
     ),
     "cosine_similarity_alive_matched": column(
-        float, COSINE, unit="1", description="the same at the training frequencies", nullable=True
+        float,
+        COSINE,
+        unit="1",
+        description="mean cosine similarity of the positive test pairs without a zero embedding,"
+        " at the training frequencies; null if there are none",
+        nullable=True,
     ),
     "regression_mse_balanced": column(
         float,
         at_least(0),
         unit="label^2",
-        description="test MSE of the linear head, label <w*, sign sum_l z^(l)> with w* of independent signs; head fitted and tested with every feature at the majority frequency",
+        description="test MSE of the linear head, label <w*, sign sum_l z^(l)> with w* of"
+        " independent signs; head fitted and tested with every feature at the majority frequency",
         source=f"{CORE}, Figure 4",
     ),
     "regression_mse_matched": column(
         float,
         at_least(0),
         unit="label^2",
-        description="the same, fitted and tested at the training frequencies",
+        description="test MSE of the linear head, fitted and tested at the training frequencies",
         source=f"{CORE}, Figure 4",
     ),
     "regression_r2_balanced": column(
         float,
         pa.Check.le(1),
         unit="1",
-        description="1 - MSE / variance of the test labels, balanced",
+        description="1 - MSE / variance of the test labels, with every feature at the majority"
+        " frequency",
     ),
     "regression_r2_matched": column(
         float,
         pa.Check.le(1),
         unit="1",
-        description="1 - MSE / variance of the test labels, matched",
+        description="1 - MSE / variance of the test labels, at the training frequencies",
     ),
     "final_loss": column(
         float,
         at_least(0),
         unit="nat",
-        description="InfoNCE without the l2 term, unmasked, on batches of K held-out pairs at the training frequencies",
+        description="InfoNCE without the l2 term, unmasked, on batches of K held-out pairs at the"
+        " training frequencies",
         source=f"{CORE}, eq. (1)",
     ),
     "loss_floor": column(
         float,
         at_least(0),
         unit="nat",
-        description="mean log of the number of candidates with the anchor's latent sign pattern in the same batches: no encoder's expected loss is lower",
+        description="mean log of the number of candidates with the latent sign pattern of the"
+        " anchor in the batches of final_loss: no encoder has a lower expected loss",
     ),
     "ideal_loss": column(
         float,
         at_least(0),
         unit="nat",
-        description="the loss on the same batches of the ideal encoder, the dictionary without a bias, at the scale that is best for it",
+        description="loss of the ideal encoder, the dictionary without a bias, on the batches of"
+        " final_loss, at its best scale",
     ),
     "diverged": column(
         float,
         SHARE,
         unit="1",
-        description="1 if the final loss is above twice log K, which is the loss of an encoder that tells nothing apart: a training that is not to be read",
+        description="1 if the final loss is above twice log K, the loss of an encoder that maps"
+        " everything to one embedding: such a training must not be interpreted",
     ),
     "empty_share": column(
         float,
@@ -186,7 +207,9 @@ METRICS = {
         float,
         SHARE,
         unit="1",
-        description="share of the pruned neurons (weights, for pruned_weight) that belong to neurons with absolute cosine >= 0.3 to a minority feature, at the last step; null where nothing is pruned",
+        description="share of the pruned neurons (weights, for pruned_weight) that belong to"
+        " neurons with absolute cosine >= 0.3 to a minority feature, at the last step; null where"
+        " nothing is pruned",
         nullable=True,
     ),
 }
@@ -199,7 +222,9 @@ INTERVAL = {
         description="lower end of the 95 % interval of the mean over seeds (Student)",
         nullable=True,
     ),
-    "ci_high": column(float, None, unit="of the estimate", description="upper end", nullable=True),
+    "ci_high": column(
+        float, None, unit="of the estimate", description="upper end of this interval", nullable=True
+    ),
     "n": column("int64", at_least(0), unit="replicas", description="number of seeds"),
 }
 
@@ -208,18 +233,19 @@ PAIRED = {
         float,
         None,
         unit="of the metric",
-        description="mean over seeds of the difference to `dense` at the same seed; null for dense itself",
+        description="mean over seeds of the difference to `dense` at the same seed; null for dense"
+        " itself",
         nullable=True,
     ),
     "paired_ci_low": column(
         float,
         None,
         unit="of the metric",
-        description="lower end of its 95 % interval (Student)",
+        description="lower end of the 95 % interval of this difference (Student)",
         nullable=True,
     ),
     "paired_ci_high": column(
-        float, None, unit="of the metric", description="upper end", nullable=True
+        float, None, unit="of the metric", description="upper end of this interval", nullable=True
     ),
 }
 
@@ -278,7 +304,8 @@ SUMMARY = schema(
 
 TRENDS = schema(
     "{study}_trends",
-    "a row per (block of the grid, sigma, arm with its keys, metric); `paired_difference` is the mean over the block",
+    "a row per (block of the grid, sigma, arm with its keys, metric); `paired_difference` is the"
+    " mean over the block",
     {
         "grid": column(
             str, None, unit="", description="block of the study's grid, as named in the config"
@@ -296,7 +323,8 @@ TRENDS = schema(
             float,
             None,
             unit="of the metric",
-            description="mean over seeds of the least-squares slope of the metric in eps_min over the block",
+            description="mean over seeds of the least-squares slope of the metric in eps_min over"
+            " the block",
             nullable=True,
         )
     }
@@ -332,7 +360,9 @@ TRAJECTORIES = schema(
             str,
             None,
             unit="",
-            description="aligned_neurons ... mask_minority_overlap as in the grid table; loss and loss_floor on the step's own batch; weight_norm: mean ||w_i||; bias_share: mean b_i / ||w_i||; T1: the step that ended stage 1, -1 for none, recorded at the last step",
+            description="aligned_neurons ... mask_minority_overlap as in the grid table; loss and"
+            " loss_floor on the step's own batch; weight_norm: mean ||w_i||; bias_share: mean b_i"
+            " / ||w_i||; T1: the step that ended stage 1, -1 for none, recorded at the last step",
         )
     }
     | {
@@ -345,52 +375,69 @@ TRAJECTORIES = schema(
 
 MILESTONES = metric_descriptions(
     initial_norm_deviation="max_i | ||w_i(0)||^2 / (sigma_0^2 d1) - 1 |",
-    initial_feature_norm_deviation="the same of the feature part, with d for d1",
-    strong_features_at_0="largest number of features with |<w_i(0), M_j>| >= sigma_0 log^(1/4) d, over d / 2^sqrt(log d), (43)",
-    tiny_features_at_0="largest number with |<w_i(0), M_j>| <= sigma_0 / d, over d / log d, (72)",
-    T1="the step that ended stage 1",
-    stage1_growth_minority="growth per step of the minority feature while the logits are uniform, less 1 - eta lambda",
-    stage1_growth_majority="the same of the majority features",
-    stage1_growth_over_closed_form="the latter over its closed form (docs/method/model.md)",
+    initial_feature_norm_deviation="max_i | ||M^T w_i(0)||^2 / (sigma_0^2 d) - 1 |",
+    strong_features_at_0="largest number of features with |<w_i(0), M_j>| >= sigma_0 log^(1/4) d,"
+    " over d / 2^sqrt(log d), (43)",
+    tiny_features_at_0="largest number of features with |<w_i(0), M_j>| <= sigma_0 / d, over d /"
+    " log d, (72)",
+    T1="step that ended stage 1",
+    stage1_growth_minority="growth per step of the minority feature while the logits are uniform,"
+    " less 1 - eta lambda",
+    stage1_growth_majority="growth per step of the majority features while the logits are uniform,"
+    " less 1 - eta lambda",
+    stage1_growth_over_closed_form="stage1_growth_majority over its closed form"
+    " (docs/method/model.md)",
     stage1_decay_outside="decay per step of the part of W outside span(M), over eta lambda",
-    stage1_linear_steps="the recorded step up to which these are read: K p <= 1.1",
-    growth_above_its_bound="largest log of (||M M^T w||^2 / its start - 1/d) over the fastest growth, t <= T1, (40)",
-    growth_below_its_bound="smallest log of (||M M^T w||^2 / its start + 1/d) over the slowest growth, t <= T1, (41)",
+    stage1_linear_steps="recorded step up to which growth and decay in stage 1 are measured: K p"
+    " <= 1.1",
+    growth_above_its_bound="largest log of (||M M^T w||^2 / its start - 1/d) over the fastest"
+    " growth, t <= T1, (40)",
+    growth_below_its_bound="smallest log of (||M M^T w||^2 / its start + 1/d) over the slowest"
+    " growth, t <= T1, (41)",
     features_over_initial_norm="largest ||M M^T w(t)||^2 / ||w(0)||^2, t <= T1",
     outside_growth="largest part off the features over that at the start, squared, t <= T1, (42)",
     lucky_above_threshold_at_T1="share of lucky neurons with the bound of Theorem C.1 (b)",
-    lucky_above_the_proofs_at_T1="with that at which its proof ends, (47)",
-    others_below_threshold_at_T1="share of neurons outside M_j with that of (c)",
-    few_strong_features_at_T1="share of neurons with that of (d)",
-    outside_largest_at_T1="largest |cos| to a single direction outside span(M) over sqrt(log d / d1), (e)",
-    T2="the step at which a neuron has grown d-fold in norm^2 since T1, eq. (61)",
+    lucky_above_the_proofs_at_T1="share of lucky neurons with the bound at which its proof ends,"
+    " (47)",
+    others_below_threshold_at_T1="share of neurons outside M_j with the bound of Theorem C.1 (c)",
+    few_strong_features_at_T1="share of neurons with the bound of Theorem C.1 (d)",
+    outside_largest_at_T1="largest |cos| to a single direction outside span(M) over sqrt(log d /"
+    " d1), (e)",
+    T2="step at which a neuron has grown d-fold in norm^2 since T1, eq. (61)",
     lucky_above_bias="share of lucky neurons and recorded steps in (T1, T2] with (66)",
     others_below_bias="share of neurons outside M_j with (67)",
-    others_largest="their largest |cos| sqrt(d) / log d, (68)",
+    others_largest="largest |cos| sqrt(d) / log d of neurons outside M_j, (68)",
     features_near_bias="largest number of features with (69), over d / 2^sqrt(log d)",
-    outside_largest_in_stage_two="largest |cos| to a direction outside span(M), times sqrt(d1) / log d1, (70)",
+    outside_largest_in_stage_two="largest |cos| to a direction outside span(M), times sqrt(d1) /"
+    " log d1, (70)",
     norm_over_bias="largest ||w||^2 log d / (d b^2), (71)",
     lucky_growth_at_T2="share of lucky neurons with eq. (9)",
     lucky_focus_at_T2="mean |cos(w_i, M_j)| of lucky neurons over eps_min / eps_max",
-    ordinary_over_lucky_at_T2="largest ratio of an ordinary neuron's projection to the best lucky one's",
+    ordinary_over_lucky_at_T2="largest ratio of an ordinary neuron's projection to the best lucky"
+    " one's",
     bias_at_T2="min_i b_i sqrt(d) / ||w_i||",
     lucky_focus_at_T="mean |cos(w_i, M_j)| of lucky neurons",
-    lucky_over_strongest_at_T="smallest projection of a lucky neuron over the largest of any in M_j",
-    others_small_at_T="share of neurons outside M_j with |cos(w_i, M_j)| <= eps_j / (eps_max sqrt(d))",
+    lucky_over_strongest_at_T="smallest projection of a lucky neuron over the largest of any in"
+    " M_j",
+    others_small_at_T="share of neurons outside M_j with |cos(w_i, M_j)| <= eps_j / (eps_max"
+    " sqrt(d))",
     largest_norm="max_i ||w_i|| at T",
     bias_at_T="min_i b_i sqrt(d) / ||w_i|| at T",
     outside_largest_at_T="largest |cos| to a direction outside span(M), times sqrt(d1)",
-    strength_ratio="sum over i in M_j of <w_i, M_j>^2, of the minority feature over the mean of the majority ones, (89)",
-    strength_ratio_of_all="the same over all neurons",
+    strength_ratio="sum over i in M_j of <w_i, M_j>^2, of the minority feature over the mean of"
+    " the majority ones, (89)",
+    strength_ratio_of_all="strength_ratio over all neurons i instead of those in M_j",
     magnitude_ratio="max_i |<w_i, M_j>| of the minority feature over the mean of the majority ones",
     learned="1 if a neuron has an absolute cosine of at least 0.5 to every minority feature",
     alignment_gap="largest cosine, mean over the majority features less that to the minority one",
     pure_share="share of neurons with absolute cosine > 0.9 to any feature",
-    pure_minority_neurons="their number for the minority feature",
+    pure_minority_neurons="number of neurons with absolute cosine > 0.9 to the minority feature",
     oracle_neurons="neurons that the oracle would prune",
-    pruned_other_features="largest sqrt(d) |cos| of these to another feature",
-    pruned_outside="outside_largest_at_T of these alone",
-    minority_smaller_auc="probability that a neuron pure in the minority feature has a smaller norm than another one",
-    minority_among_smallest="of as many smallest neurons as are aligned with it, the share that are, less chance",
+    pruned_other_features="largest sqrt(d) |cos| of the oracle's neurons to another feature",
+    pruned_outside="outside_largest_at_T of the oracle's neurons alone",
+    minority_smaller_auc="probability that a neuron pure in the minority feature has a smaller"
+    " norm than another one",
+    minority_among_smallest="share of aligned neurons among as many smallest neurons as are"
+    " aligned with the minority feature, less chance",
     diverged="1 if weights or loss are not finite, or the unmasked loss is above twice log K",
 )

@@ -1,4 +1,7 @@
-"""What neurons answer on average: over a batch of positive pairs, and as a running mean over steps."""
+"""Statistics of the neurons' activations over a batch, and their running means.
+
+Axes: S replicas, K positive pairs of a batch, m neurons.
+"""
 
 from typing import NamedTuple
 
@@ -7,7 +10,7 @@ from torch import Tensor
 
 
 class Moments(NamedTuple):
-    """Means over the K samples of a batch, (S, m) each, from which every score is read."""
+    """Activation statistics, of shape (S, m) each: means over the K pairs of a batch."""
 
     first: Tensor
     """E |h(X)|."""
@@ -16,44 +19,86 @@ class Moments(NamedTuple):
     fourth: Tensor
     """E h(X)^4."""
     fires: Tensor
-    """Share of samples with h(X) != 0."""
+    """Fraction of samples with h(X) != 0."""
     agreement: Tensor
     """E h(X) h(Y) over positive pairs."""
     agreement_squared: Tensor
     """E (h(X) h(Y))^2 over positive pairs."""
     residual: Tensor
-    """E (1 - l'_p) 1{h(X) != 0}, l'_p the softmax weight of the positive."""
+    """E (1 - l'_p) 1{h(X) != 0}, with l'_p the softmax weight of the positive."""
     linear_second: Tensor
-    """E s^2 of s = sum_r <w, z_r>, what the neuron would answer without a bias, which no gate can silence."""
+    """E s^2 of s = sum_r <w, z_r>, the activation without a bias, which no gate can silence."""
     linear_fourth: Tensor
+    """E s^4 of the activation without a bias."""
     norm: Tensor
     """||w||."""
     growth: Tensor
-    """log of ||w|| over what it was a step before."""
+    """log of ||w|| over its value a step before."""
 
 
 def batch_moments(
-    f_x: Tensor, f_y: Tensor, linear: Tensor, residual: Tensor, norms: Tensor, before: Tensor
+    f_x: Tensor,
+    f_y: Tensor,
+    linear: Tensor,
+    residual: Tensor,
+    norms: Tensor,
+    previous_norms: Tensor,
 ) -> Moments:
-    """The means of one batch.
+    """Compute the activation statistics of one batch.
 
-    Args:
-        f_x, f_y: embeddings of the positive pairs, (S, K, m). linear: s of the first views, (S, K, m).
-        residual: 1 - l'_p of each pair, (S, K). norms, before: ||w|| now and a step before, (S, m).
+    Parameters
+    ----------
+    f_x, f_y : Tensor of shape (S, K, m)
+        Embeddings of the first and second views of the positive pairs.
+    linear : Tensor of shape (S, K, m)
+        Pre-activations of the first views, summed over the tokens: s of `Moments.linear_second`.
+    residual : Tensor of shape (S, K)
+        1 - l'_p of each pair, with l'_p the softmax weight of the positive.
+    norms, previous_norms : Tensor of shape (S, m)
+        ||w|| at this step and a step before.
+
+    Returns
+    -------
+    Moments
     """
     square, pairs, opened = f_x.square(), f_x * f_y, (f_x != 0).to(f_x.dtype)
     linear_square = linear.square()
     tiny = torch.finfo(norms.dtype).tiny
     return Moments(
-        f_x.abs().mean(1), square.mean(1), square.square().mean(1), opened.mean(1), pairs.mean(1), pairs.square().mean(1),
-        (opened * residual[..., None]).mean(1), linear_square.mean(1), linear_square.square().mean(1), norms,
-        (norms.clamp_min(tiny) / before.clamp_min(tiny)).log(),
-    )  # fmt: skip
+        first=f_x.abs().mean(1),
+        second=square.mean(1),
+        fourth=square.square().mean(1),
+        fires=opened.mean(1),
+        agreement=pairs.mean(1),
+        agreement_squared=pairs.square().mean(1),
+        residual=(opened * residual[..., None]).mean(1),
+        linear_second=linear_square.mean(1),
+        linear_fourth=linear_square.square().mean(1),
+        norm=norms,
+        growth=(norms.clamp_min(tiny) / previous_norms.clamp_min(tiny)).log(),
+    )
 
 
 def update_running_moments(mean: Moments | None, batch: Moments, step: int, memory: int) -> Moments:
-    """The running mean after a step, counted from 0: over all steps while these are at most `memory`, then with that memory."""
+    """Update the running means with the statistics of one more batch.
+
+    Parameters
+    ----------
+    mean : Moments or None
+        Running means before the step; None before the first.
+    batch : Moments
+        Statistics of the batch.
+    step : int
+        Step number, counted from 0.
+    memory : int
+        Window (steps): all steps weigh the same while there are at most `memory`; later the mean
+        decays exponentially with that window.
+
+    Returns
+    -------
+    Moments
+    """
     if mean is None:
         return batch
-    share = 1 / min(step + 1, memory)
-    return Moments(*(old + share * (new - old) for old, new in zip(mean, batch, strict=True)))
+    weight = 1 / min(step + 1, memory)
+    return Moments(*(old + weight * (new - old) for old, new in zip(mean, batch, strict=True)))

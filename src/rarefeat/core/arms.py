@@ -1,7 +1,9 @@
-"""The arms: what each prunes at a step, and what it is called, drawn and described as.
+"""Training arms: the pruning rule, name, label, description and style of each.
 
-One that is built in is a function of what a rule may see, and a line in ARMS; config, tables, figures and glossary read that.
-A user's own is MODULE:FUNCTION, a function of a file in the working directory (core/user_functions.py), and is an arm under that name.
+An arm that is built in is a function of a `PruningContext` and an entry of ARMS; config, tables,
+figures and glossary read it there. A user-defined arm is called MODULE:FUNCTION after a function in
+a file in the working directory (core/user_functions.py).
+Axes: S replicas, K pairs of a batch, m neurons, p coordinates of a weight, d features.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from rarefeat.core import user_functions
 from rarefeat.core.pruning import mask_smallest
 from rarefeat.core.thresholds import PURE_COSINE
 
-# Without torch, which takes a second to import: the config, tables and figures read ARMS.
+# torch takes a second to import, and the config, tables and figures read ARMS without it.
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -23,50 +25,56 @@ if TYPE_CHECKING:
 
 
 class PruningContext(NamedTuple):
-    """What a rule may know of S replicas at a step, before the step changes them."""
+    """Training state of S replicas that a pruning rule receives before a step.
+
+    A rule maps it to a bool mask of shape (S, m), whole neurons, or (S, m, p), single weights.
+    """
 
     weights: Tensor
-    """w_i in the simulator's coordinates, (S, m, p)."""
+    """Weights w_i in the coordinates of the simulator, of shape (S, m, p)."""
     dictionary: Tensor
-    """The features as columns, (S, p, d), which no rule but an oracle can know."""
-    minority: int
-    """How many features, the last ones, are rare."""
+    """Features as columns, of shape (S, p, d). Only oracle rules may read it."""
+    n_minority: int
+    """Number of minority features; they are the last columns of the dictionary."""
     alpha: float = 0.0
-    """The arm's pruning ratio."""
+    """Pruning ratio of the arm."""
     draw: Tensor | None = None
-    """Uniform, (S, m), one draw for a whole training: a rule that takes the smallest prunes the same neurons at every step."""
+    """Uniform numbers of shape (S, m), drawn once for a whole training.
+
+    A rule that prunes the smallest of them prunes the same neurons at every step.
+    """
     bias: Tensor | None = None
-    """b_i, (S, m)."""
+    """Biases b_i, of shape (S, m)."""
     f_x: Tensor | None = None
-    """Embeddings of the batch's first views, (S, K, m)."""
+    """Embeddings of the first views of the batch, of shape (S, K, m)."""
     f_y: Tensor | None = None
-    """And of the second ones."""
+    """Embeddings of the second views of the batch, of shape (S, K, m)."""
     moments: Moments | None = None
-    """Running means of what the neurons answer, (S, m) each (core/activation_moments.py), for the arms that may read them."""
+    """Running means of activation statistics, (S, m) each; None unless the arm requests them."""
     step: int = 0
-    """Counted from 0."""
+    """Step number, counted from 0."""
     generators: Sequence[torch.Generator] = ()
-    """One for each replica, of this rule alone."""
+    """Source of randomness of each replica, for this arm alone."""
 
     @property
     def norms(self) -> Tensor:
-        """||w_i||, (S, m)."""
+        """Norm ||w_i|| of each neuron, of shape (S, m)."""
         return self.weights.norm(dim=-1)
 
     @property
     def cosines(self) -> Tensor:
-        """|<w_i, M_j>| / ||w_i||, (S, m, d)."""
+        """Absolute cosines |<w_i, M_j>| / ||w_i||, of shape (S, m, d)."""
         from rarefeat.core.neurons import absolute_cosines
 
         return absolute_cosines(self.weights, self.dictionary)
 
 
 Rule = Callable[[PruningContext], "Tensor"]
-"""What is pruned: bool (S, m), whole neurons, or bool (S, m, p), single weights; True where it is."""
+"""Maps the state to a mask, True where pruned: bool (S, m), neurons, or (S, m, p), weights."""
 
 
 class ArmStyle(NamedTuple):
-    """How an arm is drawn in every figure: as matplotlib's colour, marker and line style."""
+    """Style of an arm in every figure: colour, marker and line style of matplotlib."""
 
     colour: str
     marker: str
@@ -74,88 +82,190 @@ class ArmStyle(NamedTuple):
 
 
 class ArmSpec(NamedTuple):
-    """An arm by its name."""
+    """Declaration of an arm."""
 
     name: str
+    """Name in the config and in tables."""
     label: str
-    """What figures call it."""
+    """Name in figures."""
     description: str
+    """Description in the docs and tables, without a full stop."""
     rule: Rule | None = None
-    """None for an arm without a mask."""
+    """Pruning rule; None for an arm without a mask."""
     ratio: bool | None = False
-    """Whether it has a pruning ratio alpha; None where it may have one."""
+    """Whether the arm has a pruning ratio alpha; None if it is optional."""
     single_weights: bool = False
     """Whether its mask is of single weights in R^d1, which only the simulator `direct` has."""
     trained: bool = True
+    """Whether the encoder is trained."""
     moments: bool = False
-    """Whether its rule may read running means, which cost time to keep."""
-    look: ArmStyle | None = None
-    """None for the next look that is free."""
+    """Whether its rule may read running means, which take time to compute."""
+    style: ArmStyle | None = None
+    """Style in figures; None for the next one of the default cycle."""
 
 
-def mask_smallest_norms(seen: PruningContext) -> Tensor:
-    """The share alpha of the neurons, those with the smallest norm (Algorithm 1)."""
-    return mask_smallest(seen.norms, seen.alpha)
+def mask_smallest_norms(context: PruningContext) -> Tensor:
+    """Mask the floor(alpha m) neurons with the smallest norm, Algorithm 1.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+    """
+    return mask_smallest(context.norms, context.alpha)
 
 
-def mask_largest_norms(seen: PruningContext) -> Tensor:
-    """The share alpha with the largest norm, a control."""
-    return mask_smallest(-seen.norms, seen.alpha)
+def mask_largest_norms(context: PruningContext) -> Tensor:
+    """Mask the floor(alpha m) neurons with the largest norm, a control.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+    """
+    return mask_smallest(-context.norms, context.alpha)
 
 
-def mask_random_neurons(seen: PruningContext) -> Tensor:
-    """The share alpha with the smallest of numbers that know nothing of the weights: another control."""
-    return mask_smallest(seen.draw, seen.alpha)
+def mask_random_neurons(context: PruningContext) -> Tensor:
+    """Mask floor(alpha m) neurons drawn at random once, a control that ignores the weights.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step; `draw` must be set.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+    """
+    return mask_smallest(context.draw, context.alpha)
 
 
-def mask_smallest_weights(seen: PruningContext) -> Tensor:
-    """The share alpha of single weights with the smallest magnitude in the layer."""
-    return mask_smallest(seen.weights.abs().flatten(1), seen.alpha).view_as(seen.weights)
+def mask_smallest_weights(context: PruningContext) -> Tensor:
+    """Mask the floor(alpha m p) single weights with the smallest magnitude in the layer.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step, under the direct simulator.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m, p)
+    """
+    return mask_smallest(context.weights.abs().flatten(1), context.alpha).view_as(context.weights)
 
 
-def mask_oracle_all(seen: PruningContext) -> Tensor:
-    """Every neuron of the minority: the largest set that Theorem 3.2 can mean, at any norm."""
-    return is_minority_neuron(seen.cosines, seen.minority)
+def mask_oracle_all(context: PruningContext) -> Tensor:
+    """Mask every minority neuron, at any norm: the largest set that Theorem 3.2 can mean.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+        See `is_minority_neuron`.
+    """
+    return is_minority_neuron(context.cosines, context.n_minority)
 
 
-def mask_oracle_nearest(seen: PruningContext) -> Tensor:
-    """The alpha m neurons nearest to the minority, however far from it: a mask that acts where no neuron has found it."""
-    return mask_smallest(-seen.cosines[..., -seen.minority :].amax(-1), seen.alpha)
+def mask_oracle_nearest(context: PruningContext) -> Tensor:
+    """Mask the floor(alpha m) neurons nearest to a minority feature, however far from it.
+
+    This oracle acts also where no neuron has learned a minority feature.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+    """
+    return mask_smallest(-context.cosines[..., -context.n_minority :].amax(-1), context.alpha)
 
 
-def is_minority_neuron(cosines: Tensor, minority: int, threshold: float = 0.5) -> Tensor:
-    """Neurons whose largest absolute cosine is to a minority feature and above the threshold, (S, m, d) -> bool (S, m)."""
+def is_minority_neuron(cosines: Tensor, n_minority: int, threshold: float = 0.5) -> Tensor:
+    """Return which neurons have their largest absolute cosine to a minority feature.
+
+    Parameters
+    ----------
+    cosines : Tensor of shape (S, m, d)
+        Absolute cosines.
+    n_minority : int
+        Number of minority features, the last ones.
+    threshold : float
+        The largest cosine must exceed it.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+    """
     largest, feature = cosines.max(-1)
-    return (largest > threshold) & (feature >= cosines.shape[-1] - minority)
+    return (largest > threshold) & (feature >= cosines.shape[-1] - n_minority)
 
 
-def mask_oracle_gated(seen: PruningContext) -> Tensor:
-    """Of `mask_oracle_all` those below the mean norm of the neurons pure in a majority feature.
+def mask_oracle_gated(context: PruningContext) -> Tensor:
+    """Mask the minority neurons below the mean norm of the neurons pure in a majority feature.
 
-    Theorem 3.2, Remark 1: they grow until their magnitude reaches that of the next feature. Without a pure majority neuron
-    there is nothing to grow up to, and nothing is pruned.
+    Theorem 3.2, Remark 1: pruned neurons grow until their magnitude reaches that of the next
+    feature.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+        A subset of `mask_oracle_all`. Empty in a replica without a pure majority neuron.
     """
-    norms, cosines = seen.norms, seen.cosines
-    pure = (cosines[..., : -seen.minority] > PURE_COSINE).any(-1)
+    norms, cosines = context.norms, context.cosines
+    pure = (cosines[..., : -context.n_minority] > PURE_COSINE).any(-1)
     level = (norms * pure).sum(-1, keepdim=True) / pure.sum(-1, keepdim=True)
-    return is_minority_neuron(cosines, seen.minority) & (norms < level)
+    return is_minority_neuron(cosines, context.n_minority) & (norms < level)
 
 
-def mask_oracle_partial(seen: PruningContext) -> Tensor:
-    """The smaller half, rounded down, of `mask_oracle_all`.
+def mask_oracle_partial(context: PruningContext) -> Tensor:
+    """Mask the smaller half, rounded down, of the minority neurons.
 
-    Theorem F.1 prunes P, alpha m <= |M_j*| of the minority's neurons; those that are left keep the feature in the logits.
+    Theorem F.1 prunes P, alpha m <= |M_j*| of them; the remaining ones keep the feature in the
+    logits.
+
+    Parameters
+    ----------
+    context : PruningContext
+        State before the step.
+
+    Returns
+    -------
+    bool Tensor of shape (S, m)
+        A subset of `mask_oracle_all`. Of equal norms, the lower index counts as smaller.
     """
-    aligned = mask_oracle_all(seen)
-    norms = seen.norms.masked_fill(~aligned, math.inf)
+    aligned = mask_oracle_all(context)
+    norms = context.norms.masked_fill(~aligned, math.inf)
     rank = norms.argsort(dim=-1, stable=True).argsort(dim=-1, stable=True)
     return aligned & (rank < aligned.sum(-1, keepdim=True) // 2)
 
 
 class ArmRegistry(dict[str, ArmSpec]):
-    """Those that are built in by name; one of a user's own is made when it is asked for."""
+    """Arms by name; a user-defined arm is made when it is looked up."""
 
     def __missing__(self, name: str) -> ArmSpec:
+        """Make the declaration of a user-defined arm."""
         label = display_name(name)
         return ArmSpec(
             name,
@@ -168,12 +278,12 @@ class ArmRegistry(dict[str, ArmSpec]):
 
 
 def display_name(name: str) -> str:
-    """A name for people: without the module of a user's own, and `_` as blanks."""
+    """Return the human-readable name of an arm, without MODULE: and with blanks for `_`."""
     return name.rpartition(":")[2].replace("_", " ")
 
 
 def is_arm(name: str) -> bool:
-    """Whether an arm may have this name."""
+    """Return whether an arm may have this name."""
     return (
         name in ARMS
         or name in user_functions.REGISTERED
@@ -185,39 +295,55 @@ GREY = "0.55"
 ARMS = ArmRegistry(
     (arm.name, arm)
     for arm in (
-        ArmSpec("dense", "dense", "Algorithm 1 without a mask", look=ArmStyle("#000000", "o")),
+        ArmSpec("dense", "dense", "Algorithm 1 without a mask", style=ArmStyle("#000000", "o")),
         ArmSpec(
             "pruned_neuron", "pruned by neuron",
-            "the share $\\alpha$ of the neurons with the smallest norm, anew at every step", mask_smallest_norms,
-            ratio=True, look=ArmStyle("#D55E00", "s", (0, (4, 1.5))),
+            "the share $\\alpha$ of the neurons with the smallest norm, anew at every step",
+            mask_smallest_norms, ratio=True, style=ArmStyle("#D55E00", "s", (0, (4, 1.5))),
         ),
         ArmSpec(
-            "random_neuron", "random neurons", "a control: as many neurons, drawn at random once", mask_random_neurons, ratio=True
+            "random_neuron", "random neurons", "a control: as many neurons, drawn at random once",
+            mask_random_neurons, ratio=True,
         ),
         ArmSpec(
-            "largest_neuron", "largest neurons", "a control: as many neurons, those with the largest norm", mask_largest_norms,
-            ratio=True,
+            "largest_neuron", "largest neurons",
+            "a control: as many neurons, those with the largest norm",
+            mask_largest_norms, ratio=True,
         ),
         ArmSpec(
-            "pruned_weight", "pruned by weight", "the share $\\alpha$ of single weights with the smallest magnitude",
-            mask_smallest_weights, ratio=True, single_weights=True, look=ArmStyle("#E69F00", "^", (0, (1, 1))),
+            "pruned_weight", "pruned by weight",
+            "the share $\\alpha$ of single weights with the smallest magnitude",
+            mask_smallest_weights, ratio=True, single_weights=True,
+            style=ArmStyle("#E69F00", "^", (0, (1, 1))),
         ),
         ArmSpec(
             "oracle_all", "oracle, every aligned neuron",
-            "every neuron of the rare feature, at any norm: the largest set that Theorem 3.2 can mean", mask_oracle_all,
-            look=ArmStyle("#0072B2", "D", (0, (5, 1, 1, 1))),
+            "every neuron of the rare feature, at any norm:"
+            " the largest set that Theorem 3.2 can mean",
+            mask_oracle_all, style=ArmStyle("#0072B2", "D", (0, (5, 1, 1, 1))),
         ),
         ArmSpec(
             "oracle_gated", "oracle, until the majority's norm",
-            "of these, those that are still smaller than the neurons of the other features", mask_oracle_gated,
-            look=ArmStyle("#CC79A7", "P", (0, (2, 1))),
+            "of these, those that are still smaller than the neurons of the other features",
+            mask_oracle_gated, style=ArmStyle("#CC79A7", "P", (0, (2, 1))),
         ),
-        ArmSpec("oracle_partial", "oracle, the smaller half", "of these, the smaller half", mask_oracle_partial),
+        ArmSpec(
+            "oracle_partial", "oracle, the smaller half", "of these, the smaller half",
+            mask_oracle_partial,
+        ),
         ArmSpec(
             "oracle_nearest", "oracle, the nearest neurons",
-            "the share $\\alpha$ of the neurons nearest to a rare feature, however far from it", mask_oracle_nearest, ratio=True,
+            "the share $\\alpha$ of the neurons nearest to a rare feature, however far from it",
+            mask_oracle_nearest, ratio=True,
         ),
-        ArmSpec("initial", "at initialisation", "no training: $W(0)$", trained=False, look=ArmStyle(GREY, "v", (0, (1, 1)))),
-        ArmSpec("ideal", "ideal encoder", "the dictionary itself", trained=False, look=ArmStyle(GREY, "P", (0, (6, 2)))),
+        ArmSpec(
+            "initial", "at initialisation", "no training: $W(0)$", trained=False,
+            style=ArmStyle(GREY, "v", (0, (1, 1))),
+        ),
+        ArmSpec(
+            "ideal", "ideal encoder", "the dictionary itself", trained=False,
+            style=ArmStyle(GREY, "P", (0, (6, 2))),
+        ),
     )
 )  # fmt: skip
+"""All arms by name."""

@@ -1,4 +1,7 @@
-"""Matrix products whose bits do not depend on which other replicas share the batch."""
+"""Matrix products whose bits do not depend on which other replicas share the batch.
+
+Axes: S replicas; p, q and r are sizes of matrices.
+"""
 
 import math
 
@@ -9,18 +12,49 @@ from torch.nn.functional import pad
 from rarefeat.core.device import is_on_cpu
 
 CACHE_LINE = 64
+"""Bytes to which each replica is aligned."""
 COLUMNS = 8
+"""Matrix products are fast where the number of columns is a multiple of this."""
 LARGE = 256
+"""Entries of a result from which one call for all replicas has the bits of a call for each."""
 
 
 def empty_aligned(S: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """An uninitialised tensor (S, *shape) in which every replica starts at a multiple of 64 bytes."""
+    """Allocate a tensor in which every replica starts at a multiple of 64 bytes.
+
+    Parameters
+    ----------
+    S : int
+        Number of replicas.
+    *shape : int
+        Shape of one replica.
+    dtype : torch.dtype
+        Type of the entries.
+
+    Returns
+    -------
+    Tensor of shape (S, *shape)
+        Not initialised.
+    """
     size, line = math.prod(shape), CACHE_LINE // dtype.itemsize
     return torch.empty(S, -(-size // line) * line, dtype=dtype)[:, :size].unflatten(1, shape)
 
 
 def align_replicas(x: Tensor) -> Tensor:
-    """The same values with every replica, (S, ..., p, q), starting at a multiple of 64 bytes, as a tensor of its own does."""
+    """Copy a tensor, if necessary, so that every replica starts at a multiple of 64 bytes.
+
+    A tensor of one replica alone starts there, too.
+
+    Parameters
+    ----------
+    x : Tensor of shape (S, ..., p, q)
+        Matrices of S replicas; a transposed view stays one.
+
+    Returns
+    -------
+    Tensor of shape (S, ..., p, q)
+        The same values; `x` itself if it is aligned.
+    """
     if x.stride(-1) != 1 and x.stride(-2) == 1:
         return align_replicas(x.mT).mT
     if x.data_ptr() % CACHE_LINE == 0 and x.stride(0) * x.element_size() % CACHE_LINE == 0:
@@ -29,11 +63,24 @@ def align_replicas(x: Tensor) -> Tensor:
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b, replica by replica: (S, ..., p, q), (S, ..., q, r) -> (S, ..., p, r).
+    """Compute a @ b, replica by replica.
 
-    BLAS picks its kernel by the alignment of the operands and of the result, and by the size of the batch, and the kernels
-    round differently. Operands are aligned here. A result that is small, or has rows of an odd length, is made in a call of its
-    own for each replica, as if it were alone; larger ones have the same bits in one call for all. A device has no such promise.
+    BLAS picks its kernel by the alignment of the operands and of the result, and by the size of
+    the batch, and the kernels round differently. Operands are therefore aligned. A result that is
+    small, or has rows of odd length, is computed in one call per replica, as if the replica were
+    alone; larger ones have the same bits in one call for all. On a GPU nothing is promised about
+    bits.
+
+    Parameters
+    ----------
+    a : Tensor of shape (S, ..., p, q)
+        Left factors.
+    b : Tensor of shape (S, ..., q, r)
+        Right factors; axes between the first and the last two may be missing.
+
+    Returns
+    -------
+    Tensor of shape (S, ..., p, r)
     """
     if not is_on_cpu(a):
         return a @ b.view(len(b), *[1] * (a.dim() - b.dim()), *b.shape[1:])

@@ -1,4 +1,9 @@
-"""The three-stage bias schedule: zero until T1, then one of the two rules (Wen & Li 2021, section 2.2; Theorem D.1 (b))."""
+"""Bias schedule in three stages: zero until T1, then one of two rules.
+
+Wen & Li 2021, section 2.2; imbalance_and_pruning, Theorem D.1 (b) and eq. (34). A bias that is
+learned by gradient descent from the start, or a rule of the user, can replace the schedule.
+Axes: S replicas, m neurons, p coordinates of a weight.
+"""
 
 import math
 from collections.abc import Callable
@@ -11,47 +16,99 @@ from rarefeat.core import user_functions
 
 
 class BiasContext(NamedTuple):
-    """What a bias rule may know of S replicas after the weights have moved."""
+    """Training state of S replicas that a bias rule receives after the weights of a step."""
 
     bias: Tensor
-    """b_i before the step, (S, m)."""
+    """b_i before the step, of shape (S, m)."""
     weights: Tensor
-    """w_i before it, (S, m, p)."""
+    """w_i before the step, of shape (S, m, p)."""
     norms: Tensor
-    """||w_i|| after it, (S, m)."""
+    """||w_i|| after the step, of shape (S, m)."""
     T1: Tensor
-    """The step that ended stage 1, (S,); -1 for none yet."""
+    """Step that ended stage 1, of shape (S,); -1 while stage 1 lasts."""
     step: int
-    """How many steps have been taken, with this one."""
+    """Number of steps taken, including this one."""
     gradient: Callable[[], Tensor]
-    """d loss / d b_i, (S, m)."""
+    """Computes d loss / d b_i, of shape (S, m)."""
 
 
 BiasRule = Callable[[BiasContext], Tensor]
-"""The bias after a step, (S, m)."""
+"""Maps the state of a step to the bias after it, of shape (S, m)."""
 
 
 class BiasSchedule(Protocol):
-    """`training.bias` of the config (config/encoder.py)."""
+    """The section `training.bias` of the config (config/model.py)."""
 
     rule: str
-    """follow, grow, gradient, or a rule of a user's own (core/user_functions.py)."""
+    """follow, grow, gradient, or a user-defined rule (core/user_functions.py)."""
     share: float
+    """Bias at T1 in units of sqrt(2 log d / d) ||w_i||."""
     cap: float
+    """Bound of the rule grow, in units of 1 / sqrt(d)."""
 
 
 def is_stage_one_over(feature_share: Tensor) -> Tensor:
-    """Eq. (34): from here on every neuron has at least half of ||w||^2 in span(M), (S, m) -> bool (S,)."""
+    """Return whether every neuron has at least half of ||w||^2 in span(M), eq. (34).
+
+    Parameters
+    ----------
+    feature_share : Tensor of shape (S, m)
+        ||M^T w_i||^2 / ||w_i||^2, see `neurons.feature_share`.
+
+    Returns
+    -------
+    bool Tensor of shape (S,)
+    """
     return (feature_share >= 0.5).all(-1)
 
 
-def follow(norms: Tensor, d: int, share: float) -> Tensor:
-    """The bias at T1, and ever after under the rule `follow`: share * sqrt(2 log d / d) * ||w_i||, (S, m) -> (S, m)."""
-    return share * math.sqrt(2 * math.log(d) / d) * norms
+def follow(norms: Tensor, d: int, scale: float) -> Tensor:
+    """Return the bias of the rule `follow`, scale * sqrt(2 log d / d) * ||w_i||.
+
+    The bias at T1 has this value under the rule `grow` as well.
+
+    Parameters
+    ----------
+    norms : Tensor of shape (S, m)
+        ||w_i||.
+    d : int
+        Number of features.
+    scale : float
+        `BiasSchedule.share`.
+
+    Returns
+    -------
+    Tensor of shape (S, m)
+    """
+    return scale * math.sqrt(2 * math.log(d) / d) * norms
 
 
 def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, cap: float) -> Tensor:
-    """b <- max(b (1 + eta / d), b ||w'|| / ||w||), up to cap / sqrt(d) (Wen & Li's polylog(d) / sqrt(d)), (S, m) -> (S, m)."""
+    """Return the bias of the rule `grow`: b <- max(b (1 + eta / d), b ||w'|| / ||w||), capped.
+
+    The cap is cap / sqrt(d), Wen & Li's polylog(d) / sqrt(d).
+
+    Parameters
+    ----------
+    bias : Tensor of shape (S, m)
+        b_i before the step.
+    norms, next_norms : Tensor of shape (S, m)
+        ||w_i|| before and after the step.
+    eta : float
+        Learning rate.
+    d : int
+        Number of features.
+    cap : float
+        `BiasSchedule.cap`.
+
+    Returns
+    -------
+    Tensor of shape (S, m)
+
+    References
+    ----------
+    Wen & Li 2021, section 2.2; Liao et al., eq. (70).
+    """
     factor = torch.clamp(
         next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d
     )
@@ -59,17 +116,32 @@ def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, ca
 
 
 def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
-    """The rule that a schedule names."""
+    """Make the bias rule that a schedule names.
 
-    def gradient(moved: BiasContext) -> Tensor:
-        return moved.bias - eta * moved.gradient()
+    Parameters
+    ----------
+    schedule : BiasSchedule
+        Name of the rule and its constants.
+    d : int
+        Number of features.
+    eta : float
+        Learning rate.
 
-    def scheduled(moved: BiasContext) -> Tensor:
-        found = follow(moved.norms, d, schedule.share)
+    Returns
+    -------
+    BiasRule
+    """
+
+    def gradient(context: BiasContext) -> Tensor:
+        return context.bias - eta * context.gradient()
+
+    def scheduled(context: BiasContext) -> Tensor:
+        bias = follow(context.norms, d, schedule.share)
         if schedule.rule == "grow":
-            grown = grow(moved.bias, moved.weights.norm(dim=-1), moved.norms, eta, d, schedule.cap)
-            found = torch.where((moved.step > moved.T1)[:, None], grown, found)
-        return torch.where((moved.T1 >= 0)[:, None], found, moved.bias)
+            norms = context.weights.norm(dim=-1)
+            grown = grow(context.bias, norms, context.norms, eta, d, schedule.cap)
+            bias = torch.where((context.step > context.T1)[:, None], grown, bias)
+        return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
 
-    known = {"follow": scheduled, "grow": scheduled, "gradient": gradient}
-    return known.get(schedule.rule) or user_functions.make_user_bias_rule(schedule.rule)
+    rules = {"follow": scheduled, "grow": scheduled, "gradient": gradient}
+    return rules.get(schedule.rule) or user_functions.make_user_bias_rule(schedule.rule)

@@ -1,16 +1,23 @@
-"""Where a training runs: the dictionary and W(0) are put on a device, and every other tensor follows them there."""
+"""Questions to a tensor about its device.
+
+A training runs where its dictionary and W(0) are: every other tensor follows them.
+"""
 
 from torch import Tensor
 
 
 def is_on_cpu(x: Tensor) -> bool:
-    """Whether a tensor lies where its values can be asked for at no cost, and where no bit may depend on a batch."""
+    """Return whether a tensor is in CPU memory.
+
+    There its values can be read at no cost, and no bit may depend on the batch.
+    """
     return x.is_cpu
 
 
 def any_or_gpu(condition: Tensor) -> bool:
-    """Whether something is to be done that changes nothing where the condition is false.
+    """Return whether any element is true; always return True for a GPU tensor.
 
-    On a device it always is: to ask would make the processor wait for it.
+    Use it to skip work that has no effect where `condition` is false. Reading the value of a GPU
+    tensor would make the CPU wait for the GPU, so on a GPU the work is never skipped.
     """
     return not is_on_cpu(condition) or bool(condition.any())

@@ -1,4 +1,7 @@
-"""When a training is not to be read: its weights or its loss have left what the objective can mean."""
+"""Criterion for a diverged training, which must not be interpreted.
+
+Axes: S replicas.
+"""
 
 import math
 
@@ -9,13 +12,25 @@ from rarefeat.core.thresholds import DIVERGED_LOSS_RATIO
 
 
 def diverged(loss: Tensor, candidates: int, weights: Tensor | None = None) -> Tensor:
-    """Whether replicas have diverged, bool (S,): loss or weights not finite, or the loss above twice log K.
+    """Return which replicas have diverged: not finite, or with a loss above twice log K.
 
-    log K is the loss of an encoder that maps everything to the same: a network that has learned nothing. The l2 term, and a
-    network under a mask, do not enter: what counts is the loss of the whole network, eq. (1) of imbalance_and_pruning.
+    log K is the loss of an encoder that maps everything to one embedding, a network that has
+    learned nothing. The loss is that of the dense network without the l2 term, eq. (1) of
+    imbalance_and_pruning.
 
-    Args:
-        loss: (S,), unmasked InfoNCE in nat. candidates: K, the positive and its negatives. weights: (S, ...), if at hand.
+    Parameters
+    ----------
+    loss : Tensor of shape (S,)
+        InfoNCE of the dense network (nat).
+    candidates : int
+        K, the positive and its negatives.
+    weights : Tensor of shape (S, ...), optional
+        Weights to check for values that are not finite.
+
+    Returns
+    -------
+    bool Tensor of shape (S,)
+        True also where the loss is NaN.
     """
     lost = ~(loss <= DIVERGED_LOSS_RATIO * math.log(candidates))  # also true for NaN
     if weights is not None:

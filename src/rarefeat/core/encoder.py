@@ -1,7 +1,8 @@
-"""The encoder of eq. (4): identity attention, one layer of BReLU neurons, summed over the tokens.
+"""Encoder of eq. (4): identity attention, BReLU neurons, and a sum over the tokens.
 
-Tokens have P coordinates and weights the first p <= P of them: those beyond take part in the attention
-alone (core/simulators.py).
+Axes: S replicas, n samples, L tokens, P coordinates of a token, m neurons, p <= P coordinates of a
+weight. Coordinates of a token beyond the first p take part in the attention alone
+(core/simulators.py).
 """
 
 import torch
@@ -12,7 +13,18 @@ from rarefeat.core.device import any_or_gpu
 
 
 def attention(tokens: Tensor) -> Tensor:
-    """Attention weights with W_Q = W_K = W_V = I, (S, n, L, P) -> (S, n, L, L): row r is softmax_s <x_r, x_s>."""
+    """Compute the attention weights with W_Q = W_K = W_V = I.
+
+    Parameters
+    ----------
+    tokens : Tensor of shape (S, n, L, P)
+        Tokens of each sample.
+
+    Returns
+    -------
+    Tensor of shape (S, n, L, L)
+        Row r is softmax_s <x_r, x_s>.
+    """
     scores = matmul(tokens, tokens.mT)
     # torch.softmax takes five times as long for rows of a few tokens.
     exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
@@ -20,14 +32,39 @@ def attention(tokens: Tensor) -> Tensor:
 
 
 def attend(tokens: Tensor) -> Tensor:
-    """Attended tokens z_X^(r) = sum_s attention_rs x_s, (S, n, L, P) -> (S, n, L, P)."""
+    """Compute the attended tokens z_X^(r) = sum_s attention_rs x_s.
+
+    Parameters
+    ----------
+    tokens : Tensor of shape (S, n, L, P)
+        Tokens of each sample.
+
+    Returns
+    -------
+    Tensor of shape (S, n, L, P)
+    """
     if tokens.shape[2] == 1:
-        return tokens  # a softmax over one token is 1; products of one row are a third of a step
+        # A softmax over one token is 1, and products of one row would take a third of a step.
+        return tokens
     return matmul(attention(tokens), tokens)
 
 
 def brelu(s: Tensor, b: Tensor | float) -> Tensor:
-    """BReLU_b(s) = ReLU(s - b) - ReLU(-s - b): soft thresholding for b >= 0, twice as steep within |b| for b < 0."""
+    """Compute BReLU_b(s) = ReLU(s - b) - ReLU(-s - b).
+
+    This is soft thresholding for b >= 0, and twice as steep within |b| for b < 0.
+
+    Parameters
+    ----------
+    s : Tensor
+        Pre-activations.
+    b : Tensor or float
+        Biases, broadcast to the shape of `s`.
+
+    Returns
+    -------
+    Tensor of the shape of `s`
+    """
     b = torch.as_tensor(b, dtype=s.dtype)
     if any_or_gpu(b < 0):
         return s - b.sign() * torch.clamp(s, min=-b.abs(), max=b.abs())
@@ -35,15 +72,39 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
 
 
 def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
-    """<w_i, z_X^(r)>, (S, n, L, P), (S, m, p) -> (S, n, L, m)."""
-    seen = attended.flatten(1, 2)[..., : weights.shape[-1]]
-    return matmul(seen, weights.mT).unflatten(1, attended.shape[1:3])
+    """Compute the pre-activations <w_i, z_X^(r)>.
+
+    Parameters
+    ----------
+    attended : Tensor of shape (S, n, L, P)
+        Attended tokens, as returned by `attend`; only the first p coordinates are used.
+    weights : Tensor of shape (S, m, p)
+        Weights w_i.
+
+    Returns
+    -------
+    Tensor of shape (S, n, L, m)
+    """
+    visible = attended.flatten(1, 2)[..., : weights.shape[-1]]
+    return matmul(visible, weights.mT).unflatten(1, attended.shape[1:3])
 
 
 def embed(pre: Tensor, bias: Tensor) -> Tensor:
-    """f(X) = (h_1, ..., h_m) from pre-activations, (S, n, L, m), (S, m) -> (S, n, m)."""
+    """Compute the embeddings f(X) = (h_1, ..., h_m) from pre-activations.
+
+    Parameters
+    ----------
+    pre : Tensor of shape (S, n, L, m)
+        Pre-activations.
+    bias : Tensor of shape (S, m)
+        Biases b_i.
+
+    Returns
+    -------
+    Tensor of shape (S, n, m)
+    """
     first, *others = brelu(pre, bias[:, None, None, :]).unbind(2)
     f = first + 0.0
-    for of_token in others:
-        f += of_token
+    for token_activation in others:
+        f += token_activation
     return f

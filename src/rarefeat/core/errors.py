@@ -1,5 +1,5 @@
-"""The one error that a user can mend."""
+"""The error class for mistakes that a user can correct."""
 
 
 class RarefeatError(Exception):
-    """Something the user can mend, said in one line."""
+    """An error that the user can correct, with a message of one line."""

@@ -1,4 +1,7 @@
-"""A linear regression head on frozen embeddings."""
+"""Metrics of frozen embeddings: a linear regression head, and the similarity of pairs.
+
+Axes: n samples of the training set, n' of the test set, m neurons.
+"""
 
 import torch
 from torch import Tensor
@@ -7,9 +10,27 @@ from torch import Tensor
 def linear_probe(
     train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor
 ) -> tuple[float, float]:
-    """Ordinary least squares with intercept (the minimum-norm solution where features are dependent): test MSE and R^2.
+    """Fit a linear head by ordinary least squares with intercept and test it.
 
-    Args: (n, m), (n,), (n', m), (n',). R^2 is 1 - MSE / variance of the test labels.
+    Where features are linearly dependent, the head is the solution of minimum norm.
+
+    Parameters
+    ----------
+    train_features : Tensor of shape (n, m)
+        Embeddings that the head is fitted on.
+    train_labels : Tensor of shape (n,)
+        Labels that the head is fitted on.
+    test_features : Tensor of shape (n', m)
+        Embeddings that the head is tested on.
+    test_labels : Tensor of shape (n',)
+        Labels that the head is tested on.
+
+    Returns
+    -------
+    mse : float
+        Mean squared error on the test set.
+    r2 : float
+        1 - MSE / variance of the test labels.
     """
     x, y = train_features.double(), train_labels.double()
     x_mean, y_mean = x.mean(0), y.mean()
@@ -20,9 +41,20 @@ def linear_probe(
 
 
 def pair_cosine_similarity(f_x: Tensor, f_y: Tensor) -> tuple[float, float]:
-    """Mean cosine similarity of positive pairs, (n, m) twice, and the share of pairs with an embedding that is exactly zero.
+    """Compute the mean cosine similarity of positive pairs and the fraction of empty pairs.
 
-    A pair with a zero embedding counts as 0: what is mapped to nothing has not been recognised.
+    Parameters
+    ----------
+    f_x, f_y : Tensor of shape (n, m)
+        Embeddings of the first and second views.
+
+    Returns
+    -------
+    similarity : float
+        Mean over all pairs. A pair with a zero embedding counts as 0, as a sample that is mapped to
+        zero is not recognised.
+    empty : float
+        Fraction of the pairs with an embedding that is exactly zero.
     """
     f_x, f_y = f_x.double(), f_y.double()
     norms = f_x.norm(dim=-1) * f_y.norm(dim=-1)

@@ -1,4 +1,4 @@
-"""A share that rises with one number, as a logistic curve of two constants."""
+"""Fit of a logistic curve with two constants to outcomes of 0 or 1."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,31 @@ from scipy.special import expit
 
 
 class LogisticFit(NamedTuple):
-    """What is fitted: a replica learns the feature with probability 1 / (1 + exp(-steepness (margin - centre)))."""
+    """Fitted constants of the probability 1 / (1 + exp(-steepness (margin - centre)))."""
 
     centre: float
-    """log kappa."""
+    """log kappa, the margin at which half of the replicas learn the feature."""
     steepness: float
+    """Slope of the log-odds in the margin."""
 
 
 def fit_logistic(x: np.ndarray, learned: np.ndarray) -> LogisticFit:
-    """Maximum likelihood of the two constants; x, learned: (n,), the latter 0 or 1.
+    """Fit a logistic curve by maximum likelihood.
 
-    A weak prior on the logarithm of the steepness, around 4 standard deviations of x with a factor of ten to either side, keeps
-    it finite where both sides are apart.
+    A weak prior keeps the steepness finite where the outcomes are separable: its logarithm is
+    normal around a steepness of 4 per standard deviation of x, with a factor of ten as standard
+    deviation.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        Margins.
+    learned : ndarray of shape (n,)
+        Outcomes, 0 or 1.
+
+    Returns
+    -------
+    LogisticFit
     """
     x, learned = np.asarray(x, dtype=float), np.asarray(learned, dtype=float)
     scale, middle = max(x.std(), 1e-6), x.mean()

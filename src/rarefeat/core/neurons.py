@@ -1,4 +1,8 @@
-"""What the neurons have learned: alignment with the features, and the sets of Definition B.1."""
+"""Alignment of neurons with the features, and the sets of Definition B.1.
+
+Axes: S replicas, m neurons, d1 coordinates of a weight (p under the reduced simulator), d features,
+the minority ones last. Definitions are those of imbalance_and_pruning.
+"""
 
 import math
 
@@ -10,21 +14,62 @@ from rarefeat.core.thresholds import ALIGNED_COSINE, GAMMA, PURE_COSINE
 
 
 def absolute_cosines(weights: Tensor, dictionary: Tensor) -> Tensor:
-    """|<w_i, M_j>| / ||w_i||, (S, m, d1), (S, d1, d) -> (S, m, d); 0 for a neuron of norm 0."""
+    """Compute |<w_i, M_j>| / ||w_i||.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, d1)
+        Weights w_i.
+    dictionary : Tensor of shape (S, d1, d)
+        Features M_j as columns.
+
+    Returns
+    -------
+    Tensor of shape (S, m, d)
+        0 for a neuron of norm 0.
+    """
     norms = weights.norm(dim=-1, keepdim=True)
     return matmul(weights, dictionary).abs() / norms.clamp_min(torch.finfo(weights.dtype).tiny)
 
 
 def feature_share(weights: Tensor, dictionary: Tensor) -> Tensor:
-    """||M^T w_i||^2 / ||w_i||^2, (S, m): the share of eq. (34)."""
+    """Compute ||M^T w_i||^2 / ||w_i||^2, the fraction of a neuron in span(M) of eq. (34).
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, d1)
+        Weights w_i.
+    dictionary : Tensor of shape (S, d1, d)
+        Features M_j as columns.
+
+    Returns
+    -------
+    Tensor of shape (S, m)
+    """
     return absolute_cosines(weights, dictionary).square().sum(-1)
 
 
 def ordinary_neurons(
     weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = GAMMA
 ) -> Tensor:
-    """M_j of eq. (26), bool (S, m, d), from the initial weights; ratio = eps_min / eps_max."""
-    return _squared_share(weights, dictionary) >= 2 * ratio**2 * (1 - gamma) * _log_d_over_d(
+    """Return the ordinary neurons of each feature, M_j of eq. (26).
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, d1)
+        Initial weights w_i(0).
+    dictionary : Tensor of shape (S, d1, d)
+        Features M_j as columns.
+    ratio : float
+        eps_min / eps_max.
+    gamma : float
+        gamma of eq. (28).
+
+    Returns
+    -------
+    bool Tensor of shape (S, m, d)
+    """
+    return _squared_fraction(weights, dictionary) >= 2 * ratio**2 * (1 - gamma) * _log_d_over_d(
         dictionary
     )
 
@@ -32,15 +77,34 @@ def ordinary_neurons(
 def lucky_neurons(
     weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = GAMMA
 ) -> Tensor:
-    """M_j^* of eq. (27), bool (S, m, d): above c1 log d / d in feature j, and at most c2 log d / d in every other one."""
-    share = _squared_share(weights, dictionary)
-    above = share >= 2 / ratio**2 * (1 + gamma) * _log_d_over_d(dictionary)
-    ordinary_elsewhere = share > 2 * ratio**2 * (1 - gamma) * _log_d_over_d(dictionary)
+    """Return the lucky neurons of each feature, M_j^* of eq. (27).
+
+    A lucky neuron is above c1 log d / d in feature j and at most c2 log d / d in every other one.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, d1)
+        Initial weights w_i(0).
+    dictionary : Tensor of shape (S, d1, d)
+        Features M_j as columns.
+    ratio : float
+        eps_min / eps_max.
+    gamma : float
+        gamma of eq. (28).
+
+    Returns
+    -------
+    bool Tensor of shape (S, m, d)
+    """
+    fraction = _squared_fraction(weights, dictionary)
+    above = fraction >= 2 / ratio**2 * (1 + gamma) * _log_d_over_d(dictionary)
+    ordinary_elsewhere = fraction > 2 * ratio**2 * (1 - gamma) * _log_d_over_d(dictionary)
     others = ordinary_elsewhere.sum(-1, keepdim=True) - ordinary_elsewhere.long()
     return above & (others == 0)
 
 
-def _squared_share(weights: Tensor, dictionary: Tensor) -> Tensor:
+def _squared_fraction(weights: Tensor, dictionary: Tensor) -> Tensor:
+    """Return <w_i, M_j>^2 / ||M^T w_i||^2, of shape (S, m, d)."""
     squared = matmul(weights, dictionary).square()
     return squared / squared.sum(-1, keepdim=True)
 
@@ -50,29 +114,56 @@ def _log_d_over_d(dictionary: Tensor) -> float:
     return math.log(d) / d
 
 
-def alignment_metrics(weights: Tensor, dictionary: Tensor, minority: int) -> dict[str, Tensor]:
-    """Metrics per replica, each (S,); the minority features are the last `minority` columns of the dictionary.
+def alignment_metrics(weights: Tensor, dictionary: Tensor, n_minority: int) -> dict[str, Tensor]:
+    """Compute the metrics of alignment with the features.
 
-    aligned_neurons and max_alignment are those of Figures 1 and 2 for one minority feature, and their mean over the minority
-    features where there are several. majority_alignment is the mean over majority features of the largest cosine.
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, d1)
+        Weights w_i.
+    dictionary : Tensor of shape (S, d1, d)
+        Features M_j as columns.
+    n_minority : int
+        Number of minority features, the last columns of the dictionary.
+
+    Returns
+    -------
+    dict of str to Tensor of shape (S,)
+        `aligned_neurons` and `max_alignment` are those of imbalance_and_pruning, Figures 1 and 2,
+        for one minority feature, and their mean over several. `majority_alignment` is the mean over
+        majority features of the largest cosine. All are defined in `METRICS` of chain/tables.py.
     """
     cosines = absolute_cosines(weights, dictionary).double()
-    rare = cosines[..., -minority:]
+    rare = cosines[..., -n_minority:]
     return {
         "aligned_neurons": (rare >= ALIGNED_COSINE).sum(1).double().mean(-1),
         "max_alignment": rare.amax(1).mean(-1),
-        "majority_alignment": cosines[..., :-minority].amax(1).mean(-1),
+        "majority_alignment": cosines[..., :-n_minority].amax(1).mean(-1),
         "pure_neurons": (cosines > PURE_COSINE).any(-1).sum(-1).double(),
         "pure_minority_neurons": (rare > PURE_COSINE).any(-1).sum(-1).double(),
         "feature_share": cosines.square().sum(-1).mean(-1),
     }
 
 
-def minority_overlap(mask: Tensor, weights: Tensor, dictionary: Tensor, minority: int) -> Tensor:
-    """Share of what is pruned, bool (S, m) or (S, m, p), that lies in neurons aligned (|cos| >= 0.3) with a minority feature.
+def minority_overlap(mask: Tensor, weights: Tensor, dictionary: Tensor, n_minority: int) -> Tensor:
+    """Compute the fraction of a mask that lies in neurons aligned with a minority feature.
 
-    (S,); NaN where nothing is pruned.
+    Parameters
+    ----------
+    mask : bool Tensor of shape (S, m) or (S, m, p)
+        True where a neuron or a single weight is pruned.
+    weights : Tensor of shape (S, m, d1)
+        Weights w_i.
+    dictionary : Tensor of shape (S, d1, d)
+        Features M_j as columns.
+    n_minority : int
+        Number of minority features, the last columns of the dictionary.
+
+    Returns
+    -------
+    Tensor of shape (S,)
+        A neuron is aligned from an absolute cosine of 0.3 on. NaN where nothing is pruned.
     """
-    aligned = (absolute_cosines(weights, dictionary)[..., -minority:] >= ALIGNED_COSINE).any(-1)
+    aligned = (absolute_cosines(weights, dictionary)[..., -n_minority:] >= ALIGNED_COSINE).any(-1)
     pruned = (mask if mask.dim() == 2 else mask.sum(-1)).double()
     return (pruned * aligned).sum(-1) / pruned.sum(-1)

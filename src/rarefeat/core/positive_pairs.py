@@ -1,7 +1,10 @@
-"""Positive pairs: in what the two views of a sample differ.
+"""Tokens of positive pairs, and how the two views of a sample differ.
 
-The core's pairs share which features are active and their signs, and have noise of their own (imbalance_and_pruning, Assumption
-3.4). Wen & Li 2021 (wen_li_feature_decoupling) have one x: RandomMask (Definition 2.3), or no augmentation at all.
+In imbalance_and_pruning (Assumption 3.4) the views share which features are active and their signs,
+and have independent noise. Wen & Li 2021 (wen_li_feature_decoupling) make both views from one x: by
+RandomMask (Definition 2.3), or without augmentation.
+Axes: S replicas, K positive pairs of a batch, n samples, L tokens, P coordinates of a token (d1
+unless the views are the default ones), d features.
 """
 
 import math
@@ -10,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from rarefeat.core import stream_names
 from rarefeat.core.batch_invariant import matmul
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import Generators, draw, make_generators
@@ -17,23 +21,44 @@ from rarefeat.core.simulators import Simulator
 
 
 class ViewSettings(Protocol):
-    """In what the two views of a pair differ; `data.views` of the config (config/encoder.py)."""
+    """How the two views of a pair differ; the section `data.views` of the config."""
 
     rho: float
+    """Correlation of the noise of the two views."""
     mask: float
+    """Probability that a coordinate goes to the first view (RandomMask); 0 for no mask."""
     clean_negatives: bool
+    """Whether the negatives are the other samples themselves, without a mask."""
     colour: int
+    """Rank of a dense nuisance; 0 for none."""
     colour_sigma: float
+    """Standard deviation of each of its directions."""
     colour_redrawn: bool
+    """Whether the second view has a nuisance of its own."""
 
 
 def uses_default_views(views: ViewSettings) -> bool:
-    """Whether the views share active features and signs and nothing else, as the core paper's pairs do."""
+    """Return whether the views share active features and signs, and nothing else."""
     return not (views.rho or views.mask or views.colour)
 
 
 def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> Tensor:
-    """Directions of the colour nuisance, (S, d1, rank): orthonormal, orthogonal to M, and dense as uniform ones are."""
+    """Draw the directions of the colour nuisance: dense, as uniform directions are.
+
+    Parameters
+    ----------
+    dictionary : Tensor of shape (S, d1, d)
+        Features as columns.
+    rank : int
+        Number of directions; 0 for none.
+    generators : Generators
+        Sources of randomness.
+
+    Returns
+    -------
+    Tensor of shape (S, d1, rank)
+        Orthonormal columns, orthogonal to the features.
+    """
     d = dictionary.shape[-1]
     if not rank:
         return dictionary[..., :0]
@@ -42,41 +67,84 @@ def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> 
 
 
 class PairSampler:
-    """Tokens of positive pairs for S replicas of one study.
+    """Source of the tokens of positive pairs for S replicas.
 
-    Raises:
-        RarefeatError: for views that need coordinates which the simulator `reduced` does not have.
+    Random streams: "mask", "colour" and "colour directions".
+
+    Parameters
+    ----------
+    views : ViewSettings
+        How the two views differ.
+    simulator : Simulator
+        Simulator of the tokens.
+    kind : {"direct", "reduced"}
+        Name of the simulator.
+    namespace : str
+        Namespace of the random streams.
+    seeds : list of int
+        One seed per replica.
+
+    Attributes
+    ----------
+    directions : Tensor of shape (S, d1, rank)
+        Directions of the colour nuisance.
+
+    Raises
+    ------
+    RarefeatError
+        For views that need coordinates which the simulator `reduced` does not have.
     """
 
     def __init__(
-        self, views: ViewSettings, space: Simulator, simulator: str, study: str, seeds: list[int]
+        self,
+        views: ViewSettings,
+        simulator: Simulator,
+        kind: str,
+        namespace: str,
+        seeds: list[int],
     ):
-        if simulator == "reduced" and not uses_default_views(views):
+        if kind == "reduced" and not uses_default_views(views):
             raise RarefeatError(
-                "data.views needs every coordinate of a token, which only the simulator direct has"
+                "data.views: these views need every coordinate of a token, got simulator: reduced;"
+                " set simulator: direct"
             )
-        self.views, self.space = views, space
+        self.views, self.simulator = views, simulator
         self.masks, self.colours = (
-            make_generators(study, seeds, name, space.dictionary.device)
-            for name in ("mask", "colour")
+            make_generators(namespace, seeds, purpose, simulator.dictionary.device)
+            for purpose in (stream_names.MASK, stream_names.COLOUR)
         )
         self.directions = colour_directions(
-            space.dictionary, views.colour, make_generators(study, seeds, "colour directions")
+            simulator.dictionary,
+            views.colour,
+            make_generators(namespace, seeds, stream_names.COLOUR_DIRECTIONS),
         )
 
     def sample_pair_tokens(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
-        """Of K pairs, the first views and then the second: latents (S, 2 K, L, d) -> (S, 2 K, L, P).
+        """Draw the tokens of both views of K positive pairs.
 
-        With `clean_negatives` the samples x themselves come after them, (S, 3 K, L, P).
+        With x = M z + xi, the second view has the noise rho xi + sqrt(1 - rho^2) xi', with fresh
+        xi'. A mask D, one Bernoulli(mask) for each coordinate of a token, makes of one x the views
+        D x / mask and (I - D) x / (1 - mask), each with mean x. The colour C u,
+        u ~ N(0, colour_sigma^2 I), is the same in both views, or drawn again for the second.
 
-        With x = M z + xi: the second view has noise rho xi + sqrt(1 - rho^2) xi', xi' fresh. A mask D, one Bernoulli(mask) for
-        each coordinate of a token, makes of one x the views D x / mask and (I - D) x / (1 - mask), each with mean x. The
-        colour C u, u ~ N(0, colour_sigma^2 I), is the same in both views, or another one in the second if it is redrawn.
+        Parameters
+        ----------
+        latents : Tensor of shape (S, 2 K, L, d)
+            Latent signals of the first views, then of the second ones.
+        sigma : float
+            Standard deviation of the noise per coordinate.
+        noise : Generators
+            Sources of the noise.
+
+        Returns
+        -------
+        Tensor of shape (S, 2 K, L, P), or (S, 3 K, L, P) with `clean_negatives`
+            First views, second views and, with `clean_negatives`, the samples x themselves.
         """
         views, K = self.views, latents.shape[1] // 2
         if uses_default_views(views):
-            return self.space.sample_tokens(latents, sigma, noise)
-        x = self.space.sample_tokens(latents[:, :K], sigma, noise)
+            return self.simulator.sample_tokens(latents, sigma, noise)
+        x = self.simulator.sample_tokens(latents[:, :K], sigma, noise)
         y = x if views.mask else self.correlated_second_view(x, latents, sigma, noise)
         if views.colour:
             first = self.sample_colour(x.shape[1:3])
@@ -86,30 +154,70 @@ class PairSampler:
             )
         sample = x
         if views.mask:
-            kept = draw(torch.rand, self.masks, *x.shape[1:]) < views.mask
-            x, y = x * kept / views.mask, y * ~kept / (1 - views.mask)
+            in_first = draw(torch.rand, self.masks, *x.shape[1:]) < views.mask
+            x, y = x * in_first / views.mask, y * ~in_first / (1 - views.mask)
         return torch.cat([x, y, sample] if views.clean_negatives else [x, y], 1)
 
     def sample_unaugmented(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
-        """x = M z + C u + xi as it is, not augmented: latents (S, n, L, d) -> (S, n, L, P)."""
-        x = self.space.sample_tokens(latents, sigma, noise)
+        """Draw the tokens x = M z + C u + xi of samples that are not augmented.
+
+        Parameters
+        ----------
+        latents : Tensor of shape (S, n, L, d)
+            Latent signals.
+        sigma : float
+            Standard deviation of the noise per coordinate.
+        noise : Generators
+            Sources of the noise.
+
+        Returns
+        -------
+        Tensor of shape (S, n, L, P)
+        """
+        x = self.simulator.sample_tokens(latents, sigma, noise)
         return x + self.sample_colour(x.shape[1:3]) if self.views.colour else x
 
     def correlated_second_view(
         self, x: Tensor, latents: Tensor, sigma: float, noise: Generators
     ) -> Tensor:
-        """Second views, their noise correlated with that of the first."""
+        """Draw second views whose noise has the correlation rho with that of the first.
+
+        Parameters
+        ----------
+        x : Tensor of shape (S, K, L, d1)
+            Tokens of the first views.
+        latents : Tensor of shape (S, 2 K, L, d)
+            Latent signals of the first views, then of the second ones.
+        sigma : float
+            Standard deviation of the noise per coordinate.
+        noise : Generators
+            Sources of the fresh noise.
+
+        Returns
+        -------
+        Tensor of shape (S, K, L, d1)
+        """
         K, rho = x.shape[1], self.views.rho
-        M = self.space.dictionary.mT
-        own = x - matmul(latents[:, :K], M)
+        M = self.simulator.dictionary.mT
+        noise_of_first = x - matmul(latents[:, :K], M)
         signal = matmul(latents[:, K:], M)
         if rho == 1:
-            return signal + own
-        fresh = self.space.sample_tokens(torch.zeros_like(latents[:, K:]), sigma, noise)
-        return signal + rho * own + math.sqrt(1 - rho**2) * fresh
+            return signal + noise_of_first
+        fresh = self.simulator.sample_tokens(torch.zeros_like(latents[:, K:]), sigma, noise)
+        return signal + rho * noise_of_first + math.sqrt(1 - rho**2) * fresh
 
     def sample_colour(self, shape: torch.Size) -> Tensor:
-        """C u for K samples of L tokens, one u a sample: -> (S, K, L, d1)."""
+        """Draw C u, one u per sample, which all of its tokens share.
+
+        Parameters
+        ----------
+        shape : (int, int)
+            K samples and L tokens.
+
+        Returns
+        -------
+        Tensor of shape (S, K, L, d1)
+        """
         K, L = shape
         u = draw(torch.randn, self.colours, K, 1, self.views.colour)
         return self.views.colour_sigma * matmul(u, self.directions.mT).expand(-1, -1, L, -1)

@@ -1,4 +1,7 @@
-"""What magnitude pruning counts: the smallest of some numbers."""
+"""Masks of the smallest magnitudes, on which all pruning rules build.
+
+Axes: S replicas, n neurons or single weights.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,39 @@ if TYPE_CHECKING:
 
 
 def n_pruned(n: int, alpha: float) -> int:
-    """floor(alpha n), how many of n a ratio prunes; 0.1 of 30 is 3, whatever the last bit of 0.1 says."""
+    """Return floor(alpha n), how many of n a pruning ratio prunes.
+
+    Rounding errors of alpha do not count: 0.1 of 30 is 3.
+
+    Parameters
+    ----------
+    n : int
+        Number of neurons or weights.
+    alpha : float
+        Pruning ratio in [0, 1].
+
+    Returns
+    -------
+    int
+    """
     return int(alpha * n + 1e-9)
 
 
 def mask_smallest(magnitude: Tensor, alpha: float) -> Tensor:
-    """The floor(alpha n) smallest of n magnitudes in each row, (S, n) -> bool (S, n); ties go to the lower index."""
+    """Return a mask of the floor(alpha n) smallest magnitudes of each row.
+
+    Parameters
+    ----------
+    magnitude : Tensor of shape (S, n)
+        Magnitude or any other score; the smallest are pruned.
+    alpha : float
+        Pruning ratio in [0, 1].
+
+    Returns
+    -------
+    bool Tensor of shape (S, n)
+        True where pruned. Of equal magnitudes, the one with the lower index is pruned first.
+    """
     order = magnitude.argsort(dim=-1, stable=True)
     chosen = order[:, : n_pruned(magnitude.shape[-1], alpha)]
     return magnitude.new_zeros(magnitude.shape).bool().scatter_(-1, chosen, True)

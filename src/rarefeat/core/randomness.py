@@ -1,4 +1,7 @@
-"""One generator for each random draw, derived from (study, seed, purpose); on a device, one for a block of seeds."""
+"""Random generators keyed by (namespace, seed, stream name), and draws for S replicas.
+
+On a GPU one generator serves a block of seeds. The names of the streams are in `stream_names.py`.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -8,59 +11,121 @@ import torch
 from torch import Tensor
 
 
-def generator(study: str, seed: int, purpose: str) -> torch.Generator:
-    """A CPU generator that depends on its three arguments alone, never on the block or the order a replica ran in.
+def generator(namespace: str, seed: int, purpose: str) -> torch.Generator:
+    """Make the CPU generator of one random stream of one replica.
 
-    torch's CPU generator (Mersenne Twister) is seeded by 32 bits: among 10^4 streams two coincide with probability 1 %.
+    It depends on its three arguments alone, never on the seed block or the order in which replicas
+    are trained. torch's CPU generator (Mersenne Twister) is seeded by 32 bits: among 10^4 streams
+    two coincide with probability 1 %.
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams, usually the name of the study.
+    seed : int
+        Seed of the replica.
+    purpose : str
+        Name of the stream. It is hashed into the seed: renaming it changes all draws.
+
+    Returns
+    -------
+    torch.Generator
     """
-    digest = hashlib.sha256(f"{study}/{seed}/{purpose}".encode()).digest()
+    digest = hashlib.sha256(f"{namespace}/{seed}/{purpose}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
 
 
 @dataclass(frozen=True)
 class DeviceGenerator:
-    """One generator on a device for S replicas, which draws for all of them in one call."""
+    """One generator on a GPU that draws for S replicas in one call."""
 
     S: int
     device: torch.device
     generator: torch.Generator | None
 
     def __len__(self) -> int:
+        """Return the number of replicas."""
         return self.S
 
 
 Generators = list[torch.Generator] | DeviceGenerator
-"""One a replica, or one for all of them."""
+"""One generator per replica, or one for all of them."""
 
 
 def make_generators(
-    study: str, seeds: list[int], purpose: str, device: torch.device | str = "cpu"
+    namespace: str, seeds: list[int], purpose: str, device: torch.device | str = "cpu"
 ) -> Generators:
-    """A generator for each seed; on a device one for all, which depends on the whole block of seeds.
+    """Make the random generators of a block of replicas.
 
-    The law of the draws is the same, the numbers are not.
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams, usually the name of the study.
+    seeds : list of int
+        One seed per replica.
+    purpose : str
+        Name of the stream. It is hashed into the seed: renaming it changes all draws.
+    device : torch.device or str
+        Device of the draws.
+
+    Returns
+    -------
+    list of torch.Generator or DeviceGenerator
+        On the CPU one generator per seed, independent of the other seeds. On a GPU one generator
+        for the whole block, keyed by all of its seeds: same distribution, different numbers.
     """
     device = torch.device(device)
     if device.type == "cpu":
-        return [generator(study, seed, purpose) for seed in seeds]
+        return [generator(namespace, seed, purpose) for seed in seeds]
     return DeviceGenerator(
-        len(seeds), device, make_device_generator(device, f"{study}/{seeds}/{purpose}")
+        len(seeds), device, make_device_generator(device, f"{namespace}/{seeds}/{purpose}")
     )
 
 
 def make_device_generator(device: torch.device, key: str) -> torch.Generator:
-    """A generator of a device, which takes a seed of 64 bits."""
+    """Make a generator on a device, seeded by 64 bits of the hash of a key."""
     digest = hashlib.sha256(key.encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "little"))
 
 
-def draw(draw: Callable[..., Tensor], generators: Generators, *shape: int) -> Tensor:
-    """What torch.randn or torch.rand gives each replica, (S, *shape)."""
+def draw(sampler: Callable[..., Tensor], generators: Generators, *shape: int) -> Tensor:
+    """Draw random numbers for S replicas.
+
+    Parameters
+    ----------
+    sampler : callable
+        Function of torch that draws, such as `torch.randn` or `torch.rand`.
+    generators : Generators
+        Sources of randomness of the replicas.
+    *shape : int
+        Shape of the draw of one replica.
+
+    Returns
+    -------
+    Tensor of shape (S, *shape)
+        Each replica gets the numbers of its own generator.
+    """
     if isinstance(generators, DeviceGenerator):
-        return draw(generators.S, *shape, generator=generators.generator, device=generators.device)
-    return torch.stack([draw(*shape, generator=g) for g in generators])
+        return sampler(
+            generators.S, *shape, generator=generators.generator, device=generators.device
+        )
+    return torch.stack([sampler(*shape, generator=g) for g in generators])
 
 
 def standard_gamma(shape: Tensor, generator: torch.Generator) -> Tensor:
-    """Gamma variables with scale 1 of these shapes; of torch, its private function alone takes a generator."""
+    """Draw gamma variables with scale 1.
+
+    torch's public distributions take no generator; only this private function does.
+
+    Parameters
+    ----------
+    shape : Tensor
+        Shape parameter of each variable.
+    generator : torch.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Tensor of the shape of `shape`
+    """
     return torch._standard_gamma(shape, generator=generator)

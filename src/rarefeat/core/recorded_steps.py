@@ -1,9 +1,22 @@
-"""At which steps a training is recorded."""
+"""Steps at which a training is recorded."""
 
 import math
 
 
 def log_spaced(T: int, per_decade: int = 10) -> list[int]:
-    """Steps at which the trajectory is recorded: 0, 1, 2, ..., log-spaced up to T."""
+    """Return the recorded steps: 0, 1, 2, ..., log-spaced up to T.
+
+    Parameters
+    ----------
+    T : int
+        Last step, which is always recorded.
+    per_decade : int
+        Steps per factor of ten, before rounding.
+
+    Returns
+    -------
+    list of int
+        Ascending, without duplicates.
+    """
     count = math.ceil(per_decade * math.log10(T))
     return sorted({0, T, *(min(T, round(10 ** (k / per_decade))) for k in range(count))})

@@ -1,7 +1,9 @@
-"""Two simulators of one law, behind one interface: every token in R^d1, or in the few coordinates that the encoder can see.
+"""Two simulators of one distribution: tokens in R^d1, or in the few coordinates needed.
 
-A simulator fixes the coordinates of tokens and weights. Whatever else there is (attention, encoder, objective, masks by neuron,
-metrics, probe) is written once and works in the coordinates of either.
+A simulator fixes the coordinates of tokens and weights. Everything else (attention, encoder,
+objective, masks by neuron, metrics, probe) is written once and works in the coordinates of either.
+Axes: S replicas, n samples, K anchors of a batch, L tokens, P coordinates of a token, m neurons,
+p <= P coordinates of a weight, d features. Derivation of the reduced one: docs/method/reduced.md.
 """
 
 from copy import copy
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rarefeat.core import stream_names
 from rarefeat.core.batch_invariant import COLUMNS, align_replicas, empty_aligned, matmul
 from rarefeat.core.device import is_on_cpu
 from rarefeat.core.errors import RarefeatError
@@ -18,24 +21,69 @@ from rarefeat.core.randomness import DeviceGenerator, Generators, draw, generato
 from rarefeat.core.sparse_coding import dictionary
 
 DIVERGED = "training diverged: the weights are no longer finite; lower eta or T"
-# Relative to the diagonal: rounding of float32 products makes a singular Gram matrix indefinite by some 1e-7.
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)
+"""Jitters relative to the diagonal, in order.
+
+Rounding of float32 products makes a singular Gram matrix indefinite by some 1e-7.
+"""
 
 
 class Simulator(Protocol):
-    """Coordinates for S replicas. Weights have p of them, tokens P >= p: those beyond p take part in the attention alone."""
+    """Coordinates of the tokens and weights of S replicas.
+
+    Weights have p coordinates and tokens P >= p: those beyond p take part in the attention alone.
+    """
 
     dictionary: Tensor
-    """M, (S, p, d)."""
+    """Features M as columns, of shape (S, p, d)."""
 
     def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
-        """W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1: -> (S, m, p)."""
+        """Draw W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1.
+
+        Parameters
+        ----------
+        sigma_0 : float
+            Standard deviation.
+        generators : Generators
+            Sources of randomness.
+
+        Returns
+        -------
+        Tensor of shape (S, m, p)
+        """
 
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """M z + xi with fresh xi ~ N(0, sigma^2 I), one generator a replica: (S, n, L, d) -> (S, n, L, P)."""
+        """Draw the tokens M z + xi, with fresh xi ~ N(0, sigma^2 I).
+
+        Parameters
+        ----------
+        latents : Tensor of shape (S, n, L, d)
+            Latent signals z.
+        sigma : float
+            Standard deviation of the noise per coordinate.
+        generators : Generators
+            Sources of the noise.
+
+        Returns
+        -------
+        Tensor of shape (S, n, L, P)
+        """
 
     def draw_complement(self, generators: Generators) -> Tensor | None:
-        """What a step draws, whatever the weights are: arms that are trained side by side share it."""
+        """Draw the random factor that `descend` needs for directions outside the weights' span.
+
+        It does not depend on the weights, so that all arms of a cell can share one draw.
+
+        Parameters
+        ----------
+        generators : Generators
+            Sources of randomness.
+
+        Returns
+        -------
+        Tensor of shape (S, m, min(m, nu)) or None
+            None if the simulator needs no such factor.
+        """
 
     def descend(
         self,
@@ -43,59 +91,136 @@ class Simulator(Protocol):
         descent: Tensor,
         attended: Tensor,
         decay: Tensor,
-        beyond: Tensor | None = None,
+        complement_draw: Tensor | None = None,
     ) -> Tensor:
-        """W(t+1) = decay W(t) + sum over the anchors' attended tokens z of descent z^T.
+        """Return W(t+1) = decay W(t) + sum of descent z^T over the anchors' attended tokens z.
 
-        Args:
-            weights: (S, m, p). decay: of all replicas, or (S, 1, 1). descent: (S, K, L, m), minus eta times
-            contrastive.coefficients. attended: (S, K, L, P). beyond: of `beyond`, drawn for this step.
+        Parameters
+        ----------
+        weights : Tensor of shape (S, m, p)
+            Weights W(t).
+        descent : Tensor of shape (S, K, L, m)
+            -eta times the result of `contrastive.weight_gradient_coefficients`.
+        attended : Tensor of shape (S, K, L, P)
+            Attended tokens of the anchors.
+        decay : Tensor of shape () or (S, 1, 1)
+            1 - eta lambda, of all replicas or of each.
+        complement_draw : Tensor, optional
+            Result of `draw_complement` for this step.
+
+        Returns
+        -------
+        Tensor of shape (S, m, p)
         """
 
 
 def make_simulator(
-    kind: Literal["direct", "reduced"], study: str, d: int, d1: int, m: int, seeds: list[int]
+    kind: Literal["direct", "reduced"], namespace: str, d: int, d1: int, m: int, seeds: list[int]
 ) -> Simulator:
-    """The simulator of that name for m neurons and one replica per seed."""
+    """Make the simulator of a name, with one replica per seed.
+
+    Random stream of the direct simulator: "dictionary".
+
+    Parameters
+    ----------
+    kind : {"direct", "reduced"}
+        Name of the simulator.
+    namespace : str
+        Namespace of the random streams.
+    d : int
+        Number of features.
+    d1 : int
+        Dimension of a token.
+    m : int
+        Number of neurons.
+    seeds : list of int
+        One seed per replica.
+
+    Returns
+    -------
+    Simulator
+    """
     if kind == "reduced":
         return ReducedSimulator(d, d1, m, len(seeds))
-    return DirectSimulator(
-        torch.stack([dictionary(d1, d, generator(study, seed, "dictionary")) for seed in seeds]), m
-    )
+    frames = [
+        dictionary(d1, d, generator(namespace, seed, stream_names.DICTIONARY)) for seed in seeds
+    ]
+    return DirectSimulator(torch.stack(frames), m)
 
 
-def to_device(space: Simulator, device: torch.device | str) -> Simulator:
-    """The simulator with its dictionary, which what it makes follows, on a device; RarefeatError where there is none."""
+def to_device(simulator: Simulator, device: torch.device | str) -> Simulator:
+    """Return a copy of a simulator whose dictionary, and thus all it draws, is on a device.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        Simulator on any device.
+    device : torch.device or str
+        Device of the copy.
+
+    Returns
+    -------
+    Simulator
+
+    Raises
+    ------
+    RarefeatError
+        If the device is a GPU and there is none.
+    """
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise RarefeatError(
-            "training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one"
+            "training.device: no GPU is available, got cuda; set it to cpu, or run on a machine"
+            " with a GPU"
         )
-    there = copy(space)
-    there.dictionary = space.dictionary.to(device)
-    return there
+    on_device = copy(simulator)
+    on_device.dictionary = simulator.dictionary.to(device)
+    return on_device
 
 
 class DirectSimulator:
-    """Every token in R^d1, p = P = d1: any mask, any dictionary (S, d1, d)."""
+    """Simulator with every token in R^d1, p = P = d1: any mask, any dictionary.
+
+    Parameters
+    ----------
+    dictionary : Tensor of shape (S, d1, d)
+        Features as columns.
+    m : int
+        Number of neurons.
+    """
 
     def __init__(self, dictionary: Tensor, m: int):
         self.dictionary = dictionary
         self.m = m
 
     def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
-        """See Simulator."""
+        """Draw W(0), of shape (S, m, d1)."""
         d1 = self.dictionary.shape[1]
         return sigma_0 * draw(torch.randn, generators, self.m, d1)
 
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """See Simulator."""
+        """Draw the tokens M z + xi.
+
+        Parameters
+        ----------
+        latents : Tensor of shape (S, n, L, d)
+            Latent signals z.
+        sigma : float
+            Standard deviation of the noise per coordinate.
+        generators : Generators
+            Sources of the noise.
+
+        Returns
+        -------
+        Tensor of shape (S, n, L, d1)
+        """
         S, n, L, d = latents.shape
         noise = standard_normals(S, n * L, self.dictionary.shape[1], generators)
         if not is_on_cpu(noise):
             return noise.baddbmm_(
                 latents.reshape(S, n * L, d), self.dictionary.mT, beta=sigma
             ).view(S, n, L, -1)
-        # The product is added where the noise lies, replica by replica, which saves a pass over the tokens.
+        # The product is added where the noise lies, replica by replica, which saves a pass over the
+        # tokens.
         for x, z, M in zip(
             noise, latents.reshape(S, n * L, d), align_replicas(self.dictionary), strict=True
         ):
@@ -103,49 +228,124 @@ class DirectSimulator:
         return noise.view(S, n, L, -1)
 
     def draw_complement(self, generators: Generators) -> None:
-        """Nothing."""
+        """Return None: every direction is simulated explicitly."""
 
     def descend(
-        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: Tensor, beyond: None = None
+        self,
+        weights: Tensor,
+        descent: Tensor,
+        attended: Tensor,
+        decay: Tensor,
+        complement_draw: None = None,
     ) -> Tensor:
-        """See Simulator."""
+        """Return W(t+1) = decay W(t) + sum of descent z^T over the anchors' attended tokens z.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (S, m, d1)
+            Weights W(t).
+        descent : Tensor of shape (S, K, L, m)
+            -eta times the coefficients of the gradient.
+        attended : Tensor of shape (S, K, L, d1)
+            Attended tokens of the anchors.
+        decay : Tensor of shape () or (S, 1, 1)
+            1 - eta lambda.
+        complement_draw : None
+            Not used.
+
+        Returns
+        -------
+        Tensor of shape (S, m, d1)
+        """
         return decay * weights + matmul(descent.flatten(1, 2).mT, attended.flatten(1, 2))
 
 
 class ReducedSimulator:
-    """The same law for Gaussian W(0), orthonormal M, isotropic noise and masks by neuron, at a cost that does not know d1.
+    """Simulator of the same distribution at a cost that does not depend on d1.
 
-    Weights are [A, F]: A = W M, (S, m, d), and a factor F of the Gram matrix of what is left, F F^T = W (I - M M^T) W^T. A
-    token is [M^T x, v, t]: its feature coordinates, its coordinates v in the span of the weights' complement part, and a row
-    of a Bartlett factor, which carries the inner products among the L tokens of its sample in the nu = d1 - d - q dimensions
-    beyond.
-    p = d + q and P = p + min(L, nu) with q = min(m, d1 - d). Where d1 - d <= m nothing lies beyond: this is then the direct
-    simulator in rotated coordinates. Derivation, and what is exact: docs/method/reduced.md.
+    It needs a Gaussian W(0), orthonormal M, isotropic noise and masks by neuron. Weights are
+    [A, F]: A = W M, of shape (S, m, d), and a factor F of the Gram matrix of the remainder,
+    F F^T = W (I - M M^T) W^T. A token is [M^T x, v, t]: its feature coordinates, its coordinates v
+    in the span of the weights' complement part, and a row of a Bartlett factor, which carries the
+    inner products among the L tokens of its sample in the nu = d1 - d - q dimensions beyond.
+    p = d + q and P = p + min(L, nu) with q = min(m, d1 - d). Where d1 - d <= m no dimension is
+    beyond: this is then the direct simulator in rotated coordinates. Derivation, and what is exact:
+    docs/method/reduced.md.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    d1 : int
+        Dimension of a token.
+    m : int
+        Number of neurons.
+    S : int
+        Number of replicas.
     """
 
     def __init__(self, d: int, d1: int, m: int, S: int):
         self.d, self.m, self.n = d, m, d1 - d
-        # Coordinates that no weight sees do no harm, and matrix products like multiples of eight.
+        # Matrix products are fast for multiples of eight, and coordinates that no weight has change
+        # no inner product, so q is rounded up.
         self.q = min(m + -(d + m) % COLUMNS, self.n)
         self.nu = self.n - self.q
         self.p = d + self.q
         self.dictionary = torch.eye(self.p, d).repeat(S, 1, 1)
 
     def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
-        """See Simulator: A is Gaussian and F a Bartlett factor of Wishart_m(d1 - d, I)."""
+        """Draw W(0): A is Gaussian, and F a Bartlett factor of Wishart_m(d1 - d, I).
+
+        Parameters
+        ----------
+        sigma_0 : float
+            Standard deviation.
+        generators : Generators
+            Sources of randomness.
+
+        Returns
+        -------
+        Tensor of shape (S, m, p)
+        """
         features = draw(torch.randn, generators, self.m, self.d)
         return sigma_0 * self.join_coordinates(
             features, bartlett_factor(self.m, self.n, generators)
         )
 
     def join_coordinates(self, features: Tensor, complement: Tensor) -> Tensor:
-        """[A, F], F with zeros up to its q columns: (S, m, d), (S, m, at most q) -> (S, m, p)."""
+        """Return [A, F], with F padded by zeros up to its q columns.
+
+        Parameters
+        ----------
+        features : Tensor of shape (S, m, d)
+            A.
+        complement : Tensor of shape (S, m, at most q)
+            F.
+
+        Returns
+        -------
+        Tensor of shape (S, m, p)
+        """
         return pad(
             torch.cat([features, complement], -1), (0, self.p - self.d - complement.shape[-1])
         )
 
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """See Simulator."""
+        """Draw the tokens [M^T x, v, t] of x = M z + xi.
+
+        Parameters
+        ----------
+        latents : Tensor of shape (S, n, L, d)
+            Latent signals z.
+        sigma : float
+            Standard deviation of the noise per coordinate.
+        generators : Generators
+            Sources of the noise.
+
+        Returns
+        -------
+        Tensor of shape (S, n, L, P)
+        """
         S, n, L, d = latents.shape
         beyond = min(L, self.nu)
         noise = standard_normals(S, n * L, self.p + beyond, generators).view(S, n, L, -1)
@@ -161,7 +361,10 @@ class ReducedSimulator:
         return noise
 
     def draw_complement(self, generators: Generators) -> Tensor | None:
-        """A Bartlett factor of Wishart_m(nu, I): what the anchors add beyond the span has an isotropic direction."""
+        """Draw a Bartlett factor of Wishart_m(nu, I); None if nu is 0.
+
+        The anchors' sum outside the span has an isotropic direction.
+        """
         return bartlett_factor(self.m, self.nu, generators).double() if self.nu else None
 
     def descend(
@@ -170,25 +373,63 @@ class ReducedSimulator:
         descent: Tensor,
         attended: Tensor,
         decay: Tensor,
-        beyond: Tensor | None = None,
+        complement_draw: Tensor | None = None,
     ) -> Tensor:
-        """See Simulator: exact for A; for F F^T exact in mean given the tokens (docs/method/reduced.md)."""
-        moved = decay * weights + matmul(
+        """Return W(t+1): exact for A, and for F F^T exact in mean given the tokens.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (S, m, p)
+            Weights W(t) = [A, F].
+        descent : Tensor of shape (S, K, L, m)
+            -eta times the coefficients of the gradient.
+        attended : Tensor of shape (S, K, L, P)
+            Attended tokens of the anchors.
+        decay : Tensor of shape () or (S, 1, 1)
+            1 - eta lambda.
+        complement_draw : Tensor of shape (S, m, min(m, nu)) or None
+            Result of `draw_complement`; None if nu is 0.
+
+        Returns
+        -------
+        Tensor of shape (S, m, p)
+
+        Raises
+        ------
+        RarefeatError
+            If the weights are no longer finite (on the CPU; on a GPU they become NaN).
+        """
+        descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended.flatten(1, 2)[..., : self.p]
         )
         if not self.nu:
-            return moved
-        # What the anchors add beyond the span: its scatter is known, its direction is drawn.
+            return descended
+        # The anchors add a term outside the span: its scatter is known, its direction is drawn.
         rows = matmul(attended[..., self.p :].mT, descent).flatten(1, 2)
         scatter = matmul(rows.mT, rows).double() / self.nu
-        fresh = matmul(robust_cholesky(scatter), beyond)
-        within = moved[..., self.d :].double()
+        fresh = matmul(robust_cholesky(scatter), complement_draw)
+        within = descended[..., self.d :].double()
         gram = matmul(within, within.mT) + matmul(fresh, fresh.mT)
-        return self.join_coordinates(moved[..., : self.d], robust_cholesky(gram).float())
+        return self.join_coordinates(descended[..., : self.d], robust_cholesky(gram).float())
 
 
 def standard_normals(S: int, rows: int, columns: int, generators: Generators) -> Tensor:
-    """Standard normals, (S, rows, columns)."""
+    """Draw standard normal numbers.
+
+    Parameters
+    ----------
+    S : int
+        Number of replicas.
+    rows, columns : int
+        Shape of the draw of one replica.
+    generators : Generators
+        Sources of randomness.
+
+    Returns
+    -------
+    Tensor of shape (S, rows, columns)
+        On the CPU each replica is aligned, see `batch_invariant.empty_aligned`.
+    """
     if isinstance(generators, DeviceGenerator):
         return draw(torch.randn, generators, rows, columns)
     noise = empty_aligned(S, rows, columns)
@@ -198,9 +439,25 @@ def standard_normals(S: int, rows: int, columns: int, generators: Generators) ->
 
 
 def chi_variables(n: int, columns: int, dof: int, generators: Generators) -> Tensor:
-    """Chi variables with dof, dof - 1, ... degrees of freedom in the columns: -> (S, n, columns).
+    """Draw chi variables with dof, dof - 1, ... degrees of freedom in the columns.
 
-    Marsaglia & Tsang 2000 on whole tensors; what it rejects, few draws and small dof are left to torch, which goes one by one.
+    The method of Marsaglia & Tsang 2000 runs on whole tensors. The draws that it rejects, and cases
+    of few draws or small `dof`, use torch's sampler, which goes one by one.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    columns : int
+        Number of columns, at most `dof`.
+    dof : int
+        Degrees of freedom of the first column.
+    generators : Generators
+        Sources of randomness.
+
+    Returns
+    -------
+    Tensor of shape (S, n, columns)
     """
     if isinstance(generators, DeviceGenerator):
         shapes = (dof - torch.arange(columns, device=generators.device)) / 2
@@ -222,7 +479,21 @@ def chi_variables(n: int, columns: int, dof: int, generators: Generators) -> Ten
 
 
 def bartlett_factor(rows: int, dof: int, generators: Generators) -> Tensor:
-    """Lower-trapezoidal T, (S, rows, min(rows, dof)), with T T^T ~ Wishart(dof, I); singular where dof < rows."""
+    """Draw a lower-trapezoidal T with T T^T ~ Wishart(dof, I).
+
+    Parameters
+    ----------
+    rows : int
+        Rows of T.
+    dof : int
+        Degrees of freedom; T T^T is singular where dof < rows.
+    generators : Generators
+        Sources of randomness.
+
+    Returns
+    -------
+    Tensor of shape (S, rows, min(rows, dof))
+    """
     columns = min(rows, dof)
     T = standard_normals(len(generators), rows, columns, generators).tril_(-1)
     T.diagonal(dim1=-2, dim2=-1).copy_(chi_variables(1, columns, dof, generators)[:, 0])
@@ -230,10 +501,25 @@ def bartlett_factor(rows: int, dof: int, generators: Generators) -> Tensor:
 
 
 def robust_cholesky(gram: Tensor) -> Tensor:
-    """Lower-triangular F with F F^T = gram, float64 (S, m, m), for any positive semi-definite matrix.
+    """Compute the lower-triangular F with F F^T = gram of positive semi-definite matrices.
 
-    Where Cholesky fails, rows are scaled to unit diagonal, so that neurons of very different norm do not disturb each other
-    and a dead one keeps its row of zeros, and the smallest jitter relative to that diagonal that lets it pass is added.
+    Where Cholesky fails, rows are scaled to unit diagonal, so that neurons of very different norm
+    do not disturb each other and a dead one keeps its row of zeros. Then the smallest jitter,
+    relative to that diagonal, is added that lets it pass.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (S, m, m), float64
+        Gram matrices.
+
+    Returns
+    -------
+    Tensor of shape (S, m, m), float64
+
+    Raises
+    ------
+    RarefeatError
+        If no jitter lets a matrix pass, or one is not finite; on a GPU its F is NaN instead.
     """
     if not is_on_cpu(gram):
         return robust_cholesky_gpu(gram)
@@ -246,7 +532,7 @@ def robust_cholesky(gram: Tensor) -> Tensor:
             torch.linalg.cholesky_ex(unit + jitter * torch.eye(len(unit), dtype=unit.dtype))
             for jitter in JITTERS
         )
-        passed = next((part for part, failed in tries if not failed), None)
+        passed = next((factor for factor, failed in tries if not failed), None)
         if passed is None or not scale.isfinite().all():
             raise RarefeatError(DIVERGED)
         F[replica] = scale[:, None] * passed
@@ -254,7 +540,20 @@ def robust_cholesky(gram: Tensor) -> Tensor:
 
 
 def robust_cholesky_gpu(gram: Tensor) -> Tensor:
-    """`robust_cholesky` without asking the device which matrix failed: every jitter is tried on all. NaN where none lets it pass."""
+    """Compute `robust_cholesky` without reading from the GPU which matrix failed.
+
+    Every jitter is tried on all matrices.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (S, m, m), float64
+        Gram matrices.
+
+    Returns
+    -------
+    Tensor of shape (S, m, m), float64
+        NaN where no jitter lets a matrix pass.
+    """
     scale = gram.diagonal(dim1=-2, dim2=-1).sqrt()
     safe = torch.where(scale > 0, scale, 1.0)
     unit = gram / (safe[..., :, None] * safe[..., None, :])

@@ -1,45 +1,124 @@
-"""The sparse-coding data of Assumptions 3.1-3.4 and Definition 3.1: X = [M z^(l) + xi^(l)], l = 1..L."""
+"""Sparse-coding data of imbalance_and_pruning: X = [M z^(l) + xi^(l)], l = 1..L.
+
+Assumptions 3.1 to 3.4 and Definition 3.1. The noise xi is drawn with the tokens, by a simulator.
+Axes: n samples, 2 views of a pair, L tokens, d1 coordinates of a token, d features.
+"""
 
 import torch
 from torch import Tensor
 
+from rarefeat.core import stream_names
 from rarefeat.core.randomness import generator
 
 
 def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
-    """eps_j of Definition 3.1, (d,): 1 for the majority features, then eps_min * minority[k] for each minority feature."""
+    """Return the frequencies eps_j of all features, Definition 3.1.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    minority : list of float
+        Frequency of each minority feature in units of `eps_min`.
+    eps_min : float
+        Frequency of the minority in units of the majority's.
+
+    Returns
+    -------
+    Tensor of shape (d,), float64
+        1 for the majority features, then eps_min * minority[k] for each minority feature.
+    """
     return torch.tensor(
         [1.0] * (d - len(minority)) + [eps_min * scale for scale in minority], dtype=torch.float64
     )
 
 
 def dictionary(d1: int, d: int, generator: torch.Generator) -> Tensor:
-    """M of Assumption 3.1, (d1, d): column-orthonormal, uniform over such frames."""
+    """Draw M, uniform over the frames of d orthonormal columns in R^d1, Assumption 3.1.
+
+    Parameters
+    ----------
+    d1 : int
+        Dimension of a token.
+    d : int
+        Number of features.
+    generator : torch.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Tensor of shape (d1, d)
+    """
     q, r = torch.linalg.qr(torch.randn(d1, d, generator=generator, dtype=torch.float64))
     return (q * r.diagonal().sign()).float()
 
 
 def latent_pairs(n: int, L: int, probability: Tensor, generator: torch.Generator) -> Tensor:
-    """Latent signals of n positive pairs, int8 (n, 2, L, d), entries in {-1, 0, 1} (Assumptions 3.2 and 3.4).
+    """Draw the latent signals of positive pairs, Assumptions 3.2 and 3.4.
 
-    A feature is active where a uniform lies below its probability, so that draws from one generator with other probabilities
-    are nested. The two views share which features are active and their signs, and nothing else: in each view every token keeps
-    an active feature with probability 1/2 and one token, drawn uniformly, keeps it for certain.
+    A feature is active where a uniform lies below its probability, so that draws from one generator
+    with other probabilities are nested. The two views share which features are active and their
+    signs, and nothing else: in each view every token keeps an active feature with probability 1/2,
+    and one token, drawn uniformly, keeps it for certain.
+
+    Parameters
+    ----------
+    n : int
+        Number of pairs.
+    L : int
+        Tokens of a sample.
+    probability : Tensor of shape (d,)
+        Activation probability of each feature.
+    generator : torch.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    int8 Tensor of shape (n, 2, L, d)
+        Entries in {-1, 0, 1}.
     """
     d = len(probability)
     active = torch.rand(n, d, generator=generator, dtype=torch.float64) < probability
     sign = 1 - 2 * torch.randint(2, (n, d), generator=generator, dtype=torch.int8)
-    kept = torch.rand(n, 2, L, d, generator=generator) < 0.5
+    in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5
     certain = torch.randint(L, (n, 2, 1, d), generator=generator)
-    kept.scatter_(2, certain, True)
-    return kept * (active * sign)[:, None, None, :]
+    in_token.scatter_(2, certain, True)
+    return in_token * (active * sign)[:, None, None, :]
 
 
 def aggregated_sign(latents: Tensor) -> Tensor:
-    """sign sum_l z^(l), what a positive pair shares (Assumption 3.4): (..., L, d) -> (..., d)."""
+    """Return sign sum_l z^(l), which the views of a positive pair share (Assumption 3.4).
+
+    Parameters
+    ----------
+    latents : Tensor of shape (..., L, d)
+        Latent signals.
+
+    Returns
+    -------
+    Tensor of shape (..., d)
+        Entries in {-1, 0, 1}; 0 for a feature that is not active.
+    """
     return latents.sum(-2).sign()
 
 
-def regression_target(study: str, seed: int, d: int) -> Tensor:
-    """w* of the regression task, (d,): independent signs +-1, so that every feature is worth the same."""
-    return 1.0 - 2.0 * torch.randint(2, (d,), generator=generator(study, seed, "target"))
+def regression_target(namespace: str, seed: int, d: int) -> Tensor:
+    """Draw w* of the regression task: independent signs, so that all features weigh the same.
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    d : int
+        Number of features.
+
+    Returns
+    -------
+    Tensor of shape (d,)
+        Entries in {-1, 1}.
+    """
+    return 1.0 - 2.0 * torch.randint(
+        2, (d,), generator=generator(namespace, seed, stream_names.TARGET)
+    )

@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals, and many tests at once."""
+"""Confidence intervals of means over seeds, power, and corrections for multiple tests."""
 
 import itertools
 
@@ -7,7 +7,18 @@ from scipy.special import nctdtrinc, stdtrit
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """p-values adjusted for their number by Holm's step-down rule, in the order given."""
+    """Adjust p-values for multiple tests by Holm's step-down rule.
+
+    Parameters
+    ----------
+    p_values : ndarray of shape (n,)
+        p-values of all tests.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Adjusted p-values in the order of the input, at most 1.
+    """
     p_values = np.asarray(p_values, dtype=float)
     order = np.argsort(p_values, kind="stable")
     adjusted = np.minimum(
@@ -22,12 +33,27 @@ UNBOUNDED = (-np.inf, np.inf)
 def student_interval(
     values: np.ndarray, level: float = 0.95, inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float, float, int]:
-    """Mean, standard deviation, both ends of the interval of the mean, and n, of the values that are not NaN.
+    """Compute the Student confidence interval of the mean of the values that are not NaN.
 
-    The interval needs two values, and the mean one; what cannot be had is NaN.
+    Parameters
+    ----------
+    values : ndarray
+        Values, one per seed; NaN is ignored.
+    level : float
+        Confidence level.
+    inside : (float, float)
+        Range of the quantity. The interval is clipped to it, which does not change its coverage.
 
-    Args:
-        inside: the quantity's range. What of the interval lies outside of it is left out, which covers the mean as often.
+    Returns
+    -------
+    mean : float
+        NaN without a value.
+    sd : float
+        Standard deviation with n - 1; NaN below two values.
+    low, high : float
+        Ends of the interval; NaN below two values.
+    n : int
+        Number of values.
     """
     values = np.asarray(values, dtype=float)
     values = values[~np.isnan(values)]
@@ -39,9 +65,24 @@ def student_interval(
 
 
 def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
-    """The smallest mean that the interval of n values of this standard deviation would part from 0 with so much power.
+    """Compute the minimum detectable mean of a two-sided one-sample t test.
 
-    From the noncentral t distribution of a two-sided test; NaN below two values.
+    Parameters
+    ----------
+    sd : float
+        Standard deviation of the values.
+    n : int
+        Sample size.
+    power : float
+        Probability that the confidence interval excludes 0.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    float
+        Smallest mean that is detected with this power, from the noncentral t distribution. NaN if
+        n < 2.
     """
     if n < 2:
         return np.nan
@@ -49,7 +90,24 @@ def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float 
 
 
 def required_sample_size(sd: float, mean: float, power: float = 0.8, level: float = 0.95) -> int:
-    """How many values of this standard deviation part this mean from 0 with so much power."""
+    """Compute the sample size at which a two-sided one-sample t test detects a mean.
+
+    Parameters
+    ----------
+    sd : float
+        Standard deviation of the values.
+    mean : float
+        Mean to detect, greater than 0.
+    power : float
+        Probability that the confidence interval excludes 0.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    int
+        Smallest n, at least 2.
+    """
     return next(
         n for n in itertools.count(2) if minimum_detectable_mean(sd, n, power, level) <= mean
     )

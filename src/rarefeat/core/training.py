@@ -1,7 +1,9 @@
-"""One training step of the contrastive encoder: eq. (1)-(5) and Algorithm 1, for S replicas at once.
+"""Training step of the contrastive encoder for S replicas: eq. (1)-(5), Algorithm 1.
 
-A training is a loop over `forward`, a mask, `loss_gradient` and `apply_step`. Who writes the loop draws the tokens, chooses the mask, and
-records what it wants of the state before and after; nothing here records.
+A training is a loop over `forward`, `apply_mask`, `loss_gradient` and `apply_step`. The caller
+draws the tokens, chooses the mask, and records the state before and after; nothing here records.
+Axes: S replicas, n samples (2 K or 3 K of a batch of K positive pairs), L tokens, P coordinates of
+a token, m neurons, p coordinates of a weight. Equations are those of imbalance_and_pruning.
 """
 
 from collections.abc import Callable
@@ -24,146 +26,272 @@ from rarefeat.core.neurons import feature_share
 from rarefeat.core.simulators import Simulator
 
 MAX_NORM = 1e12
-"""No step takes a neuron further: far beyond any reading, and similarities of it are finite in float32."""
+"""Largest norm of a neuron: far above any meaningful one, and its similarities fit into float32."""
 BATCH_BYTES = 2.4e6
-"""Of the tokens of the replicas in one tensor program: enough to share the overhead of each call, few enough for the cache."""
+"""Size of the tokens of the replicas in one tensor program (bytes).
+
+Large enough to share the overhead of each call, and small enough for the cache.
+"""
 
 Gradient = Literal["unmasked", "masked_keys", "straight_through"]
-"""What the gradient sees of a mask: the logits alone, eq. (5); the keys too; or the whole masked network."""
+"""What the gradient sees of a mask: the logits alone, eq. (5); the keys too; or all of it."""
 
 
 class StepConfig(Protocol):
-    """What a step needs of a section of the config."""
+    """Hyper-parameters of a step, from a section of the config."""
 
     K: int
+    """Positive pairs of a batch."""
     tau: float
+    """Temperature."""
     eta: float
+    """Learning rate."""
     lambda_: float | Tensor
-    """One for all replicas, or theirs, (S, 1, 1)."""
+    """Weight decay: one number for all replicas, or a tensor of shape (S, 1, 1)."""
 
 
 class TrainState(NamedTuple):
-    """What a step changes."""
+    """State of S replicas between two steps."""
 
     weights: Tensor
-    """w_i in the simulator's coordinates, (S, m, p)."""
+    """Weights w_i in the coordinates of the simulator, of shape (S, m, p)."""
     bias: Tensor
-    """b_i, (S, m)."""
+    """Biases b_i, of shape (S, m)."""
     T1: Tensor
-    """The step that ended stage 1, (S,); -1 for none."""
+    """Step that ended stage 1, of shape (S,); -1 while stage 1 lasts."""
     diverged: Tensor
-    """bool (S,): a step would have taken a neuron beyond LARGEST_NORM, and was not taken. What is left may look healthy."""
+    """Whether a neuron would have exceeded `MAX_NORM`, bool (S,).
+
+    Such a step is not taken, so that the weights of a diverged replica may look normal.
+    """
 
 
 class ForwardOutput(NamedTuple):
-    """What a network answers to a batch: K first views, K second ones and, in some studies, K other negatives."""
+    """Output of a network for a batch: K first views, K second ones and maybe K negatives."""
 
     pre: Tensor
-    """Pre-activations, (S, 2 K or 3 K, L, m)."""
+    """Pre-activations, of shape (S, 2 K or 3 K, L, m)."""
     f: Tensor
-    """Embeddings, (S, 2 K or 3 K, m)."""
+    """Embeddings, of shape (S, 2 K or 3 K, m)."""
 
     def views(self, K: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """f(X), f(Y) and the other negatives' embeddings, (S, K, m) each."""
+        """Return f(X), f(Y) and the embeddings of separate negatives, of shape (S, K, m) each.
+
+        The negatives are None where the batch has none of their own.
+        """
         f_x, f_y, *others = self.f.split(K, dim=1)
         return f_x, f_y, others[0] if others else None
 
 
 def initial_state(weights: Tensor) -> TrainState:
-    """Before the first step, from W(0)."""
+    """Return the state before the first step.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (S, m, p)
+        Initial weights W(0).
+
+    Returns
+    -------
+    TrainState
+        Without a bias, in stage 1.
+    """
     S, m, _ = weights.shape
-    at = weights.device
-    none = torch.full((S,), -1, device=at)
+    device = weights.device
+    none = torch.full((S,), -1, device=device)
     return TrainState(
-        weights, torch.zeros(S, m, device=at), none, torch.zeros(S, dtype=torch.bool, device=at)
+        weights,
+        torch.zeros(S, m, device=device),
+        none,
+        torch.zeros(S, dtype=torch.bool, device=device),
     )
 
 
 def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
-    """Of the whole network to attended tokens, (S, n, L, P)."""
+    """Compute pre-activations and embeddings of the dense (unmasked) network, eq. (4).
+
+    Parameters
+    ----------
+    attended : Tensor of shape (S, n, L, P)
+        Attended tokens of n samples, as returned by `encoder.attend`.
+    state : TrainState
+        Weights and biases of the S replicas.
+
+    Returns
+    -------
+    ForwardOutput
+        `pre` of shape (S, n, L, m) and `f` of shape (S, n, m).
+    """
     pre = pre_activations(attended, state.weights)
     return ForwardOutput(pre, embed(pre, state.bias))
 
 
 def apply_mask(
-    whole: ForwardOutput,
+    dense: ForwardOutput,
     mask: Tensor,
     attended: Tensor,
     state: TrainState,
     gradient: Gradient = "unmasked",
 ) -> ForwardOutput:
-    """Of the network without what is pruned: neurons, bool (S, m), or single weights, bool (S, m, p)."""
+    """Compute the output of the network with pruned neurons or weights removed.
+
+    Parameters
+    ----------
+    dense : ForwardOutput
+        Output of the dense network for the same tokens.
+    mask : bool Tensor of shape (S, m) or (S, m, p)
+        True where a neuron or a single weight is pruned.
+    attended : Tensor of shape (S, n, L, P)
+        Attended tokens; only used for masks of single weights.
+    state : TrainState
+        Weights and biases; only used for masks of single weights.
+    gradient : {"unmasked", "masked_keys", "straight_through"}
+        How the gradient treats the mask, see `loss_gradient`.
+
+    Returns
+    -------
+    ForwardOutput
+        Embeddings of pruned neurons are 0. Their pre-activations are 0 only under
+        "straight_through": no other mode reads them.
+    """
     if mask.dim() > 2:
         return forward(attended, state._replace(weights=state.weights.masked_fill(mask, 0.0)))
-    # The gradient alone would read pre-activations of pruned neurons.
     pre = (
-        whole.pre.masked_fill(mask[:, None, None], 0.0)
+        dense.pre.masked_fill(mask[:, None, None], 0.0)
         if gradient == "straight_through"
-        else whole.pre
+        else dense.pre
     )
-    return ForwardOutput(pre, whole.f.masked_fill(mask[:, None], 0.0))
+    return ForwardOutput(pre, dense.f.masked_fill(mask[:, None], 0.0))
 
 
-def batch_loss(whole: ForwardOutput, at: StepConfig) -> Tensor:
-    """InfoNCE of the batch, eq. (1) without the l2 term, (S,)."""
-    f_x, f_y, negatives = whole.views(at.K)
-    return infonce(f_x, f_y, at.tau, negatives)
+def batch_loss(output: ForwardOutput, config: StepConfig) -> Tensor:
+    """Compute InfoNCE of the batch, eq. (1) without the l2 term.
+
+    Parameters
+    ----------
+    output : ForwardOutput
+        Output of the network for the batch.
+    config : StepConfig
+        Provides the batch size K and the temperature tau.
+
+    Returns
+    -------
+    Tensor of shape (S,)
+        Loss (nat).
+    """
+    f_x, f_y, negatives = output.views(config.K)
+    return infonce(f_x, f_y, config.tau, negatives)
 
 
 class LossGradient(NamedTuple):
-    """The gradient of a batch's loss."""
+    """Gradient of the loss of a batch."""
 
     coefficients: Tensor
-    """d loss / d w_i is their sum with the anchors' attended tokens, (S, K, L, m)."""
+    """Coefficients c of shape (S, K, L, m).
+
+    d loss / d w_i is the sum of c_i z over the anchors' attended tokens z.
+    """
     bias: Callable[[], Tensor]
-    """d loss / d b_i, (S, m), where a rule asks for it."""
+    """Computes d loss / d b_i, of shape (S, m), for the rules that need it."""
 
 
 def loss_gradient(
-    whole: ForwardOutput,
-    pruned: ForwardOutput,
-    gates: Tensor,
-    at: StepConfig,
+    dense: ForwardOutput,
+    masked: ForwardOutput,
+    gate_bias: Tensor,
+    config: StepConfig,
     gradient: Gradient = "unmasked",
 ) -> LossGradient:
-    """Eq. (5): the masked network gives the logits; embeddings, gates and the update are those of the whole one.
+    """Compute the gradient of the batch loss under a pruning mask, eq. (5).
 
-    Args:
-        pruned: the masked network's answer; the whole one's, where nothing is masked. gates: biases that the gradient sees.
+    The masked network always provides the softmax weights. `gradient` selects what else sees the
+    mask.
+
+    Parameters
+    ----------
+    dense, masked : ForwardOutput
+        Outputs without and with the mask. If nothing is masked, pass `dense` twice.
+    gate_bias : Tensor of shape (S, m)
+        Biases used in the gates 1{|s| >= b}.
+    config : StepConfig
+        Provides the batch size K and the temperature tau.
+    gradient : {"unmasked", "masked_keys", "straight_through"}
+        "unmasked": keys and gates come from the dense network, as in eq. (5).
+        "masked_keys": the keys come from the masked network, the gates from the dense one.
+        "straight_through": keys and gates come from the masked network.
+
+    Returns
+    -------
+    LossGradient
+
+    References
+    ----------
+    imbalance_and_pruning, eq. (5), (19)-(21).
     """
-    f_x, f_y, negatives = pruned.views(at.K)
-    p = probabilities(f_x, f_y, at.tau, negatives)
+    f_x, f_y, negatives = masked.views(config.K)
+    p = probabilities(f_x, f_y, config.tau, negatives)
     if gradient == "unmasked":
-        _, f_y, negatives = whole.views(at.K)
-    pre = (pruned if gradient == "straight_through" else whole).pre[:, : at.K]
-    of = pre, gates, f_y, p, at.tau, negatives
-    return LossGradient(weight_gradient_coefficients(*of), partial(bias_gradient, *of))
+        _, f_y, negatives = dense.views(config.K)
+    pre = (masked if gradient == "straight_through" else dense).pre[:, : config.K]
+    arguments = pre, gate_bias, f_y, p, config.tau, negatives
+    return LossGradient(
+        weight_gradient_coefficients(*arguments), partial(bias_gradient, *arguments)
+    )
 
 
 def apply_step(
-    space: Simulator,
+    simulator: Simulator,
     state: TrainState,
-    found: LossGradient,
+    gradient: LossGradient,
     attended: Tensor,
-    at: StepConfig,
-    ends: Literal["eq34"] | int,
-    rule: BiasRule,
+    config: StepConfig,
+    stage_one_end: Literal["eq34"] | int,
+    bias_rule: BiasRule,
     step: int,
-    beyond: Tensor | None = None,
-    redrawn: Callable[[Tensor], Tensor] | None = None,
+    complement_draw: Tensor | None = None,
+    after_descent: Callable[[Tensor], Tensor] | None = None,
 ) -> TrainState:
-    """The replicas after a step of gradient descent with weight decay; then stage 1 may end, and the bias follows its rule.
+    """Take one training step: weight update with decay, end of stage 1, bias rule.
 
-    Args:
-        attended: (S, n, L, P), the anchors first. ends: eq. (34) or the step that ends stage 1. step: counted from 0.
-        beyond: of Simulator.beyond. redrawn: what is done to the weights after the descent.
+    Parameters
+    ----------
+    simulator : Simulator
+        Simulator of the tokens and weights.
+    state : TrainState
+        State before the step.
+    gradient : LossGradient
+        Gradient of the batch loss.
+    attended : Tensor of shape (S, n, L, P)
+        Attended tokens, the K anchors first.
+    config : StepConfig
+        Provides K, eta and lambda.
+    stage_one_end : "eq34" or int
+        Criterion that ends stage 1: eq. (34), or a fixed step.
+    bias_rule : BiasRule
+        Maps a `BiasContext` to the new bias, of shape (S, m).
+    step : int
+        Step number, counted from 0.
+    complement_draw : Tensor, optional
+        Result of `Simulator.draw_complement` for this step.
+    after_descent : callable, optional
+        Applied to the weights after the update, e.g. to re-initialise neurons.
+
+    Returns
+    -------
+    TrainState
+        A replica in which a neuron would exceed `MAX_NORM` keeps its weights and is marked as
+        diverged.
     """
-    decay = torch.as_tensor(1 - at.eta * at.lambda_, dtype=state.weights.dtype)
-    weights = space.descend(
-        state.weights, -at.eta * found.coefficients, attended[:, : at.K], decay, beyond
+    decay = torch.as_tensor(1 - config.eta * config.lambda_, dtype=state.weights.dtype)
+    weights = simulator.descend(
+        state.weights,
+        -config.eta * gradient.coefficients,
+        attended[:, : config.K],
+        decay,
+        complement_draw,
     )
-    if redrawn:
-        weights = redrawn(weights)
+    if after_descent:
+        weights = after_descent(weights)
     norms = weights.norm(dim=-1)
     stopped = ~(norms <= MAX_NORM).all(-1)
     if any_or_gpu(stopped):
@@ -172,17 +300,32 @@ def apply_step(
     T1 = state.T1
     if any_or_gpu(T1 < 0):
         over = (
-            is_stage_one_over(feature_share(weights, space.dictionary))
-            if ends == "eq34"
-            else step + 1 >= ends
+            is_stage_one_over(feature_share(weights, simulator.dictionary))
+            if stage_one_end == "eq34"
+            else step + 1 >= stage_one_end
         )
         T1 = torch.where((T1 < 0) & over, step + 1, T1)
-    bias = rule(BiasContext(state.bias, state.weights, norms, T1, step + 1, found.bias))
+    bias = bias_rule(BiasContext(state.bias, state.weights, norms, T1, step + 1, gradient.bias))
     return TrainState(
         weights, bias, T1, state.diverged | stopped | ~(bias.abs() <= MAX_NORM).all(-1)
     )
 
 
 def replicas_per_batch(K: int, L: int, width: int) -> int:
-    """How many replicas share a tensor program; no bit depends on it. width: coordinates of a token."""
+    """Return how many replicas share one tensor program; no bit of a result depends on it.
+
+    Parameters
+    ----------
+    K : int
+        Positive pairs of a batch.
+    L : int
+        Tokens of a sample.
+    width : int
+        Coordinates of a token.
+
+    Returns
+    -------
+    int
+        At least 1; the tokens of the replicas take `BATCH_BYTES`.
+    """
     return max(1, int(BATCH_BYTES / (2 * K * L * width * 4)))

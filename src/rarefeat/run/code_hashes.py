@@ -45,7 +45,7 @@ ACCEPTED = "accepted.json"
 WHOLE, IMPORT = "*", ""
 """Stand for all definitions of a module, and for what it runs at import."""
 DECLARING_CALLS = ("Field", "column", "Column", "DataFrameSchema", "ArgumentParser", "add_argument")
-TEXT_ARGUMENTS = ("description", "help", "label", "look")
+TEXT_ARGUMENTS = ("description", "help", "label", "style")
 """Arguments of DECLARING_CALLS, and of a registry entry, that are for readers."""
 
 

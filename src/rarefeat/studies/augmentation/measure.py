@@ -243,7 +243,7 @@ def draw(
     """n samples of one replica, the same for every study with these draws."""
     z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
     tokens = z[None].float()
-    signal = tokens @ pairs.space.dictionary.mT[:, None]
+    signal = tokens @ pairs.simulator.dictionary.mT[:, None]
     x = pairs.sample_unaugmented(
         tokens, sigma, [generator(study.draws, seed, "augmentation noise")]
     )
@@ -280,7 +280,7 @@ def gradient_metrics(
     study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, gradients: int
 ) -> dict[str, float]:
     """P2 and P3 of one replica: what the augmentation alone makes of features and noise, at W(0)."""
-    space = pairs.space
+    space = pairs.simulator
     weights = space.initial_weights(
         study.training.sigma_0, [generator(study.draws, seed, "weights")]
     )[0]
