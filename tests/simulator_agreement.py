@@ -221,7 +221,7 @@ class AttentionForgotten(ReducedSimulator):
     """The scatter of what lies beyond the span is that of the tokens, not of the attended ones."""
 
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        x = super().tokens(latents, sigma, generators)
+        x = super().sample_tokens(latents, sigma, generators)
         self.raw = x[..., self.p :].clone()
         return x
 
@@ -229,7 +229,7 @@ class AttentionForgotten(ReducedSimulator):
         self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
     ) -> Tensor:
         raw = self.raw[:, : attended.shape[1]].expand(len(attended), -1, -1, -1)
-        return super().step(
+        return super().descend(
             weights, descent, torch.cat([attended[..., : self.p], raw], -1), decay, beyond
         )
 
@@ -241,7 +241,7 @@ class DecayOfFeaturesAlone(ReducedSimulator):
         self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
     ) -> Tensor:
         kept = torch.cat([weights[..., : self.d], weights[..., self.d :] / decay], -1)
-        return super().step(kept, descent, attended, decay, beyond)
+        return super().descend(kept, descent, attended, decay, beyond)
 
 
 class NothingBeyond(ReducedSimulator):
@@ -380,16 +380,12 @@ def random_frames(n: int, rows: int, columns: int, generators: Generators) -> Te
 class GivenTokens:
     """A simulator whose tokens are given."""
 
-    def __init__(self, space: Simulator, tokens: Tensor):
-        self.dictionary, self.step, self.beyond, self.given = (
-            space.dictionary,
-            space.descend,
-            space.draw_complement,
-            tokens,
-        )
+    def __init__(self, simulator: Simulator, tokens: Tensor):
+        self.dictionary, self.tokens = simulator.dictionary, tokens
+        self.descend, self.draw_complement = simulator.descend, simulator.draw_complement
 
-    def tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        return self.given
+    def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        return self.tokens
 
 
 def entries(weights: Tensor, dictionary: Tensor) -> Tensor:

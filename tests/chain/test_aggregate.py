@@ -1,7 +1,5 @@
 """The tables against scipy, written out by hand, and their schemas."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -36,8 +34,7 @@ def rows():
             metrics["mask_minority_overlap"] = (
                 None if arm.arm == "dense" else metrics["mask_minority_overlap"]
             )
-            rows = pa.Table.from_pylist([keys | {"seed": seed} | metrics]).to_pandas()
-            parts.append(SimpleNamespace(cell=cell, table=lambda rows=rows: rows))
+            parts.append(pa.Table.from_pylist([keys | {"seed": seed} | metrics]).to_pandas())
     return parts
 
 
@@ -50,7 +47,7 @@ def test_grid_rows_are_unique_sorted_and_ordered(rows):
         grid_table([*rows, rows[0]])
 
 
-def test_a_value_out_of_bounds_is_named(rows):
+def test_value_out_of_bounds_names_column(rows):
     grid = grid_table(rows)
     with pytest.raises(RarefeatError, match="max_alignment"):
         validate(GRID, grid.assign(max_alignment=1.5))
@@ -77,7 +74,7 @@ def test_summary_and_paired_difference_by_hand(rows):
     )
 
 
-def test_trends_recover_a_planted_slope(rows):
+def test_trends_recover_planted_slope(rows):
     grid = grid_table(rows)
     per_seed = 0.1 * grid["seed"] + np.where(grid["arm"] == "dense", 0.0, 0.05)
     grid["max_alignment"] = 0.2 + 0.3 * grid["eps_min"] + 0.01 * per_seed
@@ -89,7 +86,7 @@ def test_trends_recover_a_planted_slope(rows):
     assert set(trends["grid"]) == set(STUDY.grid)
 
 
-def test_check_tells_a_changed_summary_from_the_same(rows):
+def test_list_differences_of_changed_summary(rows):
     summary = reference_rows(summary_table(grid_table(rows)), [*KEYS, "metric"])
     assert list_differences(summary, summary) == []
     shifted = summary.assign(
@@ -103,7 +100,7 @@ def test_check_tells_a_changed_summary_from_the_same(rows):
 @pytest.mark.parametrize(
     ("metric", "allowed"), [("accuracy", 0.03), ("singletons", 0.34), ("final_loss", 0.03)]
 )
-def test_check_allows_each_metric_what_another_processor_changes(metric, allowed):
+def test_list_differences_tolerance_of_each_metric(metric, allowed):
     """Of a value of 1; the last has no allowance of its own: a hundredth, and two hundredths of its value."""
     reference = pd.DataFrame({"metric": [metric], "mean": [1.0], "n": [3]})
     for sign in (-1, 1):

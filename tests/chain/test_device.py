@@ -27,9 +27,9 @@ CPU = torch.device("cpu")
 def everywhere(monkeypatch):
     """Every branch of a device on the processor, its draws among them."""
     for module in (device, batch_invariant, simulators):
-        monkeypatch.setattr(module, "on_processor", lambda x: False)
+        monkeypatch.setattr(module, "is_on_cpu", lambda x: False)
     for module in (pretrain, probe):
-        monkeypatch.setattr(module, "streams", at_once)
+        monkeypatch.setattr(module, "make_generators", at_once)
 
 
 def at_once(study, seeds, purpose, device="cpu"):
@@ -53,7 +53,7 @@ def without_data(monkeypatch, **changes) -> Training:
     [Views(), Views(rho=0.5, colour=2, colour_sigma=0.1), Views(mask=0.3, clean_negatives=True)],
 )
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
-def test_a_training_stays_on_its_device_and_never_waits_for_it(simulator, views, d1, monkeypatch):
+def test_training_stays_on_device_without_waiting(simulator, views, d1, monkeypatch):
     if views != Views() and simulator == "reduced":
         pytest.skip("other views need every coordinate")
     data = SMALL_DATA.model_copy(
@@ -84,7 +84,7 @@ def test_a_training_stays_on_its_device_and_never_waits_for_it(simulator, views,
 
 
 @pytest.mark.parametrize("rule", ["grow", "gradient"])
-def test_a_bias_stays_on_its_device_too(rule, monkeypatch):
+def test_bias_stays_on_device(rule, monkeypatch):
     at = without_data(monkeypatch)
     at = at.model_copy(update={"bias": at.bias.model_copy(update={"rule": rule})})
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
@@ -94,17 +94,17 @@ def test_a_bias_stays_on_its_device_too(rule, monkeypatch):
     assert encoders["dense"].bias.is_meta
 
 
-def test_a_wait_for_the_device_is_seen(monkeypatch):
+def test_waiting_for_device_is_detected(monkeypatch):
     """What the test of a training rests on."""
     monkeypatch.setattr(pretrain, "any_or_gpu", lambda condition: bool(condition.any()))
     with pytest.raises(RuntimeError, match="meta"):
-        test_a_training_stays_on_its_device_and_never_waits_for_it(
+        test_training_stays_on_device_without_waiting(
             "reduced", Views(), SMALL_DATA.d1, monkeypatch
         )
 
 
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
-def test_embeddings_of_a_probe_are_made_on_the_device(simulator, monkeypatch):
+def test_probe_embeddings_are_computed_on_device(simulator, monkeypatch):
     at = without_data(monkeypatch)
     monkeypatch.setattr(torch.Tensor, "cpu", lambda x: x)
     space = simulators.to_device(
@@ -122,16 +122,16 @@ def test_embeddings_of_a_probe_are_made_on_the_device(simulator, monkeypatch):
     }
 
 
-def test_a_gpu_that_is_not_there_is_one_line(monkeypatch):
+def test_missing_gpu_is_rejected(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
-    with pytest.raises(RarefeatError, match=r"training\.device is cuda, and there is no GPU here"):
+    with pytest.raises(RarefeatError, match=r"training\.device: no GPU is available, got cuda"):
         pretrain.pretrain(
             "device", "reduced", SMALL_DATA, small_training(device="cuda"), ARMS, 0.1, SEEDS, train
         )
 
 
-def test_a_job_is_told_of_a_device_that_is_not_the_processor_alone():
+def test_config_dump_omits_default_device():
     """No result of before is made anew."""
     assert dump_config(small_training(device="cpu")) == {
         key: value
@@ -148,13 +148,13 @@ def block(S, seed=0):
 
 
 @pytest.mark.parametrize("dof", [3, 40])
-def test_chi_of_a_block_has_the_law_of_chi(dof):
+def test_chi_variables_of_block_have_chi_distribution(dof):
     found = simulators.chi_variables(20_000, 3, dof, block(2))
     for column in range(3):
         assert stats.kstest(found[..., column].flatten(), stats.chi(dof - column).cdf).pvalue > 1e-4
 
 
-def test_a_block_draws_replicas_and_calls_apart():
+def test_block_draws_independent_replicas_and_calls():
     noise = block(2)
     first, second = (
         simulators.standard_normals(2, 400, 50, noise),
@@ -171,7 +171,7 @@ def test_a_block_draws_replicas_and_calls_apart():
     )
 
 
-def test_a_stream_on_a_device_knows_study_seeds_and_purpose():
+def test_device_stream_depends_on_all_keys():
     keys = [
         ("a", [1, 2], "noise"),
         ("b", [1, 2], "noise"),
@@ -186,7 +186,7 @@ def test_a_stream_on_a_device_knows_study_seeds_and_purpose():
     assert max(seeds) >= 2**32
 
 
-def test_a_scatter_has_the_mean_and_variance_of_wishart():
+def test_bartlett_factor_of_block_has_wishart_moments():
     rows, dof, S = 4, 30, 20_000
     T = simulators.bartlett_factor(rows, dof, block(S)).double()
     scatter = T @ T.mT
@@ -195,7 +195,7 @@ def test_a_scatter_has_the_mean_and_variance_of_wishart():
     assert (scatter.var(0) / variance - 1).abs().max() < 0.1
 
 
-def test_tokens_have_the_same_mean_and_gram_matrices(everywhere):
+def test_tokens_of_block_have_expected_gram_matrices(everywhere):
     """Inner products of a sample's tokens, in the coordinates that no weight sees too."""
     latents = torch.zeros(2, 4000, 3, 4)
     latents[..., 0] = 1
@@ -206,7 +206,7 @@ def test_tokens_have_the_same_mean_and_gram_matrices(everywhere):
     assert ((gram.mean(0) - mean).abs() < FAR * (gram.var(0) / len(gram)).sqrt()).all()
 
 
-def test_a_factor_that_asks_nothing_is_the_one_that_asks():
+def test_robust_cholesky_gpu_equals_cpu():
     """Of a matrix that Cholesky takes, a singular one, one with a dead neuron; a lost one is NaN, its neighbours are not."""
     a = torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     a[1, :, 3:] = 0
@@ -221,7 +221,7 @@ def test_a_factor_that_asks_nothing_is_the_one_that_asks():
 
 
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
-def test_a_training_by_draws_of_a_block_has_the_same_law(simulator, everywhere, monkeypatch):
+def test_training_on_device_path_has_equal_distribution(simulator, everywhere, monkeypatch):
     """Metrics of the last step over many replicas, by the device's whole path and by the processor's."""
     seeds, at = list(range(40)), small_training(T=30)
     latents = synthesise("device", SMALL_DATA, 0.5, seeds)
@@ -255,7 +255,7 @@ def test_a_training_by_draws_of_a_block_has_the_same_law(simulator, everywhere, 
             assert stats.ks_2samp(*of_arm).pvalue > 1e-3, (name, arm.arm)
 
 
-def test_where_nothing_is_drawn_both_paths_agree(everywhere, monkeypatch):
+def test_device_paths_agree_without_noise(everywhere, monkeypatch):
     """Without noise the branches of a device differ from the processor's in rounding alone."""
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
 

@@ -36,7 +36,7 @@ def ideal(simulator: str, data: Data, sigma: float, bias: float | None = None) -
     return row, latents
 
 
-def test_one_noiseless_token_is_read_perfectly_by_the_dictionary(simulator):
+def test_dictionary_reads_noiseless_token_perfectly(simulator):
     row, latents = ideal(simulator, sized(L=1), 0.0)
     for name in ("balanced", "matched"):
         full = (aggregated_sign(latents[f"test_{name}"][:, 0]) != 0).any(-1).double().mean().item()
@@ -49,7 +49,7 @@ def test_one_noiseless_token_is_read_perfectly_by_the_dictionary(simulator):
     assert row["mask_minority_overlap"] is None
 
 
-def test_an_encoder_that_is_silent_is_worth_nothing(simulator):
+def test_silent_encoder_has_trivial_metrics(simulator):
     """A bias above every activation: all embeddings are zero, and the head can do no better than the mean."""
     row, _ = ideal(simulator, sized(L=1), 0.0, bias=2.0)
     assert row["empty_share"] == 1.0
@@ -58,7 +58,7 @@ def test_an_encoder_that_is_silent_is_worth_nothing(simulator):
     assert row["final_loss"] == pytest.approx(torch.tensor(32.0).log().item())
 
 
-def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
+def test_missing_feature_costs_its_label_variance(simulator):
     """Without the minority neuron the balanced MSE is the variance of that feature's part of the label, its activation rate."""
     data = sized(L=1, test_pairs=5000)
     latents = synthesise("probe", data, 0.3, [1])
@@ -77,7 +77,7 @@ def test_what_the_encoder_misses_costs_its_share_of_the_label(simulator):
     assert row["aligned_neurons"] == 0
 
 
-def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
+def test_loss_is_above_floor_and_noise_worsens_metrics(simulator):
     data = sized(L=4, minority=[1.0, 0.5])
     rows = [ideal(simulator, data, sigma)[0] for sigma in (0.0, 0.2, 0.5)]
     assert all(row["final_loss"] > row["loss_floor"] > 0 for row in rows)
@@ -90,14 +90,14 @@ def test_loss_is_above_its_floor_and_noise_makes_everything_worse(simulator):
         assert rows[0][f"cosine_similarity_{name}"] > rows[1][f"cosine_similarity_{name}"]
 
 
-def test_the_ideal_arm_is_the_dictionary_without_a_bias(simulator):
+def test_ideal_arm_is_dictionary_without_bias(simulator):
     data = sized()
     assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {
         "arm": "ideal"
     }
 
 
-def test_embedding_only_what_differs_is_the_same_as_embedding_everything(simulator):
+def test_embed_pairs_equals_embedding_everything(simulator):
     data = sized(minority=[1.0, 0.5])
     latents = synthesise("probe", data, 0.2, [1])
     balanced, matched = latents["test_balanced"], latents["test_matched"]

@@ -73,7 +73,7 @@ def rows_of(rows, seed):
 # Generators
 
 
-def test_generator_is_a_function_of_its_three_arguments():
+def test_generator_depends_on_its_three_arguments():
     draws = {}
     for key in itertools.product(("a", "b"), (0, 1, 10), ("train", "test")):
         draws[key] = tuple(torch.rand(4, generator=generator(*key)).tolist())
@@ -87,13 +87,13 @@ def test_generator_keeps_its_arguments_apart():
     assert generator("a", 1, "2train").initial_seed() != generator("a", 12, "train").initial_seed()
 
 
-def test_generator_leaves_the_global_state_alone():
+def test_generator_does_not_change_global_state():
     before = torch.get_rng_state()
     torch.rand(3, generator=generator("a", 1, "b"))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_generators_of_neighbouring_seeds_are_uncorrelated():
+def test_generators_of_adjacent_seeds_are_uncorrelated():
     n, streams = 20_000, 20
     draws = torch.stack(
         [
@@ -108,7 +108,7 @@ def test_generators_of_neighbouring_seeds_are_uncorrelated():
 # Draws of pretrain
 
 
-def test_every_epoch_visits_each_pair_once_in_a_new_order():
+def test_batches_visit_each_pair_once_per_epoch():
     N, K = 12, 4
     steps = [next_batch.tolist() for next_batch in itertools.islice(batches("a", [1, 2], N, K), 6)]
     for replica in range(2):
@@ -120,7 +120,7 @@ def test_every_epoch_visits_each_pair_once_in_a_new_order():
     assert [step[0] for step in steps] != [step[1] for step in steps]
 
 
-def test_a_last_batch_that_is_not_full_is_left_out():
+def test_batches_leave_out_incomplete_batch():
     steps = torch.stack(list(itertools.islice(batches("a", [1], 11, 4), 40)))[:, 0]
     assert steps.shape == (40, 4)
     for epoch in steps.view(20, 8):
@@ -128,7 +128,7 @@ def test_a_last_batch_that_is_not_full_is_left_out():
     assert set(steps.flatten().tolist()) == set(range(11))
 
 
-def test_batches_and_initial_weights_do_not_depend_on_the_block():
+def test_batches_and_weights_do_not_depend_on_block():
     block = list(itertools.islice(batches("a", BLOCK, 20, 4), 12))
     alone = list(itertools.islice(batches("a", [4], 20, 4), 12))
     assert all(torch.equal(several[1:2], one) for several, one in zip(block, alone, strict=True))
@@ -147,7 +147,7 @@ def test_initial_weights_have_standard_deviation_sigma_0():
 
 
 @pytest.mark.parametrize("T", [1, 2, 9, 10, 250, 1000])
-def test_recorded_steps_are_zero_and_t_and_log_spaced_between(T):
+def test_recorded_steps_are_log_spaced(T):
     steps = log_spaced(T)
     assert steps == sorted(set(steps))
     assert {0, 1, T} | {10**k for k in range(4) if 10**k <= T} <= set(steps)
@@ -156,7 +156,7 @@ def test_recorded_steps_are_zero_and_t_and_log_spaced_between(T):
     assert all(1.1 < gap < 1.5 for gap in gaps)
 
 
-def test_history_holds_every_neuron_at_the_recorded_steps():
+def test_history_holds_neurons_at_recorded_steps():
     """Its metrics are those of the trajectory, and its last entry is the encoder's."""
     data = tiny_data(d1=40)
     for simulator in ("direct", "reduced"):
@@ -180,7 +180,7 @@ def test_history_holds_every_neuron_at_the_recorded_steps():
 # Blocks
 
 
-def test_synthesise_does_not_depend_on_the_block():
+def test_synthesise_does_not_depend_on_block():
     block, alone = (
         synthesise("blocks", SMALL_DATA, 0.5, BLOCK),
         synthesise("blocks", SMALL_DATA, 0.5, [4]),
@@ -191,7 +191,7 @@ def test_synthesise_does_not_depend_on_the_block():
         assert torch.equal(one, alone[name])
 
 
-def test_pretrain_does_not_depend_on_the_block(arm, simulator):
+def test_pretrain_does_not_depend_on_block(arm, simulator):
     block, trajectory = train(arm, BLOCK, simulator=simulator)
     for index, seed in enumerate(BLOCK):
         alone, rows = train(arm, [seed], simulator=simulator)
@@ -204,7 +204,7 @@ def test_pretrain_does_not_depend_on_the_block(arm, simulator):
 @pytest.mark.parametrize("m", [1, 5, 30])
 @pytest.mark.parametrize("d1", [9, 100, 500])
 @pytest.mark.parametrize("name", ["dense", "pruned_weight"])
-def test_pretrain_does_not_depend_on_the_block_at_other_sizes(m, d1, name):
+def test_pretrain_does_not_depend_on_block_at_other_sizes(m, d1, name):
     """Matrix products choose their kernels by size, and by how a replica's part of a block is aligned in memory."""
     data = SMALL_DATA.model_copy(update={"d1": d1})
     block, trajectory = train(ARMS[name], BLOCK, data, m=m, K=33, T=2)
@@ -220,7 +220,7 @@ NEURONS = [1, 2, 3, 5, 7, 8, 13, 17, 24, 30, 33, 40]
 
 @pytest.mark.parametrize("m", NEURONS)
 @pytest.mark.parametrize("name", ["dense", "pruned_neuron", "oracle_all"])
-def test_the_reduced_simulator_does_not_depend_on_the_block_at_any_size(m, name):
+def test_reduced_does_not_depend_on_block_at_any_size(m, name):
     """The complement, of d1 - d dimensions, holds nothing, less than the weights span, a little more, and far more."""
     block_of_seven = [9, *BLOCK, 21, 22, 23]
     changes = {"simulator": "reduced", "m": m, "K": 33, "T": 3}
@@ -235,7 +235,7 @@ def test_the_reduced_simulator_does_not_depend_on_the_block_at_any_size(m, name)
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
-def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
+def test_arm_does_not_depend_on_other_arms(simulator):
     """Neither its training nor what the probe measures: a study may gain an arm and keep every number that it had."""
     names = ["oracle_all", "dense", "pruned_neuron"] + ["pruned_weight"] * (simulator == "direct")
     together = [*(ARMS[name] for name in names), Arm(arm="pruned_neuron", alpha=0.5, onset=4)]
@@ -266,7 +266,7 @@ def test_an_arm_does_not_depend_on_the_arms_beside_it(simulator):
         assert of_arm(rows) == repr(probe(*point, [arm], 0.1, BLOCK, latents, networks))
 
 
-def test_arms_share_their_draws_and_differ_in_what_they_learn():
+def test_arms_share_draws_and_learn_differently():
     """Common random numbers: the loss of step 0, unmasked, is the same in every arm."""
     start, end = set(), set()
     for arm in ARMS.values():
@@ -279,7 +279,7 @@ def test_arms_share_their_draws_and_differ_in_what_they_learn():
     assert len(end) == len(ARMS)
 
 
-def test_probe_does_not_depend_on_the_block(arm, simulator):
+def test_probe_does_not_depend_on_block(arm, simulator):
     encoder, _ = train(arm, BLOCK, simulator=simulator)
     both = encoder.weights, encoder.bias
     rows = measure(arm, BLOCK, both, simulator)
@@ -293,7 +293,7 @@ def test_probe_does_not_depend_on_the_block(arm, simulator):
 @pytest.mark.parametrize(
     ("m", "d1"), [(1, 60), (5, 12), (5, 60), (7, 9), (13, 23), (17, 500), (30, 60), (40, 60)]
 )
-def test_probe_does_not_depend_on_the_block_at_other_sizes(m, d1):
+def test_probe_does_not_depend_on_block_at_other_sizes(m, d1):
     data, arm = SMALL_DATA.model_copy(update={"d1": d1}), ARMS["dense"]
     for simulator in ("direct", "reduced"):
         encoder, _ = train(arm, BLOCK, data, simulator=simulator, m=m, T=2)
@@ -306,20 +306,20 @@ def test_probe_does_not_depend_on_the_block_at_other_sizes(m, d1):
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 @pytest.mark.parametrize("name", ["initial", "ideal"])
-def test_probe_of_an_untrained_arm_does_not_depend_on_the_block(name, simulator):
+def test_probe_of_untrained_arm_does_not_depend_on_block(name, simulator):
     rows = measure(Arm(arm=name), BLOCK, None, simulator)
     for index, seed in enumerate(BLOCK):
         assert measure(Arm(arm=name), [seed], None, simulator) == [rows[index]]
     assert rows[0] != {**rows[1], "seed": BLOCK[0]}
 
 
-def test_replicas_do_not_share_their_test_noise():
+def test_replicas_have_independent_test_noise():
     """One test set of latents for every replica, and noise of its own for each: their errors are independent."""
     rows = measure(Arm(arm="ideal"), BLOCK, None, "reduced")
     assert len({row["cosine_similarity_balanced"] for row in rows}) == len(BLOCK)
 
 
-def test_target_of_the_regression_is_signs_that_depend_on_the_seed_alone():
+def test_regression_target_is_signs_keyed_by_seed():
     signs = torch.stack([regression_target("a", seed, 50) for seed in range(20)])
     assert torch.equal(signs.abs(), torch.ones(20, 50))
     assert torch.equal(signs[3], regression_target("a", 3, 50))
@@ -332,7 +332,7 @@ def test_target_of_the_regression_is_signs_that_depend_on_the_seed_alone():
     [(name, "direct") for name in ("dense", "pruned_neuron", "pruned_weight")]
     + [(name, "reduced") for name in ("dense", "pruned_neuron", "oracle_all")],
 )
-def test_more_threads_agree_to_a_stated_tolerance(name, simulator):
+def test_more_threads_agree_to_tolerance(name, simulator):
     data = SMALL_DATA.model_copy(update={"d1": 500})
     one, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
     with threads(2):
@@ -342,7 +342,7 @@ def test_more_threads_agree_to_a_stated_tolerance(name, simulator):
     assert torch.equal(one.T1, two.T1)
 
 
-def test_a_small_change_of_the_noise_or_the_rate_is_far_beyond_that_tolerance():
+def test_small_config_change_exceeds_thread_tolerance():
     """What the tolerance must not hide."""
     one, _ = train(ARMS["dense"], [4], T=10)
     for changes in ({"sigma": 0.11}, {"eta": 0.303}):

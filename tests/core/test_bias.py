@@ -33,7 +33,7 @@ def run(T, seeds=(5,), arm=Arm(arm="dense"), data=tiny_data(), **bias):  # noqa:
 # Rules
 
 
-def test_follow_is_the_share_of_the_threshold_of_definition_b_1():
+def test_follow_scales_threshold_of_definition_b_1():
     norms = torch.tensor([[1.0, 2.0], [0.0, 3.0]])
     torch.testing.assert_close(follow(norms, 9, 0.3), 0.3 * math.sqrt(2 * math.log(9) / 9) * norms)
     assert not follow(norms, 9, 0.0).any()
@@ -51,7 +51,7 @@ def test_follow_is_the_share_of_the_threshold_of_definition_b_1():
         (0.0, 1.0, 1.5, 0.0),
     ],
 )
-def test_grow_takes_the_larger_factor_up_to_the_cap(bias, norm, next_norm, expected):
+def test_grow_uses_larger_factor_and_cap(bias, norm, next_norm, expected):
     bias, norm, next_norm = (torch.tensor([[value]]) for value in (bias, norm, next_norm))
     assert grow(bias, norm, next_norm, eta=0.18, d=9, cap=2.1).item() == pytest.approx(
         expected, rel=1e-6
@@ -59,7 +59,7 @@ def test_grow_takes_the_larger_factor_up_to_the_cap(bias, norm, next_norm, expec
 
 
 @given(st.floats(0, 0.7), positive, positive, st.floats(0.001, 1))
-def test_grow_never_shrinks_below_the_cap_nor_passes_it(bias, norm, next_norm, eta):
+def test_grow_increases_up_to_cap(bias, norm, next_norm, eta):
     values = (torch.tensor([value], dtype=torch.float64) for value in (bias, norm, next_norm))
     later = grow(*values, eta=eta, d=9, cap=2.1).item()
     cap = 2.1 / 3
@@ -67,14 +67,14 @@ def test_grow_never_shrinks_below_the_cap_nor_passes_it(bias, norm, next_norm, e
     assert later >= min(bias * (1 + eta / 9), cap) - 1e-12
 
 
-def test_grow_survives_a_neuron_of_norm_zero():
+def test_grow_is_finite_for_norm_zero():
     later = grow(
         torch.tensor([[0.1, 0.0]]), torch.zeros(1, 2), torch.ones(1, 2), eta=0.1, d=9, cap=2.1
     )
     assert torch.isfinite(later).all()
 
 
-def test_stage_one_is_over_when_every_neuron_has_half_of_its_norm_in_the_features():
+def test_stage_one_ends_with_half_of_every_norm_in_features():
     share = torch.tensor([[0.5, 0.9, 1.0], [0.49, 0.9, 1.0], [0.1, 0.2, 0.3]])
     assert is_stage_one_over(share).tolist() == [True, False, False]
 
@@ -83,7 +83,7 @@ def test_stage_one_is_over_when_every_neuron_has_half_of_its_norm_in_the_feature
 
 
 @pytest.mark.parametrize("rule", ["follow", "grow"])
-def test_bias_is_zero_until_a_fixed_t1_and_starts_there_from_the_share(rule):
+def test_bias_is_zero_until_fixed_t1(rule):
     T1 = 4
     for T in (1, T1 - 1):
         _, bias, reached, _, _ = run(T, rule=rule, share=0.3, T1=T1)
@@ -95,14 +95,14 @@ def test_bias_is_zero_until_a_fixed_t1_and_starts_there_from_the_share(rule):
 
 
 @pytest.mark.parametrize("T", [5, 9, 30])
-def test_follow_keeps_the_bias_proportional_to_the_norm(T):
+def test_follow_keeps_bias_proportional_to_norm(T):
     weights, bias, reached, _, _ = run(T, rule="follow", share=0.3, T1=4)
     torch.testing.assert_close(bias, follow(weights.norm(dim=-1), 4, 0.3))
     assert reached.tolist() == [4]
 
 
 @pytest.mark.parametrize(("T", "cap"), [(4, 2.2), (9, 2.2), (9, 0.05), (30, 0.6)])
-def test_grow_takes_one_step_of_its_rule(T, cap):
+def test_grow_in_training_takes_one_step_of_rule(T, cap):
     changes = {"rule": "grow", "share": 0.3, "T1": 4, "cap": cap}
     before, bias, *_ = run(T, **changes)
     after, later, *_ = run(T + 1, **changes)
@@ -112,7 +112,7 @@ def test_grow_takes_one_step_of_its_rule(T, cap):
     )
 
 
-def test_t1_of_eq_34_is_the_first_step_at_which_it_holds_for_every_neuron():
+def test_t1_is_first_step_of_eq_34_for_every_neuron():
     seeds = (3, 4, 5, 6)
     eq34 = {"rule": "follow", "share": 0.3, "T1": "eq34"}
     _, _, T1, _, trajectory = run(120, seeds, **eq34)
@@ -132,7 +132,7 @@ def test_t1_of_eq_34_is_the_first_step_at_which_it_holds_for_every_neuron():
     assert run(middle, seeds, **eq34)[1].any(-1).tolist() == [t <= middle for t in T1]
 
 
-def test_bias_share_of_the_trajectory_is_the_ratio_of_bias_to_norm():
+def test_trajectory_bias_share_is_bias_over_norm():
     *_, trajectory = run(10, rule="follow", share=0.3, T1=4)
     share = {row["step"]: row["value"] for row in trajectory if row["metric"] == "bias_share"}
     for step, value in share.items():

@@ -54,7 +54,7 @@ def relative_error(value, right):
 
 
 @pytest.mark.parametrize("tau", TAUS)
-def test_infonce_is_cross_entropy_with_the_positives_as_targets(tau):
+def test_infonce_is_cross_entropy_of_positives(tau):
     f_x, f_y = torch.randn(2, 3, 6, 4, generator=seeded(3), dtype=torch.float64)
     loss = infonce(f_x, f_y, tau)
     assert loss.shape == (3,)
@@ -68,7 +68,7 @@ def test_infonce_is_cross_entropy_with_the_positives_as_targets(tau):
 
 
 @pytest.mark.parametrize("tau", TAUS)
-def test_logits_are_those_of_eq_19_and_20(tau):
+def test_probabilities_equal_eq_19_and_20(tau):
     f_x, f_y = torch.randn(2, 1, 4, 3, generator=seeded(4), dtype=torch.float64)
     p = probabilities(f_x, f_y, tau)[0]
     for k in range(4):
@@ -77,7 +77,7 @@ def test_logits_are_those_of_eq_19_and_20(tau):
             assert p[k, n].item() == pytest.approx(exponentials[n] / sum(exponentials))
 
 
-def test_logits_and_loss_stay_finite_for_large_similarities():
+def test_infonce_is_finite_for_large_similarities():
     f = 100 * torch.eye(3)[None]
     torch.testing.assert_close(probabilities(f, f, 0.1), torch.eye(3)[None])
     assert infonce(f, f, 0.1).item() == pytest.approx(0.0, abs=1e-6)
@@ -88,7 +88,7 @@ def test_logits_and_loss_stay_finite_for_large_similarities():
 
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("tau", TAUS)
-def test_closed_form_gradient_is_the_derivative_of_the_loss(case, tau, with_bias):
+def test_weight_gradient_equals_autograd(case, tau, with_bias):
     x, y, weights, bias = case
     bias = bias * with_bias
     pre = pre_activations(attend(x), weights)
@@ -99,7 +99,7 @@ def test_closed_form_gradient_is_the_derivative_of_the_loss(case, tau, with_bias
 
 
 @pytest.mark.parametrize("tau", [0.3, 2.5])
-def test_planted_errors_in_the_gradient_are_told_apart(case, tau):
+def test_planted_errors_in_gradient_are_detected(case, tau):
     """The comparison of the tests above, tolerance 1e-12, would see each of the usual mistakes by far."""
     x, y, weights, bias = case
     right = by_autograd(x, y, weights, bias, tau)
@@ -126,7 +126,7 @@ def test_planted_errors_in_the_gradient_are_told_apart(case, tau):
 # Floor
 
 
-def test_floor_is_taken_within_each_replica():
+def test_floor_is_computed_within_each_replica():
     signs = torch.tensor([[[1, 0], [1, 0]], [[1, 0], [0, 1]]], dtype=torch.int8)
     torch.testing.assert_close(
         infonce_floor(signs), torch.tensor([math.log(2), 0.0], dtype=torch.float64)
@@ -141,7 +141,7 @@ sign_batches = st.integers(1, 4).flatmap(
 
 
 @given(sign_batches)
-def test_floor_is_attained_by_a_perfect_encoder(signs):
+def test_floor_is_attained_by_perfect_encoder(signs):
     """One coordinate for each sign pattern, far apart: the loss is the floor, so that no higher floor would be right."""
     signs = torch.tensor(signs)
     code = ((signs + 1) * 3 ** torch.arange(signs.shape[1])).sum(-1)
@@ -152,7 +152,7 @@ def test_floor_is_attained_by_a_perfect_encoder(signs):
 # The best scale: what no scale of the embeddings can beat, and why an excess of o(1) is out of reach here
 
 
-def test_no_scale_does_better_and_it_does_not_depend_on_the_scale_given():
+def test_best_scale_beats_grid_and_ignores_input_scale():
     generator = seeded(0)
     f_x = torch.randn(3, 16, 5, generator=generator, dtype=torch.float64)
     f_y = f_x + 0.7 * torch.randn(3, 16, 5, generator=generator, dtype=torch.float64)
@@ -166,17 +166,17 @@ def test_no_scale_does_better_and_it_does_not_depend_on_the_scale_given():
     assert infonce_at_best_scale(7 * f_x, 7 * f_y, 0.5) == pytest.approx(best, abs=1e-6)
 
 
-def test_embeddings_that_say_nothing_have_the_loss_of_chance():
+def test_best_scale_of_zero_embeddings_is_chance():
     assert infonce_at_best_scale(torch.zeros(2, 8, 3), torch.zeros(2, 8, 3), 1.0) == pytest.approx(
         math.log(8)
     )
 
 
-def test_pairs_that_are_told_apart_need_no_loss():
+def test_best_scale_of_separable_pairs_is_zero():
     assert infonce_at_best_scale(torch.eye(6)[None], torch.eye(6)[None], 1.0) < 1e-6
 
 
-def test_an_empty_anchor_costs_more_than_its_floor_under_any_odd_encoder():
+def test_empty_anchors_cost_more_than_floor():
     """Signs of the features themselves, no noise: the excess over what identical latents make unavoidable is half a nat."""
     generator = seeded(1)
     p = math.log(math.log(9)) / 9

@@ -33,7 +33,7 @@ def naive_embedding(x, weights, bias):
     return torch.tensor(h, dtype=torch.float64)
 
 
-def test_attention_rows_sum_to_one_and_equal_a_naive_loop():
+def test_attention_equals_naive_loop():
     x = torch.randn(2, 3, 4, 6, generator=seeded(0), dtype=torch.float64)
     weights = attention(x)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
@@ -42,13 +42,13 @@ def test_attention_rows_sum_to_one_and_equal_a_naive_loop():
             torch.testing.assert_close(weights[S, n], naive_attention(x[S, n]))
 
 
-def test_attention_stays_finite_for_large_tokens():
+def test_attention_is_finite_for_large_tokens():
     x = 30 * torch.eye(4)[None]
     torch.testing.assert_close(attention(x), torch.eye(4)[None])
 
 
 @given(st.floats(-10, 10), st.floats(-5, 5))
-def test_brelu_is_its_formula_odd_zero_within_its_band_and_nothing_without_one(s, b):
+def test_brelu_equals_formula_and_is_odd(s, b):
     x = torch.tensor(s, dtype=torch.float64)
     assert brelu(x, b).item() == pytest.approx(max(s - b, 0.0) - max(-s - b, 0.0), abs=1e-12)
     assert brelu(-x, b) == -brelu(x, b)
@@ -56,7 +56,7 @@ def test_brelu_is_its_formula_odd_zero_within_its_band_and_nothing_without_one(s
     assert brelu(x, 0.0) == x
 
 
-def test_embed_equals_a_naive_loop_over_tokens():
+def test_embed_equals_naive_loop():
     S, n, L, d1, m = 2, 3, 4, 6, 5
     x = torch.randn(S, n, L, d1, generator=seeded(2), dtype=torch.float64)
     weights = torch.randn(S, m, d1, generator=seeded(3), dtype=torch.float64)
@@ -72,7 +72,7 @@ def test_embed_equals_a_naive_loop_over_tokens():
     torch.testing.assert_close(f, expected)
 
 
-def test_pre_activations_see_the_coordinates_of_the_weights_and_no_others():
+def test_pre_activations_ignore_further_coordinates():
     """What a token has beyond takes part in the attention alone."""
     x = torch.randn(2, 3, 4, 6, generator=seeded(10), dtype=torch.float64)
     weights = torch.randn(2, 5, 4, generator=seeded(11), dtype=torch.float64)
@@ -86,7 +86,7 @@ def test_pre_activations_see_the_coordinates_of_the_weights_and_no_others():
     ).abs().max() > 0.01
 
 
-def test_one_token_attends_to_itself_alone():
+def test_attention_of_one_token_is_identity():
     tokens = torch.randn(2, 3, 1, 7, generator=seeded(1))
     assert torch.equal(attention(tokens), torch.ones(2, 3, 1, 1))
     assert torch.equal(attend(tokens), tokens)

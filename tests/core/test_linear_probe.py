@@ -47,14 +47,14 @@ def damage(x, kind):
 
 @pytest.mark.parametrize("kind", ["plain", "dead", "constant", "duplicated", "opposite"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_linear_probe_is_least_squares_with_intercept(kind, dtype):
+def test_linear_probe_equals_sklearn(kind, dtype):
     x, y, test_x, test_y = regression(40, 5, 0, dtype)
     mse, r2 = linear_probe(damage(x, kind), y, damage(test_x, kind), test_y)
     expected = by_sklearn(damage(x, kind), y, damage(test_x, kind), test_y)
     assert (mse, r2) == pytest.approx(expected, rel=1e-6 if dtype == torch.float32 else 1e-8)
 
 
-def test_more_features_than_samples_give_the_minimum_norm_solution():
+def test_linear_probe_uses_minimum_norm_solution():
     x, y, test_x, test_y = regression(10, 25, 2)
     centred, offset = (x - x.mean(0)).numpy(), y.mean().item()
     head = np.linalg.pinv(centred) @ (y.numpy() - offset)
@@ -64,14 +64,14 @@ def test_more_features_than_samples_give_the_minimum_norm_solution():
     assert r2 == pytest.approx(r2_score(test_y, predicted), rel=1e-8)
 
 
-def test_an_encoder_that_is_dead_predicts_the_mean_of_the_training_labels():
+def test_linear_probe_of_zero_features_predicts_mean():
     y, test_y = torch.tensor([0.0, 2.0]), torch.tensor([1.0, 3.0, 5.0])
     mse, r2 = linear_probe(torch.zeros(2, 4), y, torch.zeros(3, 4), test_y)
     assert mse == pytest.approx((0 + 4 + 16) / 3)
     assert r2 == pytest.approx(1 - mse / (8 / 3))
 
 
-def test_a_linear_truth_is_found_exactly():
+def test_linear_probe_recovers_linear_labels():
     x, _, test_x, _ = regression(40, 5, 3)
     w = torch.arange(5, dtype=torch.float64)
     mse, r2 = linear_probe(x, x @ w + 1, test_x, test_x @ w + 1)
@@ -80,7 +80,7 @@ def test_a_linear_truth_is_found_exactly():
 
 
 @given(st.integers(0, 2**31), st.floats(0.01, 100), st.floats(-10, 10))
-def test_probe_does_not_depend_on_scale_and_offset_of_the_features(seed, scale, offset):
+def test_linear_probe_ignores_scale_and_offset(seed, scale, offset):
     x, y, test_x, test_y = regression(20, 3, seed)
     plain = linear_probe(x, y, test_x, test_y)
     assert linear_probe(scale * x + offset, y, scale * test_x + offset, test_y) == pytest.approx(
@@ -88,7 +88,7 @@ def test_probe_does_not_depend_on_scale_and_offset_of_the_features(seed, scale, 
     )
 
 
-def test_cosine_of_pairs_by_hand():
+def test_pair_cosine_by_hand():
     f_x = torch.tensor([[1.0, 0.0], [3.0, 4.0], [2.0, 2.0], [1.0, 0.0]])
     f_y = torch.tensor([[5.0, 0.0], [4.0, 3.0], [-1.0, -1.0], [0.0, 7.0]])
     similarity, empty = pair_cosine_similarity(f_x, f_y)
@@ -97,7 +97,7 @@ def test_cosine_of_pairs_by_hand():
 
 
 @pytest.mark.parametrize(("zero_x", "zero_y"), [(True, False), (False, True), (True, True)])
-def test_a_pair_with_a_zero_embedding_counts_as_zero_and_as_empty(zero_x, zero_y):
+def test_pair_cosine_counts_empty_pair_as_zero(zero_x, zero_y):
     f_x, f_y = torch.ones(4, 3), torch.ones(4, 3)
     f_x[0] *= not zero_x
     f_y[0] *= not zero_y
@@ -106,12 +106,12 @@ def test_a_pair_with_a_zero_embedding_counts_as_zero_and_as_empty(zero_x, zero_y
     assert empty == 0.25
 
 
-def test_an_encoder_that_is_dead_has_similarity_zero_and_only_empty_pairs():
+def test_pair_cosine_of_zero_embeddings():
     assert pair_cosine_similarity(torch.zeros(3, 2), torch.zeros(3, 2)) == (0.0, 1.0)
 
 
 @given(st.integers(0, 2**31), st.floats(1e-6, 1e6))
-def test_cosine_lies_in_minus_one_to_one_and_ignores_the_scale_of_either_view(seed, scale):
+def test_pair_cosine_range_and_scale_invariance(seed, scale):
     f_x, f_y = torch.randn(2, 6, 4, generator=seeded(seed))
     similarity, _ = pair_cosine_similarity(f_x, f_y)
     assert -1 - 1e-6 <= similarity <= 1 + 1e-6
@@ -120,6 +120,6 @@ def test_cosine_lies_in_minus_one_to_one_and_ignores_the_scale_of_either_view(se
     assert not math.isnan(similarity)
 
 
-def test_tiny_embeddings_are_not_taken_for_empty_ones():
+def test_pair_cosine_of_tiny_embeddings_is_not_empty():
     tiny = torch.full((3, 4), 1e-25)
     assert pair_cosine_similarity(tiny, tiny) == (pytest.approx(1.0), 0.0)

@@ -25,7 +25,7 @@ def planted(minority, majority=(1.0, 3.0)):
     return torch.tensor([*minority, *majority])[None, :, None] * torch.eye(6)[columns][None]
 
 
-def test_the_gated_oracle_lets_go_of_neurons_that_have_grown_up_to_the_majority():
+def test_oracle_gated_releases_large_neurons():
     weights = planted([0.5, 1.9, 2.1, 1e6])
     assert mask_oracle_all(PruningContext(weights, M, 1))[0].tolist() == [True] * 4 + [False] * 2
     assert mask_oracle_gated(PruningContext(weights, M, 1))[0].tolist() == [
@@ -38,7 +38,7 @@ def test_the_gated_oracle_lets_go_of_neurons_that_have_grown_up_to_the_majority(
     ]
 
 
-def test_the_gate_is_the_mean_norm_of_pure_majority_neurons_alone():
+def test_oracle_gated_level_is_mean_pure_majority_norm():
     weights = planted([1.0, 1.0])
     weights[0, 2] = torch.tensor(
         [50.0, 50.0, 0.0, 0.0, 0.0, 0.0]
@@ -48,11 +48,11 @@ def test_the_gate_is_the_mean_norm_of_pure_majority_neurons_alone():
     assert not mask_oracle_gated(PruningContext(weights, M, 1)).any()
 
 
-def test_without_a_pure_majority_neuron_the_gated_oracle_prunes_nothing():
+def test_oracle_gated_is_empty_without_pure_majority():
     assert not mask_oracle_gated(PruningContext(planted([0.1, 0.2], ()), M, 1)).any()
 
 
-def test_the_partial_oracle_takes_the_smaller_half_rounded_down():
+def test_oracle_partial_masks_smaller_half():
     assert (
         mask_oracle_partial(PruningContext(planted([3.0, 1.0, 2.0, 4.0]), M, 1))[0].tolist()
         == [False, True, True] + [False] * 3
@@ -66,7 +66,7 @@ def test_the_partial_oracle_takes_the_smaller_half_rounded_down():
     assert not mask_oracle_partial(PruningContext(planted([]), M, 1)).any()
 
 
-def test_the_nearest_oracle_takes_as_many_neurons_whatever_their_cosines_and_norms():
+def test_oracle_nearest_masks_alpha_m_neurons():
     weights = planted([9.0, 0.1])
     weights[0, 2, 3] = 0.01
     for alpha, chosen in (
@@ -77,7 +77,7 @@ def test_the_nearest_oracle_takes_as_many_neurons_whatever_their_cosines_and_nor
         assert mask_oracle_nearest(PruningContext(weights, M, 1, alpha))[0].tolist() == chosen
 
 
-def test_the_controls_prune_as_many_neurons_as_magnitude_pruning_and_others():
+def test_controls_mask_as_many_other_neurons():
     weights = planted([1.0, 4.0, 2.0, 3.0], ())
     assert mask_smallest_norms(PruningContext(weights, M, 1, 0.5))[0].tolist() == [
         True,
@@ -100,6 +100,6 @@ def test_the_controls_prune_as_many_neurons_as_magnitude_pruning_and_others():
     ]
 
 
-def test_the_glossary_has_every_arm_with_its_description():
+def test_glossary_describes_every_arm():
     glossary = Path("docs/glossary.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` | {arm.description} |" in glossary for name, arm in ARMS.items())

@@ -47,7 +47,7 @@ def hand_made():
 # Cosines
 
 
-def test_absolute_cosines_equal_a_naive_loop():
+def test_absolute_cosines_equal_naive_loop():
     weights, M = layer(4, 0)
     cosines = absolute_cosines(weights, M)
     for s in range(2):
@@ -59,7 +59,7 @@ def test_absolute_cosines_equal_a_naive_loop():
 
 
 @given(sizes, seeds, st.floats(1e-3, 1e3))
-def test_cosines_lie_in_zero_to_one_and_ignore_scale_and_sign(d, seed, scale):
+def test_absolute_cosines_range_and_scale_invariance(d, seed, scale):
     weights, M = layer(d, seed)
     cosines = absolute_cosines(weights, M)
     assert ((cosines >= 0) & (cosines <= 1 + 1e-6)).all()
@@ -67,14 +67,14 @@ def test_cosines_lie_in_zero_to_one_and_ignore_scale_and_sign(d, seed, scale):
 
 
 @given(sizes, seeds)
-def test_feature_share_is_that_of_the_projection_in_eq_34(d, seed):
+def test_feature_share_equals_projection_of_eq_34(d, seed):
     weights, M = layer(d, seed)
     projected = weights @ M @ M.mT
     expected = projected.square().sum(-1) / weights.square().sum(-1)
     torch.testing.assert_close(feature_share(weights, M), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_feature_share_of_hand_made_neurons():
+def test_feature_share_by_hand():
     torch.testing.assert_close(
         feature_share(*hand_made()), torch.tensor([[1.0, 1.0, 1.0, 0.16 / 4.16, 0.0]])
     )
@@ -107,7 +107,7 @@ def as_set(mask):
 
 
 @given(sizes, seeds, ratios, st.floats(0, 0.2))
-def test_neuron_sets_are_those_of_definition_b_1(d, seed, ratio, gamma):
+def test_neuron_sets_equal_definition_b_1(d, seed, ratio, gamma):
     weights, M = layer(d, seed, m=30)
     weights[:, :d] = M.mT  # pure neurons among them
     ordinary, lucky = (
@@ -117,7 +117,7 @@ def test_neuron_sets_are_those_of_definition_b_1(d, seed, ratio, gamma):
         assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], ratio, gamma)
 
 
-def test_definition_b_1_has_both_kinds_of_neurons_where_the_theory_allows_them():
+def test_neuron_sets_are_not_empty_for_many_features():
     """So that the comparison above is not one of empty sets: d = 40 and ratio 1, where lucky neurons exist."""
     weights, M = layer(40, 1, m=400)
     ordinary, lucky = ordinary_neurons(weights, M, 1.0), lucky_neurons(weights, M, 1.0)
@@ -127,7 +127,7 @@ def test_definition_b_1_has_both_kinds_of_neurons_where_the_theory_allows_them()
 
 
 @pytest.mark.parametrize("d", [9, 64])
-def test_that_ratio_is_sharp(d):
+def test_lucky_neurons_exist_above_sharp_ratio(d):
     """0.70 at d = 9 and 0.36 at d = 64: just above it, gamma included, a neuron along a feature is lucky."""
     edge = math.sqrt(2 * math.log(d) / d)
     assert edge == pytest.approx({9: 0.699, 64: 0.3605}[d], abs=1e-3)
@@ -139,7 +139,7 @@ def test_that_ratio_is_sharp(d):
 # Metrics
 
 
-def test_alignment_metrics_of_hand_made_neurons():
+def test_alignment_metrics_by_hand():
     weights, M = hand_made()
     cosine = 0.4 / math.sqrt(4.16)
     one = alignment_metrics(weights, M, 1)
@@ -156,7 +156,7 @@ def test_alignment_metrics_of_hand_made_neurons():
     assert two["pure_minority_neurons"].tolist() == [1.0]
 
 
-def test_aligned_neurons_is_the_mean_over_minority_features():
+def test_aligned_neurons_is_mean_over_minority():
     M = torch.eye(4)[None]
     weights = torch.eye(4)[None, [0, 2, 2, 2, 3]]
     assert alignment_metrics(weights, M, 2)["aligned_neurons"].tolist() == [2.0]
@@ -166,14 +166,14 @@ def test_aligned_neurons_is_the_mean_over_minority_features():
 @pytest.mark.parametrize(
     ("cosine", "aligned", "pure"), [(0.299, 0, 0), (0.301, 1, 0), (0.899, 1, 0), (0.901, 1, 1)]
 )
-def test_thresholds_are_those_of_figure_1_and_of_pure_neurons(cosine, aligned, pure):
+def test_alignment_thresholds(cosine, aligned, pure):
     weights = torch.tensor([[[0.0, cosine, math.sqrt(1 - cosine**2)]]])
     metrics = alignment_metrics(weights, torch.eye(3)[None, :, :2], 1)
     assert metrics["aligned_neurons"].item() == aligned
     assert metrics["pure_neurons"].item() == metrics["pure_minority_neurons"].item() == pure
 
 
-def test_metrics_are_per_replica():
+def test_alignment_metrics_are_per_replica():
     weights, M = layer(6, 2, S=3)
     together = alignment_metrics(weights, M, 2)
     for s in range(3):
@@ -182,7 +182,7 @@ def test_metrics_are_per_replica():
 
 
 @given(sizes, seeds, st.integers(1, 2))
-def test_metrics_stay_in_their_ranges(d, seed, minority):
+def test_alignment_metrics_ranges(d, seed, minority):
     weights, M = layer(d, seed)
     metrics = alignment_metrics(weights, M, minority)
     for name in ("max_alignment", "majority_alignment", "feature_share"):
@@ -194,7 +194,7 @@ def test_metrics_stay_in_their_ranges(d, seed, minority):
 # Overlap of a mask with the minority's neurons
 
 
-def test_overlap_of_a_neuron_mask_is_the_share_of_its_neurons():
+def test_overlap_of_neuron_mask_by_hand():
     weights, M = hand_made()
 
     def overlap(neurons, minority):
@@ -208,7 +208,7 @@ def test_overlap_of_a_neuron_mask_is_the_share_of_its_neurons():
     assert overlap([0, 1, 2, 4], 2) == 0.5  # the mixture is aligned with a minority feature
 
 
-def test_overlap_of_an_empty_mask_is_nan_and_the_other_replicas_keep_theirs():
+def test_overlap_of_empty_mask_is_nan_per_replica():
     weights, M = (part.repeat(2, 1, 1) for part in hand_made())
     for shape in ((2, 5), (2, 5, 5)):
         mask = torch.zeros(shape, dtype=torch.bool)
@@ -219,7 +219,7 @@ def test_overlap_of_an_empty_mask_is_nan_and_the_other_replicas_keep_theirs():
 
 
 @given(sizes, seeds, st.floats(0.1, 0.9))
-def test_overlap_lies_in_zero_to_one_and_equals_a_count(d, seed, alpha):
+def test_overlap_equals_count(d, seed, alpha):
     weights, M = layer(d, seed)
     aligned = absolute_cosines(weights, M)[..., -1] >= 0.3
     for mask in (

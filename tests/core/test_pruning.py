@@ -35,12 +35,12 @@ magnitudes = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0]), min_size=
 
 
 @pytest.mark.parametrize("percent", range(100))
-def test_count_is_exact_for_every_whole_percentage(percent):
+def test_mask_smallest_count_is_exact_for_percentages(percent):
     """0.29 * 100 is 28.999999999999996 in floating point."""
     assert mask_smallest(torch.ones(1, 100), percent / 100).sum().item() == percent
 
 
-def test_ties_go_to_the_lower_index():
+def test_mask_smallest_ties_go_to_lower_index():
     assert mask_smallest(torch.tensor([[1.0, 0.5, 1.0, 1.0, 2.0]]), 0.6).tolist() == [
         [True, True, True, False, False]
     ]
@@ -48,7 +48,7 @@ def test_ties_go_to_the_lower_index():
 
 
 @given(magnitudes, ratios)
-def test_nothing_that_is_kept_is_smaller_than_what_is_pruned(values, alpha):
+def test_mask_smallest_prunes_smallest_values(values, alpha):
     values = torch.tensor([values])
     mask = mask_smallest(values, alpha)
     assert mask.sum().item() == int(alpha * values.numel() + 1e-9)
@@ -57,26 +57,26 @@ def test_nothing_that_is_kept_is_smaller_than_what_is_pruned(values, alpha):
 
 
 @given(magnitudes, ratios, ratios)
-def test_masks_are_nested_in_alpha(values, alpha, beta):
+def test_mask_smallest_is_nested_in_alpha(values, alpha, beta):
     low, high = sorted((alpha, beta))
     values = torch.tensor([values])
     assert (mask_smallest(values, low) <= mask_smallest(values, high)).all()
 
 
-def test_neuron_mask_picks_the_smallest_norms_of_each_replica():
+def test_neuron_mask_uses_norms_of_each_replica():
     norms = torch.tensor([[3.0, 1.0, 4.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
     direction = torch.nn.functional.normalize(torch.randn(2, 4, 5, generator=seeded(2)), dim=-1)
     mask = mask_smallest_norms(PruningContext(norms[..., None] * direction, direction, 1, 0.5))
     assert mask.tolist() == [[False, True, False, True], [True, True, False, False]]
 
 
-def test_neuron_mask_goes_by_the_euclidean_norm():
+def test_neuron_mask_uses_euclidean_norm():
     """The first neuron has the larger norm, the second the larger entries in sum."""
     weights = torch.tensor([[[3.0, 0.0, 0.0], [1.5, 1.5, 1.5]]])
     assert mask_smallest_norms(PruningContext(weights, weights, 1, 0.5)).tolist() == [[False, True]]
 
 
-def test_weight_mask_picks_the_smallest_of_the_layer_and_not_row_by_row():
+def test_weight_mask_uses_whole_layer():
     weights = torch.tensor(
         [[[0.1, -0.2, 0.3], [5.0, -4.0, 6.0]], [[-9.0, 0.1, 8.0], [7.0, -0.2, 0.3]]]
     )
@@ -87,7 +87,7 @@ def test_weight_mask_picks_the_smallest_of_the_layer_and_not_row_by_row():
     ]
 
 
-def test_oracle_mask_is_the_neurons_aligned_most_with_a_minority_feature():
+def test_oracle_all_masks_minority_neurons():
     M = torch.eye(5)[None, :, :4]  # d1 = 5, d = 4, the last two features are the minority
     weights = torch.tensor(
         [
@@ -201,7 +201,7 @@ BY_NAME = {"pruned_neuron": 0.5, "pruned_weight": 0.5, "oracle_all": 0.0}
 
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("step", [0, 2])
-def test_pruned_step_is_eq_5_or_the_gradient_of_the_masked_network(name, step):
+def test_pruned_step_equals_eq_5_or_masked_gradient(name, step):
     """Step 0 has no bias; by step 2 it stands at half the typical norm, so that the gates matter as well.
 
     Each update rule must agree with its own formula and be told apart from the other's and from the dense step.
@@ -235,7 +235,7 @@ def test_pruned_step_is_eq_5_or_the_gradient_of_the_masked_network(name, step):
 
 
 @pytest.mark.parametrize("step", [0, 2])
-def test_dense_step_is_eq_5_without_a_mask(step):
+def test_dense_step_equals_eq_5(step):
     changes = {"bias": {"share": 0.5}}
     after, _, _ = trained(Arm(arm="dense"), step + 1, **changes)
     weights, bias = (
@@ -253,7 +253,7 @@ def test_dense_step_is_eq_5_without_a_mask(step):
 
 @pytest.mark.parametrize("name", ["pruned_neuron", "pruned_weight"])
 @pytest.mark.parametrize("update", ["unmasked", "straight_through"])
-def test_before_the_onset_a_pruned_arm_is_dense_byte_for_byte(name, update):
+def test_pruned_arm_equals_dense_before_onset(name, update):
     arm = Arm(arm=name, alpha=0.5, onset=4, pruned_update=update)
     for T in (1, 4):
         for pruned, dense in zip(trained(arm, T), trained(Arm(arm="dense"), T), strict=True):
@@ -261,7 +261,7 @@ def test_before_the_onset_a_pruned_arm_is_dense_byte_for_byte(name, update):
     assert not torch.equal(trained(arm, 5)[0], trained(Arm(arm="dense"), 5)[0])
 
 
-def test_a_mask_that_prunes_nothing_is_dense():
+def test_empty_mask_equals_dense():
     """floor(0.1 * 8) = 0 neurons: the same step up to rounding."""
     pruned, bias, _ = trained(Arm(arm="pruned_neuron", alpha=0.1), 5)
     dense, dense_bias, _ = trained(Arm(arm="dense"), 5)

@@ -38,7 +38,7 @@ LAW = TheoryParameters(
     sigma_0=0.1,
     nsr=0.05,
     eps=EPS,
-    minority=1,
+    n_minority=1,
 )
 STEPS = [0, 1, 2, 5, 10, 20, 40, 80]
 UNIT = torch.full((M,), 0.5, dtype=torch.float64)
@@ -72,7 +72,7 @@ def every(value):
 # W(0)
 
 
-def test_initial_norms_are_compared_with_their_law():
+def test_initial_norm_deviation_of_planted_neurons():
     on = planted(torch.full((M, D), LAW.sigma_0), outside=LAW.sigma_0 * math.sqrt(D1 - D))
     assert initial_metrics(on, LAW)["initial_norm_deviation"] == pytest.approx(0, abs=1e-6)
     assert initial_metrics(on, LAW)["initial_feature_norm_deviation"] == pytest.approx(0, abs=1e-6)
@@ -81,7 +81,7 @@ def test_initial_norms_are_compared_with_their_law():
     assert initial_metrics(off, LAW)["initial_norm_deviation"] == pytest.approx(3 * D / D1)
 
 
-def test_strong_and_tiny_projections_are_counted_at_the_neuron_with_most_of_them():
+def test_initial_strong_and_tiny_counts_are_maxima():
     start = LAW.sigma_0 * torch.tensor(
         [[9.0, 9.0, 9.0, 0.1], [0.1, 9.0, 9.0, 9.0], [9.0, 0.1, 0.1, 9.0]]
     )
@@ -90,7 +90,7 @@ def test_strong_and_tiny_projections_are_counted_at_the_neuron_with_most_of_them
     assert found["tiny_features_at_0"] == pytest.approx(2 * math.log(4) / 4)
 
 
-def test_definition_b1_on_neurons_with_one_feature_and_with_all():
+def test_initial_neuron_sets_by_hand():
     sets = initial_neuron_sets(
         planted([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]), 1.0
     )
@@ -101,13 +101,13 @@ def test_definition_b1_on_neurons_with_one_feature_and_with_all():
 # Stage 1
 
 
-def test_rates_of_stage_one_are_read_off_the_neurons():
+def test_stage_one_rates_of_planted_growth():
     decay = LAW.eta * LAW.lambda_
     found = stage_one_metrics(
         course([1.03] * 3 + [1.01], 1 - decay),
         STEPS,
         40,
-        course([1.03] * 3 + [1.01], 1 - decay).at(6),
+        course([1.03] * 3 + [1.01], 1 - decay).select(6),
         LAW,
     )
     assert found["stage1_growth_majority"] == pytest.approx(0.03 + decay)
@@ -116,11 +116,11 @@ def test_rates_of_stage_one_are_read_off_the_neurons():
     assert found["stage1_growth_over_closed_form"] == pytest.approx(
         (0.03 + decay) / (LAW.growth_per_step[0].item() - 1 + decay), rel=1e-6
     )
-    still = stage_one_metrics(course([1.0] * 4), STEPS, 40, course([1.0] * 4).at(6), LAW)
+    still = stage_one_metrics(course([1.0] * 4), STEPS, 40, course([1.0] * 4).select(6), LAW)
     assert still["stage1_decay_outside"] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_window_ends_where_the_logits_are_no_longer_those_of_chance():
+def test_linear_window_ends_where_logits_are_not_uniform():
     """At 200 neurons half of stage 1 outlasted it, and the rate that was read there was too small."""
     growing = course([1.3] * 4, scale=0.02)
     last = last_linear_index(growing, STEPS, 80, LAW)
@@ -137,7 +137,7 @@ def test_the_window_ends_where_the_logits_are_no_longer_those_of_chance():
     ] == pytest.approx(0.305, rel=1e-6)
 
 
-def test_growth_between_the_rates_of_lemma_c1_keeps_its_bounds_and_other_does_not():
+def test_stage_one_bounds_of_lemma_c1():
     decay = LAW.eta * LAW.lambda_
     fastest, slowest = (LAW.growth_per_step + decay).max().item(), LAW.growth_per_step.min().item()
     middle = (fastest + slowest) / 2
@@ -155,13 +155,13 @@ def test_growth_between_the_rates_of_lemma_c1_keeps_its_bounds_and_other_does_no
     assert found(1.0)["features_over_initial_norm"] < 1 < found(1.2)["features_over_initial_norm"]
 
 
-def test_a_replica_without_t1_has_rates_and_no_bounds():
+def test_stage_one_without_t1_has_no_bounds():
     assert "growth_above_its_bound" not in stage_one_metrics(
-        course([1.03] * 4), STEPS, -1, course([1.03] * 4).at(0), LAW
+        course([1.03] * 4), STEPS, -1, course([1.03] * 4).select(0), LAW
     )
 
 
-def test_t1_tells_the_statement_from_the_bound_of_its_proof():
+def test_t1_distinguishes_theorem_from_proof_bound():
     """sqrt(2 log 4 / 4) = 0.83 and sqrt(log 4 / 4) = 0.59: a cosine of 0.7 has one and not the other."""
     at_T1 = planted([[0.7, 0.0, 0.0, 0.0]] * M, outside=math.sqrt(1 - 0.49))
     sets = NeuronSets(torch.zeros(M, D, dtype=torch.bool), torch.zeros(M, D, dtype=torch.bool))
@@ -182,7 +182,7 @@ def test_t1_tells_the_statement_from_the_bound_of_its_proof():
     assert math.isnan(nothing["lucky_above_threshold_at_T1"])
 
 
-def test_the_largest_direction_off_the_features_is_that_of_a_uniform_one():
+def test_max_abs_coordinates_of_uniform_directions():
     unit = max_abs_coordinates(500, 400, torch.Generator().manual_seed(0))
     assert 0.12 < unit.mean() < 0.18  # sqrt(2 log 400 / 400) = 0.17
     assert max_abs_coordinates(3, 1, torch.Generator().manual_seed(0)).tolist() == [1.0, 1.0, 1.0]
@@ -191,7 +191,7 @@ def test_the_largest_direction_off_the_features_is_that_of_a_uniform_one():
 # Stage 2
 
 
-def test_lemma_d1_holds_for_neurons_on_one_side_of_their_bias_and_not_on_the_other():
+def test_stage_two_metrics_of_lemma_d1():
     sets = NeuronSets(torch.eye(D, dtype=torch.bool)[:M], torch.eye(D, dtype=torch.bool)[:M])
     good = planted((torch.eye(D)[:M] + 0.01).expand(2, M, D), bias=0.5)
     found = stage_two_metrics(good, sets, LAW, UNIT)
@@ -210,7 +210,7 @@ def test_lemma_d1_holds_for_neurons_on_one_side_of_their_bias_and_not_on_the_oth
     assert out["outside_largest_in_stage_two"] == pytest.approx(0.5 * math.sqrt(20) / math.log(20))
 
 
-def test_t2_compares_lucky_neurons_with_what_they_were_at_t1():
+def test_t2_compares_lucky_neurons_with_t1():
     at_T1, at_T2 = planted(torch.ones(M, D)), planted(3 * torch.eye(D)[:M])
     sets = NeuronSets(torch.eye(D, dtype=torch.bool)[:M], torch.ones(M, D, dtype=torch.bool))
     found = metrics_at_T2(at_T1, at_T2, sets, LAW)
@@ -230,7 +230,7 @@ def test_t2_compares_lucky_neurons_with_what_they_were_at_t1():
 END = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.2, 0.0], [0.0, 0.0, 1.0, 0.5]]
 
 
-def test_the_strength_of_a_feature_is_summed_over_its_own_set():
+def test_strength_ratio_sums_over_ordinary_set():
     """Eq. (89): over i in M_j. A neuron outside, however strong, does not count."""
     ordinary = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]], dtype=torch.bool)
     found = final_metrics(planted(END), NeuronSets(every(False).lucky, ordinary), LAW, UNIT)
@@ -239,7 +239,7 @@ def test_the_strength_of_a_feature_is_summed_over_its_own_set():
     assert math.isnan(final_metrics(planted(END), every(False), LAW, UNIT)["strength_ratio"])
 
 
-def test_magnitude_purity_and_what_is_learned():
+def test_final_magnitude_purity_and_learned():
     found = final_metrics(planted(END), every(True), LAW, UNIT)
     assert found["magnitude_ratio"] == pytest.approx(0.5)
     assert found["pure_share"] == pytest.approx(2 / 3)
@@ -252,7 +252,7 @@ def test_magnitude_purity_and_what_is_learned():
     )
 
 
-def test_what_the_oracle_would_prune_is_seen_apart_from_the_rest():
+def test_final_metrics_of_oracle_neurons():
     end = planted(
         [[1.0, 0.9, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.3, 1.0]],
         outside=torch.tensor([5.0, 0.0, 0.4]),
@@ -267,7 +267,7 @@ def test_what_the_oracle_would_prune_is_seen_apart_from_the_rest():
     assert math.isnan(none["pruned_outside"])
 
 
-def test_the_sets_at_the_start_carry_over_to_the_end():
+def test_final_metrics_use_initial_sets():
     sets = NeuronSets(torch.eye(D, dtype=torch.bool)[:M], torch.eye(D, dtype=torch.bool)[:M])
     kept = final_metrics(planted(torch.eye(D)[:M]), sets, LAW, UNIT)
     assert (
@@ -281,7 +281,7 @@ def test_the_sets_at_the_start_carry_over_to_the_end():
     assert lost["others_small_at_T"] < 1.0
 
 
-def test_whether_the_minority_has_the_smaller_neurons():
+def test_auc_and_precision_of_smaller_norms():
     norms, wanted = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([True, True, False, False])
     assert auc_of_smaller_norm(norms, wanted) == 1.0
     assert auc_of_smaller_norm(norms, ~wanted) == 0.0
@@ -295,7 +295,7 @@ def test_whether_the_minority_has_the_smaller_neurons():
     assert math.isnan(excess_precision_at_k(norms, torch.zeros(4, dtype=torch.bool)))
 
 
-def test_neurons_are_what_training_keeps():
+def test_neurons_from_history():
     kept = torch.tensor([[3.0, 0.0, 0.0, 0.0, 5.0, 0.7]])
     now = neurons_from_history(kept, D)
     assert isinstance(now, Neurons)

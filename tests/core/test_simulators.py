@@ -86,7 +86,7 @@ def gram(weights, d):
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 @pytest.mark.parametrize("name", [name for name in ARMS if "weight" not in name])
-def test_the_step_of_these_tests_is_that_of_pretrain_byte_for_byte(name, simulator):
+def test_one_step_equals_pretrain_byte_for_byte(name, simulator):
     """Two steps, the second with a bias, so that what is shown here for one step holds for the stage."""
     arm, data, seed, study = ARMS[name], tiny_data(d1=40), 5, "one step"
     training = tiny_training(T=2, bias={"share": 0.5, "T1": 1})
@@ -117,7 +117,7 @@ def test_the_step_of_these_tests_is_that_of_pretrain_byte_for_byte(name, simulat
 @pytest.mark.parametrize(
     ("d", "m", "d1"), [(4, 6, 40), (9, 5, 500), (4, 6, 12), (4, 6, 9), (3, 2, 3), (1, 1, 30)]
 )
-def test_lift_has_the_features_and_the_gram_matrix_of_the_reduced_weights(d, m, d1):
+def test_lift_preserves_features_and_gram_matrix(d, m, d1):
     space = ReducedSimulator(d, d1, m, 2)
     weights = space.initial_weights(0.7, [seeded(0), seeded(1)])
     in_full, M = lift(weights, d, d1, [seeded(2), seeded(3)])
@@ -132,7 +132,7 @@ def test_lift_has_the_features_and_the_gram_matrix_of_the_reduced_weights(d, m, 
     assert not torch.allclose(M[0], M[1])
 
 
-def test_direct_takes_any_dictionary_and_reduced_has_the_first_coordinates():
+def test_dictionaries_of_both_simulators():
     M = dictionaries("parts", tiny_data(), [3])
     assert torch.equal(DirectSimulator(M, 7).dictionary, M)
     assert torch.equal(
@@ -143,7 +143,7 @@ def test_direct_takes_any_dictionary_and_reduced_has_the_first_coordinates():
 
 @pytest.mark.parametrize("m", [1, 4, 5, 12])
 @pytest.mark.parametrize("L", [1, 4])
-def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
+def test_reduced_sizes_do_not_depend_on_d1(m, L):
     sizes = set()
     for d1 in (60, 10**3, 10**6):
         space = ReducedSimulator(9, d1, m, 1)
@@ -169,7 +169,7 @@ def test_no_size_depends_on_d1_once_something_lies_beyond_the_span(m, L):
     st.integers(0, 2**31),
     st.sets(st.integers(0, 11)),
 )
-def test_factor_reproduces_any_positive_semi_definite_matrix(m, rank, exponents, seed, dead):
+def test_robust_cholesky_of_any_semi_definite_matrix(m, rank, exponents, seed, dead):
     """Of any rank, with rows of any scale and some of them zero: to the jitter, relative to each entry's own rows."""
     rows = torch.randn(m, rank, generator=seeded(seed), dtype=torch.float64)
     rows *= 10.0 ** torch.tensor(exponents[:m], dtype=torch.float64)[:, None]
@@ -183,7 +183,7 @@ def test_factor_reproduces_any_positive_semi_definite_matrix(m, rank, exponents,
     torch.testing.assert_close(F[1], torch.eye(m, dtype=torch.float64))
 
 
-def test_factor_disturbs_a_singular_matrix_by_the_smallest_jitter_only():
+def test_robust_cholesky_uses_smallest_jitter():
     rows = torch.randn(6, 3, generator=seeded(0), dtype=torch.float64)
     target = rows @ rows.T
     error = (
@@ -194,7 +194,7 @@ def test_factor_disturbs_a_singular_matrix_by_the_smallest_jitter_only():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("place", [0, 2])
-def test_weights_that_are_no_longer_finite_are_an_error(bad, place):
+def test_descend_rejects_weights_not_finite(bad, place):
     space = ReducedSimulator(4, 40, 3, 1)
     weights = space.initial_weights(1.0, [seeded(0)])
     weights[0, place, 5] = bad
@@ -209,7 +209,7 @@ def test_weights_that_are_no_longer_finite_are_an_error(bad, place):
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
-def test_a_training_that_diverges_ends_finite_and_its_loss_says_so(simulator):
+def test_diverged_training_is_finite_with_infinite_loss(simulator):
     data, training = (
         tiny_data(d1=60),
         tiny_training(eta=1e4, sigma_0=1.0, T=60, history=True, **{"lambda": 0}),
@@ -229,7 +229,7 @@ def test_a_training_that_diverges_ends_finite_and_its_loss_says_so(simulator):
     ("simulator", "eta"), [("direct", 1e15), ("direct", 1e30), ("reduced", 1e15)]
 )
 @pytest.mark.parametrize("rule", ["follow", "grow", "gradient"])
-def test_a_replica_frozen_before_its_first_jump_has_diverged(simulator, eta, rule):
+def test_replica_frozen_at_first_step_has_diverged(simulator, eta, rule):
     data, training = (
         tiny_data(d1=60),
         tiny_training(eta=eta, sigma_0=0.01, T=5, bias={"rule": rule}, **{"lambda": 0}),
@@ -249,7 +249,7 @@ def test_a_replica_frozen_before_its_first_jump_has_diverged(simulator, eta, rul
     assert [row["diverged"] for row in rows] == [1.0, 0.0] * 2
 
 
-def test_a_mask_of_single_weights_is_refused_by_name():
+def test_reduced_rejects_masks_of_single_weights():
     data = tiny_data(d1=60)
     latents = synthesise("refused", data, 0.5, [1])["train"]
     with pytest.raises(RarefeatError, match="pruned_weight"):
@@ -259,7 +259,7 @@ def test_a_mask_of_single_weights_is_refused_by_name():
 
 
 @pytest.mark.parametrize("dof", [4, 12, 25, 60, 500, 100_000])
-def test_chi_variables_have_their_law_and_are_independent(dof):
+def test_chi_variables_distribution_and_independence(dof):
     """Degrees of freedom on both sides of the switch to the method on whole tensors."""
     n, columns = 4000, 4
     draws = simulators.chi_variables(n, columns, dof, [seeded(1), seeded(2)]).double().numpy()
@@ -277,7 +277,7 @@ def test_chi_variables_have_their_law_and_are_independent(dof):
 
 
 @pytest.mark.parametrize(("rows", "dof"), [(3, 10), (3, 3), (5, 2), (2, 1), (4, 60), (1, 7)])
-def test_bartlett_factors_have_the_moments_of_the_wishart_law(rows, dof):
+def test_bartlett_factor_has_wishart_moments(rows, dof):
     n = 20_000
     T = bartlett_factor(rows, dof, [seeded(3)] * n).double()
     assert T.shape == (n, rows, min(rows, dof))
@@ -301,13 +301,13 @@ def test_bartlett_factors_have_the_moments_of_the_wishart_law(rows, dof):
 @pytest.mark.parametrize(
     ("d", "m", "d1"), [(4, 3, 30), (4, 5, 12), (4, 5, 9), (4, 5, 7), (4, 3, 4)]
 )
-def test_initial_weights_have_one_law(d, m, d1):
+def test_initial_weights_have_equal_distributions(d, m, d1):
     M = dictionaries("initial", tiny_data(d=d, d1=d1), [1])
     samples = []
     for offset, space in enumerate(
         (DirectSimulator(M.expand(REPLICAS, -1, -1), m), ReducedSimulator(d, d1, m, REPLICAS))
     ):
-        weights = space.weights(0.7, [seeded(offset)] * REPLICAS)
+        weights = space.initial_weights(0.7, [seeded(offset)] * REPLICAS)
         samples.append(Sample(entries(weights, space.dictionary), None))
     assert p_value(*samples) > FAMILY / 5
 
@@ -315,7 +315,7 @@ def test_initial_weights_have_one_law(d, m, d1):
 @pytest.mark.parametrize(
     ("d", "m", "d1", "L"), [(3, 2, 40, 3), (3, 2, 10, 4), (3, 5, 8, 2), (3, 2, 3, 2), (3, 2, 40, 1)]
 )
-def test_tokens_have_one_law_seen_by_weights_and_by_each_other(d, m, d1, L):
+def test_token_products_have_equal_distributions(d, m, d1, L):
     """Everything the encoder asks of a token: its products with the weights and with the other tokens of its sample."""
     start = ReducedSimulator(d, d1, m, 1).initial_weights(0.3, [seeded(0)])
     latents = torch.randint(-1, 2, (1, 2, L, d), generator=seeded(1)).float()
@@ -326,7 +326,7 @@ def test_tokens_have_one_law_seen_by_weights_and_by_each_other(d, m, d1, L):
     ):
         g, rows = [seeded(3 + offset)], []
         for _ in range(REPLICAS // 100):
-            x = space.tokens(latents.repeat(1, 100, 1, 1), 0.3, g)[0].double()
+            x = space.sample_tokens(latents.repeat(1, 100, 1, 1), 0.3, g)[0].double()
             i, j = torch.tril_indices(L, L)
             seen = torch.cat(
                 [
@@ -344,7 +344,7 @@ def test_tokens_have_one_law_seen_by_weights_and_by_each_other(d, m, d1, L):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_step_has_one_law(name):
+def test_one_step_has_equal_distributions(name):
     """Means and second moments of A' and C'. Only C' has an excess, and a known one."""
     case = CASES[name]
     start = state(case)
@@ -353,7 +353,7 @@ def test_one_step_has_one_law(name):
     assert p_value(sample(Exact, case, start, REPLICAS, 3), direct) > FAMILY / len(CASES)
 
 
-def test_the_states_of_the_comparison_are_far_from_the_trivial_ones():
+def test_compared_states_are_not_trivial():
     """Logits are not uniform, the bias closes some gates and not all, and the step moves A and C by a good part of both."""
     for name, case in CASES.items():
         start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
@@ -371,7 +371,7 @@ GIVEN = [name for name, case in CASES.items() if case.d1 <= 100]
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_one_step_given_its_tokens_has_one_law_but_for_the_known_excess(name):
+def test_step_given_tokens_agrees_up_to_known_excess(name):
     """The direct step on the same tokens in R^d1: the same A', and C' with the same mean and, less the excess, covariance."""
     case = CASES[name]
     start = state(case)
@@ -379,7 +379,7 @@ def test_one_step_given_its_tokens_has_one_law_but_for_the_known_excess(name):
         assert p_value(*sample_given_tokens(kind, case, start, REPLICAS, 4)) > FAMILY / len(GIVEN)
 
 
-def test_the_excess_is_there_and_the_comparison_sees_it():
+def test_comparison_detects_uncorrected_excess():
     """Without the correction the comparison given the tokens rejects, which is what makes it evidence for the formula."""
     case = CASES["half the neurons pruned, bias"]
     reduced, direct = sample_given_tokens(ReducedSimulator, case, state(case), REPLICAS, 4)
@@ -387,7 +387,7 @@ def test_the_excess_is_there_and_the_comparison_sees_it():
 
 
 @pytest.mark.parametrize("name", ["dense, no bias", "dense, large bias", "one token"])
-def test_variance_of_what_lies_beyond_is_too_large_by_the_formula(name):
+def test_complement_variance_excess_equals_formula(name):
     """2 Q^2 / nu under the reduced simulator, 2 (Q^2 - sum_k q_k^2) / nu under the direct one, Q = sum_k q_k."""
     case, n = CASES[name], 4000
     start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
@@ -423,7 +423,7 @@ def test_variance_of_what_lies_beyond_is_too_large_by_the_formula(name):
 
 
 @pytest.mark.parametrize("name", ["dense, bias", "one token", "two dimensions beyond the span"])
-def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(name):
+def test_exact_rows_equal_direct_step_on_same_tokens(name):
     """The slow version, with the frames of the tokens that the direct simulator sees: not in law, but number by number."""
     case = CASES[name]
     start, space = state(case), Exact(case.d, case.d1, case.m, 1)
@@ -452,7 +452,7 @@ def test_rows_written_out_are_the_direct_step_on_the_same_tokens_to_rounding(nam
 
 
 @pytest.mark.parametrize("name", ["nothing beyond the span", "as many dimensions as features"])
-def test_with_nothing_beyond_the_reduced_simulator_is_the_direct_one_rotated(name):
+def test_reduced_equals_rotated_direct_if_nu_is_zero(name):
     """Number by number: tokens and weights turned into R^d1 and back."""
     case = CASES[name]
     start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
@@ -476,7 +476,7 @@ FEWER_REPLICAS = 1000
 POWER = 0.9
 
 
-def test_planted_mistakes_are_caught_and_the_right_simulators_are_not():
+def test_planted_mistakes_are_detected():
     counts = detections(REPETITIONS, FEWER_REPLICAS)
     allowed = binom.isf(FAMILY, REPETITIONS, LEVEL)
     for name in KINDS:
@@ -498,7 +498,7 @@ def stepped(case: Case, weights, seed=1, share=None) -> Step:
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("d1", [7, 15, 40, 500])
-def test_a_dead_neuron_stays_dead_and_disturbs_no_other(share, d1):
+def test_dead_neuron_stays_dead(share, d1):
     case = STANDARD._replace(d1=d1)
     weights = state(case).weights.clone()
     weights[0, 2] = 0
@@ -509,11 +509,11 @@ def test_a_dead_neuron_stays_dead_and_disturbs_no_other(share, d1):
         assert weights.isfinite().all()
 
 
-def test_neurons_that_are_all_dead_stay_dead():
+def test_all_dead_neurons_stay_dead():
     assert not stepped(STANDARD, torch.zeros_like(state(STANDARD).weights)).weights.any()
 
 
-def test_two_identical_neurons_stay_identical_to_the_jitter():
+def test_identical_neurons_stay_identical_up_to_jitter():
     """C is singular at every step. Under the direct simulator they stay equal; here up to the root of the jitter, a step."""
     weights = state(STANDARD).weights.clone()
     weights[0, 2] = weights[0, 1]
@@ -525,7 +525,7 @@ def test_two_identical_neurons_stay_identical_to_the_jitter():
 
 
 @pytest.mark.parametrize("d1", [7, 15, 40, 500])
-def test_without_noise_both_simulators_take_the_same_step(d1):
+def test_simulators_agree_without_noise(d1):
     """Nothing is random but the frame of the lift: C' is decay^2 C."""
     case = STANDARD._replace(sigma=0.0, d1=d1)
     start = state(case)
@@ -561,7 +561,7 @@ def test_without_noise_both_simulators_take_the_same_step(d1):
         (4, 1, 40, 1),
     ],
 )
-def test_few_dimensions_beyond_the_span_or_none_are_trained_through(d, m, d1, L):
+def test_training_with_few_or_no_dimensions_beyond_span(d, m, d1, L):
     """d1 - d - q below m, below L, zero and, with fewer dimensions than neurons, less than none; d1 = d; one neuron."""
     data = tiny_data(d=d, d1=d1, L=L, C=2.0)
     training = tiny_training(m=m, T=15, bias={"T1": 5})
@@ -686,7 +686,7 @@ def rejected(tests):
     return [key for key, p in zip(tests, adjusted, strict=True) if p < FAMILY]
 
 
-def test_whole_trainings_have_one_law():
+def test_trainings_have_equal_distributions():
     tests = {}
     for name in TRAININGS:
         found = p_values(measured(name, "direct"), measured(name, "reduced"))
@@ -702,7 +702,7 @@ def test_whole_trainings_have_one_law():
 @pytest.mark.parametrize(
     "arm", [Arm(arm="initial"), Arm(arm="ideal"), Arm(arm="dense")], ids=lambda arm: arm.arm
 )
-def test_what_the_probe_measures_has_one_law(arm):
+def test_probe_metrics_have_equal_distributions(arm):
     """Every column of it, for encoders before, after and without training; noise is large enough to matter."""
     data, training = (
         data_of(6, 40, 3, N=256, probe_pairs=80, test_pairs=160),
@@ -731,7 +731,7 @@ def test_what_the_probe_measures_has_one_law(arm):
 
 
 @pytest.mark.parametrize("kind", [DecayOfFeaturesAlone, NothingBeyond])
-def test_a_planted_mistake_is_seen_in_whole_trainings(monkeypatch, kind):
+def test_planted_mistake_is_detected_in_trainings(monkeypatch, kind):
     """Where noise is large: with little of it what lies beyond the span hardly matters, nor would the mistake."""
     name = "pruned, much noise"
     monkeypatch.setattr(
@@ -743,7 +743,7 @@ def test_a_planted_mistake_is_seen_in_whole_trainings(monkeypatch, kind):
     assert rejected(p_values(measured(name, "direct"), mistaken))
 
 
-def test_the_benchmark_of_the_simulators_runs():
+def test_simulator_benchmark_runs():
     root = Path(__file__).parents[2]
     words = [
         sys.executable,

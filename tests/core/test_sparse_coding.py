@@ -51,14 +51,14 @@ def patterns(views):
 # Frequencies
 
 
-def test_frequencies_put_the_minority_last_each_with_its_own_share_of_eps_min():
+def test_frequencies_scale_minority_by_eps_min():
     expected = [1, 1, 1, 0.3, 0.15]
     torch.testing.assert_close(
         frequencies(5, [1.0, 0.5], 0.3), torch.tensor(expected, dtype=torch.float64)
     )
 
 
-def test_the_probability_of_activation_is_the_closed_form():
+def test_activation_probability_equals_closed_form():
     assert activation_probability(EPS, 2.0)[0].item() == pytest.approx(
         2 * math.log(math.log(9)) / 9
     )
@@ -78,7 +78,7 @@ def test_dictionary_is_column_orthonormal(d, extra, seed):
 
 
 @pytest.mark.parametrize("d1", [50, 500, 2000])
-def test_largest_entry_of_a_feature_is_of_order_one_over_root_d1(d1):
+def test_dictionary_entries_are_of_order_one_over_root_d1(d1):
     largest = dictionary(d1, 9, seeded(2)).abs().amax(0)
     # Uniform on the sphere, Pr(|u_1| >= t) <= 2 exp(-d1 t^2 / 2): the union bound at probability 1e-6.
     assert (largest <= math.sqrt(2 * math.log(2 * d1 * 9 / 1e-6) / d1)).all()
@@ -97,18 +97,18 @@ def test_dictionary_is_uniform_over_frames():
 # Latent pairs: laws
 
 
-def test_each_feature_is_active_at_its_own_rate(pairs):
+def test_features_are_active_at_their_rates(pairs):
     active = (aggregated_sign(pairs[:, 0]) != 0).double()
     z = (active.mean(0) - PROBABILITY) / (PROBABILITY * (1 - PROBABILITY) / len(pairs)).sqrt()
     assert z.abs().max() < Z
 
 
-def test_rate_per_token_is_that_of_definition_3_1(pairs):
+def test_rate_per_token_equals_definition_3_1(pairs):
     for view in (0, 1):
         assert z_scores((pairs[:, view] != 0).double().mean(1), TOKEN_PROBABILITY).abs().max() < Z
 
 
-def test_every_token_has_the_same_rate(pairs):
+def test_tokens_have_equal_rates(pairs):
     rate = TOKEN_PROBABILITY
     z = z_scores((pairs != 0).double(), rate)
     assert z.shape == (2, L, D)
@@ -120,7 +120,7 @@ def test_signs_are_symmetric(pairs):
 
 
 @pytest.mark.parametrize("tokens_per_sample", [1, 2, 4, 7])
-def test_an_active_feature_is_kept_by_half_of_l_plus_one_tokens(tokens_per_sample):
+def test_active_feature_is_in_half_of_l_plus_one_tokens(tokens_per_sample):
     z = latent_pairs(20_000, tokens_per_sample, torch.ones(2, dtype=torch.float64), seeded(4))
     kept = z.abs().sum(2).double()
     if tokens_per_sample == 1:
@@ -130,7 +130,7 @@ def test_an_active_feature_is_kept_by_half_of_l_plus_one_tokens(tokens_per_sampl
         assert ((kept >= 1) & (kept <= tokens_per_sample)).all()
 
 
-def test_token_patterns_have_one_certain_token_and_the_others_at_one_half(dense_pairs):
+def test_token_patterns_have_one_certain_token(dense_pairs):
     expected = np.array([pattern.bit_count() / 3 / 4 for pattern in range(8)])
     for view, feature in itertools.product(range(2), range(2)):
         counts = np.bincount(patterns(dense_pairs[:, view, :, feature]).numpy(), minlength=8)
@@ -147,7 +147,7 @@ def test_features_are_independent(pairs):
         assert correlation.abs().max() < Z / math.sqrt(n)
 
 
-def test_patterns_of_two_features_in_one_view_are_independent(dense_pairs):
+def test_token_patterns_of_two_features_are_independent(dense_pairs):
     table = np.zeros((8, 8))
     np.add.at(table, tuple(patterns(dense_pairs[:, 0, :, j]).numpy() for j in range(2)), 1)
     assert chi2_contingency(table[1:, 1:]).pvalue > P
@@ -196,7 +196,7 @@ seeds = st.integers(0, 2**31)
 
 
 @given(st.integers(1, 20), st.integers(1, 5), probabilities, seeds)
-def test_latent_pairs_satisfy_the_assumptions_in_every_draw(
+def test_latent_pairs_satisfy_assumptions_in_every_draw(
     n, tokens_per_sample, probability, seed
 ):
     z = latent_pairs(n, tokens_per_sample, probability, seeded(seed))
@@ -209,7 +209,7 @@ def test_latent_pairs_satisfy_the_assumptions_in_every_draw(
 
 
 @given(st.integers(1, 20), st.integers(1, 5), seeds)
-def test_probability_one_is_always_active_and_zero_never(n, tokens_per_sample, seed):
+def test_latent_pairs_of_probability_one_and_zero(n, tokens_per_sample, seed):
     z = latent_pairs(
         n, tokens_per_sample, torch.tensor([1.0, 0.0], dtype=torch.float64), seeded(seed)
     )
@@ -218,7 +218,7 @@ def test_probability_one_is_always_active_and_zero_never(n, tokens_per_sample, s
 
 
 @given(probabilities, st.floats(0, 1), seeds)
-def test_draws_are_nested_across_probabilities(probability, factor, seed):
+def test_latent_pairs_are_nested_in_probability(probability, factor, seed):
     """The rarer draw is the commoner one with some features of some samples switched off."""
     common = latent_pairs(20, 3, probability, seeded(seed))
     rare = latent_pairs(20, 3, factor * probability, seeded(seed))
@@ -226,7 +226,7 @@ def test_draws_are_nested_across_probabilities(probability, factor, seed):
     assert torch.equal(rare, common * on)
 
 
-def test_synthesise_is_nested_in_eps_min_and_leaves_the_majority_alone():
+def test_synthesise_is_nested_in_eps_min():
     data = Data(
         d=9,
         d1=12,
@@ -257,7 +257,7 @@ def token_latents(shape, seed, d=3):
     return z[:, 0, 0].view(*shape, d).float()
 
 
-def test_tokens_are_m_z_plus_sigma_xi():
+def test_direct_tokens_equal_m_z_plus_sigma_xi():
     latents = token_latents((2, 5, 4), 6)
     M = torch.stack([dictionary(7, 3, seeded(s)) for s in (7, 8)])
     x = DirectSimulator(M, 1).sample_tokens(latents, 0.3, [seeded(5), seeded(9)])
@@ -266,7 +266,7 @@ def test_tokens_are_m_z_plus_sigma_xi():
     torch.testing.assert_close(x.double(), expected, atol=1e-6, rtol=0)
 
 
-def test_noise_of_a_token_has_mean_square_norm_equal_to_the_nsr():
+def test_token_noise_has_mean_square_norm_nsr():
     n, d1, sigma = 4000, 50, 0.1
     latents = latent_pairs(n, 1, PROBABILITY, seeded(12))[None, :, 0].float()
     M = dictionary(d1, D, seeded(13))[None]

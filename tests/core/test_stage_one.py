@@ -1,9 +1,10 @@
 """The closed form of stage 1, eq. (7), against training itself.
 
-While the weights are tiny every logit is 1/K and the bias is 0, so that a step is linear in the weights and its mean is
-known. <w_i(n), M_j> is regressed on <w_i(0), M_j> over the neurons; the n-th root of the slope is the growth in one step. Few
-features overlap in a sample (C is small), every pair is visited once (N = n K), and eta is small, so that the mean of the log
-is the log of the mean. Replicas give the standard errors.
+While the weights are tiny every logit is 1/K and the bias is 0, so that a step is linear in the
+weights and its mean is known. <w_i(n), M_j> is regressed on <w_i(0), M_j> over the neurons; the
+n-th root of the slope is the growth in one step. Few features overlap in a sample (C is small),
+every pair is visited once (N = n K), and eta is small, so that the mean of the log is the log of
+the mean. Replicas give the standard errors.
 """
 
 import math
@@ -54,7 +55,7 @@ class Measured(NamedTuple):
     complement: torch.Tensor  # (S,), the same outside span(M)
 
     def z(self, predicted, columns=slice(None)):
-        """How many standard errors the mean growth lies from a prediction, (d',)."""
+        """Return how many standard errors the mean growth lies from a prediction, (d',)."""
         growth = self.growth[:, columns]
         return (growth.mean(0) - predicted[columns]) / (growth.std(0) / math.sqrt(len(growth)))
 
@@ -71,7 +72,7 @@ class Measured(NamedTuple):
         return stage1_growth(**arguments | {"eta": r.eta, "lambda_": r.lambda_} | changes)
 
     def signal(self, growth):
-        """What the growth owes to the feature: the part that is not weight decay."""
+        """Return the growth that is due to the feature, without weight decay."""
         return growth - 1 + self.regime.eta * self.regime.lambda_
 
 
@@ -105,14 +106,17 @@ def measured(request):
     return Measured(r, slope(start @ M, end @ M, 1), slope(*outside, (1, 2)))
 
 
-def test_every_feature_grows_at_the_rate_of_the_closed_form(measured):
+def test_growth_equals_closed_form_for_every_feature(measured):
     assert measured.z(measured.predicted()).abs().max() < STANDARD_ERRORS
 
 
-def test_rates_are_accurate_and_not_only_compatible(measured):
-    """Majority features pooled to 3 %, minority features to 15 % of the signal, which is 4 standard errors or more."""
+def test_growth_error_is_below_a_few_percent(measured):
+    """Majority features pooled to 3 %, minority features to 15 % of the signal.
+
+    That is 4 standard errors or more.
+    """
     signal, expected = (
-        measured.signal(measured.growth_per_step),
+        measured.signal(measured.growth),
         measured.signal(measured.predicted()),
     )
     majority = signal[:, :-2].mean(1)
@@ -125,9 +129,9 @@ def test_rates_are_accurate_and_not_only_compatible(measured):
     assert (signal[:, -2:].mean(0) / expected[-2:] - 1).abs().max() < 0.15
 
 
-def test_rate_is_proportional_to_eps_j(measured):
+def test_growth_is_proportional_to_eps_j(measured):
     """The ratio of the signals, in which everything but eps_j cancels."""
-    signal = measured.signal(measured.growth_per_step)
+    signal = measured.signal(measured.growth)
     ratio = signal[:, -2:] / signal[:, :-2].mean(1, keepdim=True)
     eps = frequencies(9, MINORITY, EPS_MIN)[-2:]
     assert (
@@ -135,17 +139,17 @@ def test_rate_is_proportional_to_eps_j(measured):
     ).abs().max() < STANDARD_ERRORS
 
 
-def test_weights_outside_the_features_decay_as_in_eq_8(measured):
+def test_weights_outside_features_decay_as_in_eq_8(measured):
     r = measured.regime
     z = (measured.complement.mean() - (1 - r.eta * r.lambda_)) / (
         measured.complement.std() / math.sqrt(REPLICAS)
     )
     assert z.abs() < STANDARD_ERRORS
     # Features grow, the rest shrinks: the difference is what stage 1 is about.
-    assert (measured.complement.mean() < measured.growth_per_step.mean(0)).all()
+    assert (measured.complement.mean() < measured.growth.mean(0)).all()
 
 
-def test_planted_errors_in_the_closed_form_are_told_apart(measured):
+def test_planted_errors_in_closed_form_are_detected(measured):
     r = measured.regime
     right = measured.predicted()
 
@@ -157,7 +161,7 @@ def test_planted_errors_in_the_closed_form_are_told_apart(measured):
     assert off(measured.predicted(lambda_=0.0))
     # Majority features pooled: one number, a smaller error.
     pooled = Measured(
-        r, measured.growth_per_step[:, :-2].mean(1, keepdim=True), measured.complement
+        r, measured.growth[:, :-2].mean(1, keepdim=True), measured.complement
     )
     first = right[:1]
     factors = {
@@ -182,15 +186,15 @@ def test_planted_errors_in_the_closed_form_are_told_apart(measured):
         ), (name, off_pooled)
 
 
-def test_attended_count_of_one_token_and_of_no_preference():
+def test_attended_count_of_one_and_two_tokens():
     assert attended_count(1, 0.7) == pytest.approx(1.0)
     # Two tokens: both keep the feature, or one, each with probability 1/2.
     e, n = math.e, math.exp(0.3)
     assert attended_count(2, 0.3) == pytest.approx((2 + e * n / (e * n + 1) + 1 / (1 + n)) / 2)
 
 
-def test_attended_count_equals_a_simulation_of_the_attention_itself():
-    """Averaged over token patterns and noise, attention computed on tokens: the noise terms left out are of order sigma."""
+def test_attended_count_equals_simulated_attention():
+    """Averaged over token patterns and noise; the neglected noise terms are of order sigma."""
     n, L, d1, nsr = 20_000, 4, 400, 0.3
     z = latent_pairs(n, L, torch.ones(1, dtype=torch.float64), seeded(0))[:, 0].float()
     x = math.sqrt(nsr / d1) * torch.randn(n, L, d1, generator=seeded(1))
@@ -201,7 +205,7 @@ def test_attended_count_equals_a_simulation_of_the_attention_itself():
     assert abs((L + 1) / 2 - attended_count(L, nsr)) > 4.5 * error
 
 
-def test_growth_is_the_product_of_its_parts():
+def test_stage1_growth_is_product_of_its_factors():
     eps = frequencies(9, MINORITY, EPS_MIN)
     c = attended_count(4, 0.2)
     expected = 1 - 0.1 * 0.05 + 0.1 / 0.5 * (1 - 1 / 32) * activation_probability(eps, 1.0) * c**2

@@ -14,7 +14,7 @@ from rarefeat.core.statistics import (
 )
 
 
-def test_student_interval_is_scipys():
+def test_student_interval_equals_scipy():
     values = np.random.default_rng(1).normal(size=7)
     mean, sd, low, high, n = student_interval(np.append(values, np.nan))
     expected = scipy.stats.t.interval(0.95, 6, values.mean(), scipy.stats.sem(values))
@@ -25,7 +25,7 @@ def test_student_interval_is_scipys():
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=9), st.sampled_from([0.9, 0.95, 0.99]))
-def test_an_interval_inside_a_range_is_what_the_range_leaves_of_it(values, level):
+def test_student_interval_is_clipped_to_range(values, level):
     whole, inside = (
         student_interval(np.array(values), level, ends) for ends in ((-np.inf, np.inf), (0.0, 1.0))
     )
@@ -34,14 +34,14 @@ def test_an_interval_inside_a_range_is_what_the_range_leaves_of_it(values, level
     assert np.isnan(student_interval(np.array([0.5]), inside=(0.0, 1.0))[2])
 
 
-def test_holm_of_a_worked_example():
+def test_holm_by_hand():
     # Sorted 0.01, 0.02, 0.03, 0.04 times 4, 3, 2, 1 and never falling: Holm 1979.
     assert holm(np.array([0.01, 0.04, 0.03, 0.02])) == pytest.approx([0.04, 0.06, 0.06, 0.06])
     assert holm(np.array([0.5, 0.9])) == pytest.approx([1.0, 1.0])
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_lies_between_the_p_value_and_bonferroni_and_keeps_the_order(values):
+def test_holm_is_between_p_value_and_bonferroni(values):
     p_values = np.array(values)
     adjusted = holm(p_values)
     assert (adjusted >= p_values - 1e-12).all()
@@ -50,7 +50,7 @@ def test_holm_lies_between_the_p_value_and_bonferroni_and_keeps_the_order(values
 
 
 @pytest.mark.parametrize("n", [2, 5, 9])
-def test_the_smallest_mean_that_could_be_seen_is_seen_with_its_power(n):
+def test_minimum_detectable_mean_has_its_power(n):
     """By draws: intervals of n values around it lie above zero in 80 %."""
     mean = minimum_detectable_mean(2.0, n)
     draws = np.random.default_rng(n).normal(mean, 2.0, size=(6000, n))
@@ -60,6 +60,6 @@ def test_the_smallest_mean_that_could_be_seen_is_seen_with_its_power(n):
     assert np.isnan(minimum_detectable_mean(2.0, 1))
 
 
-def test_as_many_values_are_needed_as_see_the_mean():
+def test_required_sample_size_is_smallest():
     n = required_sample_size(2.0, 3.0)
     assert minimum_detectable_mean(2.0, n) <= 3 < minimum_detectable_mean(2.0, n - 1)

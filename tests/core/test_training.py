@@ -20,7 +20,7 @@ def together(arms, T=8):
     return stage.pretrain(*POINT[:3], tiny_training(T=T, history=True), arms, 0.1, [1, 2], latents)
 
 
-def test_arms_that_mask_nothing_yet_share_their_steps_and_are_what_each_is_alone(monkeypatch):
+def test_arms_share_training_until_masks_differ(monkeypatch):
     steps = []
     monkeypatch.setattr(
         stage,
@@ -47,7 +47,7 @@ def test_arms_that_mask_nothing_yet_share_their_steps_and_are_what_each_is_alone
 
 
 @pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.rule])
-def test_every_rule_gives_a_mask_of_each_replica_s_own(name):
+def test_rules_mask_each_replica_on_its_own(name):
     weights, draw = (
         torch.randn(3, 8, 12, generator=seeded(0)),
         torch.rand(3, 8, generator=seeded(1)),
@@ -73,7 +73,7 @@ def test_every_rule_gives_a_mask_of_each_replica_s_own(name):
         assert mask.flatten(1).sum(-1).tolist() == [mask[0].numel() // 4] * 3
 
 
-def test_a_masked_answer_leaves_out_neurons_or_single_weights():
+def test_apply_mask_neurons_equals_weights():
     weights, tokens = (
         torch.randn(2, 8, 12, generator=seeded(0)),
         torch.randn(2, 6, 3, 12, generator=seeded(1)),
@@ -88,7 +88,7 @@ def test_a_masked_answer_leaves_out_neurons_or_single_weights():
 
 
 @pytest.mark.parametrize("gradient", ["unmasked", "masked_keys", "straight_through"])
-def test_only_eq_5_lets_the_logits_of_others_move_a_pruned_neuron(gradient):
+def test_pruned_neuron_gradient_nonzero_only_unmasked(gradient):
     weights, tokens = (
         torch.randn(2, 8, 12, generator=seeded(0)),
         torch.randn(2, 6, 3, 12, generator=seeded(1)),
@@ -115,7 +115,7 @@ SHAPES = [  # those of a step at the paper's size, small ones, and lengths that 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_a_product_has_the_bits_of_a_call_for_each_replica_in_any_batch(shape, dtype, transposed):
+def test_matmul_bits_do_not_depend_on_batch(shape, dtype, transposed):
     p, q, r = shape
     a, b = (
         torch.randn(14, p, q, generator=seeded(0), dtype=dtype),
@@ -132,7 +132,7 @@ def test_a_product_has_the_bits_of_a_call_for_each_replica_in_any_batch(shape, d
         assert torch.equal(whole[part], matmul(a[part], b[part]))
 
 
-def test_gamma_variables_are_those_that_were_published():
+def test_standard_gamma_values_are_unchanged():
     """torch's private function: other values would move every number of the reduced simulator."""
     values = standard_gamma(torch.tensor([0.5, 1.0, 3.5, 200.0]), seeded(7))
     assert values.tolist() == pytest.approx([0.45486847, 3.911741, 4.0279431, 189.8445], rel=1e-6)
