@@ -2,7 +2,7 @@
 
 Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128), dense arm, on one thread, ten replicas at once. Rounds
 are interleaved and medians of the rounds' ratios are printed, because machines are shared and noisy. The parts are timed by
-wrapping the functions that pretrain calls; `normals` is a part of `tokens`, and `step` of `update`.
+wrapping the functions that pretrain calls; `standard_normals` is a part of `sample_tokens`, and `descend` of `apply_step`.
 """
 
 import argparse
@@ -23,8 +23,11 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.project import load
 
 NSR = 1.25
-PARTS = [(simulators.ReducedSimulator, "tokens"), (stage, "attend"), (stage, "answer"), (stage, "slopes"), (stage, "update"),
-         (simulators.ReducedSimulator, "step"), (simulators, "normals")]  # fmt: skip
+PARTS = [
+    (simulators.ReducedSimulator, "sample_tokens"), (stage, "attend"), (stage, "forward"),
+    (stage, "loss_gradient"), (stage, "apply_step"), (simulators.ReducedSimulator, "descend"),
+    (simulators, "standard_normals"),
+]  # fmt: skip
 
 
 ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1), Arm(arm="oracle_all")]

@@ -1,7 +1,8 @@
-"""One training step from one state, drawn many times under two simulators, and whether the two samples have one law.
+"""One training step from one state under two simulators: do the samples have one distribution?
 
-A state is weights of the reduced simulator, lifted into R^d1 for the direct one. What the simulators must agree on is A' = W' M
-and the Gram matrix C' of the rest of W'. `python tests/simulator_agreement.py` prints how often each planted mistake is seen.
+A state is weights of the reduced simulator, lifted into R^d1 for the direct one. The simulators
+must agree on A' = W' M and on the Gram matrix C' of the remainder of W'.
+`python tests/simulator_agreement.py` prints how often each planted mistake is detected.
 """
 
 import math
@@ -34,17 +35,17 @@ from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.core.training import apply_mask, forward, initial_state, loss_gradient
 
-# Probability that a comparison of two samples of one law rejects, over all its means and second moments (Bonferroni).
+# Level of a comparison of two samples, over all its means and second moments (Bonferroni).
 LEVEL = 1e-3
-# Draws of a step on either side: enough that second moments of heavy tails are near normal at the threshold of some 5.
+# Draws of a step: second moments of heavy tails are then near normal at the threshold of some 5.
 REPLICAS = 2000
 AT_ONCE = 500
-# An entry that varies by less is a constant, but for the rounding of single precision: of a neuron without gradient, say.
+# An entry that varies by less is a constant up to rounding, as of a neuron without gradient.
 ROUNDING = 1e-5
 
 
 class Case(NamedTuple):
-    """A state, a batch and the step from there. Rows of W have norms around 1, which puts the logits far from 1/K."""
+    """A state, a batch and a step. Rows of W have norms around 1, so logits are far from 1/K."""
 
     d: int
     m: int
@@ -87,7 +88,7 @@ CASES = {
     "nothing beyond the span": Case(4, 6, 3, 8, 9, 0.3, share=0.15),
     "as many dimensions as features": Case(4, 3, 2, 8, 4, 0.4, share=0.15),
 }
-# The case of the planted mistakes: many samples and a temperature that drive every neuron, gates half closed.
+# The case of the planted mistakes: every neuron is driven, and half of the gates are closed.
 STANDARD = Case(4, 4, 3, 32, 40, 0.15, share=0.3, tau=3.0)
 
 
@@ -101,20 +102,20 @@ class State(NamedTuple):
 
 
 def state(case: Case, seed: int = 0) -> State:
-    """Neurons of norms around 1, one near the minority feature.
+    """Draw neurons of norms around 1, one near the minority feature.
 
-    The first has nothing in the complement, where what a step adds beyond the span is plain to see; the last has about a third.
+    The first has no complement, where the growth beyond the span is plain; the last about a third.
     """
-    space, g = ReducedSimulator(case.d, case.d1, case.m, 1), seeded(seed)
+    simulator, g = ReducedSimulator(case.d, case.d1, case.m, 1), seeded(seed)
     features = torch.randn(1, case.m, case.d, generator=g) / math.sqrt(case.d)
     features[:, 1] = 0.2 * features[:, 1] + torch.eye(case.d)[-1]
     complement = (
         torch.linspace(0, 0.7, case.m)[:, None]
-        * bartlett_factor(case.m, space.n, [g])
-        / math.sqrt(max(space.n, 1))
+        * bartlett_factor(case.m, simulator.n, [g])
+        / math.sqrt(max(simulator.n, 1))
     )
     scale = torch.linspace(0.6, 1.4, case.m)[torch.randperm(case.m, generator=g)]
-    weights = scale[:, None] * space.join_coordinates(features, complement)
+    weights = scale[:, None] * simulator.join_coordinates(features, complement)
     probability = activation_probability(frequencies(case.d, [1.0], case.eps_min), case.C)
     latents = latent_pairs(case.K, case.L, probability, g).transpose(0, 1).flatten(0, 1)
     return State(weights, follow(weights.norm(dim=-1), case.d, case.share), latents[None].float())
@@ -122,19 +123,19 @@ def state(case: Case, seed: int = 0) -> State:
 
 class Step(NamedTuple):
     weights: Tensor
-    """After the step, (S, m, p)."""
+    """Weights after the step, (S, m, p)."""
     pre: Tensor
     """Pre-activations of the anchors, (S, K, L, m)."""
     logits: Tensor
-    """(S, K, K)."""
+    """Softmax weights, (S, K, K)."""
     descent: Tensor
-    """(S, K, L, m)."""
+    """-eta times the coefficients of the gradient, (S, K, L, m)."""
     attended: Tensor
-    """Of the anchors, (S, K, L, P)."""
+    """Attended tokens of the anchors, (S, K, L, P)."""
 
 
 def one_step(
-    space: Simulator,
+    simulator: Simulator,
     weights: Tensor,
     bias: Tensor,
     latents: Tensor,
@@ -142,44 +143,55 @@ def one_step(
     noise: Generators,
     complement: Generators,
 ) -> Step:
-    """The step of `pretrain`, up to the bias: weights (S, m, p), bias (S, m), latents (S, 2 K, L, d)."""
-    attended = attend(space.sample_tokens(latents, case.sigma, noise))
-    at = initial_state(weights)._replace(bias=bias)
-    whole, rule, how = forward(attended, at), case.arm.named.rule, case.arm.pruned_update
-    seen = PruningContext(weights, space.dictionary, 1, case.arm.alpha)
-    pruned = apply_mask(whole, rule(seen), attended, at, how) if rule else whole
-    descent = -case.eta * loss_gradient(whole, pruned, bias, case, how).coefficients
+    """Take the step of `pretrain`, up to the bias: (S, m, p), (S, m), (S, 2 K, L, d)."""
+    attended = attend(simulator.sample_tokens(latents, case.sigma, noise))
+    start = initial_state(weights)._replace(bias=bias)
+    dense, rule, mode = forward(attended, start), case.arm.named.rule, case.arm.pruned_update
+    context = PruningContext(weights, simulator.dictionary, 1, case.arm.alpha)
+    masked = apply_mask(dense, rule(context), attended, start, mode) if rule else dense
+    descent = -case.eta * loss_gradient(dense, masked, bias, case, mode).coefficients
     anchors = attended[:, : case.K]
-    moved = space.descend(
-        weights, descent, anchors, 1 - case.eta * case.lambda_, space.draw_complement(complement)
+    descended = simulator.descend(
+        weights,
+        descent,
+        anchors,
+        1 - case.eta * case.lambda_,
+        simulator.draw_complement(complement),
     )
-    f_x, f_y, _ = pruned.views(case.K)
-    return Step(moved, whole.pre[:, : case.K], probabilities(f_x, f_y, case.tau), descent, anchors)
+    f_x, f_y, _ = masked.views(case.K)
+    return Step(
+        descended, dense.pre[:, : case.K], probabilities(f_x, f_y, case.tau), descent, anchors
+    )
 
 
-def excess(step: Step, space: ReducedSimulator) -> Tensor:
-    """By how much the reduced simulator's conditional covariance of C' is too large, (S, m, m, m, m).
+def excess(step: Step, simulator: ReducedSimulator) -> Tensor:
+    """Compute the excess of the reduced simulator's covariance of C', (S, m, m, m, m).
 
-    Given the tokens, the rows of different samples meet at random angles, but those of one sample do not: their Gram matrix
-    G_k is known. The covariance of C'_ij and C'_uv is that of Wishart(nu, sum_k G_k / nu), less that of Wishart(nu, G_k / nu)
-    for each k. The reduced simulator draws the first.
+    Given the tokens, rows of different samples meet at random angles, but the Gram matrix G_k of
+    the rows of one sample is known. The covariance of C'_ij and C'_uv is that of
+    Wishart(nu, sum_k G_k / nu), less that of Wishart(nu, G_k / nu) for each k. The reduced
+    simulator draws the first.
     """
-    own = matmul(step.attended[..., space.p :].mT, step.descent).double()
-    return wishart_covariance(own.mT @ own).sum(1) / space.nu
+    rows_beyond = matmul(step.attended[..., simulator.p :].mT, step.descent).double()
+    return wishart_covariance(rows_beyond.mT @ rows_beyond).sum(1) / simulator.nu
 
 
 def wishart_covariance(G: Tensor) -> Tensor:
-    """nu times the covariance of the entries ij and uv of Wishart(nu, G / nu), (..., m, m) -> (..., m, m, m, m)."""
+    """Compute nu times the covariance of entries ij and uv of Wishart(nu, G / nu), all pairs."""
     return torch.einsum("...iu,...jv->...ijuv", G, G) + torch.einsum("...iv,...ju->...ijuv", G, G)
 
 
-def has_excess(space: Simulator) -> bool:
-    """Whether the simulator draws something beyond the span, and by its scatter alone."""
-    return isinstance(space, ReducedSimulator) and not isinstance(space, Exact) and space.nu > 0
+def has_excess(simulator: Simulator) -> bool:
+    """Return whether the simulator draws rows beyond the span by their scatter alone."""
+    return (
+        isinstance(simulator, ReducedSimulator)
+        and not isinstance(simulator, Exact)
+        and simulator.nu > 0
+    )
 
 
 class Exact(ReducedSimulator):
-    """Slow: the rows beyond the span are written out, each sample's in a random frame of its own in R^nu."""
+    """Slow simulator that writes out the rows beyond the span, with one frame per sample."""
 
     def draw_complement(self, generators: Generators) -> Generators:
         return generators
@@ -192,17 +204,18 @@ class Exact(ReducedSimulator):
         decay: float,
         generators: Generators,
     ) -> Tensor:
-        moved = decay * weights + matmul(
+        descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
         )
         if not self.nu:
-            return moved
-        own = matmul(attended[..., self.p :].mT, descent).double()
-        frames = random_frames(own.shape[1], self.nu, own.shape[2], generators)
-        beyond = (frames @ own).sum(1)
-        within = moved[..., self.d :].double()
+            return descended
+        rows_beyond = matmul(attended[..., self.p :].mT, descent).double()
+        frames = random_frames(rows_beyond.shape[1], self.nu, rows_beyond.shape[2], generators)
+        beyond = (frames @ rows_beyond).sum(1)
+        within = descended[..., self.d :].double()
         return self.join_coordinates(
-            moved[..., : self.d], robust_cholesky(within @ within.mT + beyond.mT @ beyond).float()
+            descended[..., : self.d],
+            robust_cholesky(within @ within.mT + beyond.mT @ beyond).float(),
         )
 
 
@@ -218,7 +231,7 @@ class WrongDegrees(ReducedSimulator):
 
 
 class AttentionForgotten(ReducedSimulator):
-    """The scatter of what lies beyond the span is that of the tokens, not of the attended ones."""
+    """The scatter beyond the span is that of the tokens, not of the attended ones."""
 
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         x = super().sample_tokens(latents, sigma, generators)
@@ -245,7 +258,7 @@ class DecayOfFeaturesAlone(ReducedSimulator):
 
 
 class NothingBeyond(ReducedSimulator):
-    """What lies beyond the span is left out."""
+    """Rows beyond the span are left out."""
 
     def __init__(self, d: int, d1: int, m: int, S: int):
         super().__init__(d, d1, m, S)
@@ -253,19 +266,19 @@ class NothingBeyond(ReducedSimulator):
 
 
 class ParallelSamples(ReducedSimulator):
-    """The remainders of all samples lie in one frame: their rows add up before the scatter is taken."""
+    """The remainders of all samples lie in one frame, so that their rows add up."""
 
     def descend(
         self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
     ) -> Tensor:
         total = matmul(attended[..., self.p :].mT, descent).sum(1)
-        moved = decay * weights + matmul(
+        descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
         )
         fresh = robust_cholesky(matmul(total.mT, total).double() / self.nu) @ beyond
-        within = moved[..., self.d :].double()
+        within = descended[..., self.d :].double()
         return self.join_coordinates(
-            moved[..., : self.d], robust_cholesky(within @ within.mT + fresh @ fresh.mT).float()
+            descended[..., : self.d], robust_cholesky(within @ within.mT + fresh @ fresh.mT).float()
         )
 
 
@@ -282,9 +295,9 @@ MISTAKES = {
 
 
 def lift(weights: Tensor, d: int, d1: int, generators: Generators) -> tuple[Tensor, Tensor]:
-    """Weights of the reduced simulator in R^d1, exact in law at one time: -> weights (S, m, d1) and dictionary (S, d1, d).
+    """Lift weights (S, m, p) to R^d1: weights (S, m, d1) and dictionary (S, d1, d).
 
-    W = A M^T + F Q^T with [M, Q] a uniform orthonormal frame, one generator a replica. weights (S, m, p).
+    W = A M^T + F Q^T with [M, Q] a uniform orthonormal frame per replica; exact in law at one time.
     """
     frames = torch.stack([draw_dictionary(d1, weights.shape[-1], g) for g in generators])
     return matmul(weights, frames.mT), frames[..., :d].contiguous()
@@ -294,70 +307,72 @@ class Sample(NamedTuple):
     values: Tensor
     """Entries of A' and the lower triangle of C', (R, entries)."""
     excess: Tensor | None
-    """What the simulator is known to add to the second moments, (R, entries, entries); None for nothing."""
+    """Excess of the second moments, (R, entries, entries); None for none."""
 
 
 def sample(kind: type[Simulator], case: Case, start: State, replicas: int, seed: int) -> Sample:
-    """Independent draws of one step."""
-    g, values, known = seeded(seed), [], []
+    """Draw one step many times, independently."""
+    g, values, excesses = seeded(seed), [], []
     for _ in range(replicas // AT_ONCE):
         weights, dictionary = start.weights, None
         if kind is DirectSimulator:
             weights, dictionary = lift(start.weights, case.d, case.d1, [g])
-            space = DirectSimulator(dictionary.expand(AT_ONCE, -1, -1), case.m)
+            simulator = DirectSimulator(dictionary.expand(AT_ONCE, -1, -1), case.m)
         else:
-            space = kind(case.d, case.d1, case.m, AT_ONCE)
+            simulator = kind(case.d, case.d1, case.m, AT_ONCE)
         # One generator serves the replicas of a block in turn.
         several = (
             part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, start.bias, start.latents)
         )
-        step = one_step(space, *several, case, [g] * AT_ONCE, [g] * AT_ONCE)
-        values.append(entries(step.weights, space.dictionary))
-        if has_excess(space):
-            known.append(moments_of_complement(excess(step, space), case, values[-1].shape[1]))
-    return Sample(torch.cat(values), torch.cat(known) if known else None)
+        step = one_step(simulator, *several, case, [g] * AT_ONCE, [g] * AT_ONCE)
+        values.append(entries(step.weights, simulator.dictionary))
+        if has_excess(simulator):
+            excesses.append(
+                moments_of_complement(excess(step, simulator), case, values[-1].shape[1])
+            )
+    return Sample(torch.cat(values), torch.cat(excesses) if excesses else None)
 
 
 def sample_given_tokens(
     kind: type[ReducedSimulator], case: Case, start: State, replicas: int, seed: int
 ) -> tuple[Sample, Sample]:
-    """Draws of one step that differ in nothing but the directions beyond the span: under `kind`, and with the tokens in R^d1.
+    """Draw steps that differ in the directions beyond the span alone: `kind`, and in R^d1.
 
-    There, in the rotated coordinates of [M, Q, the rest], a sample's remainder is t O with a random frame O of its own.
+    In R^d1, in the coordinates of [M, Q, the rest], a remainder is t O with a random frame O.
     """
-    space, g = kind(case.d, case.d1, case.m, 1), seeded(seed)
-    tokens = space.sample_tokens(start.latents, case.sigma, [g])
+    simulator, g = kind(case.d, case.d1, case.m, 1), seeded(seed)
+    tokens = simulator.sample_tokens(start.latents, case.sigma, [g])
     attended = attend(tokens)[:, : case.K]
-    step = one_step(GivenTokens(space, tokens), *start, case, [g], [g])
+    step = one_step(GivenTokens(simulator, tokens), *start, case, [g], [g])
     values, in_full = [], []
     full = DirectSimulator(torch.eye(case.d1, case.d).expand(AT_ONCE, -1, -1), case.m)
-    weights = pad(start.weights, (0, case.d1 - space.p))
+    weights = pad(start.weights, (0, case.d1 - simulator.p))
     shared = start.bias, start.latents
     for _ in range(replicas // AT_ONCE):
         several = (
             part.expand(AT_ONCE, *part.shape[1:])
             for part in (start.weights, step.descent, attended)
         )
-        moved = space.descend(
-            *several, 1 - case.eta * case.lambda_, space.draw_complement([g] * AT_ONCE)
+        descended = simulator.descend(
+            *several, 1 - case.eta * case.lambda_, simulator.draw_complement([g] * AT_ONCE)
         )
-        values.append(entries(moved, space.dictionary.expand(AT_ONCE, -1, -1)))
-        everywhere = lifted(tokens, case.d1, space.p, [g] * AT_ONCE)
+        values.append(entries(descended, simulator.dictionary.expand(AT_ONCE, -1, -1)))
+        everywhere = lifted(tokens, case.d1, simulator.p, [g] * AT_ONCE)
         several = (part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, *shared))
         direct = one_step(
             GivenTokens(full, everywhere), *several, case, [g] * AT_ONCE, [g] * AT_ONCE
         )
         in_full.append(entries(direct.weights, full.dictionary))
-    known = (
-        moments_of_complement(excess(step, space), case, values[0].shape[1])
-        if has_excess(space)
+    known_excess = (
+        moments_of_complement(excess(step, simulator), case, values[0].shape[1])
+        if has_excess(simulator)
         else None
     )
-    return Sample(torch.cat(values), known), Sample(torch.cat(in_full), None)
+    return Sample(torch.cat(values), known_excess), Sample(torch.cat(in_full), None)
 
 
 def lifted(tokens: Tensor, d1: int, p: int, generators: Generators) -> Tensor:
-    """Tokens of the reduced simulator (1, n, L, P) in R^d1, each sample's remainder in a random frame: (S, n, L, d1)."""
+    """Lift tokens (1, n, L, P) to R^d1 with a random frame per sample: (S, n, L, d1)."""
     beyond = tokens.shape[-1] - p
     if not beyond:
         return pad(tokens, (0, d1 - p)).expand(len(generators), -1, -1, -1)
@@ -367,7 +382,7 @@ def lifted(tokens: Tensor, d1: int, p: int, generators: Generators) -> Tensor:
 
 
 def random_frames(n: int, rows: int, columns: int, generators: Generators) -> Tensor:
-    """Uniform orthonormal frames, float64 (S, n, rows, columns): Gram-Schmidt by Cholesky, whose diagonal is positive."""
+    """Draw orthonormal frames, float64 (S, n, rows, columns), by Gram-Schmidt (Cholesky)."""
     shape = n, rows, columns
     normals = torch.stack(
         [torch.randn(shape, generator=g, dtype=torch.float64) for g in generators]
@@ -378,7 +393,7 @@ def random_frames(n: int, rows: int, columns: int, generators: Generators) -> Te
 
 
 class GivenTokens:
-    """A simulator whose tokens are given."""
+    """Simulator with fixed tokens."""
 
     def __init__(self, simulator: Simulator, tokens: Tensor):
         self.dictionary, self.tokens = simulator.dictionary, tokens
@@ -389,7 +404,7 @@ class GivenTokens:
 
 
 def entries(weights: Tensor, dictionary: Tensor) -> Tensor:
-    """A' and the lower triangle of C', float64 (S, m, p), (S, p, d) -> (S, entries); C' where there is a complement."""
+    """Return A' and the lower triangle of C', (S, m, p), (S, p, d) -> (S, entries)."""
     features = matmul(weights, dictionary).double()
     complement = weights.double() @ weights.double().mT - features @ features.mT
     if weights.shape[-1] == dictionary.shape[-1]:
@@ -399,7 +414,7 @@ def entries(weights: Tensor, dictionary: Tensor) -> Tensor:
 
 
 def moments_of_complement(covariance: Tensor, case: Case, count: int) -> Tensor:
-    """A covariance of C', (S, m, m, m, m), among all entries: (S, count, count)."""
+    """Place a covariance of C', (S, m, m, m, m), among all entries: (S, count, count)."""
     full = torch.zeros(len(covariance), count, count, dtype=torch.float64)
     rows, columns = torch.tril_indices(case.m, case.m)
     i, j = rows[:, None], columns[:, None]
@@ -408,7 +423,7 @@ def moments_of_complement(covariance: Tensor, case: Case, count: int) -> Tensor:
 
 
 def p_value(a: Sample, b: Sample) -> float:
-    """Of equal means and equal second moments, known excess apart: Welch's z of each, Bonferroni over all."""
+    """Test equal means and second moments, less the excess: Welch's z with Bonferroni."""
     constant = torch.stack([part.values.std(0) for part in (a, b)]).amax(0) < ROUNDING
     difference = (a.values.mean(0) - b.values.mean(0)).abs()
     if (difference[constant] > 10 * ROUNDING).any():
@@ -418,11 +433,11 @@ def p_value(a: Sample, b: Sample) -> float:
     vary = (~constant).nonzero()[:, 0]
     i, j = vary[torch.triu_indices(len(vary), len(vary))]
     parts = []
-    for values, known in (a, b):
+    for values, sample_excess in (a, b):
         centred = values - values.mean(0)
         second = centred[:, i] * centred[:, j]
-        if known is not None:
-            second = second - known[:, i, j]
+        if sample_excess is not None:
+            second = second - sample_excess[:, i, j]
         parts.append(torch.cat([values[:, vary], second], 1))
     errors = sum(part.var(0) / len(part) for part in parts).sqrt()
     z = (parts[0].mean(0) - parts[1].mean(0)).abs() / errors
@@ -432,10 +447,10 @@ def p_value(a: Sample, b: Sample) -> float:
 def disagreement(
     kind: type[ReducedSimulator], case: Case, start: State, direct: Sample, replicas: int, seed: int
 ) -> float:
-    """p-value of equal laws, of two comparisons: of the step, and of the step given its tokens."""
+    """Return the p-value of equal distributions of the step, and of the step given its tokens."""
     step = p_value(sample(kind, case, start, replicas, seed), direct)
-    given = p_value(*sample_given_tokens(kind, case, start, replicas, seed + 1))
-    return min(1.0, 2 * min(step, given))
+    given_tokens = p_value(*sample_given_tokens(kind, case, start, replicas, seed + 1))
+    return min(1.0, 2 * min(step, given_tokens))
 
 
 KINDS = {
@@ -447,7 +462,7 @@ KINDS = {
 def detections(
     repetitions: int, replicas: int, progress: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """In how many independent repetitions, each from a state of its own, a comparison with the direct one rejects at LEVEL."""
+    """Count in how many repetitions a comparison with the direct simulator rejects at LEVEL."""
     counts = dict.fromkeys(KINDS, 0)
     for repetition in range(repetitions):
         start, seed = state(STANDARD, repetition), 100 * (repetition + 1)
@@ -461,7 +476,7 @@ def detections(
 
 
 def table(repetitions: int) -> str:
-    """Detection rates in Markdown."""
+    """Return detection rates in Markdown."""
     counts = detections(repetitions, REPLICAS, lambda text: print(text, end="\r", file=sys.stderr))
     lines = ["| planted mistake | rejected | repetitions |", "|---|---:|---:|"]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Tables with planted values for the tests of figures: the columns of the real ones, of any size, in a fraction of a second."""
+"""Tables with planted values for tests of figures: real columns, any size, quickly made."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from rarefeat.core.statistics import student_interval
 TENTHS = [round(0.1 * k, 1) for k in range(1, 11)]
 ARM = {"alpha": 0.0, "onset": 0, "pruned_update": "unmasked"}
 METRICS = {
-    # At least and at most, where the rare feature is lost and where it is learned.
+    # Values where the rare feature is not learned and where it is.
     "aligned_neurons": (0.0, 4.0),
     "max_alignment": (0.35, 0.97),
     "majority_alignment": (0.9, 0.98),
@@ -20,12 +20,12 @@ METRICS = {
     "regression_mse_matched": (0.3, 0.15),
 }
 HALF = {"dense": 0.6, "pruned_neuron": 0.58, "pruned_weight": 0.55, "oracle_all": 0.4}
-"""The eps_min at which an arm has learned half."""
+"""eps_min at which an arm has learned half."""
 RANGE = {"aligned_neurons": (0, 30), "max_alignment": (0, 1)}
 
 
 def learned(eps_min: float, sigma: float, arm: str) -> float:
-    """Between 0 and 1."""
+    """Return how much of the rare feature is learned, between 0 and 1 for a trained arm."""
     if arm in ("initial", "ideal"):
         return float(arm == "ideal") * 1.3 - 0.3 * (arm == "initial")
     return 1 / (1 + np.exp(-12 * (eps_min - HALF.get(arm, 0.5) - 2 * (sigma - 0.05))))
@@ -34,19 +34,19 @@ def learned(eps_min: float, sigma: float, arm: str) -> float:
 def grid(
     eps_mins=TENTHS, sigmas=(0.05,), arms=("dense", "pruned_neuron"), seeds=20, d1=500, draw=0
 ) -> pd.DataFrame:
-    """A grid table."""
+    """Return a grid table."""
     rows = []
     for eps_min in eps_mins:
         for sigma in sigmas:
-            # Arms share what a seed brings with it, as on common draws.
-            of_seed = np.random.default_rng(
+            # Arms share the noise of a seed, as with common random numbers.
+            seed_noise = np.random.default_rng(
                 [draw, round(eps_min * 1000), round(sigma * 1000)]
             ).normal(size=(seeds, len(METRICS)))
             for index, arm in enumerate(arms):
-                own = np.random.default_rng(
+                arm_noise = np.random.default_rng(
                     [draw, index, round(eps_min * 1000), round(sigma * 1000)]
-                ).normal(size=of_seed.shape)
-                at = learned(eps_min, sigma, arm)
+                ).normal(size=seed_noise.shape)
+                fraction = learned(eps_min, sigma, arm)
                 for seed in range(seeds):
                     row = {
                         "eps_min": eps_min,
@@ -57,15 +57,15 @@ def grid(
                         **ARM,
                     }
                     for column, (metric, (low, high)) in enumerate(METRICS.items()):
-                        noise = of_seed[seed, column] + 0.3 * own[seed, column]
-                        value = low + (high - low) * at + 0.12 * abs(high - low) * noise
+                        noise = seed_noise[seed, column] + 0.3 * arm_noise[seed, column]
+                        value = low + (high - low) * fraction + 0.12 * abs(high - low) * noise
                         row[metric] = np.clip(value, *RANGE.get(metric, (0, 1)))
                     rows.append(row)
     return pd.DataFrame(rows)
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """The summary of a grid table."""
+    """Return the summary of a grid table."""
     return summarise(
         table,
         ["eps_min", "sigma"],
@@ -76,7 +76,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
-    """A cross-check of two simulators that agree."""
+    """Return a cross-check of two simulators that agree."""
     rng, rows = np.random.default_rng(draw), []
     for eps_min in eps_mins:
         for arm in ("dense", "pruned_neuron", "oracle_all"):
@@ -90,8 +90,9 @@ def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
                 }
                 p = rng.uniform()
                 rows.append(
-                    {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "metric": metric, "reduced": low, "direct": low,
-                     "n_reduced": 20, "n_direct": 10, **ends, "p_value": p, "adjusted_p_value": 1.0, "agrees": True}
+                    {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "metric": metric,
+                     "reduced": low, "direct": low, "n_reduced": 20, "n_direct": 10, **ends,
+                     "p_value": p, "adjusted_p_value": 1.0, "agrees": True}
                 )  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -99,7 +100,7 @@ def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
 def trajectories(
     eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500, draw=0
 ) -> pd.DataFrame:
-    """Trajectories in which the loss of one seed under the oracle mask explodes."""
+    """Return trajectories; under the oracle mask the loss of one seed explodes."""
     steps = np.unique(np.round(np.geomspace(1, T, 25)).astype(int))
     rng, rows = np.random.default_rng(draw), []
     for eps_min in eps_mins:
@@ -120,7 +121,8 @@ def trajectories(
                     values["loss"] = values["loss"] + 10.0 ** (14 * (steps / T) ** 4) - 1
                 for metric, curve in values.items():
                     rows += [
-                        {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "seed": 100 + seed, "step": step,
+                        {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "seed": 100 + seed,
+                         "step": step,
                          "metric": metric, "value": value}
                         for step, value in zip(steps, curve, strict=True)
                     ]  # fmt: skip
@@ -128,7 +130,7 @@ def trajectories(
 
 
 def heatmap(m=30, features=9, minority=4, seeds=20) -> pd.DataFrame:
-    """Every neuron against every feature; some rare features have no neuron."""
+    """Return squared cosines of neurons and features; some rare features have no neuron."""
     rng, rows = np.random.default_rng(0), []
     for arm in ("dense", "pruned_neuron"):
         for seed in range(seeds):
@@ -146,9 +148,10 @@ def heatmap(m=30, features=9, minority=4, seeds=20) -> pd.DataFrame:
 
 
 def augmentation(studies, seeds=20, labels=(64, 256, 1024), draw=0) -> dict[str, pd.DataFrame]:
-    """The tables of the study of augmentation, of the dense arm; `imbalance_` studies have two masks, too."""
+    """Return the tables of the study of augmentation; `imbalance_` studies have two masks."""
     rng = np.random.default_rng(draw)
-    centres = {"singletons": 40, "covered_features": 0.96, "features_per_neuron": 1.4, "activity": 0.1, "noise_cosine": 0.3,
+    centres = {"singletons": 40, "covered_features": 0.96, "features_per_neuron": 1.4,
+               "activity": 0.1, "noise_cosine": 0.3,
                "noise_left": 0.4}  # fmt: skip
     final, course, neurons = [], [], []
     steps = np.unique(np.round(np.geomspace(1, 1000, 25)).astype(int))
@@ -236,7 +239,7 @@ def augmentation(studies, seeds=20, labels=(64, 256, 1024), draw=0) -> dict[str,
 
 
 def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
-    """The three tables of views of images."""
+    """Return the three tables of views of images."""
     rng = np.random.default_rng(draw)
     metrics, units, embedding = [], [], []
     names = (
@@ -274,7 +277,7 @@ def sizes(
     seeds=3,
     draw=0,
 ):
-    """Lucky sets and what training makes of them, the rarest of them empty."""
+    """Return tables of lucky sets, the rarest of them empty, and of trained networks."""
     rng = np.random.default_rng(draw)
     lucky, trained = [], []
     for ratio in ratios:
@@ -282,8 +285,10 @@ def sizes(
             chance, features = 0.02 * d ** (-1.5 / ratio), 2 * d**0.05
             count = 0 if (ratio, d) == (min(ratios), max(ds)) else chance
             lucky.append(
-                {"d": d, "ratio": ratio, "neurons": 4000000, "lucky_probability": count, "lucky_ci_low": 0.9 * count,
-                 "lucky_ci_high": 1.1 * count + 1e-9, "ordinary_features": features, "ordinary_ci_low": 0.99 * features,
+                {"d": d, "ratio": ratio, "neurons": 4000000, "lucky_probability": count,
+                 "lucky_ci_low": 0.9 * count,
+                 "lucky_ci_high": 1.1 * count + 1e-9, "ordinary_features": features,
+                 "ordinary_ci_low": 0.99 * features,
                  "ordinary_ci_high": 1.01 * features}
             )  # fmt: skip
         for d in trained_d:
@@ -291,19 +296,22 @@ def sizes(
                 for seed in range(seeds):
                     m = int(d**2.25)
                     trained.append(
-                        {"d": d, "C_m": 2.25, "d1_power": power, "m": m, "d1": d**power, "ratio": ratio, "seed": seed,
-                         "pure_minority_neurons": int(rng.poisson(8)), "learned_features": 1.2 + 0.1 * rng.uniform()}
+                        {"d": d, "C_m": 2.25, "d1_power": power, "m": m, "d1": d**power,
+                         "ratio": ratio, "seed": seed,
+                         "pure_minority_neurons": int(rng.poisson(8)),
+                         "learned_features": 1.2 + 0.1 * rng.uniform()}
                     )  # fmt: skip
     return {"lucky_sets": pd.DataFrame(lucky), "scaling": pd.DataFrame(trained)}
 
 
 def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[str, pd.DataFrame]:
-    """Summary and trajectories of a data set under four arms, one of them on balanced images, too."""
+    """Return summary and trajectories of a data set: four arms, one also on balanced images."""
     rng = np.random.default_rng(draw)
     arms = [
         {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": "global"}
         for arm, alpha, update in (
-            ("dense", 0.0, "unmasked"), ("pruned", 0.7, "unmasked"), ("pruned", 0.7, "straight_through"),
+            ("dense", 0.0, "unmasked"), ("pruned", 0.7, "unmasked"),
+            ("pruned", 0.7, "straight_through"),
             ("self_damaging", 0.7, "unmasked"),
         )
     ]  # fmt: skip
@@ -317,12 +325,12 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
                 ("mean", "sd", "ci_low", "ci_high", "n"),
                 (centre + 0.01 * rng.normal(size=seeds)).clip(max=1),
             )
-            found = dict(zip(names, student_interval(values, inside=(low, 1)), strict=True))
+            interval = dict(zip(names, student_interval(values, inside=(low, 1)), strict=True))
             gain = {"paired_difference": np.nan, "paired_ci_low": np.nan, "paired_ci_high": np.nan}
             if arm["arm"] != "dense":
                 mean, _, low, high, _ = student_interval(0.01 * rng.normal(size=seeds))
                 gain = {"paired_difference": mean, "paired_ci_low": low, "paired_ci_high": high}
-            summary.append(keys | {"probe": "balanced", "metric": metric} | found | gain)
+            summary.append(keys | {"probe": "balanced", "metric": metric} | interval | gain)
         for seed in range(seeds):
             for epoch in (1, 10, 20, 50, 100):
                 value = accuracy * (1 - 0.5 / epoch) + 0.01 * rng.normal()
@@ -333,7 +341,7 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
 
 
 def long_tail_courses(alphas=(0.3, 0.9), seeds=3) -> dict[str, pd.DataFrame]:
-    """Trajectories and classes of three updates at several ratios, the first one with a random mask beside it.
+    """Return trajectories and classes of three updates at several ratios, and one random mask.
 
     Only it gains over dense: late in the training, and in the rarest classes.
     """

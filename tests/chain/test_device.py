@@ -1,4 +1,4 @@
-"""A device's path without one: no tensor beside it and no wait for it, by tensors without data; its law, on the processor."""
+"""The path of a GPU without one: by tensors without data, and by its draws on the CPU."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def everywhere(monkeypatch):
 
 
 def at_once(study, seeds, purpose, device="cpu"):
-    """What is drawn at each step in one call; what is drawn once, or on the processor in any case, as ever."""
+    """Draw for all replicas in one call what is drawn at each step; all else as usual."""
     if "noise" in purpose or purpose == "complement":
         return randomness.DeviceGenerator(
             len(seeds), CPU, randomness.make_device_generator(CPU, f"{study}/{seeds}/{purpose}")
@@ -207,7 +207,7 @@ def test_tokens_of_block_have_expected_gram_matrices(everywhere):
 
 
 def test_robust_cholesky_gpu_equals_cpu():
-    """Of a matrix that Cholesky takes, a singular one, one with a dead neuron; a lost one is NaN, its neighbours are not."""
+    """For a regular, a singular and a dead matrix; an indefinite one is NaN, its neighbours not."""
     a = torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     a[1, :, 3:] = 0
     a[2, 2] = 0
@@ -222,7 +222,7 @@ def test_robust_cholesky_gpu_equals_cpu():
 
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_training_on_device_path_has_equal_distribution(simulator, everywhere, monkeypatch):
-    """Metrics of the last step over many replicas, by the device's whole path and by the processor's."""
+    """Metrics of the last step over many replicas, on the path of a GPU and of a CPU."""
     seeds, at = list(range(40)), small_training(T=30)
     latents = synthesise("device", SMALL_DATA, 0.5, seeds)
 

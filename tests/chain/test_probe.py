@@ -50,7 +50,7 @@ def test_dictionary_reads_noiseless_token_perfectly(simulator):
 
 
 def test_silent_encoder_has_trivial_metrics(simulator):
-    """A bias above every activation: all embeddings are zero, and the head can do no better than the mean."""
+    """With a bias above every activation, the head can do no better than the mean."""
     row, _ = ideal(simulator, sized(L=1), 0.0, bias=2.0)
     assert row["empty_share"] == 1.0
     assert row["cosine_similarity_balanced"] == 0.0
@@ -59,7 +59,7 @@ def test_silent_encoder_has_trivial_metrics(simulator):
 
 
 def test_missing_feature_costs_its_label_variance(simulator):
-    """Without the minority neuron the balanced MSE is the variance of that feature's part of the label, its activation rate."""
+    """Without the minority neuron, the MSE is the activation rate of that feature."""
     data = sized(L=1, test_pairs=5000)
     latents = synthesise("probe", data, 0.3, [1])
     weights = (

@@ -205,7 +205,7 @@ def test_pretrain_does_not_depend_on_block(arm, simulator):
 @pytest.mark.parametrize("d1", [9, 100, 500])
 @pytest.mark.parametrize("name", ["dense", "pruned_weight"])
 def test_pretrain_does_not_depend_on_block_at_other_sizes(m, d1, name):
-    """Matrix products choose their kernels by size, and by how a replica's part of a block is aligned in memory."""
+    """Matrix products choose kernels by size and by the alignment of a replica in memory."""
     data = SMALL_DATA.model_copy(update={"d1": d1})
     block, trajectory = train(ARMS[name], BLOCK, data, m=m, K=33, T=2)
     for index, seed in enumerate(BLOCK):
@@ -214,14 +214,14 @@ def test_pretrain_does_not_depend_on_block_at_other_sizes(m, d1, name):
         assert rows_of(trajectory, seed) == repr(rows)
 
 
-# Spread over 1 to 40 neurons: odd sizes leave the replicas of a block at addresses that are aligned by accident only.
+# From 1 to 40 neurons: odd sizes leave the replicas of a block unaligned in memory.
 NEURONS = [1, 2, 3, 5, 7, 8, 13, 17, 24, 30, 33, 40]
 
 
 @pytest.mark.parametrize("m", NEURONS)
 @pytest.mark.parametrize("name", ["dense", "pruned_neuron", "oracle_all"])
 def test_reduced_does_not_depend_on_block_at_any_size(m, name):
-    """The complement, of d1 - d dimensions, holds nothing, less than the weights span, a little more, and far more."""
+    """With no dimension in the complement, fewer than the weights span, more, and far more."""
     block_of_seven = [9, *BLOCK, 21, 22, 23]
     changes = {"simulator": "reduced", "m": m, "K": 33, "T": 3}
     for beyond in sorted({0, 1, max(m - 3, 0), m, m + 1, m + 5, m + 12, 491}):
@@ -236,7 +236,7 @@ def test_reduced_does_not_depend_on_block_at_any_size(m, name):
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 def test_arm_does_not_depend_on_other_arms(simulator):
-    """Neither its training nor what the probe measures: a study may gain an arm and keep every number that it had."""
+    """A study may gain an arm and keep all its numbers, of trainings and of probes."""
     names = ["oracle_all", "dense", "pruned_neuron"] + ["pruned_weight"] * (simulator == "direct")
     together = [*(ARMS[name] for name in names), Arm(arm="pruned_neuron", alpha=0.5, onset=4)]
     latents = synthesise("blocks", SMALL_DATA, 0.5, BLOCK)
@@ -314,7 +314,7 @@ def test_probe_of_untrained_arm_does_not_depend_on_block(name, simulator):
 
 
 def test_replicas_have_independent_test_noise():
-    """One test set of latents for every replica, and noise of its own for each: their errors are independent."""
+    """One test set of latents, and noise of its own for each: errors are independent."""
     rows = measure(Arm(arm="ideal"), BLOCK, None, "reduced")
     assert len({row["cosine_similarity_balanced"] for row in rows}) == len(BLOCK)
 

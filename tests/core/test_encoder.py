@@ -20,7 +20,7 @@ def naive_attention(x):
 
 
 def naive_embedding(x, weights, bias):
-    """Eq. (4), one neuron and one token at a time: x (L, d1), weights (m, d1), bias (m,) -> (m,)."""
+    """Eq. (4) in loops: x (L, d1), weights (m, d1), bias (m,) -> (m,)."""
     mixed = naive_attention(x)
     h = []
     for w, b in zip(weights, bias.tolist(), strict=True):

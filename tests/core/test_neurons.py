@@ -31,7 +31,7 @@ def layer(d, seed, m=20, S=2, d1=None):
 
 
 def hand_made():
-    """Five neurons in R^5, four features, the last two of them the minority: (1, 5, 5), (1, 5, 4)."""
+    """Five neurons in R^5 and four features, the last two the minority: (1, 5, 5), (1, 5, 4)."""
     weights = torch.tensor(
         [
             [2.0, 0.0, 0.0, 0.0, 0.0],  # pure majority
@@ -84,7 +84,7 @@ def test_feature_share_by_hand():
 
 
 def naive_sets(weights, M, ratio, gamma):
-    """Eq. (26)-(28), neuron by neuron: weights (m, d1), M (d1, d) -> two lists of sets of (i, j)."""
+    """Eq. (26)-(28) in loops: weights (m, d1), M (d1, d) -> two sets of (i, j)."""
     d = M.shape[1]
     c1, c2 = (1 / ratio) ** 2 * 2 * (1 + gamma), ratio**2 * 2 * (1 - gamma)
     ordinary, lucky = set(), set()
@@ -118,7 +118,7 @@ def test_neuron_sets_equal_definition_b_1(d, seed, ratio, gamma):
 
 
 def test_neuron_sets_are_not_empty_for_many_features():
-    """So that the comparison above is not one of empty sets: d = 40 and ratio 1, where lucky neurons exist."""
+    """At d = 40 and ratio 1 lucky neurons exist, so the comparison above is not of empty sets."""
     weights, M = layer(40, 1, m=400)
     ordinary, lucky = ordinary_neurons(weights, M, 1.0), lucky_neurons(weights, M, 1.0)
     assert 0 < lucky.sum() < ordinary.sum() < ordinary.numel()
@@ -128,7 +128,7 @@ def test_neuron_sets_are_not_empty_for_many_features():
 
 @pytest.mark.parametrize("d", [9, 64])
 def test_lucky_neurons_exist_above_sharp_ratio(d):
-    """0.70 at d = 9 and 0.36 at d = 64: just above it, gamma included, a neuron along a feature is lucky."""
+    """Above 0.70 at d = 9 and 0.36 at d = 64, with gamma, a neuron along a feature is lucky."""
     edge = math.sqrt(2 * math.log(d) / d)
     assert edge == pytest.approx({9: 0.699, 64: 0.3605}[d], abs=1e-3)
     M = torch.eye(d)[None].double()

@@ -151,7 +151,7 @@ DATA = tiny_data(d1=6, minority=[1.0, 1.0])
 
 
 def naive_step(x, y, weights, bias, mask, training):
-    """Algorithm 1 with eq. (5), sample by sample and candidate by candidate: x, y (K, L, d1), float64."""
+    """Algorithm 1 with eq. (5) in loops over samples and candidates: x, y (K, L, d1), float64."""
     K, tau = len(x), training.tau
     masked = weights.masked_fill(mask, 0.0)
 
@@ -172,7 +172,7 @@ def naive_step(x, y, weights, bias, mask, training):
 
 
 def autograd_step(x, y, weights, bias, mask, training):
-    """The loss of the masked network, its gradient with respect to the masked weights applied to all of them."""
+    """Apply the gradient with respect to the masked weights to all weights."""
     masked = weights.masked_fill(mask, 0.0).requires_grad_()
     f_x, f_y = (embed_tokens(view[None], masked[None], bias[None]) for view in (x, y))
     infonce(f_x, f_y.detach(), training.tau).sum().backward()
@@ -202,9 +202,9 @@ BY_NAME = {"pruned_neuron": 0.5, "pruned_weight": 0.5, "oracle_all": 0.0}
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("step", [0, 2])
 def test_pruned_step_equals_eq_5_or_masked_gradient(name, step):
-    """Step 0 has no bias; by step 2 it stands at half the typical norm, so that the gates matter as well.
+    """Each update rule agrees with its own formula, and neither with the other nor with dense.
 
-    Each update rule must agree with its own formula and be told apart from the other's and from the dense step.
+    Step 0 has no bias. At step 2 it is half the typical norm, so that the gates matter as well.
     """
     changes = {"bias": {"share": 0.5}}
     for update, formula, other in (

@@ -1,4 +1,4 @@
-"""Quantities of the theory on planted neurons: each where its statement is true and where it is false."""
+"""Metrics of the theory on planted neurons: where a statement is true and where it is false."""
 
 import math
 
@@ -121,7 +121,7 @@ def test_stage_one_rates_of_planted_growth():
 
 
 def test_linear_window_ends_where_logits_are_not_uniform():
-    """At 200 neurons half of stage 1 outlasted it, and the rate that was read there was too small."""
+    """At 200 neurons the window is half of stage 1; a rate over all of stage 1 is too small."""
     growing = course([1.3] * 4, scale=0.02)
     last = last_linear_index(growing, STEPS, 80, LAW)
     a = attended_count(LAW.L, LAW.nsr)
@@ -162,7 +162,7 @@ def test_stage_one_without_t1_has_no_bounds():
 
 
 def test_t1_distinguishes_theorem_from_proof_bound():
-    """sqrt(2 log 4 / 4) = 0.83 and sqrt(log 4 / 4) = 0.59: a cosine of 0.7 has one and not the other."""
+    """A cosine of 0.7 lies between sqrt(2 log 4 / 4) = 0.83 and sqrt(log 4 / 4) = 0.59."""
     at_T1 = planted([[0.7, 0.0, 0.0, 0.0]] * M, outside=math.sqrt(1 - 0.49))
     sets = NeuronSets(torch.zeros(M, D, dtype=torch.bool), torch.zeros(M, D, dtype=torch.bool))
     sets.lucky[:, 0] = sets.ordinary[:, 0] = True

@@ -1,4 +1,4 @@
-"""The reduced simulator has the law of the direct one: of one step from one state, and of whole trainings."""
+"""The reduced simulator has the distribution of the direct one: of one step, and of trainings."""
 
 import functools
 import math
@@ -71,7 +71,7 @@ from rarefeat.core.statistics import holm
 
 # Single precision, relative to the size of what is compared.
 TOLERANCE = 1e-5
-# Per comparison in a family of as many as a test makes: family-wise, a false alarm has probability 1e-3.
+# Family-wise level of all comparisons of a test: the probability of a false alarm.
 FAMILY = 1e-3
 
 
@@ -84,28 +84,28 @@ def gram(weights, d):
 # The step that is compared is that of pretrain
 
 
-@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+@pytest.mark.parametrize("kind", ["direct", "reduced"])
 @pytest.mark.parametrize("name", [name for name in ARMS if "weight" not in name])
-def test_one_step_equals_pretrain_byte_for_byte(name, simulator):
-    """Two steps, the second with a bias, so that what is shown here for one step holds for the stage."""
+def test_one_step_equals_pretrain_byte_for_byte(name, kind):
+    """`one_step` of these tests is a step of `pretrain`: two steps, the second with a bias."""
     arm, data, seed, study = ARMS[name], tiny_data(d1=40), 5, "one step"
     training = tiny_training(T=2, bias={"share": 0.5, "T1": 1})
     latents = synthesise(study, data, 0.5, [seed])["train"]
     case = Case(
         data.d, training.m, data.L, training.K, data.d1, 0.2, arm, tau=0.7, eta=0.3, lambda_=0.05
     )
-    space = make_simulator(simulator, study, data.d, data.d1, training.m, [seed])
+    simulator = make_simulator(kind, study, data.d, data.d1, training.m, [seed])
     weights, bias = (
-        initial_weights(study, simulator, data, training, [seed]),
+        initial_weights(study, kind, data, training, [seed]),
         torch.zeros(1, training.m),
     )
     streams = [[generator(study, seed, purpose)] for purpose in ("noise", "complement")]
     draws = batches(study, [seed], data.N, training.K)
     for _ in range(2):
         batch = latents[:, next(draws)[0]].transpose(1, 2).flatten(1, 2).float()
-        weights = one_step(space, weights, bias, batch, case, *streams).weights
+        weights = one_step(simulator, weights, bias, batch, case, *streams).weights
         bias = follow(weights.norm(dim=-1), data.d, 0.5)
-    encoder, _ = pretrain_arm(study, simulator, data, training, arm, 0.2, [seed], latents)
+    encoder, _ = pretrain_arm(study, kind, data, training, arm, 0.2, [seed], latents)
     assert torch.equal(encoder.weights, weights)
     assert torch.equal(encoder.bias, bias)
     assert (bias > 0).all()
@@ -118,8 +118,8 @@ def test_one_step_equals_pretrain_byte_for_byte(name, simulator):
     ("d", "m", "d1"), [(4, 6, 40), (9, 5, 500), (4, 6, 12), (4, 6, 9), (3, 2, 3), (1, 1, 30)]
 )
 def test_lift_preserves_features_and_gram_matrix(d, m, d1):
-    space = ReducedSimulator(d, d1, m, 2)
-    weights = space.initial_weights(0.7, [seeded(0), seeded(1)])
+    simulator = ReducedSimulator(d, d1, m, 2)
+    weights = simulator.initial_weights(0.7, [seeded(0), seeded(1)])
     in_full, M = lift(weights, d, d1, [seeded(2), seeded(3)])
     assert in_full.shape == (2, m, d1)
     assert M.shape == (2, d1, d)
@@ -146,19 +146,19 @@ def test_dictionaries_of_both_simulators():
 def test_reduced_sizes_do_not_depend_on_d1(m, L):
     sizes = set()
     for d1 in (60, 10**3, 10**6):
-        space = ReducedSimulator(9, d1, m, 1)
-        weights = space.initial_weights(1.0, [seeded(0)])
-        tokens = space.sample_tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
-        moved = space.descend(
+        simulator = ReducedSimulator(9, d1, m, 1)
+        weights = simulator.initial_weights(1.0, [seeded(0)])
+        tokens = simulator.sample_tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
+        descended = simulator.descend(
             weights,
             torch.zeros(1, 3, L, m),
             attend(tokens),
             0.9,
-            space.draw_complement([seeded(2)]),
+            simulator.draw_complement([seeded(2)]),
         )
-        sizes.add((space.p, weights.shape, tokens.shape, moved.shape))
-        assert tokens.shape[-1] == space.p + L
-        assert space.nu == d1 - 9 - space.q
+        sizes.add((simulator.p, weights.shape, tokens.shape, descended.shape))
+        assert tokens.shape[-1] == simulator.p + L
+        assert simulator.nu == d1 - 9 - simulator.q
     assert len(sizes) == 1
 
 
@@ -170,7 +170,7 @@ def test_reduced_sizes_do_not_depend_on_d1(m, L):
     st.sets(st.integers(0, 11)),
 )
 def test_robust_cholesky_of_any_semi_definite_matrix(m, rank, exponents, seed, dead):
-    """Of any rank, with rows of any scale and some of them zero: to the jitter, relative to each entry's own rows."""
+    """For any rank, rows of any scale and rows of zeros: exact up to the relative jitter."""
     rows = torch.randn(m, rank, generator=seeded(seed), dtype=torch.float64)
     rows *= 10.0 ** torch.tensor(exponents[:m], dtype=torch.float64)[:, None]
     rows[[i for i in dead if i < m]] = 0
@@ -195,16 +195,16 @@ def test_robust_cholesky_uses_smallest_jitter():
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("place", [0, 2])
 def test_descend_rejects_weights_not_finite(bad, place):
-    space = ReducedSimulator(4, 40, 3, 1)
-    weights = space.initial_weights(1.0, [seeded(0)])
+    simulator = ReducedSimulator(4, 40, 3, 1)
+    weights = simulator.initial_weights(1.0, [seeded(0)])
     weights[0, place, 5] = bad
     with pytest.raises(RarefeatError, match="diverged"):
-        space.descend(
+        simulator.descend(
             weights,
             torch.zeros(1, 4, 2, 3),
-            torch.zeros(1, 4, 2, space.p + 2),
+            torch.zeros(1, 4, 2, simulator.p + 2),
             0.9,
-            space.draw_complement([seeded(1)]),
+            simulator.draw_complement([seeded(1)]),
         )
 
 
@@ -268,7 +268,7 @@ def test_chi_variables_distribution_and_independence(dof):
     for column in range(columns):
         values = draws[:, :, column].ravel()
         assert kstest(values, chi(dof - column).cdf).pvalue > FAMILY / tests
-        # The comparison would see degrees of freedom that are wrong by a fifth of a standard deviation of chi squared.
+        # The test detects degrees of freedom that are wrong by 0.2 standard deviations of chi^2.
         wrong = dof - column + 0.2 * math.sqrt(2 * (dof - column))
         assert kstest(values, chi(wrong).cdf).pvalue < FAMILY / tests
     # Columns and replicas are independent of each other.
@@ -304,11 +304,11 @@ def test_bartlett_factor_has_wishart_moments(rows, dof):
 def test_initial_weights_have_equal_distributions(d, m, d1):
     M = dictionaries("initial", tiny_data(d=d, d1=d1), [1])
     samples = []
-    for offset, space in enumerate(
+    for offset, simulator in enumerate(
         (DirectSimulator(M.expand(REPLICAS, -1, -1), m), ReducedSimulator(d, d1, m, REPLICAS))
     ):
-        weights = space.initial_weights(0.7, [seeded(offset)] * REPLICAS)
-        samples.append(Sample(entries(weights, space.dictionary), None))
+        weights = simulator.initial_weights(0.7, [seeded(offset)] * REPLICAS)
+        samples.append(Sample(entries(weights, simulator.dictionary), None))
     assert p_value(*samples) > FAMILY / 5
 
 
@@ -316,17 +316,17 @@ def test_initial_weights_have_equal_distributions(d, m, d1):
     ("d", "m", "d1", "L"), [(3, 2, 40, 3), (3, 2, 10, 4), (3, 5, 8, 2), (3, 2, 3, 2), (3, 2, 40, 1)]
 )
 def test_token_products_have_equal_distributions(d, m, d1, L):
-    """Everything the encoder asks of a token: its products with the weights and with the other tokens of its sample."""
+    """Compare products of tokens with the weights and with the other tokens of the sample."""
     start = ReducedSimulator(d, d1, m, 1).initial_weights(0.3, [seeded(0)])
     latents = torch.randint(-1, 2, (1, 2, L, d), generator=seeded(1)).float()
     lifted_weights, M = lift(start, d, d1, [seeded(2)])
     samples = []
-    for offset, (space, weights) in enumerate(
+    for offset, (simulator, weights) in enumerate(
         ((DirectSimulator(M, m), lifted_weights), (ReducedSimulator(d, d1, m, 1), start))
     ):
         g, rows = [seeded(3 + offset)], []
         for _ in range(REPLICAS // 100):
-            x = space.sample_tokens(latents.repeat(1, 100, 1, 1), 0.3, g)[0].double()
+            x = simulator.sample_tokens(latents.repeat(1, 100, 1, 1), 0.3, g)[0].double()
             i, j = torch.tril_indices(L, L)
             seen = torch.cat(
                 [
@@ -354,10 +354,10 @@ def test_one_step_has_equal_distributions(name):
 
 
 def test_compared_states_are_not_trivial():
-    """Logits are not uniform, the bias closes some gates and not all, and the step moves A and C by a good part of both."""
+    """Logits are not uniform, the bias closes some gates, and the step moves A and C."""
     for name, case in CASES.items():
-        start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
-        step = one_step(space, *start, case, [seeded(5)], [seeded(6)])
+        start, simulator = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
+        step = one_step(simulator, *start, case, [seeded(5)], [seeded(6)])
         assert step.logits.max() > 2 / case.K, name
         gated = (step.pre.abs() < start.bias[:, None, None, :]).float().mean()
         assert (0.1 < gated < 0.9) == (case.share > 0), name
@@ -372,7 +372,7 @@ GIVEN = [name for name, case in CASES.items() if case.d1 <= 100]
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_step_given_tokens_agrees_up_to_known_excess(name):
-    """The direct step on the same tokens in R^d1: the same A', and C' with the same mean and, less the excess, covariance."""
+    """With the same tokens: equal A', and C' of equal mean and, less the excess, covariance."""
     case = CASES[name]
     start = state(case)
     for kind in (ReducedSimulator, Exact):
@@ -380,7 +380,7 @@ def test_step_given_tokens_agrees_up_to_known_excess(name):
 
 
 def test_comparison_detects_uncorrected_excess():
-    """Without the correction the comparison given the tokens rejects, which is what makes it evidence for the formula."""
+    """Without the correction the comparison rejects, so it is evidence for the formula."""
     case = CASES["half the neurons pruned, bias"]
     reduced, direct = sample_given_tokens(ReducedSimulator, case, state(case), REPLICAS, 4)
     assert p_value(reduced._replace(excess=None), direct) < LEVEL
@@ -388,21 +388,21 @@ def test_comparison_detects_uncorrected_excess():
 
 @pytest.mark.parametrize("name", ["dense, no bias", "dense, large bias", "one token"])
 def test_complement_variance_excess_equals_formula(name):
-    """2 Q^2 / nu under the reduced simulator, 2 (Q^2 - sum_k q_k^2) / nu under the direct one, Q = sum_k q_k."""
+    """It is 2 Q^2 / nu reduced and 2 (Q^2 - sum_k q_k^2) / nu direct, with Q = sum_k q_k."""
     case, n = CASES[name], 4000
-    start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
+    start, simulator = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
     g = seeded(7)
-    tokens = space.sample_tokens(start.latents, case.sigma, [g])
-    step = one_step(GivenTokens(space, tokens), *start, case, [g], [g])
-    own = (step.attended[..., space.p :].mT @ step.descent).double()
+    tokens = simulator.sample_tokens(start.latents, case.sigma, [g])
+    step = one_step(GivenTokens(simulator, tokens), *start, case, [g], [g])
+    own = (step.attended[..., simulator.p :].mT @ step.descent).double()
     q = own.square().sum(2)[0]  # (K, m)
     total, squares = q.sum(0), q.square().sum(0)
     expected = {
-        ReducedSimulator: 2 * total**2 / space.nu,
-        Exact: 2 * (total**2 - squares) / space.nu,
+        ReducedSimulator: 2 * total**2 / simulator.nu,
+        Exact: 2 * (total**2 - squares) / simulator.nu,
     }
     torch.testing.assert_close(
-        torch.einsum("iiii->i", excess(step, space)[0]),
+        torch.einsum("iiii->i", excess(step, simulator)[0]),
         expected[ReducedSimulator] - expected[Exact],
         rtol=1e-4,
         atol=1e-12,
@@ -412,8 +412,8 @@ def test_complement_variance_excess_equals_formula(name):
             part.expand(n, *part.shape[1:]) for part in (start.weights, step.descent, step.attended)
         )
         simulator = kind(case.d, case.d1, case.m, 1)
-        moved = simulator.descend(*many, 0.95, simulator.draw_complement([g] * n))
-        diagonal = gram(moved, case.d).diagonal(dim1=1, dim2=2)
+        descended = simulator.descend(*many, 0.95, simulator.draw_complement([g] * n))
+        diagonal = gram(descended, case.d).diagonal(dim1=1, dim2=2)
         squared = (diagonal - diagonal.mean(0)).square()
         drives = variance > 1e-3 * variance.max()
         z = (squared.mean(0) - variance) / (squared.std(0) / math.sqrt(n))
@@ -424,18 +424,18 @@ def test_complement_variance_excess_equals_formula(name):
 
 @pytest.mark.parametrize("name", ["dense, bias", "one token", "two dimensions beyond the span"])
 def test_exact_rows_equal_direct_step_on_same_tokens(name):
-    """The slow version, with the frames of the tokens that the direct simulator sees: not in law, but number by number."""
+    """With the frames of the direct simulator's tokens, the numbers agree, not only in law."""
     case = CASES[name]
-    start, space = state(case), Exact(case.d, case.d1, case.m, 1)
-    tokens = space.sample_tokens(start.latents, case.sigma, [seeded(1)])
-    slow = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
-    everywhere = lifted(tokens, case.d1, space.p, [seeded(4)])
+    start, simulator = state(case), Exact(case.d, case.d1, case.m, 1)
+    tokens = simulator.sample_tokens(start.latents, case.sigma, [seeded(1)])
+    slow = one_step(GivenTokens(simulator, tokens), *start, case, [seeded(2)], [seeded(3)])
+    everywhere = lifted(tokens, case.d1, simulator.p, [seeded(4)])
     # Frames are drawn sample by sample, so that those of the anchors are the first.
-    slow_weights = space.descend(
-        start.weights, slow.descent, slow.attended, 0.95, space.draw_complement([seeded(4)])
+    slow_weights = simulator.descend(
+        start.weights, slow.descent, slow.attended, 0.95, simulator.draw_complement([seeded(4)])
     )
     full = DirectSimulator(torch.eye(case.d1, case.d)[None], case.m)
-    weights = torch.nn.functional.pad(start.weights, (0, case.d1 - space.p))
+    weights = torch.nn.functional.pad(start.weights, (0, case.d1 - simulator.p))
     direct = one_step(
         GivenTokens(full, everywhere),
         weights,
@@ -445,9 +445,9 @@ def test_exact_rows_equal_direct_step_on_same_tokens(name):
         [seeded(5)],
         [seeded(6)],
     )
-    seen = attend(everywhere)[:, : case.K, :, : space.p]
-    torch.testing.assert_close(seen, slow.attended[..., : space.p], atol=1e-5, rtol=1e-5)
-    values = entries(direct.weights, full.dictionary), entries(slow_weights, space.dictionary)
+    seen = attend(everywhere)[:, : case.K, :, : simulator.p]
+    torch.testing.assert_close(seen, slow.attended[..., : simulator.p], atol=1e-5, rtol=1e-5)
+    values = entries(direct.weights, full.dictionary), entries(slow_weights, simulator.dictionary)
     torch.testing.assert_close(*values, atol=1e-5, rtol=1e-4)
 
 
@@ -455,13 +455,13 @@ def test_exact_rows_equal_direct_step_on_same_tokens(name):
 def test_reduced_equals_rotated_direct_if_nu_is_zero(name):
     """Number by number: tokens and weights turned into R^d1 and back."""
     case = CASES[name]
-    start, space = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
-    assert (space.nu, space.p) == (0, case.d1)
+    start, simulator = state(case), ReducedSimulator(case.d, case.d1, case.m, 1)
+    assert (simulator.nu, simulator.p) == (0, case.d1)
     turn = torch.linalg.qr(torch.randn(case.d1, case.d1, generator=seeded(0), dtype=torch.float64))[
         0
     ].float()
-    tokens = space.sample_tokens(start.latents, case.sigma, [seeded(1)])
-    reduced = one_step(GivenTokens(space, tokens), *start, case, [seeded(2)], [seeded(3)])
+    tokens = simulator.sample_tokens(start.latents, case.sigma, [seeded(1)])
+    reduced = one_step(GivenTokens(simulator, tokens), *start, case, [seeded(2)], [seeded(3)])
     full = DirectSimulator(turn[:, : case.d][None].contiguous(), case.m)
     rest = start.bias, start.latents, case, [seeded(4)], [seeded(5)]
     direct = one_step(GivenTokens(full, tokens @ turn.T), start.weights @ turn.T, *rest)
@@ -470,10 +470,11 @@ def test_reduced_equals_rotated_direct_if_nu_is_zero(name):
 
 # Planted mistakes
 
-REPETITIONS = 10
+REPETITIONS = 3
 FEWER_REPLICAS = 1000
-# A mistake must be seen in nine repetitions of ten; the right simulator may be rejected as often as LEVEL lets it.
-POWER = 0.9
+# The right simulator may be rejected as often as LEVEL allows.
+# A mistake must be detected in all but one repetition; `simulator_agreement.py 60` asks for more.
+ALLOWED_MISSES = 1
 
 
 def test_planted_mistakes_are_detected():
@@ -481,7 +482,7 @@ def test_planted_mistakes_are_detected():
     allowed = binom.isf(FAMILY, REPETITIONS, LEVEL)
     for name in KINDS:
         if name in MISTAKES:
-            assert counts[name] >= POWER * REPETITIONS, (name, counts)
+            assert counts[name] >= REPETITIONS - ALLOWED_MISSES, (name, counts)
         else:
             assert counts[name] <= allowed, (name, counts)
 
@@ -490,10 +491,12 @@ def test_planted_mistakes_are_detected():
 
 
 def stepped(case: Case, weights, seed=1, share=None) -> Step:
-    space = ReducedSimulator(case.d, case.d1, case.m, 1)
+    simulator = ReducedSimulator(case.d, case.d1, case.m, 1)
     start = state(case)
     bias = follow(weights.norm(dim=-1), case.d, case.share if share is None else share)
-    return one_step(space, weights, bias, start.latents, case, [seeded(seed)], [seeded(seed + 1)])
+    return one_step(
+        simulator, weights, bias, start.latents, case, [seeded(seed)], [seeded(seed + 1)]
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -514,7 +517,10 @@ def test_all_dead_neurons_stay_dead():
 
 
 def test_identical_neurons_stay_identical_up_to_jitter():
-    """C is singular at every step. Under the direct simulator they stay equal; here up to the root of the jitter, a step."""
+    """C is singular at every step; the direct simulator keeps the neurons equal.
+
+    The reduced one does up to the root of the jitter in each step.
+    """
     weights = state(STANDARD).weights.clone()
     weights[0, 2] = weights[0, 1]
     for seed in range(20):
@@ -562,7 +568,7 @@ def test_simulators_agree_without_noise(d1):
     ],
 )
 def test_training_with_few_or_no_dimensions_beyond_span(d, m, d1, L):
-    """d1 - d - q below m, below L, zero and, with fewer dimensions than neurons, less than none; d1 = d; one neuron."""
+    """Cases: d1 - d - q below m, below L, zero; d1 - d below m; d1 = d; one neuron."""
     data = tiny_data(d=d, d1=d1, L=L, C=2.0)
     training = tiny_training(m=m, T=15, bias={"T1": 5})
     latents = synthesise("few", data, 0.5, [1, 2])["train"]
@@ -667,7 +673,7 @@ def measured(name, simulator):
 
 
 def p_values(direct, reduced):
-    """Of Welch's t and of Kolmogorov and Smirnov, for everything that varies by more than rounding."""
+    """Welch's t and Kolmogorov-Smirnov for every metric that varies by more than rounding."""
     assert direct.keys() == reduced.keys()
     tests = {}
     for key in direct:
@@ -703,7 +709,7 @@ def test_trainings_have_equal_distributions():
     "arm", [Arm(arm="initial"), Arm(arm="ideal"), Arm(arm="dense")], ids=lambda arm: arm.arm
 )
 def test_probe_metrics_have_equal_distributions(arm):
-    """Every column of it, for encoders before, after and without training; noise is large enough to matter."""
+    """Every column, for encoders before, after and without training, with strong noise."""
     data, training = (
         data_of(6, 40, 3, N=256, probe_pairs=80, test_pairs=160),
         training_of(10, 32, 60, eta=0.3, sigma_0=0.1),
@@ -732,7 +738,7 @@ def test_probe_metrics_have_equal_distributions(arm):
 
 @pytest.mark.parametrize("kind", [DecayOfFeaturesAlone, NothingBeyond])
 def test_planted_mistake_is_detected_in_trainings(monkeypatch, kind):
-    """Where noise is large: with little of it what lies beyond the span hardly matters, nor would the mistake."""
+    """With strong noise: with little, directions beyond the span hardly matter."""
     name = "pruned, much noise"
     monkeypatch.setattr(
         "rarefeat.chain.pretrain.make_simulator",

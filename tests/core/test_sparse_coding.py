@@ -15,7 +15,8 @@ from rarefeat.core.simulators import DirectSimulator
 from rarefeat.core.sparse_coding import aggregated_sign, dictionary, frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 
-# Thresholds on z-scores and p-values: a test that makes up to 100 comparisons fails by chance with probability below 1e-4.
+# Thresholds on z-scores and p-values: 100 comparisons give a false alarm with
+# probability below 1e-4.
 Z = 5.0
 P = 1e-6
 D, L, C = 9, 4, 1.0
@@ -33,7 +34,7 @@ def pairs():
 
 @pytest.fixture(scope="module")
 def dense_pairs():
-    """Latent pairs in which every feature is active, so that their token patterns can be counted."""
+    """Latent pairs in which every feature is active, so that token patterns can be counted."""
     return latent_pairs(30_000, 3, torch.ones(2, dtype=torch.float64), seeded(1))
 
 
@@ -80,7 +81,7 @@ def test_dictionary_is_column_orthonormal(d, extra, seed):
 @pytest.mark.parametrize("d1", [50, 500, 2000])
 def test_dictionary_entries_are_of_order_one_over_root_d1(d1):
     largest = dictionary(d1, 9, seeded(2)).abs().amax(0)
-    # Uniform on the sphere, Pr(|u_1| >= t) <= 2 exp(-d1 t^2 / 2): the union bound at probability 1e-6.
+    # Uniform on the sphere, Pr(|u_1| >= t) <= 2 exp(-d1 t^2 / 2): union bound at 1e-6.
     assert (largest <= math.sqrt(2 * math.log(2 * d1 * 9 / 1e-6) / d1)).all()
     assert (largest >= 1 / math.sqrt(d1)).all()
 
@@ -90,7 +91,7 @@ def test_dictionary_is_uniform_over_frames():
     M = torch.stack([dictionary(d1, 3, g) for g in [seeded(3)] for _ in range(n)])
     assert z_scores(M, 0.0).abs().max() < Z
     assert z_scores(M.square(), 1 / d1).abs().max() < Z
-    # A QR decomposition whose signs are left as LAPACK returns them fixes the sign of the first entry.
+    # A QR decomposition with the signs of LAPACK would fix the sign of the first entry.
     assert z_scores(M[:, 0, 0].sign(), 0.0).abs() < Z
 
 
@@ -170,7 +171,7 @@ def test_positive_pairs_share_support_and_sign(pairs):
 
 
 def test_positive_pairs_share_nothing_else(dense_pairs):
-    """Given the support, the token patterns of the views are independent of each other and of the sign."""
+    """Given the support, token patterns of the views are independent, also of the sign."""
     first, second = (patterns(dense_pairs[:, view, :, 0]).numpy() for view in (0, 1))
     sign = (aggregated_sign(dense_pairs[:, 0])[:, 0] > 0).long().numpy()
 
@@ -196,14 +197,12 @@ seeds = st.integers(0, 2**31)
 
 
 @given(st.integers(1, 20), st.integers(1, 5), probabilities, seeds)
-def test_latent_pairs_satisfy_assumptions_in_every_draw(
-    n, tokens_per_sample, probability, seed
-):
+def test_latent_pairs_satisfy_assumptions_in_every_draw(n, tokens_per_sample, probability, seed):
     z = latent_pairs(n, tokens_per_sample, probability, seeded(seed))
     assert z.shape == (n, 2, tokens_per_sample, len(probability))
     assert z.dtype == torch.int8
     assert z.abs().max() <= 1
-    # One sign per feature and sample, shared by the tokens and the views; a feature active in one view is in the other.
+    # One sign per feature and sample, shared by the tokens and the views, as is the support.
     assert torch.equal(z, z.abs() * aggregated_sign(z)[:, :, None])
     assert torch.equal(aggregated_sign(z[:, 0]), aggregated_sign(z[:, 1]))
 

@@ -160,9 +160,7 @@ def test_planted_errors_in_closed_form_are_detected(measured):
     assert off(measured.predicted(eps=torch.ones(r.d, dtype=torch.float64)), rare)
     assert off(measured.predicted(lambda_=0.0))
     # Majority features pooled: one number, a smaller error.
-    pooled = Measured(
-        r, measured.growth[:, :-2].mean(1, keepdim=True), measured.complement
-    )
+    pooled = Measured(r, measured.growth[:, :-2].mean(1, keepdim=True), measured.complement)
     first = right[:1]
     factors = {
         "uniform attention": ((r.L + 1) / 2 / attended_count(r.L, r.nsr)) ** 2,

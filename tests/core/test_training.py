@@ -1,4 +1,4 @@
-"""The parts of a training step: arms that are one training until a mask parts them, and what each arm is registered as."""
+"""Parts of a training step: groups of arms, pruning rules, masks and matrix products."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_rules_mask_each_replica_on_its_own(name):
         torch.randn(3, 8, 12, generator=seeded(0)),
         torch.rand(3, 8, generator=seeded(1)),
     )
-    # Four along the minority feature, so that the oracles have some to take, and one along another; of norms by replica.
+    # Four neurons along the minority feature, so that oracles mask some, and one along another.
     weights[:, :4] = (
         torch.tensor([1.0, 2.0, 3.0])[:, None, None]
         * torch.linspace(0.5, 6.5, 4)[:, None]
@@ -107,8 +107,9 @@ def test_pruned_neuron_gradient_nonzero_only_unmasked(gradient):
 
 
 SHAPES = [  # those of a step at the paper's size, small ones, and lengths that are odd
-    (1024, 40, 30), (128, 30, 128), (128, 128, 30), (30, 512, 40), (30, 31, 30), (30, 40, 9), (512, 16, 7), (7, 24, 7),
-    (9, 24, 9), (6, 4, 6), (33, 50, 33), (12, 40, 16), (17, 40, 10), (1, 5, 48), (256, 500, 30), (11, 24, 9),
+    (1024, 40, 30), (128, 30, 128), (128, 128, 30), (30, 512, 40), (30, 31, 30), (30, 40, 9),
+    (512, 16, 7), (7, 24, 7), (9, 24, 9), (6, 4, 6), (33, 50, 33), (12, 40, 16), (17, 40, 10),
+    (1, 5, 48), (256, 500, 30), (11, 24, 9),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Positive pairs: RandomMask, correlated noise, identical views and the colour nuisance; and the bias learned by gradient."""
+"""Views of positive pairs: RandomMask, correlated noise, colour; and the learned bias."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_mask_splits_coordinates_and_keeps_mean():
 
 
 def test_mask_decorrelates_noise_and_keeps_signal():
-    """Wen & Li, Lemma B.3: of a direction that is spread over the coordinates both views show the signal, and not the noise."""
+    """Wen & Li, Lemma B.3: along a dense direction both views share the signal, not the noise."""
     x, y, _, pairs = views_of(mask=0.5)
     M = pairs.simulator.dictionary[0]
     assert correlation(x @ M, y @ M) > 0.5
@@ -171,7 +171,7 @@ def test_history_holds_colour_directions_after_features():
 
 
 def test_clean_negatives_in_loss_and_gradient():
-    """Wen & Li, Remark 2.4: the positive of anchor p is its other view, its negatives are the other samples."""
+    """Wen & Li, Remark 2.4: the negatives of an anchor are the other samples themselves."""
     space = make_simulator("direct", "views", D, D1, 1, [1])
     z = torch.randint(-1, 2, (1, 8, 1, D), generator=seeded(3)).float()
     tokens = [
