@@ -1,8 +1,10 @@
 """Registry of the study kinds. A new one is a file or a folder in `studies/`, and its name here."""
 
 import importlib
+import importlib.util
 from functools import cache
 
+from rarefeat.core.errors import RarefeatError
 from rarefeat.study_kind import SHARED_STAGES, Stage, StudyKind
 
 NAMES = (
@@ -22,6 +24,8 @@ NAMES = (
 @cache
 def load_kind(name: str) -> StudyKind:
     """Return KIND of the file of a kind, or of the module `declaration` of its folder."""
+    if importlib.util.find_spec(f"rarefeat.studies.{name}") is None:
+        raise RarefeatError(f"registry: studies/{name}: not found, as file or folder; check NAMES")
     module = importlib.import_module(f"rarefeat.studies.{name}")
     return (
         module

@@ -222,9 +222,16 @@ class Table:
             Accepted code hashes, see `run.job.make_job`.
         """
         files = {folder: stage.function for folder, stage in self.files.items()}
-        reads = {"tables": tables, "files": files, "accepted": accepted}
+        options = {"runs": self.wrapper, "tables": tables, "files": files, "accepted": accepted}
+        # A job that writes several tables checks each itself.
+        schema = self.schema if self.rule == "tabulate" else ""
         return make_job(
-            self.function, self.lineage, self.sections, self.study, runs=self.wrapper, **reads
+            self.function,
+            self.lineage,
+            self.sections,
+            self.study,
+            table_schema=schema,
+            **options,
         )
 
 

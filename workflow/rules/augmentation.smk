@@ -10,11 +10,13 @@ rule supervise:
         "<results>/supervised.safetensors",
     log:
         "<results>/logs/augmentation/supervised.log",
-    params:
-        job=lambda wildcards: SUPERVISE.job("", AUGMENTATION, accepted=PROJECT.accepted).write(RESULTS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
+    params:
+        job=lambda wildcards: job_file(
+            SUPERVISE.job, "", AUGMENTATION, None, "", None, PROJECT.accepted
+        ),
     shell:
         RUN_JOB
 
@@ -34,11 +36,11 @@ rule measure_augmentation:
         "<results>/logs/augmentation/{study}.log",
     wildcard_constraints:
         study=any_of(AUGMENTATION.studies),
-    params:
-        job=table_job(f"{{study}}.{TABLES[0]}"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
+    params:
+        job=table_job(f"{{study}}.{TABLES[0]}"),
     shell:
         RUN_JOB
 
@@ -52,10 +54,10 @@ rule measure_image_views:
         "<results>/logs/augmentation/{study}.log",
     wildcard_constraints:
         study=any_of(AUGMENTATION.images.studies()),
-    params:
-        job=table_job(f"{{study}}.{IMAGE_TABLES[0]}"),
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
+    params:
+        job=table_job(f"{{study}}.{IMAGE_TABLES[0]}"),
     shell:
         RUN_JOB

@@ -9,11 +9,11 @@ rule synthesise:
         "<results>/logs/synthesise/{study}/eps_min={eps_min}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(ENCODER_STUDIES),
-    params:
-        job=stage_job(SYNTHESISE),
     resources:
         mem_mb=scale_with_attempt(1500),
         runtime=scale_with_attempt(5),
+    params:
+        job=stage_job(SYNTHESISE),
     shell:
         RUN_JOB
 
@@ -29,12 +29,12 @@ rule pretrain:
         "<results>/logs/pretrain/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(ENCODER_STUDIES),
-    params:
-        job=stage_job(PRETRAIN),
     resources:
         mem_mb=scale_with_attempt(1500),
         runtime=scale_with_attempt(20),
         gpu=gpus,
+    params:
+        job=stage_job(PRETRAIN),
     shell:
         RUN_JOB
 
@@ -55,11 +55,11 @@ rule probe:
         "<results>/logs/probe/{study}/eps_min={eps_min}/sigma={sigma}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(ENCODER_STUDIES),
-    params:
-        job=stage_job(PROBE),
     resources:
         mem_mb=scale_with_attempt(1500),
         runtime=scale_with_attempt(10),
         gpu=gpus,
+    params:
+        job=stage_job(PROBE),
     shell:
         RUN_JOB

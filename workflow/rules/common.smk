@@ -129,6 +129,11 @@ CELLS = {
 }
 
 
+def job_file(build, *arguments):
+    """Return the file of the job that a function builds, which is written unless it is there."""
+    return as_workflow_error(build, *arguments).write(RESULTS)
+
+
 def stage_job(stage, extra=lambda wildcards: {}):
     """Return the param of a rule of a stage: the file of the job of a cell and seed block.
 
@@ -138,19 +143,21 @@ def stage_job(stage, extra=lambda wildcards: {}):
     def write_job(wildcards):
         block = getattr(wildcards, "seeds", "")
         arguments = wildcards.study, STUDIES[wildcards.study], find_cell(wildcards), block
-        return stage.job(*arguments, extra(wildcards), PROJECT.accepted).write(RESULTS)
+        return job_file(stage.job, *arguments, extra(wildcards), PROJECT.accepted)
 
     return write_job
 
 
 def table_job(name="{table}"):
     """Return the param of a rule of a table, whose name may hold wildcards: the file of the job."""
-    return lambda wildcards: PROJECT.table_job(name.format(**wildcards)).write(RESULTS)
+    return lambda wildcards: job_file(PROJECT.table_job, name.format(**wildcards))
 
 
 def cell_files(name="{table}"):
     """Return an input function: the cell files that a table is made from, whose name may hold wildcards."""
-    return lambda wildcards: [f"<results>/{path}" for path in PROJECT.files_of(name.format(**wildcards))]
+    return lambda wildcards: [
+        f"<results>/{path}" for path in PROJECT.files_of(name.format(**wildcards))
+    ]
 
 
 def source_tables(name="{table}"):

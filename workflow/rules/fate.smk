@@ -11,10 +11,10 @@ rule measure_fate:
         "<results>/logs/measure_fate/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(MEASURE_FATE)),
-    params:
-        job=stage_job(MEASURE_FATE),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
+    params:
+        job=stage_job(MEASURE_FATE),
     shell:
         RUN_JOB

@@ -1,6 +1,14 @@
 # Fine-grained labels: detectors, contrastive encoders, and networks on images.
 
-from rarefeat.studies.fine_labels.declaration import COMPARE, CROSS, MEASURE as MEASURE_DETECTORS, REPRESENT, SWEEP_DIGITS, SWEEP_PHOTOGRAPHS, TRAIN
+from rarefeat.studies.fine_labels.declaration import (
+    COMPARE,
+    CROSS,
+    MEASURE as MEASURE_DETECTORS,
+    REPRESENT,
+    SWEEP_DIGITS,
+    SWEEP_PHOTOGRAPHS,
+    TRAIN,
+)
 
 
 # Trains the detectors of a cell on coarse or on fine labels.
@@ -11,11 +19,11 @@ rule train_detectors:
         "<results>/logs/train_detectors/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(TRAIN)),
-    params:
-        job=stage_job(TRAIN),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
+    params:
+        job=stage_job(TRAIN),
     shell:
         RUN_JOB
 
@@ -32,11 +40,11 @@ rule measure_detectors:
         "<results>/logs/measure_detectors/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(MEASURE_DETECTORS)),
-    params:
-        job=stage_job(MEASURE_DETECTORS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
+    params:
+        job=stage_job(MEASURE_DETECTORS),
     shell:
         RUN_JOB
 
@@ -49,11 +57,11 @@ rule compare_simulators:
         "<results>/logs/compare_simulators/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(COMPARE)),
-    params:
-        job=stage_job(COMPARE),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
+    params:
+        job=stage_job(COMPARE),
     shell:
         RUN_JOB
 
@@ -67,11 +75,11 @@ rule train_contrastive:
         "<results>/logs/train_contrastive/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(CROSS)),
-    params:
-        job=stage_job(CROSS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
+    params:
+        job=stage_job(CROSS),
     shell:
         RUN_JOB
 
@@ -84,11 +92,11 @@ rule sweep_digits:
         "<results>/logs/sweep_digits/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(SWEEP_DIGITS)),
-    params:
-        job=stage_job(SWEEP_DIGITS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
+    params:
+        job=stage_job(SWEEP_DIGITS),
     shell:
         RUN_JOB
 
@@ -103,13 +111,13 @@ rule represent_photographs:
         "<results>/logs/represent_photographs/{study}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(REPRESENT)),
-    params:
-        job=image_job(REPRESENT),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(1440),
         gpu=gpus,
+    params:
+        job=image_job(REPRESENT),
     shell:
         RUN_JOB
 
@@ -131,12 +139,12 @@ rule sweep_photographs:
         "<results>/logs/sweep_photographs/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(SWEEP_PHOTOGRAPHS)),
-    params:
-        job=image_job(SWEEP_PHOTOGRAPHS),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(1440),
         gpu=gpus,
+    params:
+        job=image_job(SWEEP_PHOTOGRAPHS),
     shell:
         RUN_JOB

@@ -15,7 +15,9 @@ def image_hashes(study):
 @functools.cache
 def list_hashes(study, block):
     """Return the hashes of the lists of images that a seed block reads."""
-    return as_workflow_error(input_hashes.list_hashes, STUDIES[study], STUDIES[study].blocks()[block])
+    return as_workflow_error(
+        input_hashes.list_hashes, STUDIES[study], STUDIES[study].blocks()[block]
+    )
 
 
 def image_job(stage):
@@ -41,11 +43,11 @@ rule image_data:
             for name, study in STUDIES.items()
             if isinstance(getattr(study, "data", None), ImageData)
         ),
-    params:
-        job=image_job(IMAGE_DATA),
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(120),
+    params:
+        job=image_job(IMAGE_DATA),
     shell:
         RUN_JOB
 
@@ -60,12 +62,12 @@ rule image_splits:
         "<results>/logs/splits/{study}/rho={rho}/split={split}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(IMAGE_STUDIES),
-    params:
-        job=image_job(IMAGE_SPLITS),
     priority: 10
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(10),
+    params:
+        job=image_job(IMAGE_SPLITS),
     shell:
         RUN_JOB
 
@@ -88,13 +90,13 @@ rule pretrain_images:
         "<results>/logs/pretrain/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(IMAGE_STUDIES),
-    params:
-        job=image_job(IMAGE_PRETRAIN),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=lambda wildcards, attempt: attempt * (1440 if gpus(wildcards) else 60),
         gpu=gpus,
+    params:
+        job=image_job(IMAGE_PRETRAIN),
     shell:
         RUN_JOB
 
@@ -111,13 +113,13 @@ rule probe_images:
         "<results>/logs/probe/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(IMAGE_STUDIES),
-    params:
-        job=image_job(IMAGE_PROBE),
     priority: 5
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(60),
         gpu=gpus,
+    params:
+        job=image_job(IMAGE_PROBE),
     shell:
         RUN_JOB

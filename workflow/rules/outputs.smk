@@ -22,11 +22,11 @@ def make_stage_rule(stage):
             f"<results>/logs/{stage.name}/{{study}}/{{cell}}/seeds={{seeds}}.log",
         wildcard_constraints:
             study=any_of(PROJECT.studies_of(stage)),
-        params:
-            job=stage_job(stage),
         resources:
             mem_mb=scale_with_attempt(2000),
             runtime=scale_with_attempt(60),
+        params:
+            job=stage_job(stage),
         shell:
             RUN_JOB
 
@@ -44,11 +44,11 @@ def make_group_rule(name, group):
             tables(group),
         log:
             f"<results>/logs/tables/{name}.log",
-        params:
-            job=table_job(group[0]),
         resources:
             mem_mb=scale_with_attempt(4000),
             runtime=scale_with_attempt(20),
+        params:
+            job=table_job(group[0]),
         shell:
             RUN_JOB
 
@@ -74,10 +74,10 @@ rule tabulate:
         "<results>/logs/tables/{table}.log",
     wildcard_constraints:
         table=any_of(PROJECT.tables_by_rule["tabulate"]),
-    params:
-        job=table_job(),
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
+    params:
+        job=table_job(),
     shell:
         RUN_JOB

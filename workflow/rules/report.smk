@@ -23,11 +23,11 @@ rule plot:
         "<results>/figures/{figure}.pdf",
     log:
         "<results>/logs/plot/{figure}.log",
-    params:
-        job=lambda wildcards: PROJECT.figure_job(wildcards.figure).write(RESULTS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
+    params:
+        job=lambda wildcards: job_file(PROJECT.figure_job, wildcards.figure),
     shell:
         RUN_JOB
 
@@ -50,11 +50,11 @@ rule page:
         "<results>/logs/pages/{page}.log",
     wildcard_constraints:
         page=any_of(PROJECT.pages),
-    params:
-        job=lambda wildcards: PROJECT.page_job(wildcards.page).write(RESULTS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
+    params:
+        job=lambda wildcards: job_file(PROJECT.page_job, wildcards.page),
     shell:
         RUN_JOB
 
@@ -73,18 +73,22 @@ rule html_page:
         "<results>/logs/pages/{page}.log",
     wildcard_constraints:
         page=any_of(PROJECT.html_pages),
-    params:
-        job=lambda wildcards: PROJECT.html_page_job(wildcards.page).write(RESULTS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
+    params:
+        job=lambda wildcards: job_file(PROJECT.html_page_job, wildcards.page),
     shell:
         RUN_JOB
 
 
 rule all_claims:
     input:
-        [f"<results>/{path}" for paper in PROJECT.default_papers for path in PROJECT.targets[f"claims_{paper}"]],
+        [
+            f"<results>/{path}"
+            for paper in PROJECT.default_papers
+            for path in PROJECT.targets[f"claims_{paper}"]
+        ],
         [
             f"<results>/{path}"
             for names in PROJECT.default_papers.values()

@@ -9,11 +9,11 @@ checkpoint lucky_sets:
         "<results>/tables/lucky_sets.parquet",
     log:
         "<results>/logs/lucky_sets.log",
-    params:
-        job=table_job("lucky_sets"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
+    params:
+        job=table_job("lucky_sets"),
     shell:
         RUN_JOB
 
@@ -33,10 +33,10 @@ rule trained_sizes:
         "<results>/tables/scaling.parquet",
     log:
         "<results>/logs/trained_sizes.log",
-    params:
-        job=table_job("scaling"),
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
+    params:
+        job=table_job("scaling"),
     shell:
         RUN_JOB

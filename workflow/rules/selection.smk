@@ -12,11 +12,11 @@ rule measure_selection:
         "<results>/logs/measure_selection/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(MEASURE_SELECTION)),
-    params:
-        job=stage_job(MEASURE_SELECTION),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
+    params:
+        job=stage_job(MEASURE_SELECTION),
     shell:
         RUN_JOB
 
@@ -29,10 +29,10 @@ rule digits_of_selection:
         "<results>/logs/digits_of_selection/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(MEASURE_DIGITS)),
-    params:
-        job=stage_job(MEASURE_DIGITS),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
+    params:
+        job=stage_job(MEASURE_DIGITS),
     shell:
         RUN_JOB

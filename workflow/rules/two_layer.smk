@@ -12,11 +12,11 @@ rule measure_two_layer:
         "<results>/logs/measure_two_layer/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(MEASURE_TWO_LAYER)),
-    params:
-        job=stage_job(MEASURE_TWO_LAYER),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
+    params:
+        job=stage_job(MEASURE_TWO_LAYER),
     shell:
         RUN_JOB
 
@@ -29,10 +29,10 @@ rule search_rates:
         "<results>/logs/search_rates/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(SEARCH)),
-    params:
-        job=stage_job(SEARCH),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
+    params:
+        job=stage_job(SEARCH),
     shell:
         RUN_JOB

@@ -116,6 +116,10 @@ def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
         )
         write_table(path, rows, {KEY: job.to_json})
     else:
+        if job.table_schema:
+            from rarefeat.storage.schema import validate
+
+            content = validate(load_function(job.table_schema), content)
         write_product(path, content, build_origin(job, tables))
 
 

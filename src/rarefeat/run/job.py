@@ -49,6 +49,8 @@ class Job(BaseModel):
     config: dict[str, Any] = {}
     code: dict[str, str] = {}
     """Hash of the stage's code, and of the stages upstream."""
+    table_schema: str = ""
+    """MODULE:NAME of the schema of the one table that it writes, which is checked when it is written."""
     tables: dict[str, str] = {}
     """Tables that it reads, each with the identity of the job that makes it."""
     files: dict[str, str] = {}
@@ -128,6 +130,7 @@ def make_job(
     cell: Cell | None = None,
     seeds: str = "",
     runs: str = "",
+    table_schema: str = "",
     tables: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
     accepted: Iterable[Mapping[str, Any]] = (),
@@ -148,6 +151,8 @@ def make_job(
         Cell.
     runs : str, optional
         MODULE:FUNCTION that calls the stage.
+    table_schema : str, optional
+        MODULE:NAME of the schema of the one table that it writes.
     tables : mapping, optional
         Identity of the job of each table that it reads, by name.
     files : mapping, optional
@@ -160,10 +165,13 @@ def make_job(
         values[name], texts = plain_values(vars(section) if is_dataclass(section) else section)
         names |= texts
     stages = (*upstream, stage, *([runs] if runs and not is_excluded(runs) else []))
-    hashes = {
-        name: accepted_hash(code_hash(name), name, accepted)
-        for name in (*stages, *registry_entries(stages, names))
-    }
+    try:
+        hashes = {
+            name: accepted_hash(code_hash(name), name, accepted)
+            for name in (*stages, *registry_entries(stages, names))
+        }
+    except LookupError as error:
+        raise RarefeatError(f"{error.args[0]}; check the declaration of its study") from error
     # In the order of names, so that no result depends on the order of keys in a config.
     values = json.loads(json.dumps(values, sort_keys=True))
     axes = cell.values if cell else {}
@@ -174,6 +182,7 @@ def make_job(
         study=study,
         cell=axes,
         seeds=seeds,
+        table_schema=table_schema,
         config=values,
         code=hashes,
         **reads,
