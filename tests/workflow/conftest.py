@@ -1,4 +1,4 @@
-"""The quick grid, computed once for all tests of a session, whichever of its processes they run in."""
+"""The quick grid, computed once for all tests of a session, in whichever process they run."""
 
 import os
 import shutil
@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from whole_project import copy_of_the_project, run, succeeded
+from whole_project import copy_project, run, succeed
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Path:
-    """A project folder with the quick grid computed. Tests may plan in it, and must not compute.
+    """A project folder with the quick grid computed. Tests may plan in it, not compute.
 
-    Where RAREFEAT_FINISHED names a folder it is kept there, and the next session computes what has changed since.
+    The environment variable RAREFEAT_FINISHED may name a folder to keep for the next session,
+    which computes what has changed.
     """
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -22,7 +23,7 @@ def finished(tmp_path_factory) -> Path:
     with FileLock(shared / "finished.lock"):
         if not (shared / "finished.done").exists():
             folder.mkdir(parents=True, exist_ok=True)
-            succeeded(run(copy_of_the_project(folder)))
+            succeed(run(copy_project(folder)))
             (shared / "finished.done").touch()
     return folder
 

@@ -1,0 +1,140 @@
+"""Results of the quick grid: schemas, intervals, references, pages, and the stages by hand."""
+
+import math
+import re
+
+import pandas as pd
+import pytest
+from whole_project import RESULTS, ROOT, planned_jobs, run, run_module, succeed
+
+from rarefeat.chain.pretrain import pretrain
+from rarefeat.chain.probe import probe
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.figures.labels import quantity
+from rarefeat.manage import compare_references
+from rarefeat.project import load
+from rarefeat.run.cli_helpers import load_function
+from rarefeat.storage.schema import validate
+from rarefeat.storage.sealed_files import read_table
+from rarefeat.studies.two_layer.compare import bounds_of
+
+QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
+DEFAULT = set(QUICK.default)
+
+
+@pytest.fixture
+def results(finished):
+    return finished / RESULTS
+
+
+def test_outputs_are_complete_and_keep_their_schemas(results):
+    names = [name for name in QUICK.tables if f"tables/{name}.parquet" in DEFAULT]
+    assert {"paper_grid", "alignment_heatmap", "scaling", "augmentation"} <= set(names)
+    for name in names:
+        table = read_table(results / f"tables/{name}.parquet")
+        schema = load_function(QUICK.tables[name].schema)
+        assert table.num_rows
+        assert list(table.column_names) == list(schema.columns)
+        validate(schema, table.to_pandas())
+    assert read_table(results / "tables/alignment_heatmap.parquet").num_rows == 2 * 4 * 30 * 9
+    both = read_table(results / "tables/cross_check.parquet").to_pandas()
+    assert len(both.drop_duplicates(["eps_min", "arm"])) == 8
+    assert (both[["n_reduced", "n_direct"]] == [4, 3]).all(axis=None)
+    figures = [path for path in DEFAULT if path.startswith("figures/")]
+    assert len(figures) > 30
+    for path in figures:
+        content = (results / path).read_bytes()
+        assert content.startswith(b"%PDF" if path.endswith(".pdf") else b"\x89PNG")
+        assert len(content) > 5000
+
+
+def test_intervals_of_means_stay_in_the_range_of_a_metric(results):
+    """Of every metric that figures know a range of, and of all two-layer quantities."""
+    checked = set()
+    for path in sorted((results / "tables").glob("*.parquet")):
+        table = read_table(path).to_pandas()
+        key = next((key for key in ("metric", "quantity") if key in table), None)
+        if key and {"mean", "ci_low", "ci_high"} <= set(table):
+            for metric, rows in table.groupby(key):
+                two_layer = path.stem.startswith("two_layer")
+                low, high = bounds_of(metric) if two_layer else quantity(metric).range
+                assert not (rows["ci_low"] < low).any(), (path.stem, metric)
+                assert not (rows["ci_high"] > high).any(), (path.stem, metric)
+                checked |= {metric} if high < math.inf else set()
+    assert {"max_alignment", "accuracy", "cosine_similarity_balanced"} <= checked
+
+
+def test_pages_of_a_small_run_say_so(results):
+    pages = sorted(results.glob("*.md"))
+    assert len(pages) >= 4
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert text.splitlines()[2] == "**A run of size quick, not of the default size.**"
+        assert "nan" not in text
+    assert "- On digits (2 seeds)" in (results / "long_tail.md").read_text(encoding="utf-8")
+
+
+def test_tables_agree_with_the_committed_references(finished):
+    """What `make check` compares; and the comparison sees a change."""
+    command = "rarefeat.manage.compare_references", ROOT / "tests/reference"
+    text = succeed(run_module(finished, *command, "--configfile", "config/quick.yaml"))
+    paths = sorted((ROOT / "tests/reference").glob("*.csv"))
+    assert len(text.splitlines()) == len(paths) >= 5
+    for path in paths:
+        reference = pd.read_csv(path)
+        *_, value, n = reference.columns
+        row = reference[value].abs().idxmax()
+        assert not compare_references.list_differences(reference, reference)
+        larger = reference[value].where(reference.index != row, 1.05 * reference[value] + 1)
+        for other in (
+            reference.assign(**{value: larger}),
+            reference.assign(**{n: reference[n] + 1}),
+            reference.drop(index=row),
+        ):
+            assert compare_references.list_differences(reference, other)
+
+
+def test_results_are_whole_and_a_second_run_does_nothing(finished):
+    succeed(run_module(finished, "rarefeat.manage.provenance", "verify", RESULTS))
+    assert planned_jobs(finished) == {}
+
+
+def test_logs_hold_progress_and_times(results):
+    trainings = list((results / "logs/pretrain/paper").rglob("*.log"))
+    assert trainings
+    assert all(re.search(r"61/61 \[\d+:\d+<", log.read_text()) for log in trainings)
+    for log in (results / "logs").rglob("*.log"):
+        times = (log.parent / f"{log.name}.tsv").read_text()
+        assert times.startswith("s\tmax_rss\tcpu_time\n"), log
+
+
+def test_table_agrees_with_the_stages_called_by_hand(results):
+    """No stage sees other arguments than the keys of the table say."""
+    study = QUICK.studies["paper"]
+    cell = next(cell for cell in study.cells() if cell["eps_min"] == 0.2)
+    (arm,) = (arm for arm in cell.arms if arm.arm == "pruned_neuron")
+    latents = synthesise(study.draws, study.data, 0.2, [101])
+    shared = study.draws, study.simulator, study.data, study.training, [arm], cell["sigma"], [101]
+    encoders, _ = pretrain(*shared, latents["train"])
+    networks = {
+        name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()
+    }
+    (expected,) = probe(*shared, latents, networks)
+    grid = read_table(results / "tables/paper_grid.parquet").to_pandas()
+    keys = arm.model_dump()
+    row = grid[
+        (grid["eps_min"] == 0.2)
+        & (grid["sigma"] == cell["sigma"])
+        & (grid["arm"] == "pruned_neuron")
+        & (grid["seed"] == 101)
+    ].iloc[0]
+    assert dict(row[list(keys)]) == keys == {name: expected.pop(name) for name in keys}
+    for name, value in expected.items():
+        assert row[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
+
+
+def test_claims_need_no_study_that_is_made_on_request(finished):
+    text = succeed(run(finished, "--dry-run", "all_claims"))
+    for name in ("claims_imbalance_and_pruning", "claims_feature_decoupling"):
+        assert name in text
+    assert not re.search("(two_layer|selection|exact_results)_measured", text)
