@@ -22,7 +22,8 @@ def encoders_of_large_sets(wildcards):
     """Return the encoders of the sizes whose lucky sets are large enough, once these have been counted."""
     lucky_sets = checkpoints.lucky_sets.get().output[0]
     section, identities = PROJECT.sections["scaling"], PROJECT.identities(["lucky_sets"])
-    return [f"<results>/{path}" for path in trained_encoders(section, lucky_sets, identities)]
+    paths = as_workflow_error(trained_encoders, section, lucky_sets, identities)
+    return [f"<results>/{path}" for path in paths]
 
 
 rule trained_sizes:

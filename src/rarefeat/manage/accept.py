@@ -71,7 +71,7 @@ def completed_jobs(results: Path) -> list[CompletedJob]:
         folders = [results / folder for folder in stage.folders] if stage else [results]
         completed.outputs.sort(
             key=lambda path: (
-                [path.is_relative_to(folder) for folder in folders].index(True),
+                [not path.is_relative_to(folder) for folder in folders],
                 ORDER.index(path.suffix),
             )
         )
@@ -88,7 +88,9 @@ def current_hash(name: str) -> str:
 
 def executed_code(job: Job) -> Iterator[str]:
     """List the code that a job runs, of all that it depends on."""
-    yield from {job.stage, job.runs, job.config.get("schema")} & job.code.keys()
+    schema = job.config.get("schema", {})
+    schemas = [schema] if isinstance(schema, str) else schema.values()
+    yield from {job.stage, job.runs, *schemas} & job.code.keys()
     entries = filter(is_registry_entry, job.code)
     is_known = current_hash(job.stage) != ""
     yield from entries if is_known and calls_registry_entries(job.stage) else ()
