@@ -10,7 +10,7 @@ from conftest import refusal
 
 from rarefeat.claims import declarations as module
 from rarefeat.claims.claim import Regime
-from rarefeat.claims.declarations import format_axis_value, load_claims
+from rarefeat.claims.declarations import format_axis_value, load_claims, page_of
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse
 from rarefeat.registry import kinds
@@ -114,74 +114,35 @@ def changed(monkeypatch):
     load_claims.cache_clear()
 
 
-def rename(groups, old, new):
-    groups[new] = groups.pop(old)
+def test_claim_id_of_two_files_is_refused(changed):
+    def rename(groups):
+        groups["stage 1"]["T2-rho"] = groups["stage 1"].pop("3.1b")
 
-
-def elsewhere(group, name, **axes):
-    """A claim whose primary regime is changed."""
-    return lambda groups: groups[group][name]["primary"].update(axes)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            elsewhere("initialisation", "C.2", study="stage_theory"),
-            "claim C.2: primary: study: 'stage_theory' is none of",
-        ),
-        (
-            elsewhere("stage 1", "3.1b", eps_min=0.95),
-            "claim 3.1b: primary: eps_min: stages_theory has no 0.95, it has 0.7",
-        ),
-        (
-            elsewhere("stage 1", "33-eps", eps_min=[0.7, 2]),
-            "claim 33-eps: primary: eps_min: stages_theory has no (0.7, 2.0)",
-        ),
-        (
-            lambda g: rename(g, "stage 1", "imbalance_and_pruning"),
-            "imbalance_and_pruning: its page is that of the paper",
-        ),
-        (
-            lambda g: rename(g, "stage 1", "table 2"),
-            "its page is that of the part table 2 of studies/long_tail/claims.yaml",
-        ),
-        (
-            lambda g: rename(g["stage 1"], "3.1b", "T2-rho"),
-            "claim T2-rho: studies/long_tail/claims.yaml has a claim of this id",
-        ),
-    ],
-)
-def test_claims_that_clash_or_that_nothing_can_test_are_refused_with_the_config(
-    changed, change, said
-):
-    with pytest.raises(RarefeatError, match=r"claims\.yaml: ") as error:
-        changed(change)
-    assert said in str(error.value)
+    files = "studies/long_tail/claims.yaml and in studies/theory/claims.yaml"
+    with pytest.raises(RarefeatError, match=f"claim T2-rho: its id is in {files}"):
+        changed(rename)
 
 
 def test_a_regime_that_this_configuration_leaves_out_is_no_misspelling(changed):
     """At the size `quick` of the default config some primary regimes are not there."""
-    assert changed(lambda groups: None, size="quick").declared["theory"].claims
+    assert changed(lambda groups: None, size="quick").claim_sets["theory"].claims
 
 
-def test_figures_and_pages_of_claims_follow_from_the_files():
+def test_claim_sets_have_figures_and_a_page():
+    """Each group has a figure, and each paper a page, from the table of the paper."""
     project = load()
-    assert set(project.claimed) == {
+    assert set(project.claim_inputs) == {
         name for name in kinds() if (module.STUDIES / name / "claims.yaml").exists()
     }
-    for known in project.declared.values():
-        for group in known.groups:
-            assert project.figures[f"claims_{group.replace(' ', '_')}"].tables == (
-                f"claims_{known.paper}",
-            )
-            assert project.pages[f"claims_{group.replace(' ', '_')}"].tables == (
-                f"claims_{known.paper}",
-            )
+    for claim_set in project.claim_sets.values():
+        table = f"claims_{claim_set.paper}"
+        assert project.pages[table].tables == (table,)
+        for group in claim_set.groups:
+            assert project.figures[page_of(group)].tables == (table,)
 
 
 def test_a_statement_is_words_that_can_be_said_aloud():
-    for known in load().declared.values():
+    for known in load().claim_sets.values():
         for claim in known.claims.values():
             assert not re.search(
                 r"[|<>^~{\\]|!=|\+-|\b[Oo]\(|Omega|Theta\(|sqrt", claim.statement

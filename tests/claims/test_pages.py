@@ -16,7 +16,7 @@ from rarefeat.claims.verdict import ALPHA_LEVEL, verdicts
 from rarefeat.figures.style import project_style
 from rarefeat.project import load
 
-KNOWN = load().declared
+KNOWN = load().claim_sets
 CLAIMS: list[Claim] = [claim for known in KNOWN.values() for claim in known.claims.values()]
 # As if they were all of one file.
 AXES = {axis: text for known in KNOWN.values() for axis, text in known.axes.items()} | {
@@ -121,7 +121,7 @@ def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
     table = TABLE[TABLE["group"].isin(groups)]
     text = index(table, "imbalance_and_pruning")
     for claim_id in table["claim_id"].unique():
-        assert f"[{claim_id}](" in text
+        assert f"| {claim_id} |" in text
     assert len(text.encode()) < LEAST
     assert "nan" not in text
 

@@ -38,7 +38,7 @@ def test_files_in_backticks_exist(page):
 def test_claims_lead_to_their_own_page(page):
     groups = {
         name: claim.group
-        for known in load(ROOT / DEFAULT).declared.values()
+        for known in load(ROOT / DEFAULT).claim_sets.values()
         for name, claim in known.claims.items()
     }
     linked = re.findall(r"\[([^]]+)\]\(claims/(\w[^)]*)\.md#", text_of(page))

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from paper_values import check
 
 from rarefeat.core.statistics import student_interval
-from rarefeat.figures.draw import say_size
+from rarefeat.figures.draw import add_size_note
 from rarefeat.figures.labels import add_series_column, arm_label, n_of, quantity
 from rarefeat.figures.panels import (
     add_panel_letters,
@@ -181,7 +181,7 @@ def test_what_a_figure_says_of_its_run_stands_above_everything_else():
         figure, axes = panels(1, 2)
         add_panel_letters(axes.flat)
         axes[0, 0].set_title("a title")
-        say_size(figure, text)
+        add_size_note(figure, text)
         return figure
 
     figure = check(lambda: drawn("a run of size quick, not of the default size"))

@@ -95,9 +95,9 @@ def test_a_stage_prepares_where_the_processor_has_no_instructions(supported):
     code = (
         "import torch\n"
         f"torch.ops.mkldnn._is_mkldnn_bf16_supported = lambda: {supported}\n"
-        "from rarefeat.run.cli_helpers import run\n"
-        "from rarefeat.images.bfloat16 import prepare\n"
-        "run(lambda: print(prepare() is not None))\n"
+        "from rarefeat.run.cli_helpers import run_main\n"
+        "from rarefeat.images.bfloat16 import enable_emulation\n"
+        "run_main(lambda: print(enable_emulation() is not None))\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import job_at, job_path, refusal, some_damage
+from conftest import job_at, refusal, run_stage, some_damage
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
@@ -42,7 +42,6 @@ from rarefeat.images.splits import (
     read_indices,
     split_indices,
 )
-from rarefeat.run.job import job
 from rarefeat.run.metadata import read_job_metadata
 from rarefeat.storage.tensors import read_tensors, write_tensors
 from rarefeat.study_kind import IMAGE_DATA, IMAGE_SPLITS
@@ -654,18 +653,16 @@ def test_a_long_tailed_list_is_pretrained_on_whole_and_apart_from_the_probe_s_im
     assert words == "long.txt: class 0 has no image; every class needs one at least"
 
 
-def test_the_command_line_of_the_splits_writes_every_seed(tmp_path):
+def test_splits_stage_writes_every_seed(tmp_path):
     labels, data = torch.arange(60) % 3, ImageData(format="digits")
-    made = job(IMAGE_DATA.function, (), {"data": data}, "s")
     write_tensors(
         tmp_path / "images/s.safetensors",
         {"train_labels": labels, "listed": torch.tensor(0)},
-        made.text,
+        job_at(IMAGE_DATA, {"data": data}, "s", None, "").to_json,
     )
     config, output = {"draws": "s", "data": data, "few_shot": 2}, tmp_path / "out.safetensors"
-    told = job_at(IMAGE_SPLITS, config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
-    files = "--results", str(tmp_path), "--output", str(output)
-    assert stage("rarefeat.run.execute_job", "--job", job_path(told), *files).returncode == 0
+    job = job_at(IMAGE_SPLITS, config, "s", cell(rho=4.0, split="long_tailed"), "4-5")
+    run_stage(job, tmp_path, output)
     expected = split_indices(data, labels, 4.0, "long_tailed", "s", 5, 2)
     found = read_tensors(output, *(f"5/{key}" for key in expected))
     assert all(map(torch.equal, found, expected.values()))
@@ -971,12 +968,11 @@ def test_index_files_are_digested_by_seed(tmp_path):
     assert index_files(DIGITS, [1]) == []
 
 
-def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tmp_path):
+def test_files_that_change_after_the_plan_are_refused(tmp_path):
     write_image_folder(tmp_path)
     data, output = image_folder(tmp_path), tmp_path / "images.safetensors"
-    told = job(IMAGE_DATA.function, (), {"data": data, "contents": hash_of(data)}, "s")
-    done = stage("rarefeat.run.execute_job", "--job", told.text, "--output", str(output))
-    assert done.returncode == 0, done.stderr
+    job = job_at(IMAGE_DATA, {"data": data, "contents": hash_of(data)}, "s", None, "")
+    run_stage(job, tmp_path, output)
     assert read_job_metadata(output)["config"]["contents"] == hash_of(data)
     assert [tensor.tolist() for tensor in read_tensors(output, "train_labels", "test_labels")] == [
         [0, 1, 0, 1],
@@ -984,11 +980,8 @@ def test_files_that_change_after_the_plan_are_not_taken_for_those_of_the_plan(tm
     ]
     output.unlink()
     (tmp_path / "test.txt").write_text("some images/4.png 1\nsome images/5.png 0\n")
-    done = stage("rarefeat.run.execute_job", "--job", job_path(told), "--output", str(output))
-    assert (
-        done.stderr.splitlines()[-1]
-        == "error: s: the files have changed since this run was planned; run snakemake again"
-    )
+    message = "s: the files have changed since this run was planned; run snakemake again"
+    assert refusal(run_stage, job, tmp_path, output) == message
     assert not output.exists()
 
 

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import job_at, job_path, run_stage, seeded, until
+from conftest import job_at, job_path, refusal, run_stage, seeded, until
 from torch.func import functional_call
 
 from rarefeat.config.cells import cell
@@ -24,7 +23,6 @@ from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encod
 from rarefeat.images.nt_xent import arm_loss, compute_masks, nt_xent, similarities, softmax_weights
 from rarefeat.images.pretrain import LARS, ProbeData, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import TrainingRun, epoch_batches, identity_of
-from rarefeat.run.job import job, parsed
 from rarefeat.run.job_inputs import CellFile
 from rarefeat.storage.tensors import read_tensors, write_tensors
 from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
@@ -488,89 +486,83 @@ def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_pat
 
 
 SPLIT = {"pool": 16, "pretrain": 16, "few_shot": 8, "class_order": 4, "counts": 4}
+CELL = cell(rho=1.0, split="balanced", arm=ARMS["unmasked"].label)
 
 
-def stage(tmp_path, **changes):
-    """The command of the stage on a tiny data set."""
+def stage_job(results, **changes):
+    """Write the inputs of the stage, a tiny data set; return its job and its outputs."""
     images, data = some_images(), {"data": ImageData(format="digits")}
-    at = cell(rho=1.0, split="balanced", arm=ARMS["unmasked"].label)
     tensors = {"train": images, "train_labels": torch.arange(20) % 4, "test": images[:8].clone()}
     tensors["test_labels"] = torch.arange(8) % 4
-    write_tensors(
-        tmp_path / "images/stage.safetensors",
-        tensors,
-        job(IMAGE_DATA.function, (), data, "stage").text,
+    data_job = job_at(IMAGE_DATA, data, "stage", None, "")
+    write_tensors(results / "images/stage.safetensors", tensors, data_job.to_json)
+    config = {"draws": "stage", **data}
+    lists = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in SPLIT.items()}
+    split_job = job_at(IMAGE_SPLITS, config, "stage", IMAGE_SPLITS.shared_cell(CELL), "1-2")
+    path = results / IMAGE_SPLITS.path("splits", "stage", CELL, "1-2")
+    write_tensors(path, lists, split_job.to_json)
+    config |= {"arm": ARMS["unmasked"], "network": NETWORK, "augmentation": AUGMENTATION}
+    config["training"] = training(**changes)
+    folders = IMAGE_PRETRAIN.folders
+    outputs = [results / IMAGE_PRETRAIN.path(name, "stage", CELL, "1-2") for name in folders]
+    return job_at(IMAGE_PRETRAIN, config, "stage", CELL, "1-2"), outputs
+
+
+def checkpoints(results, suffix):
+    """Return the files of checkpoints of a suffix below a folder of results."""
+    return list(results.glob(f"checkpoints/stage/**/seeds=*.{suffix}"))
+
+
+def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
+    job, outputs = stage_job(tmp_path, epochs=40, log_epochs=5)
+    command = [sys.executable, "-m", "rarefeat.run.execute_job", "--job", job_path(job, tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--output", *outputs], stderr=subprocess.PIPE, encoding="utf-8"
     )
-    config, split = {"draws": "stage", **data}, IMAGE_SPLITS.shared(at)
-    drawn = {f"{seed}/{name}": torch.arange(n) for seed in (1, 2) for name, n in SPLIT.items()}
-    path = tmp_path / IMAGE_SPLITS.path("splits", "stage", at, "1-2")
-    write_tensors(path, drawn, job_at(IMAGE_SPLITS, config, "stage", split, "1-2").to_json)
-    config |= {
-        "arm": ARMS["unmasked"],
-        "network": NETWORK,
-        "augmentation": AUGMENTATION,
-        "training": training(**changes),
-    }
-    outputs = [
-        str(tmp_path / IMAGE_PRETRAIN.path(folder, "stage", at, "1-2"))
-        for folder in IMAGE_PRETRAIN.folders
-    ]
-    return [
-        sys.executable, "-m", "rarefeat.run.execute_job", "--job",
-        job_path(job_at(IMAGE_PRETRAIN, config, "stage", at, "1-2")),
-        "--results", str(tmp_path), "--checkpoints", str(tmp_path / "kept"), "--output", *outputs,
-    ]  # fmt: skip
-
-
-def encoders(tmp_path):
-    """What that command writes."""
-    return next(tmp_path.glob("encoders/stage/**/*.safetensors"))
-
-
-def test_the_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
-    command = stage(tmp_path, epochs=40, log_epochs=5)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until(lambda: list((tmp_path / "kept").glob("*.parquet")), 600)
+    until(lambda: checkpoints(tmp_path, "parquet"), 600)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "SIGTERM at step" in errors.splitlines()[-1]
-    assert list((tmp_path / "kept").glob("*.safetensors"))
-    assert not (tmp_path / "encoders").exists()
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    resumed = encoders(tmp_path).read_bytes()
-    assert not list((tmp_path / "kept").iterdir())
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    assert encoders(tmp_path).read_bytes() == resumed
+    assert checkpoints(tmp_path, "safetensors")
+    assert not outputs[0].exists()
+    run_stage(job, tmp_path, *outputs)
+    resumed = outputs[0].read_bytes()
+    assert not checkpoints(tmp_path, "*")
+    run_stage(job, tmp_path, *outputs)
+    assert outputs[0].read_bytes() == resumed
 
 
-def probe_in_this_process(tmp_path, monkeypatch, device):
-    """The probe of encoders that were trained on the CPU, told of another device."""
-    command = stage(tmp_path)
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    told = parsed(Path(command[command.index("--job") + 1]).read_text())
-    config = told.config | {"probe": {"l2": 0.01, "few_shot": 2, "neighbours": 3}}
+@pytest.fixture(scope="module")
+def pretrained_results(tmp_path_factory):
+    """A folder of results with encoders that were trained on the CPU."""
+    results = tmp_path_factory.mktemp("results")
+    job, outputs = stage_job(results)
+    run_stage(job, results, *outputs)
+    return results
+
+
+def run_probe(results, monkeypatch, device):
+    """Probe the encoders with a config that names a device; return the table's path."""
+    job, _ = stage_job(results)
+    config = job.config | {"probe": {"l2": 0.01, "few_shot": 2, "neighbours": 3}}
     config["training"]["device"] = device
-    monkeypatch.setattr(File, "expected", {})
-    run_stage(
-        job_at(IMAGE_PROBE, config, "stage", told.at, "1-2"),
-        "--results",
-        tmp_path,
-        "--output",
-        tmp_path / "probes.parquet",
-    )
+    monkeypatch.setattr(CellFile, "expected", {})
+    output = results / f"probes_{device}.parquet"
+    run_stage(job_at(IMAGE_PROBE, config, "stage", CELL, "1-2"), results, output)
+    return output
 
 
-def test_the_probe_runs_on_the_device_of_the_config_where_there_is_a_gpu_too(tmp_path, monkeypatch):
+def test_probe_stage_uses_the_cpu_of_the_config(pretrained_results, monkeypatch):
+    """A GPU that is there is not taken where the config names the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    probe_in_this_process(tmp_path, monkeypatch, "cpu")
-    assert (tmp_path / "probes.parquet").is_file()
+    assert run_probe(pretrained_results, monkeypatch, "cpu").is_file()
 
 
-def test_the_probe_asks_for_the_gpu_of_the_config(tmp_path, monkeypatch):
+def test_probe_stage_asks_for_the_gpu_of_the_config(pretrained_results, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RarefeatError, match=r"training\.device is cuda, and there is no GPU here"):
-        probe_in_this_process(tmp_path, monkeypatch, "cuda")
+        run_probe(pretrained_results, monkeypatch, "cuda")
 
 
 def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run():
@@ -600,20 +592,17 @@ def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run()
 
 def test_a_training_that_diverged_is_one_line_and_keeps_no_checkpoint_of_it(tmp_path):
     with pytest.raises(RarefeatError, match="the loss is not finite after epoch 1; lower lr"):
-        trained(tmp_path, ARMS["dense"], lr=1e38, warmup_epochs=0, log_epochs=3)
+        trained(tmp_path, ARMS["dense"], lr=1e37, warmup_epochs=0, log_epochs=3)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_gpu_that_is_not_there_is_one_line(tmp_path):
+def test_pretrain_stage_without_its_gpu_is_one_line(tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
-    done = subprocess.run(
-        stage(tmp_path, device="cuda"), capture_output=True, text=True, check=False
+    job, outputs = stage_job(tmp_path, device="cuda")
+    assert refusal(run_stage, job, tmp_path, *outputs) == (
+        "training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one"
     )
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines() == [
-        "error: training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one"
-    ]
 
 
 def test_the_checkpoint_holds_nothing_that_is_derived_from_the_seed(tmp_path):
