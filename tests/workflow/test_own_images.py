@@ -89,7 +89,7 @@ def test_the_lists_say_which_label_is_which_class(folder):
     assert again.returncode == 1
     assert (
         again.stderr
-        == "error: data/mine/train.txt is there already; delete it to have another one written\n"
+        == "error: data/mine/train.txt exists already; delete it to have another one written\n"
     )
 
 
@@ -186,7 +186,7 @@ def test_a_folder_train_without_test_is_no_class_unless_its_images_lie_in_it(tmp
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ({"a": 5}, "two subfolders with images at least are needed, one for each class, got 1"),
+        ({"a": 5}, "must have two subfolders with images at least, one for each class, got 1"),
         ({"a": 5, "b": 4}, "the class b has no test image; every class needs some"),
         (
             {"train/a": 2, "train/b": 2, "test/a": 2, "test/c": 1},
@@ -196,4 +196,4 @@ def test_a_folder_train_without_test_is_no_class_unless_its_images_lie_in_it(tmp
 )
 def test_folders_without_lists_to_make_are_refused(tmp_path, numbers, said):
     assert refusal(split, images(tmp_path, numbers), 5) == f"{tmp_path}: {said}"
-    assert "is no folder" in refusal(split, tmp_path / "absent", 5)
+    assert "is not a folder" in refusal(split, tmp_path / "absent", 5)

@@ -1,1 +1,5 @@
-"""Every claim of the theory as a measured quantity: one module for each part of the papers, and claim.py for the verdicts."""
+"""Claims of the papers: declarations, measurements, verdicts, and their tables, figures and pages.
+
+The claims of a kind of study are declared in `claims.yaml` of its folder; its module `claims`
+measures them.
+"""

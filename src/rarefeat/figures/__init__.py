@@ -1,1 +1,1 @@
-"""How figures look and how they are saved."""
+"""Looks of figures, and how they are saved."""

@@ -1,1 +1,1 @@
-"""Long-tailed images: contrastive pretraining without labels, with and without pruning, and linear probes (Table 2)."""
+"""Long-tailed images: pretraining without labels, with and without pruning, and linear probes."""

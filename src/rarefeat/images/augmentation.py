@@ -15,35 +15,69 @@ from rarefeat.core.randomness import generator
 
 
 def make_augment(config: Augmentation, size: int) -> nn.Module:
-    """SimCLR's transforms, (B, 3, size, size) in [0, 1] -> the same; those of probability 0 and whole crops are left out."""
+    """Build SimCLR's transforms.
+
+    Parameters
+    ----------
+    config : Augmentation
+        Probabilities and strengths; transforms of probability 0 and crops of whole images are
+        left out.
+    size : int
+        Side of the images (pixels).
+
+    Returns
+    -------
+    Module
+        Maps float images of shape (B, 3, size, size) in [0, 1] to images of this shape; a
+        bicubic crop may leave [0, 1] by a little.
+    """
     brightness, contrast, saturation, hue = config.jitter
     # The blur's kernel is a tenth of the side, as in SimCLR, and odd.
     kernel = max(3, size // 20 * 2 + 1)
-    parts = [
-        (
-            float(config.crop_scale[0] < 1),
-            RandomResizedCrop(
-                (size, size), tuple(config.crop_scale), resample="bicubic", cropping_mode="resample"
-            ),
-        ),
+    crop = RandomResizedCrop(
+        (size, size), tuple(config.crop_scale), resample="bicubic", cropping_mode="resample"
+    )
+    jitter = ColorJitter(brightness, contrast, saturation, hue, p=config.jitter_probability)
+    transforms = [
+        (float(config.crop_scale[0] < 1), crop),
         (config.flip, RandomHorizontalFlip(p=config.flip)),
-        (
-            config.jitter_probability,
-            ColorJitter(brightness, contrast, saturation, hue, p=config.jitter_probability),
-        ),
+        (config.jitter_probability, jitter),
         (config.grey, RandomGrayscale(p=config.grey)),
         (config.blur, RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=config.blur)),
     ]
-    return nn.Sequential(*(part for probability, part in parts if probability > 0))
+    return nn.Sequential(*(transform for probability, transform in transforms if probability > 0))
 
 
 def two_views(
-    augment: nn.Module, images: Tensor, study: str, seed: int, step: int
+    augment: nn.Module, images: Tensor, namespace: str, seed: int, step: int
 ) -> tuple[Tensor, Tensor]:
-    """Both views of uint8 images, (B, 3, H, W) in [0, 1] each, the same for the same (study, seed, step)."""
+    """Draw two views of each image.
+
+    Parameters
+    ----------
+    augment : Module
+        Transforms, see `make_augment`.
+    images : uint8 Tensor of shape (B, 3, H, W)
+        Images of one batch.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    step : int
+        Training step, counted from 0.
+
+    Returns
+    -------
+    pair of Tensor of shape (B, 3, H, W)
+        Both views in [0, 1], the same for the same namespace, seed and step.
+
+    Notes
+    -----
+    Random stream: "augmentation STEP".
+    """
     images = images.float() / 255
     devices = [images.device] if images.is_cuda else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(generator(study, seed, f"augmentation {step}").initial_seed())
+        torch.manual_seed(generator(namespace, seed, f"augmentation {step}").initial_seed())
         # The bicubic crop may leave [0, 1] by a little.
         return augment(images).clamp(0, 1), augment(images).clamp(0, 1)

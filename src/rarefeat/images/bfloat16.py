@@ -1,8 +1,9 @@
 """Convolutions and linear layers in bfloat16 on a processor without instructions for it.
 
-There torch makes them without oneDNN, several times as slowly as in float32. The instructions multiply operands rounded to
-bfloat16, sum in float32 and round the sum; here float32 products do the same, so that a training in bfloat16 is the same one on
-every processor, up to the order of its sums, and no slower than one in float32.
+There torch computes them without oneDNN, several times as slowly as in float32. The instructions
+multiply operands rounded to bfloat16, sum in float32 and round the sum. Here float32 products do
+the same, so that a training in bfloat16 is the same one on every processor, up to the order of its
+sums, and no slower than one in float32.
 """
 
 import functools
@@ -13,27 +14,34 @@ from torch import Tensor
 from torch.nn import functional
 
 OPERATORS = {"conv2d": functional.conv2d, "linear": functional.linear}
-"""What the project's networks call under autocast."""
+"""Operators that the project's networks call under autocast."""
 
 LANES = 8
 """Numbers of float32 in an AVX2 register."""
 
 
 def emulate_in_float32(operator, *arguments) -> Tensor:
-    """What `operator` gives in bfloat16, made in float32; its gradients are rounded as those in bfloat16 are.
+    """Compute a bfloat16 operator in float32; its gradients are rounded as bfloat16 ones are.
 
-    Args:
-        arguments: of the operator; tensors of any precision.
+    Parameters
+    ----------
+    operator : callable
+        Operator of torch.
+    *arguments
+        Its arguments; tensors may have any precision.
 
-    Returns:
-        The operator's tensor, bfloat16.
+    Returns
+    -------
+    bfloat16 Tensor
+        Result of the operator.
     """
     operands = [
         round_to_bfloat16(value) if isinstance(value, Tensor) else value for value in arguments
     ]
     weight = operands[1]
     if weight.shape[1] < LANES and weight.shape[2:] == (1, 1):
-        # In channels-last, oneDNN's AVX2 gradient of a strided 1 x 1 kernel this narrow writes outside its memory.
+        # In channels-last, oneDNN's AVX2 gradient of a strided 1 x 1 kernel this narrow writes
+        # outside its memory.
         operands[:2] = (
             value.clone(memory_format=torch.contiguous_format) for value in operands[:2]
         )
@@ -42,12 +50,12 @@ def emulate_in_float32(operator, *arguments) -> Tensor:
 
 
 def round_to_bfloat16(value: Tensor) -> Tensor:
-    """A tensor in float32 with values of bfloat16."""
+    """Return a tensor in float32 with its values rounded to bfloat16."""
     return value.bfloat16().float()
 
 
 def autocast_in_float32() -> torch.library.Library:
-    """Let autocast on the CPU use `emulate_in_float32`, as long as what is returned is kept."""
+    """Let autocast on the CPU use `emulate_in_float32`, as long as the result is referenced."""
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Warning only once for all operators")
@@ -63,5 +71,11 @@ def autocast_in_float32() -> torch.library.Library:
 
 @functools.cache
 def enable_emulation() -> torch.library.Library | None:
-    """`autocast_in_float32` for the rest of this process, on a processor without instructions for bfloat16."""
+    """Call `autocast_in_float32` for the rest of this process, if the processor needs it.
+
+    Returns
+    -------
+    Library or None
+        None on a processor with instructions for bfloat16.
+    """
     return None if torch.ops.mkldnn._is_mkldnn_bf16_supported() else autocast_in_float32()

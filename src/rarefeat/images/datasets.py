@@ -1,4 +1,7 @@
-"""Stage 1 of the image studies: the pixels and labels of a data set in one file, whatever form it is distributed in."""
+"""Stage 1 of the image studies: the pixels and labels of a data set in one file.
+
+The forms in which data sets are distributed are in formats.py.
+"""
 
 import hashlib
 import sys
@@ -10,115 +13,163 @@ from torch import Tensor
 
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.formats import READERS, ImagePart, in_pixels, inputs, refuse_labels
-from rarefeat.images.input_hashes import refuse_changed, stat_files
+from rarefeat.images.formats import READERS, ImagePart, check_labels, in_pixels, input_files
+from rarefeat.images.input_hashes import check_unchanged, stat_files
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 CIFAR_100 = (50_000, 10_000, 26)
-"""Training images, test images, and copies among them as it is published: 14 training images are others once more, 9 of them in
-another class, 2 test images likewise, and 10 test images are training images. CIFAR-10 has no copy."""
+"""Training images, test images, and copies of CIFAR-100 as it is published.
+
+14 training images are copies of others, 9 of them in another class; 2 test images are copies of
+others, and 10 test images are training images. CIFAR-10 has no copy.
+"""
 
 
 def read_images(data: ImageData) -> dict[str, Tensor]:
-    """JobInputs, select and renumber.
+    """Read a data set, select its classes and renumber their labels.
 
-    Returns:
-        train (N, 3, H, W) in uint8, train_labels (N,) in int64 with the values 0 to K - 1, test and test_labels likewise;
-        listed (), how many of the last training images are those of data.pretrain_list.
+    Parameters
+    ----------
+    data : ImageData
+        Format, folder and classes.
 
-    Raises:
-        RarefeatError: files are missing, damaged or of another form, the labels are not 0 to K - 1, a class has no test image
-            or fewer than data.n_max, an image is there twice, or what was read is not what data.sha256 says.
+    Returns
+    -------
+    dict of str to Tensor
+        `train`, uint8 of shape (N, 3, H, W); `train_labels`, int64 of shape (N,), values 0 to
+        K - 1; `test` and `test_labels`, those of the test images; `listed`, int64 of shape (), the
+        number of the last training images that are those of `data.pretrain_list`.
+
+    Raises
+    ------
+    RarefeatError
+        If files are missing, damaged or of another form, the labels are not 0 to K - 1, a class
+        has no test image or fewer than `data.n_max`, an image occurs twice, or images and labels
+        do not have the hash `data.sha256`.
     """
     train, test = READERS[data.format](data)
-    refuse_labels(data, train, test)
-    if data.format == "image_folder":  # before any is decoded
+    check_labels(data, train, test)
+    # A missing file is reported before any is decoded.
+    if data.format == "image_folder":
         stat_files([*train.files, *test.files])
-    kept = data.classes or np.unique(train.labels).tolist()
+    classes = data.classes or np.unique(train.labels).tolist()
     tensors, names = {"listed": torch.tensor(train.listed)}, []
-    for name, part in {"train": train, "test": test}.items():
-        labels = np.full(len(part.labels), -1)
-        for new, old in enumerate(kept):
-            labels[part.labels == old] = new
+    for name, image_part in {"train": train, "test": test}.items():
+        labels = np.full(len(image_part.labels), -1)
+        for new, old in enumerate(classes):
+            labels[image_part.labels == old] = new
         rows = np.flatnonzero(labels >= 0)
-        tensors[name] = torch.from_numpy(part.decode(rows))
+        tensors[name] = torch.from_numpy(image_part.decode(rows))
         tensors[f"{name}_labels"] = torch.from_numpy(labels[rows])
-        names += [(part, row) for row in rows]
+        names += [(image_part, row) for row in rows]
     sides, test_sides = (tuple(tensors[name].shape[2:]) for name in ("train", "test"))
     if test_sides != sides:
         raise RarefeatError(
-            f"{test.source}: {in_pixels(test_sides)}, but the training images have {in_pixels(sides)}"
+            f"{test.source}: {in_pixels(test_sides)}, but the training images have"
+            f" {in_pixels(sides)}"
         )
     if not data.copies:
-        refuse_copies(tensors, names)
-    if data.sha256 and (found := content_hash(tensors)) != data.sha256:
+        check_copies(tensors, names)
+    if data.sha256 and (digest := content_hash(tensors)) != data.sha256:
         raise RarefeatError(
-            f"data.sha256: the images and labels in {data.folder or train.source} have {found}; replace damaged files, or set "
-            "data.sha256 to this hash"
+            f"data.sha256: the images and labels in {data.folder or train.source} have {digest};"
+            " replace damaged files, or set data.sha256 to this hash"
         )
     return tensors
 
 
 def copies(tensors: dict[str, Tensor]) -> Iterator[tuple[int, int]]:
-    """Each image that is another one to the last pixel, with that other: rows, those of the test images after all others.
+    """Yield each image that equals another one to the last pixel, with that other.
 
-    The training images and those of a list that is pretrained on may share some, as long as their labels are the same.
+    The training images and those of a list that is pretrained on may share some, as long as their
+    labels are the same.
+
+    Parameters
+    ----------
+    tensors : dict of str to Tensor
+        Result of `read_images`.
+
+    Yields
+    ------
+    pair of int
+        Row of the copy and of the other image; rows of test images follow the training images.
     """
     train, listed = len(tensors["train"]), int(tensors["listed"])
     labels = torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist()
-    seen: dict[tuple[bytes, bool], int] = {}
+    first_rows: dict[tuple[bytes, bool], int] = {}
     for row, label in enumerate(labels):
         image = tensors["train"][row] if row < train else tensors["test"][row - train]
         key = hashlib.blake2b(image.numpy().tobytes(), digest_size=16).digest()
-        of_list = train - listed <= row < train
-        here, there = seen.setdefault((key, of_list), row), seen.get((key, not of_list), row)
-        if here < row:
-            yield row, here
-        elif there < row and (row >= train or labels[there] != label):
-            yield row, there
+        in_list = train - listed <= row < train
+        same_side = first_rows.setdefault((key, in_list), row)
+        other_side = first_rows.get((key, not in_list), row)
+        if same_side < row:
+            yield row, same_side
+        elif other_side < row and (row >= train or labels[other_side] != label):
+            yield row, other_side
 
 
-def refuse_copies(tensors: dict[str, Tensor], names: list[tuple[ImagePart, int]]) -> None:
-    """Refuse copies, but for those of CIFAR-100; names: part and row in it of each image, the test images last."""
-    found = list(copies(tensors))
-    train, labels = (
-        len(tensors["train"]),
-        torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist(),
-    )
-    if (train, len(tensors["test"]), len(found)) == CIFAR_100:
-        print(
-            f"{len(found)} images are copies of others, as CIFAR-100 is published", file=sys.stderr
-        )
-    elif found:
+def check_copies(tensors: dict[str, Tensor], names: list[tuple[ImagePart, int]]) -> None:
+    """Raise RarefeatError if images are copies of others, except for those of CIFAR-100.
 
-        def wrong(row: int, other: int) -> tuple[bool, bool]:
-            """What hurts most first."""
+    Parameters
+    ----------
+    tensors : dict of str to Tensor
+        Result of `read_images`.
+    names : list of (ImagePart, int)
+        Part of the data set of each image and its row there, test images last.
+    """
+    pairs = list(copies(tensors))
+    train = len(tensors["train"])
+    labels = torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist()
+    if (train, len(tensors["test"]), len(pairs)) == CIFAR_100:
+        message = f"{len(pairs)} images are copies of others, as CIFAR-100 is published"
+        print(message, file=sys.stderr)
+    elif pairs:
+
+        def severity(row: int, other: int) -> tuple[bool, bool]:
+            """Return whether a copy crosses training and test, and whether it crosses classes."""
             return (row >= train) != (other >= train), labels[row] != labels[other]
 
-        row, other = max(found, key=lambda pair: wrong(*pair))
-        trained_on, in_two_classes = wrong(row, other)
-        one, before = (part.names(place) for part, place in (names[row], names[other]))
-        how = ", which is trained on" * trained_on + ", in another class" * in_two_classes
+        row, other = max(pairs, key=lambda pair: severity(*pair))
+        trained_on, in_two_classes = severity(row, other)
+        copy_name, other_name = (
+            image_part.names(index) for image_part, index in (names[row], names[other])
+        )
+        remark = ", which is trained on" * trained_on + ", in another class" * in_two_classes
         raise RarefeatError(
-            f"{one}: the same image as {before}{how}; {len(found)} of {len(labels)} images are copies; take them out, or say"
-            " data.copies: true to take them as they are"
+            f"{copy_name}: the same image as {other_name}{remark}; {len(pairs)} of {len(labels)}"
+            " images are copies; take them out, or say data.copies: true to take them as they are"
         )
 
 
 def content_hash(tensors: dict[str, Tensor]) -> str:
-    """Of images and labels, whatever form they were distributed in."""
-    hashed = hashlib.sha256()
+    """Hash images and labels, in whatever form they were distributed."""
+    digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
-        hashed.update(f"{name} {list(tensor.shape)}".encode())
-        hashed.update(tensor.contiguous().numpy())
-    return hashed.hexdigest()
+        digest.update(f"{name} {list(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().numpy())
+    return digest.hexdigest()
 
 
-def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
-    """The stage; it says the hash of what it has read."""
+def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+    """Return the images of a study, and print their hash.
+
+    Parameters
+    ----------
+    inputs : JobInputs
+        Not used: the images are the user's files.
+    job : Job
+        Config: `data`; `contents`, the hash of the user's files.
+
+    Returns
+    -------
+    dict of str to Tensor
+        See `read_images`.
+    """
     data = job.config_section("data", ImageData)
     tensors = read_images(data)
-    refuse_changed(job, "contents", inputs(data))
+    check_unchanged(job, "contents", input_files(data))
     print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)
     return tensors

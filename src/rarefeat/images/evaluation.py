@@ -1,4 +1,7 @@
-"""How frozen features are judged: linear probes, nearest neighbours, accuracy by class and group, alignment and uniformity."""
+"""Evaluation of frozen features: linear probes, nearest neighbours, and metrics.
+
+The metrics are accuracy by class and group, alignment and uniformity, and the effective rank.
+"""
 
 import math
 
@@ -13,12 +16,23 @@ ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20
 
 
 def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
-    """All features, (n, D) each, in float64 with zero mean and unit (population) variance by the statistics of `train`.
+    """Scale features to zero mean and unit (population) variance by the statistics of `train`.
 
-    A feature that is constant in `train` is zero everywhere, also where it varies in the others.
+    Parameters
+    ----------
+    train : Tensor of shape (n, D)
+        Features that set mean and variance.
+    *others : Tensor of shape (n', D)
+        Features that are scaled alike.
+
+    Returns
+    -------
+    list of float64 Tensor
+        `train` and the others, scaled. A feature that is constant in `train` is zero everywhere,
+        also where it varies in the others.
     """
     train = train.double()
-    # the rounded mean of equal values may differ from them, hence no test for a variance of zero
+    # The rounded mean of equal values may differ from them, so the variance need not be 0.
     constant = train.amax(0) == train.amin(0)
     mean, scale = train.mean(0), train.std(0, correction=0).masked_fill(constant, torch.inf)
     return [(features.double() - mean) / scale for features in (train, *others)]
@@ -26,27 +40,45 @@ def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
 
 @torch.enable_grad()
 def logistic_probe(
-    features: Tensor, labels: Tensor, classes: int, l2: float
+    features: Tensor, labels: Tensor, n_classes: int, l2: float
 ) -> tuple[Tensor, Tensor]:
-    """Multinomial logistic regression: the minimum of the mean cross-entropy + l2 / 2 ||W||^2, the bias not penalised.
+    """Fit a multinomial logistic regression.
 
-    L-BFGS on all images from zero, in float64, until the Euclidean norm of the gradient is below 1e-6. The same as
-    scikit-learn's LogisticRegression with C = 1 / (n l2), with three classes and more; with two, with C = 2 / (n l2).
+    It minimises the mean cross-entropy + l2 / 2 ||W||^2; the bias is not penalised. L-BFGS on all
+    images runs from zero, in float64, until the Euclidean norm of the gradient is below 1e-6. The
+    result is that of scikit-learn's LogisticRegression with C = 1 / (n l2), with three classes and
+    more; with two, with C = 2 / (n l2).
 
-    Args: (n, D), best standardised; (n,). The device is that of the features.
+    Parameters
+    ----------
+    features : Tensor of shape (n, D)
+        Features, best standardised; the computation runs on their device.
+    labels : Tensor of shape (n,)
+        Classes, 0 to n_classes - 1.
+    n_classes : int
+        Number of classes.
+    l2 : float
+        Strength of the penalty.
 
-    Returns:
-        Weights (classes, D) and bias (classes,), float64; the biases add up to zero.
+    Returns
+    -------
+    weights : float64 Tensor of shape (n_classes, D)
+        Weights.
+    bias : float64 Tensor of shape (n_classes,)
+        Biases, which add up to zero.
 
-    Raises:
-        RarefeatError: if the gradient is not that small after 10,000 iterations, or not finite.
+    Raises
+    ------
+    RarefeatError
+        If the gradient is not that small after 10,000 iterations, or not finite.
     """
     x, y = features.detach().double(), labels.long()
     weights, bias = (
-        x.new_zeros(classes, x.shape[1]).requires_grad_(),
-        x.new_zeros(classes).requires_grad_(),
+        x.new_zeros(n_classes, x.shape[1]).requires_grad_(),
+        x.new_zeros(n_classes).requires_grad_(),
     )
-    # without tolerances of its own: those bound the largest component of the gradient and the last change
+    # L-BFGS gets no tolerances: its own bound the largest component of the gradient and the last
+    # change.
     optimiser = torch.optim.LBFGS(
         [weights, bias],
         max_iter=ITERATIONS_BETWEEN_CHECKS,
@@ -63,14 +95,15 @@ def logistic_probe(
 
     for _ in range(ITERATIONS // ITERATIONS_BETWEEN_CHECKS):
         optimiser.step(loss)
-        loss()  # the line search need not have ended on the weights that it chose
+        loss()  # The line search need not have ended on the weights that it chose.
         norm = torch.hypot(weights.grad.norm(), bias.grad.norm()).item()
         if norm < GRADIENT_NORM:
             return weights.detach(), bias.detach()
         if not math.isfinite(norm):
             break
     raise RarefeatError(
-        f"the linear probe did not converge: gradient norm {norm:.2g}; standardise the features or raise l2"
+        f"linear probe: it did not converge, gradient norm {norm:.2g}; standardise the features"
+        " or raise l2"
     )
 
 
@@ -78,22 +111,38 @@ def logistic_probe(
 def sgd_probe(
     features: Tensor,
     labels: Tensor,
-    classes: int,
+    n_classes: int,
     generator: Generator,
     epochs: int = 30,
     lr: float = 30.0,
     batch: int = 128,
 ) -> tuple[Tensor, Tensor]:
-    """The linear probe of the reference implementation of Jiang et al. 2021, but on cached features.
+    """Fit the linear probe of the reference implementation of Jiang et al. 2021.
 
-    SGD with momentum 0.9 without weight decay; the learning rate is a tenth after a third of the epochs and a hundredth after
-    two thirds. The weights are those of the last epoch; there, images are augmented and the best epoch on validation images is
-    taken. Meant for features as they leave the encoder.
+    SGD with momentum 0.9 without weight decay; the learning rate is a tenth after a third of the
+    epochs and a hundredth after two thirds. Two differences from the reference: it augments
+    images, here features are cached; it takes the best epoch on validation images, here the last.
 
-    Args: (n, D), (n,). generator: on the CPU, of the initial weights, uniform in +-1 / sqrt(D), and of the order of the images.
+    Parameters
+    ----------
+    features : Tensor of shape (n, D)
+        Features as they leave the encoder.
+    labels : Tensor of shape (n,)
+        Classes, 0 to n_classes - 1.
+    n_classes : int
+        Number of classes.
+    generator : Generator
+        Generator on the CPU of the initial weights, uniform in +-1 / sqrt(D), and of the order of
+        the images.
+    epochs, lr, batch : int, float, int
+        Epochs, initial learning rate and batch size.
 
-    Returns:
-        Weights (classes, D) and bias (classes,), float32.
+    Returns
+    -------
+    weights : float32 Tensor of shape (n_classes, D)
+        Weights after the last epoch.
+    bias : float32 Tensor of shape (n_classes,)
+        Biases.
     """
     x, y = features.detach().float(), labels.long()
     bound = x.shape[1] ** -0.5
@@ -102,7 +151,7 @@ def sgd_probe(
         .uniform_(-bound, bound, generator=generator)
         .to(x.device)
         .requires_grad_()
-        for shape in ((classes, x.shape[1]), (classes,))
+        for shape in ((n_classes, x.shape[1]), (n_classes,))
     )
     optimiser = torch.optim.SGD([weights, bias], lr=lr, momentum=0.9)
     for epoch in range(epochs):
@@ -115,7 +164,22 @@ def sgd_probe(
 
 
 def predict(features: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """Labels (n,) of largest logit, of features (n, D), weights (classes, D) and bias (classes,)."""
+    """Predict the label of largest logit.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, D)
+        Features.
+    weights : Tensor of shape (n_classes, D)
+        Weights of a linear probe.
+    bias : Tensor of shape (n_classes,)
+        Its biases.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        Labels.
+    """
     return (features.to(weights.dtype) @ weights.T + bias).argmax(-1)
 
 
@@ -124,58 +188,102 @@ def knn_predict(
     train_labels: Tensor,
     test: Tensor,
     neighbours: int,
-    classes: int,
+    n_classes: int,
     chunk: int = 1024,
 ) -> Tensor:
-    """Labels (n',) by majority vote of the `neighbours` training images of largest cosine similarity.
+    """Predict labels by a majority vote of the nearest training images, by cosine similarity.
 
-    A tie of votes goes to the class of the nearest neighbour among the tied; which of equally near images are the last
-    neighbours is not defined.
+    Parameters
+    ----------
+    train : Tensor of shape (n, D)
+        Features of the training images.
+    train_labels : Tensor of shape (n,)
+        Their classes.
+    test : Tensor of shape (n', D)
+        Features of the test images.
+    neighbours : int
+        Number of training images that vote.
+    n_classes : int
+        Number of classes.
+    chunk : int
+        Test images at a time, which take chunk x n similarities of memory.
 
-    Args: (n, D), (n,), (n', D). chunk: test images at a time, which take chunk x n similarities of memory.
+    Returns
+    -------
+    int64 Tensor of shape (n',)
+        Labels. A tie of votes goes to the class of the nearest neighbour among the tied; which of
+        equally near images are the last neighbours is not defined.
 
-    Raises:
-        RarefeatError: if there are fewer training images than neighbours.
+    Raises
+    ------
+    RarefeatError
+        If there are fewer training images than neighbours.
     """
     if neighbours > len(train):
         raise RarefeatError(
-            f"{neighbours} neighbours of {len(train)} images; lower probe.neighbours"
+            f"probe.neighbours: must be at most the {len(train)} images, got {neighbours}; lower it"
         )
     train, test = functional.normalize(train, dim=-1), functional.normalize(test, dim=-1)
     predicted = []
-    for part in test.split(chunk):
-        nearest = train_labels.long()[(part @ train.T).topk(neighbours).indices]
-        votes = nearest.new_zeros(len(part), classes).scatter_add_(
+    for queries in test.split(chunk):
+        nearest = train_labels.long()[(queries @ train.T).topk(neighbours).indices]
+        votes = nearest.new_zeros(len(queries), n_classes).scatter_add_(
             1, nearest, torch.ones_like(nearest)
         )
         votes_of_nearest = votes.gather(1, nearest)
-        # argmax is the first of equal maxima, and the nearest come first
+        # argmax is the first of equal maxima, and the nearest come first.
         predicted.append(nearest.gather(1, votes_of_nearest.argmax(1, keepdim=True))[:, 0])
     return torch.cat(predicted)
 
 
-def class_accuracy(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """Share of the test images of each class that are predicted right, (n,), (n,) -> (classes,) float64; NaN without images."""
-    right = torch.bincount(labels[predicted == labels], minlength=classes)
-    return right.double() / torch.bincount(labels, minlength=classes)
+def class_accuracy(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+    """Compute the fraction of the test images of each class that are predicted right.
+
+    Parameters
+    ----------
+    predicted, labels : Tensor of shape (n,)
+        Predicted and true classes.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    float64 Tensor of shape (n_classes,)
+        Accuracy; NaN for a class without images.
+    """
+    right = torch.bincount(labels[predicted == labels], minlength=n_classes)
+    return right.double() / torch.bincount(labels, minlength=n_classes)
 
 
 def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, float]:
-    """Accuracy over all classes, at the head and the tail of the pretraining counts, as shares in [0, 1].
+    """Compute accuracy over all classes, and at head and tail of the pretraining counts.
 
-    Args:
-        accuracy_by_class: (K,), of `class_accuracy`. class_order: (K,), its k-th entry is the class of k-th largest count.
+    Parameters
+    ----------
+    accuracy_by_class : Tensor of shape (K,)
+        Result of `class_accuracy`.
+    class_order : Tensor of shape (K,)
+        Its k-th entry is the class of k-th largest count.
 
-    Returns:
-        accuracy: mean over classes, which is that over test images where all classes have equally many.
-        delta_20: mean of the first floor(K / 5) classes, but at least one, less that of as many last ones.
-        many, medium, few: means of the groups of Jiang et al. 2021; K // 3 classes each are medium and few, the rest many.
-        group_std: population standard deviation of these three.
+    Returns
+    -------
+    dict of str to float
+        Fractions in [0, 1]:
+
+        - accuracy: mean over classes, which is that over test images where all classes have
+          equally many;
+        - delta_20: mean of the first floor(K / 5) classes, but at least one, less that of as many
+          last ones;
+        - many, medium, few: means of the groups of Jiang et al. 2021; K // 3 classes each are
+          medium and few, the rest many;
+        - group_std: population standard deviation of these three.
 
         With two classes medium, few and group_std are NaN.
 
-    Raises:
-        RarefeatError: if a class has no accuracy, for want of test images.
+    Raises
+    ------
+    RarefeatError
+        If a class has no accuracy, because it has no test images.
     """
     if missing := accuracy_by_class.isnan().nonzero().flatten().tolist():
         raise RarefeatError(f"no test images of class {missing[0]}; every class needs some")
@@ -193,9 +301,17 @@ def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, f
 
 
 def alignment(x: Tensor, y: Tensor) -> Tensor:
-    """Mean squared distance of two views on the sphere (Wang & Isola 2020, alpha = 2), (n, D), (n, D) -> (), in [0, 4].
+    """Compute the mean squared distance of two views on the sphere.
 
-    The projections are normalised here. Small is aligned.
+    Parameters
+    ----------
+    x, y : Tensor of shape (n, D)
+        Projections, which are normalised here.
+
+    Returns
+    -------
+    Tensor of shape ()
+        Alignment in [0, 4], small if views are close: Wang & Isola 2020 with alpha = 2.
     """
     return (
         (functional.normalize(x, dim=-1) - functional.normalize(y, dim=-1)).square().sum(-1).mean()
@@ -203,17 +319,38 @@ def alignment(x: Tensor, y: Tensor) -> Tensor:
 
 
 def uniformity(x: Tensor) -> Tensor:
-    """log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere (Wang & Isola 2020, t = 2), (n, D) -> (), in [-8, 0].
+    """Compute log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere.
 
-    The projections are normalised here. Small is uniform; fewer than two points give NaN.
+    Parameters
+    ----------
+    x : Tensor of shape (n, D)
+        Projections, which are normalised here.
+
+    Returns
+    -------
+    Tensor of shape ()
+        Uniformity in [-8, 0], small if points are spread evenly: Wang & Isola 2020 with t = 2. NaN
+        for fewer than two points.
     """
     return torch.pdist(functional.normalize(x, dim=-1)).square().mul(-2).exp().mean().log()
 
 
 def effective_rank(features: Tensor) -> float:
-    """exp of the entropy of the shares of the singular values of the centred features (Roy & Vetterli 2007), (n, D), in [1, D].
+    """Compute the effective rank of features: the exponential of an entropy.
 
-    As RankMe (Garrido et al. 2023) has it, but without the mean, which all images share.
+    The entropy is that of the singular values of the centred features, as fractions of their sum
+    (Roy & Vetterli 2007). RankMe (Garrido et al. 2023) does not take off the mean, which all
+    images share.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, D)
+        Features.
+
+    Returns
+    -------
+    float
+        Number in [1, D].
     """
     values = torch.linalg.svdvals(features.double() - features.double().mean(0))
     shares = values / values.sum()

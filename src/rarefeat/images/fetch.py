@@ -1,4 +1,4 @@
-"""Download an official CIFAR archive into a folder; nothing is done where it is there already."""
+"""Download of an official CIFAR archive into a folder; a file that is there already is kept."""
 
 import argparse
 import hashlib
@@ -27,53 +27,67 @@ CHUNK = 2**20
 def fetch(address: str, checksum: str, folder: str | Path, timeout: float = 30.0) -> Path:
     """Download a file under its own name, unless it is there with the right checksum.
 
-    Args:
-        address: URL. checksum: MD5 in hexadecimal. folder: where the file goes. timeout: seconds that the server may be silent.
+    Parameters
+    ----------
+    address : str
+        URL.
+    checksum : str
+        MD5 in hexadecimal.
+    folder : path
+        Folder of the file.
+    timeout : float
+        Longest silence of the server (s).
 
-    Returns:
+    Returns
+    -------
+    Path
         The file.
 
-    Raises:
-        RarefeatError: no connection, another checksum, or a folder that cannot be written; nothing is left behind.
+    Raises
+    ------
+    RarefeatError
+        If there is no connection, the checksum is another one, or the folder cannot be written;
+        nothing is left behind.
     """
     path = Path(folder) / address.rpartition("/")[2]
-    if path.is_file() and _checksum(path) == checksum:
+    if path.is_file() and _md5(path) == checksum:
         return path
     with atomic_write(path) as temporary:
         with open(temporary, "wb") as file:
-            file.writelines(_chunks(address, timeout))
-        if (found := _checksum(temporary)) != checksum:
+            file.writelines(_download(address, timeout))
+        if (digest := _md5(temporary)) != checksum:
             raise RarefeatError(
-                f"{address} has MD5 {found} instead of {checksum}; try again, or put {path} there by hand"
+                f"{address}: expected MD5 {checksum}, got {digest}; try again, or put {path} there"
+                " by hand"
             )
     return path
 
 
-def _checksum(path: Path) -> str:
-    """MD5 in hexadecimal."""
+def _md5(path: Path) -> str:
+    """Compute the MD5 of a file in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def _chunks(address: str, timeout: float) -> Iterator[bytes]:
-    """The content in pieces, with progress."""
+def _download(address: str, timeout: float) -> Iterator[bytes]:
+    """Yield the content of a URL in pieces, with progress."""
     try:
-        with urllib.request.urlopen(address, timeout=timeout) as answer:
-            total = -(-int(answer.headers.get("Content-Length", 0)) // CHUNK)
-            yield from progress(
-                iter(lambda: answer.read(CHUNK), b""), total, f"{address.rpartition('/')[2]}, MiB"
-            )
+        with urllib.request.urlopen(address, timeout=timeout) as response:
+            total = -(-int(response.headers.get("Content-Length", 0)) // CHUNK)
+            label = f"{address.rpartition('/')[2]}, MiB"
+            yield from progress(iter(lambda: response.read(CHUNK), b""), total, label)
     except (OSError, http.client.HTTPException) as error:
         raise RarefeatError(
-            f"cannot download {address}: {getattr(error, 'reason', error)}; check the network, or download it by hand"
+            f"cannot download {address}: {getattr(error, 'reason', error)}; check the network, or"
+            " download it by hand"
         ) from error
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=list(ARCHIVES), help="data set")
-    parser.add_argument("folder", help="where the archive goes, the config's data.folder")
+    parser.add_argument("folder", help="folder of the archive, the config's data.folder")
     args = parser.parse_args()
     print(fetch(*ARCHIVES[args.name], args.folder))
 

@@ -1,4 +1,4 @@
-"""What the files of the image studies hold. No stage reads this: it is in no code hash."""
+"""Declarations of the files of the image studies; no stage reads them, no code hash has them."""
 
 from rarefeat.storage.file_schema import FileEntry, FileSchema
 
@@ -18,7 +18,8 @@ EPOCH, METRIC, VALUE = (
     FileEntry(
         "metric",
         "string",
-        "loss, learning_rate, alignment, uniformity, knn_accuracy, few_shot_accuracy or effective_rank",
+        "loss, learning_rate, alignment, uniformity, knn_accuracy, few_shot_accuracy or"
+        " effective_rank",
     ),
     FileEntry("value", "float64", "of the metric"),
 )
@@ -65,8 +66,9 @@ SPLITS = FileSchema(
 ENCODERS = FileSchema(
     f"encoders/{{study}}/{CELL}/seeds={{block}}.safetensors",
     "images.pretrain",
-    "The state of the network (`images/network.py`) of each replica, by PyTorch's names, with its dense weights and the"
-    " statistics of its batch norms over the images that it was pretrained on.",
+    "The state of the network (`images/network.py`) of each replica, by PyTorch's names, with its"
+    " dense weights and the statistics of its batch norms over the images that it was pretrained"
+    " on.",
     (
         FileEntry(
             "{seed}/{norm}.num_batches_tracked",

@@ -1,4 +1,8 @@
-"""The forms in which data sets of images are distributed: which files they are, and what these hold. Without torch."""
+"""The forms in which data sets of images are distributed: their files, and what these hold.
+
+This module imports no torch. It decodes images; selection of classes and checks of whole data sets
+are in datasets.py.
+"""
 
 import gzip
 import io
@@ -22,24 +26,30 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.run.cli_helpers import progress
 
 Files = list[tuple[str, str]]
-"""Files in the order that counts, each after what it stands for, such as its label."""
+"""Files in their order, each as (label, path); the label says what it stands for."""
+
+FETCH_AGAIN = "download it again, as `make fetch` does"
 
 
 class ImagePart(NamedTuple):
-    """The training or the test images before any is decoded."""
+    """The training or the test images of a data set before any is decoded."""
 
-    source: str  # the folder or list file, for messages
-    labels: np.ndarray  # (N,) int64
-    decode: Callable[[np.ndarray], np.ndarray]  # row numbers (n,) -> uint8 (n, 3, H, W)
-    names: Callable[[int], str]  # row number -> what messages call the image
-    files: list[
-        tuple[str, str | bytes]
-    ] = ()  # of encoded images: the name, and the path or what stands there
-    listed: int = 0  # of the last rows, images of data.pretrain_list
+    source: str
+    """The folder or list file, for messages."""
+    labels: np.ndarray
+    """Classes, int64 of shape (N,)."""
+    decode: Callable[[np.ndarray], np.ndarray]
+    """Maps row numbers of shape (n,) to uint8 images of shape (n, 3, H, W)."""
+    names: Callable[[int], str]
+    """Maps a row number to the name of the image in messages."""
+    files: list[tuple[str, str | bytes]] = ()
+    """Encoded images: the name in messages, and the path or the content."""
+    listed: int = 0
+    """Number of the last rows that are images of data.pretrain_list."""
 
 
-def _listed(labels: list[int]) -> str:
-    """Labels in a message."""
+def _join_labels(labels: list[int]) -> str:
+    """Format labels for a message."""
     consecutive = len(labels) > 2 and labels == list(range(labels[0], labels[-1] + 1))
     return (
         f"{labels[0]} to {labels[-1]}" if consecutive else ", ".join(map(str, labels)) or "(none)"
@@ -47,12 +57,22 @@ def _listed(labels: list[int]) -> str:
 
 
 def in_pixels(sides: tuple[int, ...]) -> str:
-    """Height and width in a message."""
+    """Format height and width for a message."""
     return f"{sides[0]} x {sides[1]} pixels"
 
 
-def _damaged(path: str | Path, error: Exception, remedy: str) -> RarefeatError:
-    """One line for a file of the user's."""
+def _read_error(path: str | Path, error: Exception, remedy: str) -> RarefeatError:
+    """Return the one-line error for a user's file that cannot be read.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    error : Exception
+        Error of the reader.
+    remedy : str
+        What the user can do.
+    """
     reason = getattr(error, "strerror", None) or next(
         iter(str(error).splitlines()), type(error).__name__
     )
@@ -60,7 +80,7 @@ def _damaged(path: str | Path, error: Exception, remedy: str) -> RarefeatError:
 
 
 def _folder(data: ImageData, wanted: str) -> Path:
-    """The folder, or an error that says what to put there."""
+    """Return the folder of a data set; RarefeatError names what to put there if it is missing."""
     folder = Path(data.folder)
     if not folder.is_dir():
         raise RarefeatError(f"data.folder: {folder} is no folder; make it and put {wanted} there")
@@ -68,20 +88,29 @@ def _folder(data: ImageData, wanted: str) -> Path:
 
 
 def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
-    """Decode image files, (n, 3, H, W), turned as their EXIF orientation says: as a viewer shows them.
+    """Decode image files, turned as their EXIF orientation says: as a viewer shows them.
 
-    Args:
-        files: what messages call each one, and its path or content. size: as in `square`; 0 keeps the sides as they are.
+    Parameters
+    ----------
+    files : list of (str, path or bytes)
+        Name in messages of each image, and its path or content.
+    size : int
+        Side of the squares, see `square`; 0 keeps the sides as they are.
+
+    Returns
+    -------
+    uint8 ndarray of shape (n, 3, H, W)
+        Images.
     """
     images = None
     for row, (name, file) in enumerate(progress(files, len(files), "images")):
         try:
             with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-                refuse_frames(image)
+                check_frames(image)
                 coloured = colours(ImageOps.exif_transpose(image))
         except RarefeatError as error:
             raise RarefeatError(f"{name}: {error}") from error
-        except Exception as error:  # every decoder of Pillow has its own errors for damaged files
+        except Exception as error:  # Each decoder of Pillow has its own errors for damaged files.
             raise RarefeatError(
                 f"{name}: cannot be decoded as an image ({type(error).__name__}); replace it"
             ) from error
@@ -90,14 +119,18 @@ def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
         if pixels.shape != images.shape[1:]:
             raise RarefeatError(
-                f"{name}: {in_pixels(pixels.shape[1:])}, but the first image has {in_pixels(images.shape[2:])}"
+                f"{name}: {in_pixels(pixels.shape[1:])}, but the first image has"
+                f" {in_pixels(images.shape[2:])}"
             )
         images[row] = pixels
     return images
 
 
-def refuse_frames(image: Image.Image) -> None:
-    """RarefeatError for an animation or a file of several pages; what a camera adds to a photograph (MPO) is no page."""
+def check_frames(image: Image.Image) -> None:
+    """Raise RarefeatError for an animation or a file of several pages.
+
+    Images that a camera adds to a photograph (MPO) are no pages.
+    """
     if (frames := getattr(image, "n_frames", 1)) > 1 and image.format != "MPO":
         raise RarefeatError(
             f"it holds {frames} images, of which one is wanted; save that by itself"
@@ -105,17 +138,30 @@ def refuse_frames(image: Image.Image) -> None:
 
 
 EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV")
-"""Modes of Pillow that it brings to RGB as they mean it."""
+"""Modes that Pillow converts to RGB with their own meaning."""
 
 
 def colours(image: Image.Image) -> Image.Image:
-    """An image as RGB of 8 bits, by what its mode means.
+    """Convert an image to RGB of 8 bits, by the meaning of its mode.
 
-    Whole numbers of 16 bits are scaled, 65535 to 255. Modes of 32 bits, whole or float, do not say what is white, LAB has no
-    conversion in Pillow, and what shows through a transparent place is not in the file.
+    Whole numbers of 16 bits are scaled, 65535 to 255.
 
-    Raises:
-        RarefeatError: for these.
+    Parameters
+    ----------
+    image : Image
+        Image of any mode.
+
+    Returns
+    -------
+    Image
+        The image in mode RGB.
+
+    Raises
+    ------
+    RarefeatError
+        If the mode has 32 bits, whole or float, which do not say what is white; if it is LAB, for
+        which Pillow has no conversion; or if a place is transparent, as the file does not have
+        what shows through.
     """
     if image.mode.startswith("I;16"):
         grey = np.asarray(image).astype(np.uint32)
@@ -126,13 +172,13 @@ def colours(image: Image.Image) -> Image.Image:
         )
     if image.mode not in EIGHT_BITS:
         raise RarefeatError(
-            f"pixels of mode {image.mode} have no meaning in 8 bits that is sure; save it as RGB or grey"
+            f"pixels of mode {image.mode} have no sure meaning in 8 bits; save it as RGB or grey"
         )
     return image.convert("RGB")
 
 
 def square(image: Image.Image, size: int) -> Image.Image:
-    """Bring the short side to `size` pixels by bicubic interpolation and crop the centre to size x size."""
+    """Bring the short side to `size` pixels (bicubic) and crop the centre to size x size."""
     short = min(image.size)
     width, height = (size * side // short for side in image.size)
     left, top = round((width - size) / 2), round((height - size) / 2)
@@ -141,15 +187,28 @@ def square(image: Image.Image, size: int) -> Image.Image:
     )
 
 
-def _arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePart:
-    """Images that need no decoding."""
+def _from_arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePart:
+    """Return images that need no decoding.
+
+    Parameters
+    ----------
+    source : str
+        Name of the data set in messages.
+    images : uint8 ndarray of shape (N, 3, H, W)
+        Images.
+    labels : int64 ndarray of shape (N,)
+        Classes.
+    """
     return ImagePart(
         source, labels, lambda rows: images[rows], lambda row: f"{source}, image {row}"
     )
 
 
 def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
-    """scikit-learn's 8 x 8 grey images; of each class, in the bundled order, every third one is a test image."""
+    """Read scikit-learn's 8 x 8 grey images.
+
+    Of each class, in the bundled order, every third image is a test image.
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -162,8 +221,9 @@ def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
     test = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         test[np.flatnonzero(labels == label)[2::3]] = True
-    return _arrays("digits", images[~test], labels[~test]), _arrays(
-        "digits", images[test], labels[test]
+    return (
+        _from_arrays("digits", images[~test], labels[~test]),
+        _from_arrays("digits", images[test], labels[test]),
     )
 
 
@@ -171,10 +231,15 @@ class ArchiveFormat(NamedTuple):
     """One of the two official archives of Python batches."""
 
     file: str
-    folder: str  # that it unpacks to
+    """Name of the archive."""
+    folder: str
+    """Folder that it unpacks to."""
     train: tuple[str, ...]
+    """Names of the training batches."""
     test: str
-    labels: bytes  # key of a batch
+    """Name of the test batch."""
+    labels: bytes
+    """Key of the labels in a batch."""
 
 
 CIFAR10_TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -188,86 +253,127 @@ CIFAR = (
 )
 
 
-def _archive(data: ImageData) -> tuple[ArchiveFormat, Path]:
-    """Which of the two, and where: the archive, the folder with what it unpacks to, or that itself."""
+def _find_archive(data: ImageData) -> tuple[ArchiveFormat, Path]:
+    """Find out which archive a folder has: the archive, its unpacked folder, or its batches.
+
+    Parameters
+    ----------
+    data : ImageData
+        Data set with its folder.
+
+    Returns
+    -------
+    ArchiveFormat
+        CIFAR-10 or CIFAR-100.
+    Path
+        The archive, or the folder of its batches.
+
+    Raises
+    ------
+    RarefeatError
+        If there is none, or both.
+    """
     forms = " or ".join(f"{archive.file} (or its folder {archive.folder})" for archive in CIFAR)
     folder = _folder(data, f"{forms}, which `make fetch` downloads,")
-    found = []
+    archives = []
     for archive in CIFAR:
         unpacked = [
-            place for place in (folder / archive.folder, folder) if (place / archive.test).is_file()
+            path for path in (folder / archive.folder, folder) if (path / archive.test).is_file()
         ]
         if unpacked or (folder / archive.file).is_file():
-            found.append((archive, unpacked[0] if unpacked else folder / archive.file))
-    if len(found) != 1:
+            archives.append((archive, unpacked[0] if unpacked else folder / archive.file))
+    if len(archives) != 1:
         fault = (
             "holds both CIFAR-10 and CIFAR-100, of which one is wanted"
-            if found
+            if archives
             else "holds no CIFAR"
         )
         raise RarefeatError(
             f"data.folder: {folder} {fault}; put {forms} there; `make fetch` downloads them"
         )
-    return found[0]
+    return archives[0]
 
 
 def _cifar_batches(data: ImageData) -> tuple[ImagePart, ImagePart]:
-    """The official archive, packed or unpacked."""
-    archive, place = _archive(data)
-    contents = _contents(place, (*archive.train, archive.test))
-    parts = []
+    """Read the official archive, packed or unpacked."""
+    archive, path = _find_archive(data)
+    contents = _read_batches(path, (*archive.train, archive.test))
+    image_parts = []
     for names in (archive.train, (archive.test,)):
         images, labels = zip(
-            *(_batch(f"{place}/{name}", contents[name], archive.labels) for name in names),
+            *(_unpickle_batch(f"{path}/{name}", contents[name], archive.labels) for name in names),
             strict=True,
         )
-        parts.append(_arrays(str(place), np.concatenate(images), np.concatenate(labels)))
-    return parts[0], parts[1]
+        image_parts.append(_from_arrays(str(path), np.concatenate(images), np.concatenate(labels)))
+    return image_parts[0], image_parts[1]
 
 
-def _contents(place: Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """The pickles by name, from a folder or from an archive, which is read through once."""
+def _read_batches(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
+    """Read pickles by name, from a folder or from an archive, which is read through once."""
     try:
-        if place.is_dir():
+        if path.is_dir():
             contents = {
-                name: (place / name).read_bytes() for name in names if (place / name).is_file()
+                name: (path / name).read_bytes() for name in names if (path / name).is_file()
             }
         else:
             contents = {}
-            with gzip.open(place) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
+            with gzip.open(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
                 for member in archive:
                     name = Path(member.name).name
                     if member.isfile() and name in names:
                         contents[name] = archive.extractfile(member).read()
-                while unpacked.read(2**20):  # gzip looks at its checksum when it comes to the end
+                # gzip compares its checksum when it comes to the end.
+                while unpacked.read(2**20):
                     pass
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise _damaged(place, error, "download it again, as `make fetch` does") from error
+        raise _read_error(path, error, FETCH_AGAIN) from error
     if missing := [name for name in names if name not in contents]:
-        raise RarefeatError(f"{place} lacks {missing[0]}; download it again, as `make fetch` does")
+        raise RarefeatError(f"{path} lacks {missing[0]}; {FETCH_AGAIN}")
     return contents
 
 
-def _batch(name: str, content: bytes, label_key: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 3, 32, 32) and labels (n,) of one pickle; the name is for messages."""
+def _unpickle_batch(name: str, content: bytes, label_key: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return images and labels of one pickle.
+
+    Parameters
+    ----------
+    name : str
+        Name in messages.
+    content : bytes
+        The pickle.
+    label_key : bytes
+        Key of the labels.
+
+    Returns
+    -------
+    images : uint8 ndarray of shape (n, 3, 32, 32)
+        Images.
+    labels : int64 ndarray of shape (n,)
+        Their classes.
+    """
     try:
-        batch = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+        batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
         images, labels = np.asarray(batch[b"data"]), np.asarray(batch[label_key])
-    except Exception as error:  # a damaged pickle may raise anything
-        raise _damaged(name, error, "download it again, as `make fetch` does") from error
+    except Exception as error:  # A damaged pickle may raise anything.
+        raise _read_error(name, error, FETCH_AGAIN) from error
     if images.dtype != np.uint8 or images.shape[1:] != (3072,):
         raise RarefeatError(
-            f"{name}: data must be uint8 of shape (n, 3072), got {images.dtype} of shape {images.shape}"
+            f"{name}: data must be uint8 of shape (n, 3072), got {images.dtype} of shape"
+            f" {images.shape}; {FETCH_AGAIN}"
         )
     if labels.shape != (len(images),) or labels.dtype.kind != "i":
         raise RarefeatError(
-            f"{name}: {label_key.decode()} must be {len(images)} integers, got shape {labels.shape}"
+            f"{name}: {label_key.decode()} must be {len(images)} integers, got shape"
+            f" {labels.shape}; {FETCH_AGAIN}"
         )
     return images.reshape(-1, 3, 32, 32), labels.astype(np.int64)
 
 
-class _Unpickler(pickle.Unpickler):
-    """Admits arrays and plain containers alone: a pickle from the net must not run code."""
+class _ArrayUnpickler(pickle.Unpickler):
+    """An unpickler of arrays and plain containers alone.
+
+    A downloaded pickle must not run code.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in PICKLED:
@@ -278,43 +384,56 @@ class _Unpickler(pickle.Unpickler):
 PICKLED = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
-    # What an array is pickled as, under the names that numpy has had for it.
+    # The function that arrays are pickled with, under the names that numpy has had for it.
     ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
     ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
 }
 
 
-def _tables(data: ImageData) -> dict[str, list[Path]]:
-    """The hub's Parquet of training and of test images, in the folder or in its subfolder data."""
+def _parquet_files(data: ImageData) -> dict[str, list[Path]]:
+    """List the hub's Parquet files of training and of test images.
+
+    They lie in the folder or in its subfolder data.
+    """
     form = "train-*.parquet and test-*.parquet"
     folder = _folder(data, form)
-    found = {}
+    paths = {}
     for name in ("train", "test"):
-        found[name] = sorted(folder.glob(f"{name}-*.parquet")) or sorted(
+        paths[name] = sorted(folder.glob(f"{name}-*.parquet")) or sorted(
             (folder / "data").glob(f"{name}-*.parquet")
         )
-        if not found[name]:
+        if not paths[name]:
             raise RarefeatError(
-                f"data.folder: {folder} holds no {name}-*.parquet; put {form} of the hub there, or in data/"
+                f"data.folder: {folder} holds no {name}-*.parquet; put {form} of the hub there, or"
+                " in data/"
             )
-    return found
+    return paths
 
 
 def _cifar_parquet(data: ImageData) -> tuple[ImagePart, ImagePart]:
-    """The hub's Parquet."""
-    parts = []
-    for paths in _tables(data).values():
-        files, labels = zip(*(_parquet(path) for path in paths), strict=True)
-        parts.append(_encoded(data.folder, list(itertools.chain(*files)), np.concatenate(labels)))
-    return parts[0], parts[1]
+    """Read the hub's Parquet files."""
+    image_parts = []
+    for paths in _parquet_files(data).values():
+        files, labels = zip(*(_read_parquet(path) for path in paths), strict=True)
+        encoded = list(itertools.chain(*files))
+        image_parts.append(_from_encoded(data.folder, encoded, np.concatenate(labels)))
+    return image_parts[0], image_parts[1]
 
 
-def _parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
-    """Encoded images with what messages call them, and labels (n,), of one file."""
+def _read_parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
+    """Read a Parquet file.
+
+    Returns
+    -------
+    list of (str, bytes)
+        Name in messages and content of each encoded image.
+    int64 ndarray of shape (n,)
+        Labels.
+    """
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read()
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, error, "download it again") from error
+        raise _read_error(path, error, "download it again") from error
     names = table.column_names
     image, label = (
         next((key for key in keys if key in names), None)
@@ -335,10 +454,22 @@ def _parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
     return files, table[label].to_numpy().astype(np.int64)
 
 
-def _encoded(
+def _from_encoded(
     source: str, files: list[tuple[str, str | bytes]], labels: np.ndarray, size: int = 0
 ) -> ImagePart:
-    """Images that Pillow decodes."""
+    """Return images that Pillow decodes.
+
+    Parameters
+    ----------
+    source : str
+        Folder or list file, for messages.
+    files : list of (str, path or bytes)
+        Name in messages of each image, and its path or content.
+    labels : int64 ndarray of shape (n,)
+        Classes.
+    size : int
+        Side of the squares, see `square`; 0 keeps the sides as they are.
+    """
     return ImagePart(
         source,
         labels,
@@ -349,31 +480,39 @@ def _encoded(
 
 
 def _image_folder(data: ImageData) -> tuple[ImagePart, ImagePart]:
-    """Image files named by list files; those of the classes that are kept must all be there."""
+    """Read image files that list files name; those of the selected classes must all exist."""
     folder = _folder(data, "the images and their list files")
     (train, labels), (test, test_labels) = (
-        _list(folder / name, data) for name in (data.train_list, data.test_list)
+        _read_list(folder / name, data) for name in (data.train_list, data.test_list)
     )
-    more, more_labels = (
-        _list(folder / data.pretrain_list, data) if data.pretrain_list else ([], labels[:0])
+    extra, extra_labels = (
+        _read_list(folder / data.pretrain_list, data) if data.pretrain_list else ([], labels[:0])
     )
-    first = _encoded(
+    train_part = _from_encoded(
         str(folder / data.train_list),
-        train + more,
-        np.concatenate([labels, more_labels]),
+        train + extra,
+        np.concatenate([labels, extra_labels]),
         data.size,
     )
-    return first._replace(listed=len(more)), _encoded(
+    return train_part._replace(listed=len(extra)), _from_encoded(
         str(folder / data.test_list), test, test_labels, data.size
     )
 
 
-def _list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarray]:
-    """Image files of a list with what messages call them, and labels (n,), of `data.classes`, or all where it is empty."""
+def _read_list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarray]:
+    """Read the image files of a list, of `data.classes`, or of all classes if it is empty.
+
+    Returns
+    -------
+    list of (str, str)
+        Name in messages and path of each image.
+    int64 ndarray of shape (n,)
+        Labels.
+    """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise _damaged(
+        raise _read_error(
             path, error, "put a text file with a line `path label` for each image there"
         ) from error
     files, labels = [], []
@@ -386,7 +525,25 @@ def _list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarra
 
 
 def entries(text: str, source: str) -> Iterator[tuple[int, str, int]]:
-    """Line, path and label of each image of a list; source: what messages call it."""
+    """Yield line number, path and label of each image of a list.
+
+    Parameters
+    ----------
+    text : str
+        The list.
+    source : str
+        Its name in messages.
+
+    Yields
+    ------
+    (int, str, int)
+        Line number from 1, path and label; empty lines are skipped.
+
+    Raises
+    ------
+    RarefeatError
+        If a line is not `path label`.
+    """
     # Not splitlines, which cuts at characters that names may hold.
     for number, line in enumerate(re.split(r"\r\n?|\n", text), start=1):
         if not line.strip():
@@ -394,7 +551,8 @@ def entries(text: str, source: str) -> Iterator[tuple[int, str, int]]:
         entry = re.fullmatch(r"\s*(\S.*?)\s+(\d{1,9})\s*", line)
         if entry is None:
             raise RarefeatError(
-                f"{source}, line {number}: {line!r} is not `path label` with a label of 0 or more"
+                f"{source}, line {number}: expected `path label` with a label of 0 or more, got"
+                f" {line!r}"
             )
         yield number, entry[1], int(entry[2])
 
@@ -405,84 +563,117 @@ READERS: dict[str, Callable[[ImageData], tuple[ImagePart, ImagePart]]] = {
     "cifar_parquet": _cifar_parquet,
     "image_folder": _image_folder,
 }
+"""Reader of the training and test images of each format."""
 
 
-def refuse_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
-    """Refuse labels of which no class could be trained and tested on, or a largest class that no draw can give."""
-    own, listed = np.split(train.labels, [len(train.labels) - train.listed])
-    present, counts = np.unique(own, return_counts=True)
-    kept = data.classes or list(range(len(present)))
-    if absent := sorted(set(kept) - set(present.tolist())):
-        wrong = (
+def check_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
+    """Raise RarefeatError for labels that no class can be trained and tested on.
+
+    Parameters
+    ----------
+    data : ImageData
+        Data set; a largest class `n_max` that not every class can be is refused as well.
+    train, test : ImagePart
+        Its training and test images.
+    """
+    own_labels, listed_labels = np.split(train.labels, [len(train.labels) - train.listed])
+    present, counts = np.unique(own_labels, return_counts=True)
+    classes = data.classes or list(range(len(present)))
+    if absent := sorted(set(classes) - set(present.tolist())):
+        reason = (
             ", which data.classes names"
             if data.classes
             else "; labels must be 0 to K - 1 without a gap"
         )
-        raise RarefeatError(f"{train.source}: no training image has label {absent[0]}{wrong}")
-    if len(kept) < 2:
+        raise RarefeatError(f"{train.source}: no training image has label {absent[0]}{reason}")
+    if len(classes) < 2:
         raise RarefeatError(
-            f"{train.source}: two classes at least are needed among the training images, got {len(kept)}"
+            f"{train.source}: training images must have two classes at least, got {len(classes)}"
         )
     for kind, source, labels in (
-        ("pretraining", data.pretrain_list, listed),
+        ("pretraining", data.pretrain_list, listed_labels),
         ("test", test.source, test.labels),
     ):
         if unknown := sorted(set(labels.tolist()) - set(present.tolist())):
-            told = _listed(present.tolist())
             raise RarefeatError(
-                f"{source}: {kind} label {unknown[0]} is none of the training labels {told}"
+                f"{source}: {kind} label {unknown[0]} is none of the training labels"
+                f" {_join_labels(present.tolist())}"
             )
-    if untested := sorted(set(kept) - set(test.labels.tolist())):
+    if untested := sorted(set(classes) - set(test.labels.tolist())):
         raise RarefeatError(
             f"{test.source}: no test image has label {untested[0]}; every training label needs some"
         )
-    of = dict(zip(present.tolist(), counts.tolist(), strict=True))
-    refuse_n_max(data.n_max, [of[label] for label in kept])
+    count_of = dict(zip(present.tolist(), counts.tolist(), strict=True))
+    check_n_max(data.n_max, [count_of[label] for label in classes])
 
 
-def refuse_n_max(n_max: int, available: list[int]) -> None:
-    """Refuse a largest class of more images than each class has."""
+def check_n_max(n_max: int, available: list[int]) -> None:
+    """Raise RarefeatError for a largest class of more images than some class has."""
     fewest = min(available)
     if n_max > fewest:
         raise RarefeatError(
-            f"data.n_max: {n_max} images of the largest class, which any can be, but class {available.index(fewest)} has"
-            f" {fewest}; at most {fewest}"
+            f"data.n_max: must be at most {fewest}, the images of class {available.index(fewest)},"
+            f" as any class can be the largest; got {n_max}"
         )
 
 
-def inputs(data: ImageData) -> Files:
-    """The files that the images are read from, with what each is; none of the digits.
+def input_files(data: ImageData) -> Files:
+    """List the files that the images are read from.
 
-    Raises:
-        RarefeatError: lists are missing, damaged or of labels that are refused.
+    Parameters
+    ----------
+    data : ImageData
+        Data set.
+
+    Returns
+    -------
+    list of (str, str)
+        What each file stands for, as "train LABEL", and its path; empty for the digits.
+
+    Raises
+    ------
+    RarefeatError
+        If lists are missing, damaged or of labels that are refused.
     """
     match data.format:
         case "digits":
             return []
         case "cifar_batches":
-            archive, place = _archive(data)
-            names = (*archive.train, archive.test) if place.is_dir() else ()
-            return [(name, str(place / name)) for name in names] or [("archive", str(place))]
+            archive, path = _find_archive(data)
+            names = (*archive.train, archive.test) if path.is_dir() else ()
+            return [(name, str(path / name)) for name in names] or [("archive", str(path))]
         case "cifar_parquet":
-            return [(name, str(path)) for name, paths in _tables(data).items() for path in paths]
+            return [
+                (name, str(path)) for name, paths in _parquet_files(data).items() for path in paths
+            ]
     train, test = _image_folder(data)
-    refuse_labels(data, train, test)
-    own = len(train.labels) - train.listed
-    parts = ["train"] * own + ["pretrain"] * train.listed + ["test"] * len(test.labels)
+    check_labels(data, train, test)
+    n_train = len(train.labels) - train.listed
+    roles = ["train"] * n_train + ["pretrain"] * train.listed + ["test"] * len(test.labels)
     labels = [*train.labels.tolist(), *test.labels.tolist()]
     files = [path for _, path in (*train.files, *test.files)]
     return [
-        (f"{part} {label}", path) for part, label, path in zip(parts, labels, files, strict=True)
+        (f"{role} {label}", path) for role, label, path in zip(roles, labels, files, strict=True)
     ]
 
 
 def index_file(data: ImageData, name: str, seed: int) -> Path:
-    """Where an index file of a seed lies."""
+    """Return the path of an index file of a seed.
+
+    Parameters
+    ----------
+    data : ImageData
+        Data set with its folder.
+    name : str
+        Name of the file, in which {seed} stands for the seed.
+    seed : int
+        Seed of the replica.
+    """
     return Path(data.folder) / name.replace("{seed}", str(seed))
 
 
 def index_files(data: ImageData, seeds: Iterable[int]) -> Files:
-    """The index files of seeds, with what each is; none where lists are drawn."""
+    """List the index files of seeds, each as (kind SEED, path); none where lists are drawn."""
     names = {kind: name for kind, name in dict(data.index_files or ()).items() if name}
     return [
         (f"{kind} {seed}", str(index_file(data, name, seed)))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.formats import READERS, Files, index_files, inputs, refuse_labels
+from rarefeat.images.formats import READERS, Files, check_labels, index_files, input_files
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.storage.sealed_files import write_file
@@ -24,17 +24,44 @@ CLOCK_TICK_NS = 2 * 10**9
 
 
 def image_hashes(study: Any, results: str | Path, name: str) -> dict[str, str]:
-    """Return the hash of the image files of a study, under its key in the job; empty for digits."""
-    if (
-        study.data.n_max and study.data.format != "image_folder"
-    ):  # `inputs` counts those of a folder
-        refuse_labels(study.data, *READERS[study.data.format](study.data))
-    files = inputs(study.data)
+    """Return the hash of the image files of a study, under its key in the job.
+
+    Parameters
+    ----------
+    study : ImageStudy
+        Study of images.
+    results : path
+        Folder of results, for the cache of hashes.
+    name : str
+        Name of the study.
+
+    Returns
+    -------
+    dict of str to str
+        Hash under `contents`; empty for the digits, which have no files.
+    """
+    # `input_files` checks the labels of a folder itself.
+    if study.data.n_max and study.data.format != "image_folder":
+        check_labels(study.data, *READERS[study.data.format](study.data))
+    files = input_files(study.data)
     return {"contents": hash_files(files, Path(results, f"images/.{name}.json"))} if files else {}
 
 
 def list_hashes(study: Any, seeds: Iterable[int]) -> dict[str, str]:
-    """Return the hashes of the index files of some seeds, and of a file with classes of classes."""
+    """Return the hashes of the index files of some seeds, and of a hierarchy of classes.
+
+    Parameters
+    ----------
+    study : ImageStudy
+        Study of images.
+    seeds : iterable of int
+        Seeds of a block.
+
+    Returns
+    -------
+    dict of str to str
+        Hashes under `lists` and `hierarchy`, each only where there are such files.
+    """
     files = {"lists": index_files(study.data, seeds)}
     if isinstance(levels := getattr(study, "levels", None), str):
         files["hierarchy"] = [("levels", f"{study.data.folder}/{levels}")]
@@ -44,8 +71,18 @@ def list_hashes(study: Any, seeds: Iterable[int]) -> dict[str, str]:
 def hash_files(files: Files, cache: Path | None = None) -> str:
     """Hash files and what they stand for, in their order.
 
-    A cache has the hash of each file, by its size and times. It makes a plan of a million images
-    take seconds. Without write access to it all files are read.
+    Parameters
+    ----------
+    files : list of (str, str)
+        Label and path of each file.
+    cache : Path, optional
+        File with the hash of each file, by its size and times. It makes a plan of a million images
+        take seconds. Without write access to it all files are read.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal.
     """
     states = stat_files(files)
     cached: dict[str, list] = {}
@@ -79,22 +116,34 @@ def hash_file(path: str) -> str:
 
 
 def stat_files(files: Files) -> dict[str, list[int]]:
-    """Return the size and times of files; RarefeatError if some are missing."""
+    """Return size (bytes) and times (ns) of files by path; RarefeatError if some are missing."""
     states: dict[str, list[int]] = {}
     for _, path in files:
-        with contextlib.suppress(OSError, ValueError):  # a name may hold a null character
-            about = os.stat(path)
-            if stat.S_ISREG(about.st_mode):
-                states[path] = [about.st_size, about.st_mtime_ns, about.st_ctime_ns]
+        # A ValueError is raised for a name with a null character.
+        with contextlib.suppress(OSError, ValueError):
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                states[path] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     if missing := [path for _, path in files if path not in states]:
         raise RarefeatError(
-            f"data.folder: {len(missing)} of {len(files)} files are missing, {missing[0]} the first; put them there"
+            f"data.folder: {len(missing)} of {len(files)} files are missing, {missing[0]} the"
+            " first; put them there"
         )
     return states
 
 
-def refuse_changed(job: Job, name: str, files: Files) -> None:
-    """Raise RarefeatError if files are not those that the job was planned with."""
+def check_unchanged(job: Job, name: str, files: Files) -> None:
+    """Raise RarefeatError if files are not those that the job was planned with.
+
+    Parameters
+    ----------
+    job : Job
+        Job of a stage.
+    name : str
+        Key of the hash in its config.
+    files : list of (str, str)
+        Label and path of each file.
+    """
     if name in job.config and hash_files(files) != job.config[name]:
         raise RarefeatError(
             f"{job.study}: the files have changed since this run was planned; run snakemake again"

@@ -1,4 +1,7 @@
-"""List files of a folder of images with a subfolder for each class, as an image study reads them."""
+"""List files of a folder of images with a subfolder for each class.
+
+Image studies with the format `image_folder` read them.
+"""
 
 import argparse
 from pathlib import Path
@@ -14,99 +17,137 @@ PARTS = ("train", "test")
 
 
 def class_images(folder: Path) -> dict[str, list[Path]]:
-    """The images of each class by the name of its subfolder, both in order: what Pillow reads by its suffix, and not hidden."""
+    """List the images of each class by the name of its subfolder, both in order.
+
+    Images are the files that Pillow reads by their suffix; hidden files and folders are left out.
+    """
     suffixes = {
         suffix for suffix, kind in Image.registered_extensions().items() if kind in Image.OPEN
     }
-    found = {}
-    for place in sorted(
+    images_of = {}
+    for subfolder in sorted(
         path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
     ):
-        seen = (
+        visible = (
             path
-            for path in place.rglob("*")
-            if not any(part.startswith(".") for part in path.relative_to(place).parts)
+            for path in subfolder.rglob("*")
+            if not any(name.startswith(".") for name in path.relative_to(subfolder).parts)
         )
         if images := sorted(
-            path for path in seen if path.suffix.lower() in suffixes and path.is_file()
+            path for path in visible if path.suffix.lower() in suffixes and path.is_file()
         ):
-            found[place.name] = images
-    return found
+            images_of[subfolder.name] = images
+    return images_of
 
 
 def split(folder: Path, every: int) -> tuple[list[str], dict[str, dict[str, list[Path]]]]:
-    """Names of the classes, label 0 first, and their training and test images.
+    """List the classes, and their training and test images.
 
-    Args:
-        folder: with a subfolder for each class, or with the folders train and test that have these.
-        every: of each class each such image is a test image, where there are no folders train and test.
+    Parameters
+    ----------
+    folder : Path
+        Folder with a subfolder for each class, or with the folders train and test that have these.
+    every : int
+        Of each class every `every`-th image is a test image, if there are no folders train and
+        test.
 
-    Raises:
-        RarefeatError: fewer than two classes, or one without training or test images.
+    Returns
+    -------
+    names : list of str
+        Names of the classes, label 0 first.
+    images : dict of str to dict of str to list of Path
+        Images of each class, for "train" and "test".
+
+    Raises
+    ------
+    RarefeatError
+        If there are fewer than two classes, or one without training or test images.
     """
     if not folder.is_dir():
         raise RarefeatError(
-            f"{folder} is no folder; it is to have a subfolder of images for each class"
+            f"{folder} is not a folder; make it, with a subfolder of images for each class"
         )
-    if all((folder / part).is_dir() for part in PARTS):
-        parts = {part: class_images(folder / part) for part in PARTS}
+    if all((folder / name).is_dir() for name in PARTS):
+        images = {name: class_images(folder / name) for name in PARTS}
     else:
-        found = class_images(folder)
+        images_of = class_images(folder)
         # A class may be called train; then its images lie in it.
-        if part := next(
+        lonely = next(
             (
                 name
                 for name in PARTS
-                if name in found and (folder / name) not in {f.parent for f in found[name]}
+                if name in images_of
+                and (folder / name) not in {file.parent for file in images_of[name]}
             ),
             "",
-        ):
-            other = PARTS[part == PARTS[0]]
+        )
+        if lonely:
+            other = PARTS[lonely == PARTS[0]]
             raise RarefeatError(
-                f"{folder} has a folder {part} with subfolders, and none named {other}; both are needed, or neither"
+                f"{folder}: it has a folder {lonely} with subfolders, and none named {other}; both"
+                " are needed, or neither"
             )
-        parts = {
+        images = {
             "train": {
                 name: [file for i, file in enumerate(files, 1) if i % every]
-                for name, files in found.items()
+                for name, files in images_of.items()
             },
-            "test": {name: files[every - 1 :: every] for name, files in found.items()},
+            "test": {name: files[every - 1 :: every] for name, files in images_of.items()},
         }
-    names = sorted({*parts["train"], *parts["test"]})
+    names = sorted({*images["train"], *images["test"]})
     if len(names) < 2:
         raise RarefeatError(
-            f"{folder}: two subfolders with images at least are needed, one for each class, got {len(names)}"
+            f"{folder}: must have two subfolders with images at least, one for each class, got"
+            f" {len(names)}"
         )
-    for part, classes in parts.items():
+    for part_name, classes in images.items():
         if empty := [name for name in names if not classes.get(name)]:
             raise RarefeatError(
-                f"{folder}: the class {empty[0]} has no {part} image; every class needs some"
+                f"{folder}: the class {empty[0]} has no {part_name} image; every class needs some"
             )
-    return names, parts
+    return names, images
 
 
-def listing(folder: Path, names: list[str], classes: dict[str, list[Path]]) -> str:
-    """The text of a list; RarefeatError for a name that no list can hold, as a reader would find another one there."""
+def format_list(folder: Path, names: list[str], classes: dict[str, list[Path]]) -> str:
+    """Return the text of a list.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the images.
+    names : list of str
+        Names of the classes, label 0 first.
+    classes : dict of str to list of Path
+        Images of each class.
+
+    Raises
+    ------
+    RarefeatError
+        If a reader of the list would find another name than that of a file.
+    """
     lines = []
     for label, name in enumerate(names):
         for file in classes[name]:
-            inside = str(file.relative_to(folder))
-            lines.append(f"{inside} {label}\n")
+            relative = str(file.relative_to(folder))
+            lines.append(f"{relative} {label}\n")
             try:
-                read = [*entries(lines[-1].encode().decode("utf-8-sig"), "")]
+                parsed = [*entries(lines[-1].encode().decode("utf-8-sig"), "")]
             except (UnicodeEncodeError, RarefeatError):
-                read = []
-            if read != [(1, inside, label)]:
-                why = "it is not UTF-8, begins with a space, or has a line break"
+                parsed = []
+            if parsed != [(1, relative, label)]:
+                reason = "it is not UTF-8, begins with a space, or has a line break"
                 raise RarefeatError(
-                    f"{folder}: {inside!r} cannot stand in a list: {why}; rename it"
+                    f"{folder}: {relative!r} cannot stand in a list: {reason}; rename it"
                 )
     return "".join(lines)
 
 
 def main() -> None:
-    """Write train.txt and test.txt into the folder, a line `path label` for each image, and say which label is which class."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Write train.txt and test.txt into a folder, a line `path label` for each image.
+
+    Print which label is which class.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "folder",
         type=Path,
@@ -123,28 +164,26 @@ def main() -> None:
     if args.every < 2:
         raise RarefeatError(f"--every: must be 2 or more, got {args.every}")
     try:
-        names, parts = split(args.folder, args.every)
+        names, images = split(args.folder, args.every)
     except OSError as error:
         raise RarefeatError(f"cannot read {error.filename}: {error.strerror}") from error
-    paths = {part: args.folder / f"{part}.txt" for part in PARTS}
-    if there := [path for path in paths.values() if path.exists()]:
-        raise RarefeatError(f"{there[0]} is there already; delete it to have another one written")
-    texts = {part: listing(args.folder, names, classes) for part, classes in parts.items()}
-    for part, text in texts.items():
-        write_file(paths[part], text)
+    paths = {name: args.folder / f"{name}.txt" for name in PARTS}
+    if existing := [path for path in paths.values() if path.exists()]:
+        raise RarefeatError(f"{existing[0]} exists already; delete it to have another one written")
+    texts = {name: format_list(args.folder, names, classes) for name, classes in images.items()}
+    for name, text in texts.items():
+        write_file(paths[name], text)
     for label, name in enumerate(names):
-        print(
-            f"label {label}: {name}, {len(parts['train'][name])} training and {len(parts['test'][name])} test images"
-        )
+        counts = [len(images[part_name][name]) for part_name in PARTS]
+        print(f"label {label}: {name}, {counts[0]} training and {counts[1]} test images")
     listed = {
-        file for classes in parts.values() for files in classes.values() for file in files
+        file for classes in images.values() for files in classes.values() for file in files
     } | set(paths.values())
-    if left := sorted(
+    if unlisted := sorted(
         path for path in args.folder.rglob("*") if path.is_file() and path not in listed
     ):
-        print(
-            f"{len(left)} other files are in no list, {str(left[0].relative_to(args.folder))!r} the first"
-        )
+        first = str(unlisted[0].relative_to(args.folder))
+        print(f"{len(unlisted)} other files are in no list, {first!r} the first")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""A residual network with a projection head; its batch norms keep statistics and affine parameters of each branch's own."""
+"""A residual network with a projection head.
+
+Its batch norms have statistics and affine parameters of their own for each branch.
+"""
 
 from collections.abc import Iterator
 
@@ -15,9 +18,19 @@ STEMS = {"cifar": (3, 1), "strided": (3, 2), "imagenet": (7, 2)}
 
 
 class BranchNorm(nn.Module):
-    """A batch norm for each branch; `branch` says which one is used.
+    """A batch norm for each branch; `branch` selects the one that is used.
 
-    Training normalises by the batch alone. The running statistics are those of `calibrate`, for every arm alike.
+    Training normalises by the batch alone. The running statistics are those of `calibrate`, for
+    every arm.
+
+    Parameters
+    ----------
+    kind : type
+        BatchNorm1d or BatchNorm2d.
+    width : int
+        Number of channels.
+    branches : int
+        Number of branches.
     """
 
     def __init__(self, kind: type[nn.Module], width: int, branches: int):
@@ -26,12 +39,28 @@ class BranchNorm(nn.Module):
         self.branch = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """The branch's batch norm of x."""
+        """Apply the batch norm of the branch."""
         return self.branches[self.branch](x)
 
 
 class ResidualBlock(nn.Module):
-    """A residual block of two or three convolutions, (B, C, H, W) -> (B, width * expansion, H / stride, W / stride)."""
+    """A residual block of two or three convolutions.
+
+    It maps (B, C, H, W) to (B, width * expansion, H / stride, W / stride).
+
+    Parameters
+    ----------
+    kind : {"basic", "bottleneck"}
+        Two or three convolutions, see EXPANSION.
+    channels : int
+        Channels of the input.
+    width : int
+        Channels of the convolutions but the last of a bottleneck.
+    stride : int
+        Stride of the block.
+    branches : int
+        Branches of the batch norms.
+    """
 
     def __init__(self, kind: str, channels: int, width: int, stride: int, branches: int):
         super().__init__()
@@ -51,20 +80,28 @@ class ResidualBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block of x."""
-        kept = self.shortcut(x)
+        """Apply the block."""
+        shortcut = self.shortcut(x)
         last = len(self.convolutions) - 1
         for index, (apply, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             x = norm(apply(x))
             if index < last:
                 x = functional.relu(x)
-        return functional.relu(x + kept)
+        return functional.relu(x + shortcut)
 
 
 class ImageEncoder(nn.Module):
-    """The network (He et al. 2016) and SimCLR's head, Linear-BN-ReLU-Linear-BN.
+    """A residual network (He et al. 2016) with SimCLR's head, Linear-BN-ReLU-Linear-BN.
 
-    Images are (B, 3, H, W) in [0, 1]; `features` gives (B, D), calling the module the projections (B, head).
+    Images are (B, 3, H, W) in [0, 1]. `features` returns (B, D), calling the module the
+    projections (B, head).
+
+    Parameters
+    ----------
+    config : Network
+        Blocks, widths, stem and head.
+    branches : int
+        Branches of the batch norms.
     """
 
     def __init__(self, config: Network, branches: int = 1):
@@ -92,12 +129,20 @@ class ImageEncoder(nn.Module):
         )
 
     def features(self, images: Tensor) -> Tensor:
-        """What a probe sees, (B, D)."""
+        """Compute the features that probes see, of shape (B, D)."""
         x = self.pool(functional.relu(self.norm(self.stem((images - 0.5) / 0.25))))
         return self.blocks(x).mean((2, 3))
 
     def forward(self, images: Tensor, branch: int = 0) -> Tensor:
-        """What the loss sees, (B, head), under the norms of a branch."""
+        """Compute the projections that the loss sees, of shape (B, head).
+
+        Parameters
+        ----------
+        images : Tensor of shape (B, 3, H, W)
+            Images in [0, 1].
+        branch : int
+            Branch of the batch norms.
+        """
         for module in self.modules():
             if isinstance(module, BranchNorm):
                 module.branch = branch
@@ -105,14 +150,45 @@ class ImageEncoder(nn.Module):
 
 
 def convolution(channels: int, out: int, size: int, stride: int) -> nn.Conv2d:
-    """Without a bias, which the batch norm after it would take away."""
+    """Return a convolution without a bias, which the batch norm after it would take away.
+
+    Parameters
+    ----------
+    channels, out : int
+        Channels of input and output.
+    size : int
+        Side of the kernel (pixels).
+    stride : int
+        Stride.
+    """
     return nn.Conv2d(channels, out, size, stride, padding=size // 2, bias=False)
 
 
-def make_encoder(config: Network, branches: int, study: str, seed: int) -> ImageEncoder:
-    """An encoder with He-normal convolutions, its draws derived from (study, seed)."""
+def make_encoder(config: Network, branches: int, namespace: str, seed: int) -> ImageEncoder:
+    """Draw an encoder with He-normal convolutions.
+
+    Parameters
+    ----------
+    config : Network
+        Shape of the network.
+    branches : int
+        Branches of the batch norms.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    ImageEncoder
+        Encoder in training mode, on the CPU.
+
+    Notes
+    -----
+    Random stream: "weights".
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(generator(study, seed, "weights").initial_seed())
+        torch.manual_seed(generator(namespace, seed, "weights").initial_seed())
         encoder = ImageEncoder(config, branches)
         for module in encoder.modules():
             if isinstance(module, nn.Conv2d):
@@ -121,29 +197,54 @@ def make_encoder(config: Network, branches: int, study: str, seed: int) -> Image
 
 
 def batches_of(images: Tensor, size: int = 512) -> Iterator[Tensor]:
-    """uint8 images in parts, as floats in [0, 1]."""
-    for part in images.split(size):
-        yield part.float() / 255
+    """Yield uint8 images in batches, as floats in [0, 1]."""
+    for batch in images.split(size):
+        yield batch.float() / 255
 
 
 @torch.no_grad()
 def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
-    """Give the batch norms of the dense weights' branch the statistics of one pass over `images`, uint8 (N, 3, H, W)."""
+    """Set the running statistics of the batch norms by one pass over images.
+
+    Only the branch of the dense weights gets statistics.
+
+    Parameters
+    ----------
+    encoder : ImageEncoder
+        Encoder, which is in training mode afterwards.
+    images : uint8 Tensor of shape (N, 3, H, W)
+        Images, on the encoder's device.
+    """
     for module in encoder.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             module.reset_running_stats()
     encoder.train()
-    for part in batches_of(images):
+    for batch in batches_of(images):
         # A single image has no variance.
-        if len(part) > 1:
-            encoder(part)
+        if len(batch) > 1:
+            encoder(batch)
 
 
 @torch.no_grad()
 def extract(encoder: ImageEncoder, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Features and projections of uint8 images under the running statistics, (N, D), (N, head)."""
+    """Compute features and projections under the running statistics.
+
+    Parameters
+    ----------
+    encoder : ImageEncoder
+        Encoder, which is in training mode afterwards.
+    images : uint8 Tensor of shape (N, 3, H, W)
+        Images, on the encoder's device.
+
+    Returns
+    -------
+    features : Tensor of shape (N, D)
+        Outputs of the network.
+    projections : Tensor of shape (N, head)
+        Outputs of the head, of the branch that was used last.
+    """
     encoder.eval()
-    features = torch.cat([encoder.features(part) for part in batches_of(images)])
+    features = torch.cat([encoder.features(batch) for batch in batches_of(images)])
     projections = encoder.head(features)
     encoder.train()
     return features, projections

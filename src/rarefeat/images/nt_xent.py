@@ -1,4 +1,4 @@
-"""NT-Xent on two views, and the gradients that pruning gives it."""
+"""NT-Xent on two views, masks of convolutions, and the objective of each arm."""
 
 from collections.abc import Callable
 
@@ -10,46 +10,98 @@ from rarefeat.config.images import ImageArm
 from rarefeat.core.pruning import mask_smallest
 
 Weights = dict[str, Tensor]
+"""Tensors by the name of a parameter of the network."""
 
 
 def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Cosines over tau of all 2 B projections with one another, (B, D), (B, D) -> (2 B, 2 B)."""
+    """Compute the cosines of all projections with one another, over tau.
+
+    Parameters
+    ----------
+    x, y : Tensor of shape (B, D)
+        Projections of the first and of the second views.
+    tau : float
+        Temperature.
+
+    Returns
+    -------
+    float32 Tensor of shape (2 B, 2 B)
+        Similarities, first views before second ones.
+    """
     z = functional.normalize(torch.cat([x, y]).float(), dim=-1)
     return z @ z.T / tau
 
 
 def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
-    """NT-Xent (Chen et al. 2020) of `similarities`: the mean over views of the cross-entropy of the other view of the image.
+    """Compute NT-Xent: the mean over views of the cross-entropy of their other view.
 
-    With `weights`, softmax weights of another network's similarities, the value is not a loss, but its gradient is that of
-    imbalance_and_pruning, eq. (5): sum_s (weights_s - [s is the positive]) d logits_s, the weights held fixed.
+    Parameters
+    ----------
+    logits : Tensor of shape (2 B, 2 B)
+        Result of `similarities`.
+    weights : Tensor of shape (2 B, 2 B), optional
+        Softmax weights of another network's similarities, see `softmax_weights`.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The loss. With `weights` the value is not a loss, but its gradient is that of eq. (5):
+        sum_s (weights_s - [s is the positive]) d logits_s, the weights held fixed.
+
+    References
+    ----------
+    Chen et al. 2020 (SimCLR); imbalance_and_pruning, eq. (5).
     """
     views = len(logits)
-    own = torch.eye(views, dtype=torch.bool, device=logits.device)
+    itself = torch.eye(views, dtype=torch.bool, device=logits.device)
     positive = torch.arange(views, device=logits.device).roll(views // 2)
     if weights is None:
-        return functional.cross_entropy(logits.masked_fill(own, -torch.inf), positive)
+        return functional.cross_entropy(logits.masked_fill(itself, -torch.inf), positive)
     attracted = logits.gather(1, positive[:, None])[:, 0]
     return ((weights * logits).sum(1) - attracted).mean()
 
 
 def softmax_weights(logits: Tensor) -> Tensor:
-    """The weights of the other views in the softmax of each, 0 for a view itself, (2 B, 2 B), without a gradient."""
-    own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return logits.detach().masked_fill(own, -torch.inf).softmax(-1)
+    """Compute the weights of the other views in the softmax of each view.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (2 B, 2 B)
+        Result of `similarities`.
+
+    Returns
+    -------
+    Tensor of shape (2 B, 2 B)
+        Weights, 0 for a view itself, without a gradient.
+    """
+    itself = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    return logits.detach().masked_fill(itself, -torch.inf).softmax(-1)
 
 
 def convolution_weights(weights: Weights) -> Weights:
-    """The convolutions' weights, which masks are made of, by name."""
+    """Return the weights of the convolutions by name; only these are pruned."""
     return {name: weight.detach() for name, weight in weights.items() if weight.ndim == 4}
 
 
 def compute_masks(weights: Weights, arm: ImageArm, scores: Weights | None = None) -> Weights:
-    """What the arm prunes of the convolutions' weights: True for the share alpha of smallest magnitude, of all or by layer.
+    """Compute the masks of an arm: True for the fraction alpha of smallest magnitude.
 
-    Args:
-        scores: numbers that know nothing of the weights, in their shapes, by which `threshold: random` takes as many weights of
-            each layer as `global` would by magnitude. It says whether the magnitude matters, at the same share of each layer.
+    Parameters
+    ----------
+    weights : dict of str to Tensor
+        Weights by name; those of the convolutions count.
+    arm : ImageArm
+        Arm; its `threshold` ranks magnitudes of all layers together ("global") or layer by layer
+        ("per_layer").
+    scores : dict of str to Tensor, optional
+        Numbers that do not depend on the weights, in their shapes, by which `threshold: random`
+        prunes as many weights of each layer as "global" would. This control shows whether the
+        magnitude matters, at the same fraction of each layer.
+
+    Returns
+    -------
+    dict of str to bool Tensor
+        Mask of each convolution, True where a weight is pruned; empty for the dense arm.
     """
     if arm.arm == "dense":
         return {}
@@ -62,10 +114,10 @@ def compute_masks(weights: Weights, arm: ImageArm, scores: Weights | None = None
     flat = mask_smallest(
         torch.cat([weight.flatten() for weight in convolutions.values()])[None], arm.alpha
     )[0]
-    parts = flat.split([weight.numel() for weight in convolutions.values()])
+    chunks = flat.split([weight.numel() for weight in convolutions.values()])
     masks = {
-        name: part.view_as(convolutions[name])
-        for name, part in zip(convolutions, parts, strict=True)
+        name: chunk.view_as(convolutions[name])
+        for name, chunk in zip(convolutions, chunks, strict=True)
     }
     if arm.threshold == "global":
         return masks
@@ -76,7 +128,22 @@ def compute_masks(weights: Weights, arm: ImageArm, scores: Weights | None = None
 
 
 def masked_weights(weights: Weights, masks: Weights, straight_through: bool = False) -> Weights:
-    """The convolutions of the masked network. Pruned weights get no gradient, or with `straight_through` that of the rest."""
+    """Compute the convolutions of the masked network.
+
+    Parameters
+    ----------
+    weights : dict of str to Tensor
+        Weights by name.
+    masks : dict of str to bool Tensor
+        Result of `compute_masks`.
+    straight_through : bool
+        Whether pruned weights get the gradient as if they were not pruned; else they get none.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Masked weights of the convolutions.
+    """
     masked = {name: weights[name].masked_fill(mask, 0.0) for name, mask in masks.items()}
     if not straight_through:
         return masked
@@ -94,14 +161,35 @@ def arm_loss(
     y: Tensor,
     tau: float,
 ) -> Tensor:
-    """What an arm descends on a batch of two views.
+    """Compute the training objective of an arm on a batch of two views.
 
-    Args:
-        project: projections of images under the network with some weights replaced and the batch norms of a branch.
-        weights: those of the convolutions at least, by name. masks: of `compute_masks`. x, y: the views, (B, 3, H, W) each.
+    Both views pass through the network as one batch. Exception: "self_damaging" (SDCLR), where the
+    first view uses the dense and the second the pruned weights, each with its own batch norms.
 
-    Both views go through the network as one batch, but for self_damaging (Jiang et al. 2021), where the first view meets the
-    dense and the second the pruned weights, each with norms of its own.
+    Parameters
+    ----------
+    project : callable
+        Maps (replaced weights, images, branch of the batch norms) to projections.
+    weights : dict of str to Tensor
+        Weights by name, at least those of the convolutions.
+    masks : dict of str to bool Tensor
+        Result of `compute_masks`.
+    arm : ImageArm
+        Arm.
+    x, y : Tensor of shape (B, 3, H, W)
+        The two views.
+    tau : float
+        Temperature.
+
+    Returns
+    -------
+    Tensor of shape ()
+        Scalar whose gradient is that of the arm. Under eq. (5) its value is not a loss, see
+        `nt_xent`.
+
+    References
+    ----------
+    Jiang et al. (2021), Self-Damaging Contrastive Learning; imbalance_and_pruning, eq. (5).
     """
     if arm.arm == "self_damaging":
         return nt_xent(

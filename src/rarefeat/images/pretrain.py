@@ -1,4 +1,8 @@
-"""Stage 2 of the image studies: contrastive pretraining of a block of replicas, one after the other, with checkpoints."""
+"""Stage 2 of the image studies: contrastive pretraining of a block of replicas.
+
+The replicas are trained one after the other, with checkpoints (trainer.py); the objectives of arms
+are in nt_xent.py.
+"""
 
 import sys
 from functools import partial
@@ -37,26 +41,38 @@ RECORDED = (
     "few_shot_accuracy",
     "effective_rank",
 )
+"""Metrics that are recorded during a training, in the order of the columns of the records."""
 NO_RECORDS = torch.zeros(0, 1 + len(RECORDED), dtype=torch.float64)
 NEIGHBOURS, L2 = 5, 1e-3
-"""Of the probes that are recorded during a training; those of a finished one are the config's."""
+"""Neighbours and penalty of the probes during a training; those afterwards are the config's."""
 
 
 class ProbeData(NamedTuple):
-    """What the recorded probes see: uint8 images (n, 3, H, W) and labels (n,)."""
+    """Images of the probes during a training, uint8 of shape (n, 3, H, W), with labels (n,)."""
 
-    images: Tensor  # the pretraining images
+    images: Tensor
+    """Pretraining images."""
     labels: Tensor
-    few: Tensor  # a few of each class
+    few: Tensor
+    """A few images of each class."""
     few_labels: Tensor
     test: Tensor
+    """Test images."""
     test_labels: Tensor
 
 
 class LARS(torch.optim.Optimizer):
-    """Momentum with layer-wise rates (You et al. 2017): matrices and convolutions step by 0.001 ||w|| / ||gradient||.
+    """An optimiser with momentum and layer-wise rates (You et al. 2017).
 
-    Biases and norms have no weight decay and no such rate.
+    Matrices and convolutions have the rate 0.001 ||w|| / ||gradient||. Biases and norms have no
+    weight decay and no such rate.
+
+    Parameters
+    ----------
+    parameters : iterable of Parameter
+        Weights.
+    lr, momentum, weight_decay : float
+        Learning rate, momentum and weight decay.
     """
 
     def __init__(self, parameters, lr: float, momentum: float, weight_decay: float):
@@ -64,7 +80,7 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None) -> None:
-        """One step."""
+        """Take one step."""
         for group in self.param_groups:
             for weight in (weight for weight in group["params"] if weight.grad is not None):
                 update = weight.grad
@@ -80,7 +96,7 @@ class LARS(torch.optim.Optimizer):
 
 
 def pretrain_images(
-    course: TrainingRun,
+    run: TrainingRun,
     images: Tensor,
     bank: ProbeData,
     arm: ImageArm,
@@ -88,33 +104,52 @@ def pretrain_images(
     augmentation: Augmentation,
     training: ImageTraining,
 ) -> tuple[ImageEncoder, list[dict]]:
-    """Train one replica, from its checkpoint where there is one.
+    """Train one replica, from its checkpoint if there is one.
 
-    Args:
-        images: uint8 (N, 3, H, W), on the device, as is the bank.
+    Parameters
+    ----------
+    run : TrainingRun
+        Random streams and checkpoint.
+    images : uint8 Tensor of shape (N, 3, H, W)
+        Pretraining images, on the device.
+    bank : ProbeData
+        Images of the probes, on the device.
+    arm : ImageArm
+        Arm.
+    network : Network
+        Shape of the network.
+    augmentation : Augmentation
+        Transforms of the views.
+    training : ImageTraining
+        Optimiser, schedule and batch.
 
-    Returns:
-        The encoder with the dense weights, its batch norms calibrated on `images`, and a row {epoch, metric, value} for each
-        record.
+    Returns
+    -------
+    encoder : ImageEncoder
+        Encoder with the dense weights; its batch norms are calibrated on `images`.
+    rows : list of dict
+        Row {epoch, metric, value} for each record.
 
-    Raises:
-        RarefeatError: as `train` of trainer.py.
+    Raises
+    ------
+    RarefeatError
+        See `trainer.train`.
+
+    Notes
+    -----
+    Random streams: "weights", "mask scores", "order EPOCH", "augmentation STEP".
     """
-    device, layout = (
-        images.device,
-        torch.channels_last if training.bfloat16 else torch.contiguous_format,
-    )
-    draws, seed = course.draws, course.seed
-    encoder = make_encoder(network, 2 if arm.arm == "self_damaging" else 1, draws, seed).to(
-        device, memory_format=layout
-    )
+    device, namespace, seed = images.device, run.namespace, run.seed
+    layout = torch.channels_last if training.bfloat16 else torch.contiguous_format
+    branches = 2 if arm.arm == "self_damaging" else 1
+    encoder = make_encoder(network, branches, namespace, seed).to(device, memory_format=layout)
     augment = make_augment(augmentation, images.shape[-1]).to(device)
     weights = dict(encoder.named_parameters())
     momentum = {"momentum": training.momentum, "weight_decay": training.weight_decay}
     optimiser = {"sgd": torch.optim.SGD, "lars": LARS}[training.optimiser](
         weights.values(), lr=training.lr, **momentum
     )
-    scores = mask_scores(weights, draws, seed) if arm.threshold == "random" else None
+    scores = mask_scores(weights, namespace, seed) if arm.threshold == "random" else None
     masked = [] if arm.arm == "dense" else list(convolution_weights(weights))
     state = {
         f"mask/{name}": torch.zeros_like(weights[name], dtype=torch.bool) for name in masked
@@ -127,13 +162,13 @@ def pretrain_images(
                 encoder, replaced, (views.contiguous(memory_format=layout), branch)
             )
 
-    def mask_anew() -> None:
+    def renew_masks() -> None:
         state.update(
             {f"mask/{name}": mask for name, mask in compute_masks(weights, arm, scores).items()}
         )
 
     def loss_of(rows: Tensor, step: int) -> Tensor:
-        views[:] = two_views(augment, images[rows.to(device)], draws, seed, step)
+        views[:] = two_views(augment, images[rows.to(device)], namespace, seed, step)
         masks = {name: state[f"mask/{name}"] for name in masked}
         return arm_loss(project, weights, masks, arm, *views, training.tau)
 
@@ -151,20 +186,20 @@ def pretrain_images(
                 [state["records"], torch.tensor([row], dtype=torch.float64)]
             )
             write_table(
-                course.checkpoint.with_suffix(".parquet"),
+                run.checkpoint_path.with_suffix(".parquet"),
                 pa.Table.from_pylist(rows_of(state["records"])),
             )
 
     size = len(images), training.batch, training.epochs
     train(
-        course,
+        run,
         weights,
         optimiser,
         size,
         partial(learning_rate, training),
         loss_of,
         state,
-        mask_anew,
+        renew_masks,
         record,
     )
     calibrate(encoder, images)
@@ -172,13 +207,23 @@ def pretrain_images(
 
 
 def learning_rate(training: ImageTraining, step: int, per_epoch: int) -> float:
-    """At a step counted from 0, of an epoch of so many."""
+    """Compute the learning rate at a step.
+
+    Parameters
+    ----------
+    training : ImageTraining
+        Schedule.
+    step : int
+        Step, counted from 0.
+    per_epoch : int
+        Steps of an epoch.
+    """
     warmup, steps = training.warmup_epochs * per_epoch, training.epochs * per_epoch
     return warmed_cosine(step, steps, warmup, training.lr, training.final_lr)
 
 
 def rows_of(records: Tensor) -> list[dict]:
-    """Records as rows {epoch, metric, value}."""
+    """Convert records, of shape (E, 1 + metrics), to rows {epoch, metric, value}."""
     return [
         {"epoch": int(epoch), "metric": name, "value": value}
         for epoch, *values in records.tolist()
@@ -187,7 +232,15 @@ def rows_of(records: Tensor) -> list[dict]:
 
 
 def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Alignment of two views and uniformity of the first, on the projections."""
+    """Compute alignment of two views and uniformity of the first, on the projections.
+
+    Parameters
+    ----------
+    encoder : ImageEncoder
+        Encoder, which is in training mode afterwards.
+    x, y : Tensor of shape (B, 3, H, W)
+        The two views.
+    """
     encoder.eval()
     with torch.no_grad():
         first, second = encoder(x), encoder(y)
@@ -196,7 +249,24 @@ def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, fl
 
 
 def feature_metrics(encoder: ImageEncoder, bank: ProbeData) -> tuple[float, float, float]:
-    """Of the test images: accuracy by neighbours of pretraining, by a few-shot probe, and their effective rank."""
+    """Compute metrics of the features of the test images.
+
+    Parameters
+    ----------
+    encoder : ImageEncoder
+        Encoder, with calibrated batch norms.
+    bank : ProbeData
+        Images of the probes.
+
+    Returns
+    -------
+    knn_accuracy : float
+        Accuracy by the nearest pretraining images.
+    few_shot_accuracy : float
+        Accuracy of a linear probe that is fitted on a few images of each class.
+    effective_rank : float
+        Effective rank of the features.
+    """
     features, few, test = (
         extract(encoder, images)[0] for images in (bank.images, bank.few, bank.test)
     )
@@ -205,26 +275,58 @@ def feature_metrics(encoder: ImageEncoder, bank: ProbeData) -> tuple[float, floa
     x, queries = standardise(few, test)
     probed = predict(queries, *logistic_probe(x, bank.few_labels, classes, L2))
     knn_accuracy, few_shot_accuracy = (
-        (found == bank.test_labels).double().mean().item() for found in (nearest, probed)
+        (labels == bank.test_labels).double().mean().item() for labels in (nearest, probed)
     )
     return knn_accuracy, few_shot_accuracy, effective_rank(test)
 
 
-def mask_scores(weights: Weights, study: str, seed: int) -> Weights:
-    """What `threshold: random` ranks the convolutions' weights by: one uniform draw of each for the whole training."""
-    draws = generator(study, seed, "mask scores")
+def mask_scores(weights: Weights, namespace: str, seed: int) -> Weights:
+    """Draw the numbers by which `threshold: random` ranks weights, once for a whole training.
+
+    Parameters
+    ----------
+    weights : dict of str to Tensor
+        Weights by name; those of the convolutions count.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Uniform numbers in the shape of each convolution.
+
+    Notes
+    -----
+    Random stream: "mask scores".
+    """
+    stream = generator(namespace, seed, "mask scores")
     return {
-        name: torch.rand(weight.shape, generator=draws).to(weight.device)
+        name: torch.rand(weight.shape, generator=stream).to(weight.device)
         for name, weight in convolution_weights(weights).items()
     }
 
 
-def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
-    """The stage: encoders and their courses."""
-    draws, training = (
-        job.config_section("draws", str),
-        job.config_section("training", ImageTraining),
-    )
+def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+    """Train the replicas of a cell and seed block.
+
+    Parameters
+    ----------
+    inputs : JobInputs
+        Cell files `images` and `splits`.
+    job : Job
+        Config: `draws` (namespace), `arm`, `network`, `augmentation`, `training`.
+
+    Returns
+    -------
+    tensors : dict of str to Tensor
+        State of each encoder, as SEED/NAME.
+    rows : list of dict
+        Records, {seed, epoch, metric, value}.
+    """
+    namespace = job.config_section("draws", str)
+    training = job.config_section("training", ImageTraining)
     sections = (
         job.config_section("arm", ImageArm),
         job.config_section("network", Network),
@@ -241,21 +343,20 @@ def stage(read: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
             "training.bfloat16: this processor has no products in bfloat16, and is slow without",
             file=sys.stderr,
         )
-    images, labels, test, test_labels = read.file("images").tensors(
+    images, labels, test, test_labels = inputs.file("images").tensors(
         "train", "train_labels", "test", "test_labels"
     )
-    splits, tensors, rows = read.file("splits"), {}, []
+    splits, tensors, rows = inputs.file("splits"), {}, []
     for seed in job.seed_list:
         chosen, few = splits.tensors(f"{seed}/pretrain", f"{seed}/few_shot")
-        seen = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
-        bank = ProbeData(*(tensor.to(training.device) for tensor in seen))
-        identity = identity_of(job.stage, seen, draws, seed, *sections)
-        checkpoint = read.checkpoints / f"seeds={job.seeds}.seed={seed}.safetensors"
-        course = TrainingRun(
-            draws, seed, checkpoint, identity, training.checkpoint_minutes, str(checkpoint)
-        )
-        encoder, records = pretrain_images(course, bank.images, bank, *sections)
-        read.afterwards.append(course.forget)
+        probe_data = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
+        bank = ProbeData(*(tensor.to(training.device) for tensor in probe_data))
+        identity = identity_of(job.stage, probe_data, namespace, seed, *sections)
+        path = inputs.checkpoints / f"seeds={job.seeds}.seed={seed}.safetensors"
+        minutes = training.checkpoint_minutes
+        run = TrainingRun(namespace, seed, path, identity, minutes, str(path))
+        encoder, records = pretrain_images(run, bank.images, bank, *sections)
+        inputs.afterwards.append(run.delete_files)
         tensors |= {
             f"{seed}/{name}": value.detach().cpu() for name, value in encoder.state_dict().items()
         }

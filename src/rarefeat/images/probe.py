@@ -1,4 +1,4 @@
-"""Stage 3 of the image studies: what linear, few-shot and nearest-neighbour probes make of the frozen features."""
+"""Stage 3 of the image studies: linear, few-shot and nearest-neighbour probes of the features."""
 
 import pandas as pd
 import torch
@@ -21,91 +21,113 @@ from rarefeat.run.job_inputs import JobInputs
 
 
 def probe_images(
-    study: str,
+    namespace: str,
     seed: int,
     images: dict[str, Tensor],
     split: dict[str, Tensor],
     encoder: ImageEncoder,
     probe: ImageProbe,
 ) -> dict[str, Tensor]:
-    """Accuracy on the test images by probe and class, each (K,).
+    """Compute the accuracy of each probe on the test images, by class.
 
-    Args:
-        images: train, train_labels, test, test_labels, on the encoder's device. split: indices of pool, pretrain and few_shot.
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    images : dict of str to Tensor
+        `train`, `train_labels`, `test` and `test_labels`, on the encoder's device.
+    split : dict of str to Tensor
+        Indices `pool`, `pretrain` and `few_shot` into the training images.
+    encoder : ImageEncoder
+        Trained encoder.
+    probe : ImageProbe
+        Settings of the probes.
 
-    Returns:
-        By name: balanced, the linear probe fitted on every image of the pool (the usual protocol), and balanced_sgd where it
-        is asked for; long_tailed, fitted on the pretraining images; few_shot; knn, neighbours among the pretraining images.
+    Returns
+    -------
+    dict of str to Tensor of shape (K,)
+        Accuracy by probe:
+
+        - balanced: a linear probe that is fitted on every image of the pool, the usual protocol;
+        - balanced_sgd: the same by SGD, if `probe.sgd`;
+        - long_tailed: a linear probe that is fitted on the pretraining images;
+        - few_shot: a linear probe that is fitted on the few-shot list;
+        - knn: nearest neighbours among the pretraining images.
+
+    Notes
+    -----
+    Random stream: "sgd probe".
     """
-    # Each image's features are extracted once, whatever probes it serves.
-    pool, needed = (
-        split["pool"],
-        torch.cat([split["pool"], split["pretrain"], split["few_shot"]]).unique(),
-    )
-    features, test = (
-        extract(encoder, images["train"][needed])[0],
-        extract(encoder, images["test"])[0],
-    )
-    place = torch.full((len(images["train"]),), -1)
-    place[needed] = torch.arange(len(needed))
+    # The features of an image are extracted once, for all probes.
+    pool, pretrain = split["pool"], split["pretrain"]
+    needed = torch.cat([pool, pretrain, split["few_shot"]]).unique()
+    features = extract(encoder, images["train"][needed])[0]
+    test = extract(encoder, images["test"])[0]
+    row_of = torch.full((len(images["train"]),), -1)
+    row_of[needed] = torch.arange(len(needed))
     labels, test_labels = images["train_labels"], images["test_labels"]
-    classes = int(labels.max()) + 1
-    found = {}
+    n_classes = int(labels.max()) + 1
+    accuracies = {}
     for name, chosen in (
         ("balanced", pool),
-        ("long_tailed", split["pretrain"]),
+        ("long_tailed", pretrain),
         ("few_shot", split["few_shot"]),
     ):
-        x, queries = standardise(features[place[chosen]], test)
-        head = logistic_probe(x, labels[chosen], classes, probe.l2)
-        found[name] = class_accuracy(predict(queries, *head), test_labels, classes)
+        x, queries = standardise(features[row_of[chosen]], test)
+        head = logistic_probe(x, labels[chosen], n_classes, probe.l2)
+        accuracies[name] = class_accuracy(predict(queries, *head), test_labels, n_classes)
         if name == "balanced" and probe.sgd:
-            # The reference implementations' protocol has the features as they are.
-            head = sgd_probe(
-                features[place[chosen]],
-                labels[chosen],
-                classes,
-                generator(study, seed, "sgd probe"),
-            )
-            found["balanced_sgd"] = class_accuracy(predict(test, *head), test_labels, classes)
-    bank = split["pretrain"]
+            # The protocol of the reference implementations does not standardise features.
+            stream = generator(namespace, seed, "sgd probe")
+            head = sgd_probe(features[row_of[chosen]], labels[chosen], n_classes, stream)
+            predicted = predict(test, *head)
+            accuracies["balanced_sgd"] = class_accuracy(predicted, test_labels, n_classes)
+    neighbours = min(probe.neighbours, len(pretrain))
     predicted = knn_predict(
-        features[place[bank]], labels[bank], test, min(probe.neighbours, len(bank)), classes
+        features[row_of[pretrain]], labels[pretrain], test, neighbours, n_classes
     )
-    return found | {"knn": class_accuracy(predicted, test_labels, classes)}
+    return accuracies | {"knn": class_accuracy(predicted, test_labels, n_classes)}
 
 
-def stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage: a row for each seed, probe and class."""
-    arm, network, judged = (
-        job.config_section("arm", ImageArm),
-        job.config_section("network", Network),
-        job.config_section("probe", ImageProbe),
-    )
+def stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
+    """Probe the encoders of a cell and seed block.
+
+    Parameters
+    ----------
+    inputs : JobInputs
+        Cell files `images`, `splits` and `encoders`.
+    job : Job
+        Config: `draws` (namespace), `arm`, `network`, `probe`, `training` (threads and device).
+
+    Returns
+    -------
+    DataFrame
+        Row {seed, probe, class, rank, count, accuracy} for each seed, probe and class.
+    """
+    arm = job.config_section("arm", ImageArm)
+    network = job.config_section("network", Network)
+    probe = job.config_section("probe", ImageProbe)
     training = job.config_section("training", ImageTraining)
     prepare(training.threads, training.device)
     names = ("train", "train_labels", "test", "test_labels")
-    found = zip(names, read.file("images").tensors(*names), strict=True)
-    images = {name: tensor.to(training.device) for name, tensor in found}
+    tensors = zip(names, inputs.file("images").tensors(*names), strict=True)
+    images = {name: tensor.to(training.device) for name, tensor in tensors}
     encoder = ImageEncoder(network, 2 if arm.arm == "self_damaging" else 1)
     keys = ("pool", "pretrain", "few_shot", "class_order", "counts")
-    splits, encoders = read.file("splits"), read.file("encoders")
+    splits, encoders = inputs.file("splits"), inputs.file("encoders")
     rows = []
     for seed in job.seed_list:
         split = dict(zip(keys, splits.tensors(*(f"{seed}/{key}" for key in keys)), strict=True))
         state = encoder.state_dict()
         weights = encoders.tensors(*(f"{seed}/{name}" for name in state))
         encoder.load_state_dict(dict(zip(state, weights, strict=True)))
-        probed = probe_images(
-            job.config_section("draws", str),
-            seed,
-            images,
-            split,
-            encoder.to(training.device),
-            judged,
-        )
+        namespace = job.config_section("draws", str)
+        encoder.to(training.device)
+        accuracies = probe_images(namespace, seed, images, split, encoder, probe)
         order = split["class_order"].tolist()
-        for name, accuracy in probed.items():
+        for name, accuracy in accuracies.items():
             rows += [
                 {"seed": seed, "probe": name, "class": label, "rank": order.index(label),
                  "count": int(split["counts"][label]), "accuracy": value}

@@ -1,4 +1,4 @@
-"""Which training images are pretrained on: long-tailed lists, balanced lists of the same size, few-shot lists."""
+"""Lists of training images: long-tailed lists, balanced lists of this size, few-shot lists."""
 
 from pathlib import Path
 
@@ -9,103 +9,228 @@ from torch import Tensor
 from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
-from rarefeat.images.formats import index_file, index_files, refuse_n_max
-from rarefeat.images.input_hashes import refuse_changed
+from rarefeat.images.formats import check_n_max, index_file, index_files
+from rarefeat.images.input_hashes import check_unchanged
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 
-def long_tailed_counts(n_max: int, rho: float, classes: int) -> list[int]:
-    """Images of each class by decreasing count, int(n_max rho^(-i / (K - 1))) for i = 0, ..., K - 1.
+def long_tailed_counts(n_max: int, rho: float, n_classes: int) -> list[int]:
+    """Compute the images of each class: int(n_max rho^(-i / (K - 1))) for i = 0, ..., K - 1.
 
-    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples, the usual long-tailed CIFAR.
+    Parameters
+    ----------
+    n_max : int
+        Images of the largest class.
+    rho : float
+        Largest over smallest class, 1 or more.
+    n_classes : int
+        Number of classes K, 2 or more.
 
-    Args:
-        n_max: images of the largest class. rho: largest over smallest class, 1 or more. classes: K, 2 or more.
+    Returns
+    -------
+    list of int
+        Counts in decreasing order.
 
-    Raises:
-        RarefeatError: rho leaves a class without an image.
+    Raises
+    ------
+    RarefeatError
+        If rho leaves a class without an image.
+
+    References
+    ----------
+    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples: the usual
+    long-tailed CIFAR.
     """
     # A product such as 49.999999999999993 that stands for 50 must not lose an image.
-    counts = [int(n_max * rho ** (-i / (classes - 1)) * (1 + 1e-12)) for i in range(classes)]
+    counts = [int(n_max * rho ** (-i / (n_classes - 1)) * (1 + 1e-12)) for i in range(n_classes)]
     if not counts[-1]:
         raise RarefeatError(
-            f"rho: {rho:g} leaves the smallest class without an image; at most {n_max} is allowed"
+            f"rho: must be at most {n_max}, so that the smallest class has an image, got {rho:g}"
         )
     return counts
 
 
-def class_order(study: str, seed: int, classes: int) -> list[int]:
-    """A permutation of the classes; its k-th entry is the class with the k-th largest count."""
-    return torch.randperm(classes, generator=generator(study, seed, "class order")).tolist()
+def class_order(namespace: str, seed: int, n_classes: int) -> list[int]:
+    """Draw the order of the classes; its k-th entry is the class with the k-th largest count.
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    n_classes : int
+        Number of classes.
+
+    Notes
+    -----
+    Random stream: "class order".
+    """
+    return torch.randperm(n_classes, generator=generator(namespace, seed, "class order")).tolist()
 
 
-def long_tailed(labels: Tensor, rho: float, study: str, seed: int, n_max: int = 0) -> Tensor:
-    """A long-tailed list, sorted indices (n,) into labels (N,), which has every value of 0 to K - 1.
+def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: int = 0) -> Tensor:
+    """Draw a long-tailed list.
 
-    Every class is cut from equally many images, so that any can be the largest. The list of a larger rho is a subset of that
-    of a smaller one.
+    Every class is cut from equally many images, so that any can be the largest. The list of a
+    larger rho is a subset of that of a smaller one.
 
-    Args:
-        n_max: images of the largest class; 0 for as many as the smallest class has.
+    Parameters
+    ----------
+    labels : Tensor of shape (N,)
+        Classes of the images, with every value of 0 to K - 1.
+    rho : float
+        Largest over smallest class, 1 or more.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    n_max : int
+        Images of the largest class; 0 for as many as the smallest class has.
 
-    Raises:
-        RarefeatError: rho leaves a class without an image, or a class has fewer than n_max.
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        Sorted indices into `labels`.
+
+    Raises
+    ------
+    RarefeatError
+        If rho leaves a class without an image, or a class has fewer than `n_max`.
+
+    Notes
+    -----
+    Random streams: "class order", "images".
     """
     available = torch.bincount(labels)
-    refuse_n_max(n_max, available.tolist())
+    check_n_max(n_max, available.tolist())
     counts = torch.zeros_like(available)
-    order = class_order(study, seed, len(available))
+    order = class_order(namespace, seed, len(available))
     counts[order] = torch.tensor(
         long_tailed_counts(n_max or int(available.min()), rho, len(available))
     )
-    return _draw(labels, counts.tolist(), study, seed, "images")
+    return _draw(labels, counts.tolist(), namespace, seed, "images")
 
 
-def balanced(labels: Tensor, size: int, study: str, seed: int) -> Tensor:
-    """A list of at most `size` images, as many as possible of each class and equally many, sorted indices into labels (N,).
+def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
+    """Draw a list with equally many images of each class, as many as `size` allows.
 
-    Its images of a class and those of a long-tailed list of the same seed are one a subset of the other.
+    Of each class, its images and those of a long-tailed list of the same seed are nested: one set
+    is a subset of the other.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (N,)
+        Classes of the images.
+    size : int
+        Largest length of the list.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        Sorted indices into `labels`.
+
+    Notes
+    -----
+    Random stream: "images".
     """
     available = torch.bincount(labels)
     count = min(size // len(available), int(available.min()))
-    return _draw(labels, [count] * len(available), study, seed, "images")
+    return _draw(labels, [count] * len(available), namespace, seed, "images")
 
 
-def few_shot(labels: Tensor, per_class: int, study: str, seed: int) -> Tensor:
-    """A list of `per_class` images of each class, sorted indices into labels (N,).
+def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tensor:
+    """Draw a list of `per_class` images of each class.
 
-    Raises:
-        RarefeatError: a class has fewer.
+    Parameters
+    ----------
+    labels : Tensor of shape (N,)
+        Classes of the images.
+    per_class : int
+        Images of each class.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        Sorted indices into `labels`.
+
+    Raises
+    ------
+    RarefeatError
+        If a class has fewer images.
+
+    Notes
+    -----
+    Random stream: "few-shot".
     """
     available = torch.bincount(labels)
     if int(available.min()) < per_class:
         smallest = int(available.argmin())
         count = int(available[smallest])
         raise RarefeatError(
-            f"probe.few_shot: {per_class} images per class, but class {smallest} has {count}; at most {count}"
+            f"probe.few_shot: must be at most {count}, the images of class {smallest}, got"
+            f" {per_class}"
         )
-    return _draw(labels, [per_class] * len(available), study, seed, "few-shot")
+    return _draw(labels, [per_class] * len(available), namespace, seed, "few-shot")
 
 
-def _draw(labels: Tensor, counts: list[int], study: str, seed: int, purpose: str) -> Tensor:
-    """The first counts[k] images of a permutation of each class k, sorted indices into labels (N,)."""
-    draws = generator(study, seed, purpose)
+def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose: str) -> Tensor:
+    """Draw the first counts[k] images of a permutation of each class k.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (N,)
+        Classes of the images.
+    counts : list of int
+        Images of each class.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    purpose : str
+        Name of the stream.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        Sorted indices into `labels`.
+    """
+    stream = generator(namespace, seed, purpose)
     chosen = []
     for label, count in enumerate(counts):
         images = (labels == label).nonzero().squeeze(1)
-        chosen.append(images[torch.randperm(len(images), generator=draws)[:count]])
+        chosen.append(images[torch.randperm(len(images), generator=stream)[:count]])
     return torch.cat(chosen).sort().values
 
 
-def read_indices(path: str | Path, images: int) -> Tensor:
-    """Indices of a .npy file, sorted, (n,) in int64.
+def read_indices(path: str | Path, n_images: int) -> Tensor:
+    """Read the indices of a .npy file.
 
-    Args:
-        path: file of distinct int64 indices, in any order. images: how many there are to point at.
+    Parameters
+    ----------
+    path : path
+        File of distinct int64 indices, in any order.
+    n_images : int
+        Number of images that indices may point at.
 
-    Raises:
-        RarefeatError: the file is missing or damaged, or does not hold distinct indices below `images`.
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        Indices, sorted.
+
+    Raises
+    ------
+    RarefeatError
+        If the file is missing or damaged, or does not hold distinct indices below `n_images`.
     """
     try:
         with open(path, "rb") as file:
@@ -116,16 +241,19 @@ def read_indices(path: str | Path, images: int) -> Tensor:
             f"cannot read {path}: {reason}; put int64 indices as numpy.save writes them there"
         ) from error
     if indices.dtype != np.int64 or indices.ndim != 1 or not indices.size:
-        got = f"{indices.dtype} of shape {indices.shape}"
-        raise RarefeatError(f"{path}: one row of int64 indices is needed, got {got}")
+        raise RarefeatError(
+            f"{path}: must be one row of int64 indices, got {indices.dtype} of shape"
+            f" {indices.shape}"
+        )
     indices = np.sort(indices)
-    if indices[0] < 0 or indices[-1] >= images:
+    if indices[0] < 0 or indices[-1] >= n_images:
         wrong = indices[0] if indices[0] < 0 else indices[-1]
         raise RarefeatError(
-            f"{path}: index {wrong} is not of the {images} training images; 0 to {images - 1} are allowed"
+            f"{path}: indices must be 0 to {n_images - 1}, those of the training images, got"
+            f" {wrong}"
         )
-    if (twice := indices[1:][indices[1:] == indices[:-1]]).size:
-        raise RarefeatError(f"{path}: index {twice[0]} is there twice; indices must be distinct")
+    if (repeated := indices[1:][indices[1:] == indices[:-1]]).size:
+        raise RarefeatError(f"{path}: indices must be distinct, got {repeated[0]} twice")
     return torch.from_numpy(indices)
 
 
@@ -134,36 +262,63 @@ def split_indices(
     labels: Tensor,
     rho: float,
     split: str,
-    study: str,
+    namespace: str,
     seed: int,
     few_shot_per_class: int,
     listed: int = 0,
 ) -> dict[str, Tensor]:
-    """The images of one cell and seed: drawn, read from index files, or those of a list that is long-tailed already.
+    """Choose the images of one cell and seed.
 
-    Args:
-        data: its index files count, and classes and folder with them. labels: (N,), of all training images, 0 to K - 1.
-        split: long_tailed or balanced, where balanced has the size of the long-tailed list. few_shot_per_class: images per
-            class of the few-shot list, where none is read. listed: the last of the images, if they are such a list.
+    They are drawn, read from index files, or those of a list that is long-tailed already.
 
-    Returns:
-        int64 indices into labels, sorted: pool, what may be drawn from; pretrain; few_shot. class_order (K,), the classes by
-        decreasing count of the long-tailed list, equal ones by number, whatever `split` is. counts (K,), of pretrain.
+    Parameters
+    ----------
+    data : ImageData
+        Data set; its index files count, with classes and folder.
+    labels : Tensor of shape (N,)
+        Classes of all training images, 0 to K - 1.
+    rho : float
+        Largest over smallest class of the long-tailed list.
+    split : {"long_tailed", "balanced"}
+        List that is pretrained on; the balanced one has the size of the long-tailed one.
+    namespace : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+    few_shot_per_class : int
+        Images per class of the few-shot list, if none is read.
+    listed : int
+        Number of the last images that are a long-tailed list themselves.
 
-    Raises:
-        RarefeatError: rho or few_shot_per_class asks for too much, or an index file does not suit the images or rho.
+    Returns
+    -------
+    dict of str to int64 Tensor
+        Sorted indices into `labels`: `pool`, from which is drawn, `pretrain` and `few_shot`.
+        `class_order` of shape (K,): classes by decreasing count of the long-tailed list, equal
+        ones by number, whatever `split` is. `counts` of shape (K,): images of `pretrain`.
+
+    Raises
+    ------
+    RarefeatError
+        If rho or few_shot_per_class asks for too much, or an index file does not suit the images
+        or rho.
+
+    Notes
+    -----
+    Random streams: "class order", "images", "few-shot".
     """
     files = data.index_files
-    classes = int(labels.max()) + 1
+    n_classes = int(labels.max()) + 1
 
     def read(name: str) -> Tensor:
+        """Read an index file of the seed, with images of the pool of every class."""
         path = index_file(data, name, seed)
         indices = read_indices(path, len(labels))
         if outside := sorted(set(indices.tolist()) - set(pool.tolist())):
             raise RarefeatError(
-                f"{path}: index {outside[0]} is not in data.index_files.pool, {files.pool}"
+                f"{path}: indices must be in data.index_files.pool, {files.pool}, got {outside[0]}"
             )
-        refuse_empty(labels[indices], classes, str(path))
+        check_classes(labels[indices], n_classes, str(path))
         return indices
 
     pool = torch.arange(len(labels) - listed)
@@ -174,17 +329,17 @@ def split_indices(
         _check_rho(labels[tail], rho, files.pretrain.replace("{seed}", str(seed)))
     elif listed:
         tail = torch.arange(len(pool), len(labels))
-        refuse_empty(labels[tail], classes, data.pretrain_list)
+        check_classes(labels[tail], n_classes, data.pretrain_list)
         _check_rho(labels[tail], rho, data.pretrain_list)
     else:
-        tail = pool[long_tailed(labels[pool], rho, study, seed, data.n_max)]
+        tail = pool[long_tailed(labels[pool], rho, namespace, seed, data.n_max)]
     pretrain = (
-        tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), study, seed)]
+        tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), namespace, seed)]
     )
     few = (
         read(files.few_shot)
         if files and files.few_shot
-        else pool[few_shot(labels[pool], few_shot_per_class, study, seed)]
+        else pool[few_shot(labels[pool], few_shot_per_class, namespace, seed)]
     )
     return {
         "pool": pool,
@@ -195,38 +350,73 @@ def split_indices(
     }
 
 
-def refuse_empty(labels: Tensor, classes: int, name: str) -> None:
-    """Refuse a list without an image of some class."""
-    if (empty := (torch.bincount(labels, minlength=classes) == 0).nonzero()).numel():
+def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
+    """Raise RarefeatError for a list without an image of some class.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (n,)
+        Classes of the images of the list.
+    n_classes : int
+        Number of classes.
+    name : str
+        Name of the list in the error.
+    """
+    if (empty := (torch.bincount(labels, minlength=n_classes) == 0).nonzero()).numel():
         raise RarefeatError(
             f"{name}: class {int(empty[0])} has no image; every class needs one at least"
         )
 
 
 def _check_rho(labels: Tensor, rho: float, name: str) -> None:
-    """Refuse a rho that a list was not made with; counts are rounded down, as 450 / 100 to 4."""
+    """Raise RarefeatError for a rho that a list was not made with.
+
+    Counts are rounded down, as 450 / 100 to 4.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (n,)
+        Classes of the images of the list.
+    rho : float
+        Largest over smallest class, from the config.
+    name : str
+        Name of the list in the error.
+    """
     counts = torch.bincount(labels)
     largest, smallest = int(counts.max()), int(counts.min())
     if int(largest / rho) != smallest and abs(largest / smallest / rho - 1) > 0.02:
         ratio = f"{largest} / {smallest} = {largest / smallest:.4g}"
-        raise RarefeatError(
-            f"rho: {rho:g}, but the classes of {name} have {ratio}; set rho to that"
-        )
+        raise RarefeatError(f"rho: must be that of the classes of {name}, {ratio}, got {rho:g}")
 
 
-def stage(read: JobInputs, job: Job) -> dict[str, Tensor]:
-    """The stage."""
-    data, draws, few_shot = (
+def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+    """Choose the images of each seed of a block.
+
+    Parameters
+    ----------
+    inputs : JobInputs
+        Cell file `images`.
+    job : Job
+        Config: `data`, `draws` (namespace), `few_shot` (images per class); `lists`, the hash of
+        the user's index files.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Results of `split_indices`, as SEED/NAME.
+    """
+    data, namespace, few_shot_per_class = (
         job.config_section("data", ImageData),
         job.config_section("draws", str),
         job.config_section("few_shot", int),
     )
-    labels, listed = read.file("images").tensors("train_labels", "listed")
+    labels, listed = inputs.file("images").tensors("train_labels", "listed")
+    rho, split = job.cell["rho"], job.cell["split"]
     tensors = {}
     for seed in job.seed_list:
-        split = split_indices(
-            data, labels, job.cell["rho"], job.cell["split"], draws, seed, few_shot, int(listed)
+        lists = split_indices(
+            data, labels, rho, split, namespace, seed, few_shot_per_class, int(listed)
         )
-        tensors |= {f"{seed}/{name}": indices for name, indices in split.items()}
-    refuse_changed(job, "lists", index_files(data, job.seed_list))
+        tensors |= {f"{seed}/{name}": indices for name, indices in lists.items()}
+    check_unchanged(job, "lists", index_files(data, job.seed_list))
     return tensors

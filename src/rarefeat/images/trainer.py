@@ -1,4 +1,7 @@
-"""The training of a network on images: order, schedule, descent, checkpoints. What is descended and recorded is given to it."""
+"""The training loop on images: order, schedule, descent and checkpoints.
+
+The loss and the records are functions that its callers pass.
+"""
 
 import contextlib
 import glob
@@ -24,57 +27,89 @@ from rarefeat.storage.sealed_files import DamagedFileError
 from rarefeat.storage.tensors import read_tensors, write_tensors
 
 Weights = dict[str, Tensor]
+"""Tensors by name."""
 RUNTIME_KEYS = ("checkpoint_minutes", "threads", "device")
-"""Keys of a training that say how it is run."""
+"""Keys of the training's config that set no number."""
 
 
 class TrainingRun(NamedTuple):
-    """One training of one replica."""
+    """Identity, random streams and checkpoint of the training of one replica."""
 
-    draws: str
+    namespace: str
+    """Namespace of the random streams."""
     seed: int
-    checkpoint: Path
-    """Safetensors file to write and to go on from."""
+    checkpoint_path: Path
+    """Safetensors file that is written during training and resumed from."""
     identity: Tensor
-    """Of config, data and code, kept in the checkpoint, uint8 (32,)."""
-    minutes: float
-    """Between two checkpoints."""
+    """Hash of config, data and code, stored in the checkpoint, uint8 of shape (32,)."""
+    checkpoint_minutes: float
+    """Time between two checkpoints."""
     label: str
-    """What progress and errors call it."""
-    purpose: str = ""
-    """Keys its draws, where a replica has several trainings; with a space at its end."""
+    """Name in progress and errors."""
+    stream_prefix: str = ""
+    """Prefix of stream names, ending with a space, if a replica has several trainings."""
 
-    def stream(self, of: str) -> torch.Generator:
-        """A generator for one order, or for what is random in one step."""
-        return generator(self.draws, self.seed, f"{self.purpose}{of}")
+    def stream(self, name: str) -> torch.Generator:
+        """Return the generator of a stream, as of one order, or of one step."""
+        return generator(self.namespace, self.seed, f"{self.stream_prefix}{name}")
 
-    def after(self, epoch: int) -> Path:
-        """File of the weights after an epoch."""
-        return self.checkpoint.with_suffix(f".{epoch}.safetensors")
+    def epoch_path(self, epoch: int) -> Path:
+        """Return the path of the weights after an epoch."""
+        return self.checkpoint_path.with_suffix(f".{epoch}.safetensors")
 
-    def forget(self) -> None:
-        """Delete the checkpoint, and what stands beside it under its name."""
-        for path in self.checkpoint.parent.glob(f"{glob.escape(self.checkpoint.stem)}.*"):
+    def delete_files(self) -> None:
+        """Delete the checkpoint, and the files beside it under its name."""
+        stem = glob.escape(self.checkpoint_path.stem)
+        for path in self.checkpoint_path.parent.glob(f"{stem}.*"):
             path.unlink(missing_ok=True)
 
 
 def warmed_cosine(step: int, steps: int, warmup: float, lr: float, final_lr: float = 0.0) -> float:
-    """A learning rate at a step counted from 0: linear over `warmup` steps, then a cosine to final_lr."""
+    """Compute a learning rate: linear over `warmup` steps, then a cosine to `final_lr`.
+
+    Parameters
+    ----------
+    step : int
+        Step, counted from 0.
+    steps : int
+        Steps of the whole training.
+    warmup : float
+        Steps of the warm-up.
+    lr : float
+        Rate at the end of the warm-up.
+    final_lr : float
+        Rate after the last step.
+    """
     if step < warmup:
         return lr * (step + 1) / max(1.0, warmup)
-    share = (step - warmup) / max(1, steps - warmup)
-    return final_lr + (lr - final_lr) * (1 + math.cos(math.pi * share)) / 2
+    fraction = (step - warmup) / max(1, steps - warmup)
+    return final_lr + (lr - final_lr) * (1 + math.cos(math.pi * fraction)) / 2
 
 
-def epoch_batches(stream: torch.Generator, images: int, batch: int) -> tuple[Tensor, ...]:
-    """Indices of the batches of an epoch: a new order, whole batches only."""
-    size = min(batch, images)
-    order = torch.randperm(images, generator=stream)
-    return order[: images // size * size].split(size)
+def epoch_batches(stream: torch.Generator, n_images: int, batch: int) -> tuple[Tensor, ...]:
+    """Draw the batches of an epoch: a new order, full batches only.
+
+    Parameters
+    ----------
+    stream : Generator
+        Generator of the order.
+    n_images : int
+        Number of images.
+    batch : int
+        Images of a batch; all images if there are fewer.
+
+    Returns
+    -------
+    tuple of int64 Tensor of shape (batch,)
+        Indices of the images.
+    """
+    size = min(batch, n_images)
+    order = torch.randperm(n_images, generator=stream)
+    return order[: n_images // size * size].split(size)
 
 
 def train(
-    course: TrainingRun,
+    run: TrainingRun,
     weights: Weights,
     optimiser: torch.optim.Optimizer,
     size: tuple[int, int, int],
@@ -84,34 +119,50 @@ def train(
     begin: Callable[[], None] = lambda: None,
     end: Callable[[int, Tensor, float], None] = lambda epochs, loss, rate: None,
 ) -> None:
-    """Train by descent with momentum, from the checkpoint where there is one.
+    """Train by descent with momentum, from the checkpoint if there is one.
 
-    The order of an epoch and what is random in a step depend on (draws, seed, purpose, epoch or step) alone, so that a resumed
-    training takes the same course as one that was not interrupted.
+    The order of an epoch and the draws of a step depend only on (namespace, seed, stream prefix,
+    epoch or step), so that a resumed training takes the same steps as one that was not interrupted.
 
-    Args:
-        weights: what the optimiser moves, by name.
-        size: images, images of a batch, and epochs.
-        rate_of: the learning rate at a step, counted from 0, of an epoch of so many steps.
-        loss_of: the loss of a batch, of the indices of its images and the step.
-        state: what else the next step depends on, and what was recorded, by name: it is kept in the checkpoint and put back.
-        begin: called before the first step of each epoch.
-        end: called after the last step of each epoch, with the epochs that are done, the last loss and the last rate.
+    Parameters
+    ----------
+    run : TrainingRun
+        Random streams and checkpoint.
+    weights : dict of str to Tensor
+        Weights that the optimiser changes, by name.
+    optimiser : Optimizer
+        Optimiser of the weights, with a momentum buffer for each.
+    size : (int, int, int)
+        Number of images, images of a batch, and epochs.
+    rate_of : callable
+        Maps a step, counted from 0, and the steps of an epoch to the learning rate.
+    loss_of : callable
+        Maps the indices of a batch and the step to the loss.
+    state : dict of str to Tensor
+        Everything else that the next step depends on, and the records, by name; the checkpoint
+        stores it and restores it in place.
+    begin : callable, optional
+        Called before the first step of each epoch.
+    end : callable, optional
+        Called after the last step of each epoch, with the number of finished epochs, the last loss
+        and the last rate.
 
-    Raises:
-        RarefeatError: for a checkpoint of another identity, a loss or weights that are not finite, and after SIGTERM, with the
-            checkpoint written.
+    Raises
+    ------
+    RarefeatError
+        If the checkpoint has another identity, or the loss or a weight is not finite; and after
+        SIGTERM, when the checkpoint is written.
     """
-    images, batch, epochs = size
-    per_epoch = images // min(batch, images)
+    n_images, batch, epochs = size
+    per_epoch = n_images // min(batch, n_images)
     total, saved = epochs * per_epoch, time.monotonic()
     bfloat16.enable_emulation()
-    first = restore_checkpoint(course, weights, optimiser, state)
-    with catch_sigterm() as asked:
-        for step in progress(range(first, total), total - first, course.label):
+    first = restore_checkpoint(run, weights, optimiser, state)
+    with catch_sigterm() as signals:
+        for step in progress(range(first, total), total - first, run.label):
             epoch, index = divmod(step, per_epoch)
             if index == 0 or step == first:
-                batches = epoch_batches(course.stream(f"order {epoch}"), images, batch)
+                batches = epoch_batches(run.stream(f"order {epoch}"), n_images, batch)
             if index == 0:
                 begin()
             optimiser.param_groups[0]["lr"] = rate = rate_of(step, per_epoch)
@@ -124,104 +175,185 @@ def train(
                     loss.isfinite() and all(weight.isfinite().all() for weight in weights.values())
                 ):
                     raise RarefeatError(
-                        f"{course.label}: the loss is not finite after epoch {epoch + 1}; lower lr"
+                        f"{run.label}: the loss is not finite after epoch {epoch + 1}; lower lr"
                     )
                 end(epoch + 1, loss, rate)
-            if asked or step + 1 == total or time.monotonic() - saved > 60 * course.minutes:
+            if (
+                signals
+                or step + 1 == total
+                or time.monotonic() - saved > 60 * run.checkpoint_minutes
+            ):
                 saved = time.monotonic()
-                save(course, step + 1, weights, optimiser, state)
-            if asked:
-                where = f"run again to go on from {course.checkpoint}"
+                save_checkpoint(run, step + 1, weights, optimiser, state)
+            if signals:
                 raise RarefeatError(
-                    f"{course.label}: SIGTERM at step {step + 1} of {total}; {where}"
+                    f"{run.label}: SIGTERM at step {step + 1} of {total}; run again to continue"
+                    f" from {run.checkpoint_path}"
                 )
 
 
 @contextlib.contextmanager
 def catch_sigterm() -> Iterator[list[int]]:
-    """A list that SIGTERM makes non-empty, so that a step under way can end."""
-    asked: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    """Give a list that SIGTERM makes non-empty, so that a step under way can end."""
+    signals: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
     try:
-        yield asked
+        yield signals
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def save(
-    course: TrainingRun,
+def save_checkpoint(
+    run: TrainingRun,
     step: int,
     weights: Weights,
     optimiser: torch.optim.Optimizer,
     state: Weights,
 ) -> None:
-    """Write a checkpoint: everything that the next step depends on and that is not derived from the seed."""
-    held = {f"weight/{name}": weight.detach() for name, weight in weights.items()}
-    held |= {
+    """Write everything that the next step depends on and that is not derived from the seed.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        Path and identity of the checkpoint.
+    step : int
+        The next step.
+    weights : dict of str to Tensor
+        Weights by name.
+    optimiser : Optimizer
+        Optimiser with their momenta.
+    state : dict of str to Tensor
+        Further tensors, see `train`.
+    """
+    tensors = {f"weight/{name}": weight.detach() for name, weight in weights.items()}
+    tensors |= {
         f"momentum/{name}": optimiser.state[weight]["momentum_buffer"]
         for name, weight in weights.items()
     }
     write_tensors(
-        course.checkpoint,
-        {"identity": course.identity, "step": torch.tensor(step), **held, **state},
+        run.checkpoint_path,
+        {"identity": run.identity, "step": torch.tensor(step), **tensors, **state},
     )
 
 
-def save_epoch(course: TrainingRun, epoch: int, weights: Weights) -> None:
-    """Write the weights after an epoch."""
-    held = {name: weight.detach() for name, weight in weights.items()}
-    write_tensors(course.after(epoch), {"identity": course.identity, **held})
+def save_epoch(run: TrainingRun, epoch: int, weights: Weights) -> None:
+    """Write the weights after an epoch.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        The training.
+    epoch : int
+        Number of finished epochs.
+    weights : dict of str to Tensor
+        Weights by name.
+    """
+    tensors = {name: weight.detach() for name, weight in weights.items()}
+    write_tensors(run.epoch_path(epoch), {"identity": run.identity, **tensors})
 
 
-def load(course: TrainingRun, path: Path, names: Iterable[str]) -> dict[str, Tensor]:
-    """The named tensors of a file of this training; RarefeatError for one of another identity."""
-    (found,) = read_tensors(path, "identity")
-    if not torch.equal(found, course.identity):
+def load(run: TrainingRun, path: Path, names: Iterable[str]) -> dict[str, Tensor]:
+    """Read tensors of a file of a training.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        The training.
+    path : Path
+        Its checkpoint, or the weights after an epoch.
+    names : iterable of str
+        Names of the tensors.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Tensors by name.
+
+    Raises
+    ------
+    RarefeatError
+        If the file has another identity.
+    """
+    (identity,) = read_tensors(path, "identity")
+    if not torch.equal(identity, run.identity):
         raise RarefeatError(
-            f"{path} is a checkpoint of another config, other images or other code; delete it to start anew"
+            f"{path} is a checkpoint of another config, other images or other code; delete it to"
+            " start at the first step"
         )
     names = list(names)
     return dict(zip(names, read_tensors(path, *names), strict=True))
 
 
 def load_weights(weights: Weights, values: Weights) -> None:
-    """Give weights the values of these names."""
+    """Copy values into the weights of the same names."""
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(values[name])
 
 
 def restore_checkpoint(
-    course: TrainingRun, weights: Weights, optimiser: torch.optim.Optimizer, state: Weights
+    run: TrainingRun, weights: Weights, optimiser: torch.optim.Optimizer, state: Weights
 ) -> int:
-    """Put a checkpoint's state back; the step to go on with. A damaged one is as good as none."""
-    if not course.checkpoint.exists():
+    """Restore the state of a checkpoint in place, and return the next step.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        Path and identity of the checkpoint.
+    weights : dict of str to Tensor
+        Weights by name.
+    optimiser : Optimizer
+        Optimiser of the weights.
+    state : dict of str to Tensor
+        Further tensors, see `train`.
+
+    Returns
+    -------
+    int
+        Next step; 0 if there is no checkpoint, or a damaged one.
+    """
+    if not run.checkpoint_path.exists():
         return 0
-    names = [f"{part}/{name}" for part in ("weight", "momentum") for name in weights]
+    names = [f"{kind}/{name}" for kind in ("weight", "momentum") for name in weights]
     try:
-        found = load(course, course.checkpoint, ["step", *names, *state])
+        tensors = load(run, run.checkpoint_path, ["step", *names, *state])
     except DamagedFileError:
-        print(f"{course.checkpoint} is damaged; starting at the first step", file=sys.stderr)
+        print(f"{run.checkpoint_path} is damaged; starting at the first step", file=sys.stderr)
         return 0
-    load_weights(weights, {name: found[f"weight/{name}"] for name in weights})
+    load_weights(weights, {name: tensors[f"weight/{name}"] for name in weights})
     for name, weight in weights.items():
         optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(
-            found[f"momentum/{name}"]
+            tensors[f"momentum/{name}"]
         )
-    state |= {name: found[name].to(value.device) for name, value in state.items()}
-    return int(found["step"])
+    state |= {name: tensors[name].to(value.device) for name, value in state.items()}
+    return int(tensors["step"])
 
 
-def identity_of(stage: str, tensors: Sequence[Tensor], *parts: Section | str | int) -> Tensor:
-    """Content hash of what a training depends on, uint8 (32,). How it is run, threads and device, is left out."""
+def identity_of(stage: str, tensors: Sequence[Tensor], *settings: Section | str | int) -> Tensor:
+    """Hash everything that the numbers of a training depend on.
+
+    Parameters
+    ----------
+    stage : str
+        Function of the stage, MODULE:FUNCTION, for the hash of its code.
+    tensors : sequence of Tensor
+        Images and labels.
+    *settings : Section, str or int
+        Config, seed and the like; RUNTIME_KEYS of a section are left out.
+
+    Returns
+    -------
+    uint8 Tensor of shape (32,)
+        SHA-256.
+    """
     texts = [
         json.dumps(
-            {key: value for key, value in dump_config(part).items() if key not in RUNTIME_KEYS},
+            {key: value for key, value in dump_config(item).items() if key not in RUNTIME_KEYS},
             sort_keys=True,
         )
-        if isinstance(part, Section)
-        else str(part)
-        for part in parts
+        if isinstance(item, Section)
+        else str(item)
+        for item in settings
     ]
     texts += [code_hash(stage), *(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)]
     content = hash_texts(
@@ -232,7 +364,17 @@ def identity_of(stage: str, tensors: Sequence[Tensor], *parts: Section | str | i
 
 
 def prepare(threads: int, device: str, key: str = "training.device") -> None:
-    """Take the threads that the config grants; RarefeatError where it asks for a GPU that is not there."""
+    """Set the number of threads; RarefeatError if the config asks for a GPU that is not there.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of torch.
+    device : {"cpu", "cuda"}
+        Device of the config.
+    key : str
+        Key of the device in the config, for the error.
+    """
     torch.set_num_threads(threads)
     if device == "cuda" and not torch.cuda.is_available():
         raise RarefeatError(

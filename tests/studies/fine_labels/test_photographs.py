@@ -115,7 +115,7 @@ def test_a_training_that_was_interrupted_takes_the_same_course(stop, tmp_path, m
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
     # The state after the first epoch is there too, and is another one.
     early = classifier()
-    held = load_weights(course(tmp_path / "cut"), course(tmp_path / "cut").after(1), early.trained)
+    held = load_weights(course(tmp_path / "cut"), course(tmp_path / "cut").epoch_path(1), early.trained)
     assert not torch.equal(held["head.weight"], whole["head.weight"])
 
 

@@ -13,7 +13,7 @@ from rarefeat.config.images import ImageData
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
-from rarefeat.images.input_hashes import refuse_changed
+from rarefeat.images.input_hashes import check_unchanged
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.trainer import (
     TrainingRun,
@@ -185,7 +185,7 @@ def replica(
         pretrained, images.train, named, training, training.pretraining, first, training.checkpoints
     )
     for epoch in training.checkpoints:
-        load_weights(pretrained.trained, load(first, first.after(epoch), pretrained.trained))
+        load_weights(pretrained.trained, load(first, first.epoch_path(epoch), pretrained.trained))
         errors = {"probe": probe_error_rate(pretrained, images, training.l2)}
         if scheme.kind == "coarse":
             errors["once"] = error_rate(pretrained, images)
@@ -224,7 +224,7 @@ def sweep_photographs(read: JobInputs, job: Job) -> list[dict]:
         job.config_section("data", ImageData).folder,
     )
     levels = read_levels(named, folder)
-    refuse_changed(job, "hierarchy", [("levels", f"{folder}/{named}")])
+    check_unchanged(job, "hierarchy", [("levels", f"{folder}/{named}")])
     images = read_images(read.file("images"), levels, superclass, training.device)
     features = read.file("features").tensors("features")[0] if scheme.clustered else None
     candidates = job.config_section("candidates", list[int]) if "candidates" in job.config else None

@@ -45,5 +45,5 @@ def represent_photographs(read: JobInputs, job: Job) -> dict[str, Tensor]:
         f"features of {job.study}",
     )
     encoder, _ = pretrain_images(course, images, bank, *sections)
-    read.afterwards.append(course.forget)
+    read.afterwards.append(course.delete_files)
     return {"features": extract(encoder, images)[0].cpu()}
