@@ -64,7 +64,7 @@ def planted(claims=CLAIMS, regimes=24):
 TABLE = planted()
 
 
-def test_the_seeds_of_every_primary_row_have_the_power_that_they_promise():
+def test_primary_seeds_have_declared_power():
     for claim in CLAIMS:
         rows = sum(other.paper == claim.paper for other in CLAIMS)
         if claim.seeds:
@@ -80,7 +80,7 @@ def test_where_all_replicas_agree_the_sign_test_can_pass():
         assert claim.kind == "number" or 0.5**claim.seeds * rows < ALPHA_LEVEL, claim.id
 
 
-def test_every_primary_regime_is_in_the_config_with_as_many_seeds_as_it_declares():
+def test_primary_regimes_are_in_config_with_their_seeds():
     # What was pre-registered is the full size, of the study that has one and claims of its own.
     studies = load().studies | of_size("full").sections["selection"].studies()
     studies |= of_size("full").sections["fate"].studies
@@ -93,7 +93,7 @@ def test_every_primary_regime_is_in_the_config_with_as_many_seeds_as_it_declares
             assert (drawn.regimes if drawn else study.seeds) >= claim.seeds, claim.id
 
 
-def test_the_primary_studies_of_the_theory_use_seeds_that_no_other_study_uses():
+def test_primary_studies_of_theory_have_own_seeds():
     studies = load().studies
     ours = {claim.primary.study for claim in CLAIMS}
 
@@ -127,7 +127,7 @@ def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
 
 
 @pytest.mark.parametrize("group", sorted({claim.group for claim in CLAIMS}))
-def test_the_page_of_a_part_says_what_was_declared_and_found_and_is_small(group):
+def test_group_page_has_declarations_and_verdicts(group):
     text = part(TABLE, group, "claims_paper.md")
     for primary, others in by_claim(TABLE[TABLE["group"] == group]):
         section = text.split(f"## {primary['claim_id']}\n")[1].split("\n## ")[0]
@@ -140,7 +140,7 @@ def test_the_page_of_a_part_says_what_was_declared_and_found_and_is_small(group)
 
 
 @pytest.mark.parametrize("group", ["stage 2", "pruning", "feature decoupling"])
-def test_a_figure_says_at_most_ten_claims_in_words_and_all_its_text_lies_on_it(group):
+def test_claim_figure_text_is_inside_and_of_ten_claims(group):
     rows = TABLE[TABLE["group"] == group]
     with project_style():
         figure = draw(rows, group)
@@ -174,7 +174,7 @@ def test_claims_that_are_not_supported_have_the_first_place():
     assert "](figures/" not in part(rows, "feature decoupling", "claims_paper.md")
 
 
-def test_a_claim_that_is_not_decided_says_why_and_a_single_point_that_is_required_is_a_line():
+def test_claim_figure_undecided_reason_and_point_region():
     rows = TABLE[TABLE["group"] == "feature decoupling"].copy()
     first, second = rows["claim_id"].unique()[:2]
     rows = rows[rows["claim_id"].isin([first, second])]
@@ -200,12 +200,12 @@ def test_a_runaway_regime_does_not_set_the_scale():
     assert after[1] < before[1] + 5
 
 
-def test_a_part_that_nothing_was_measured_of_has_a_figure_that_says_so():
+def test_claim_figure_without_measurements_says_so():
     figure = draw(TABLE[:0], "stage 2")
     assert "no claim is measured" in figure.texts[0].get_text()
 
 
-def test_the_verdicts_that_are_published_are_those_of_the_primary_rows():
+def test_published_verdicts_are_those_of_primary_rows():
     found = primary_verdicts(TABLE)
     assert found["claim_id"].tolist() == TABLE["claim_id"].drop_duplicates().tolist()
     primary = TABLE[TABLE["primary"]].set_index("claim_id")

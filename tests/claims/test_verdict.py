@@ -108,7 +108,7 @@ def alone(kind, estimate):
         (AROUND, -1.4, -0.4),
     ],
 )
-def test_a_precise_number_is_supported_inside_and_contradicted_outside(kind, inside, outside):
+def test_precise_number_is_supported_or_contradicted(kind, inside, outside):
     assert alone(kind, around(inside)) == SUPPORTED
     assert alone(kind, around(outside)) == CONTRADICTED
     assert alone(kind, around(inside, spread=100.0)) == UNDECIDED
@@ -132,7 +132,8 @@ def test_no_interval_inside_is_false_and_none_outside_is_true(value, error, n):
             assert found == UNDECIDED
 
 
-def test_the_row_that_a_review_found():
+def test_estimate_within_margin_is_supported():
+    """The regime 60-eta, which was once called false."""
     assert alone(AROUND, estimate_from_interval(-0.945, -1.29, -0.60, 20)) == SUPPORTED
 
 
@@ -161,7 +162,7 @@ def test_the_rounding_of_sums_shows_nothing():
         assert p_value_above(estimate, 0.0) == p_value_below(estimate, 0.0) == 1.0
 
 
-def test_an_interval_stays_within_the_range_of_its_quantity_the_verdict_as_it_is():
+def test_interval_is_clipped_to_range_not_verdict():
     share = Estimate(0.98, 0.02, 11, 12)
     free, bound = claim(ABOVE), claim(ABOVE).model_copy(update={"kind": "share"})
     found = [verdicts([row(item, "main", share)]).iloc[0] for item in (free, bound)]
@@ -171,7 +172,7 @@ def test_an_interval_stays_within_the_range_of_its_quantity_the_verdict_as_it_is
     assert [row.verdict for row in found] == [SUPPORTED, SUPPORTED]
 
 
-def test_too_few_replicas_and_given_reasons_are_not_tested_and_say_why():
+def test_untestable_rows_have_a_reason():
     few = row(claim(), "main", estimate_mean(np.array([1.0, math.nan, 1.0])))
     told = row(claim(), "elsewhere", around(1.0), untestable="true by construction")
     table = verdicts([few, told])
@@ -189,7 +190,7 @@ def test_a_training_that_diverged_is_no_gain_however_large():
     assert table["remark"][0] == "diverged in 3 replicas"
 
 
-def test_a_claim_says_what_it_requires_and_refuses_a_margin_its_test_has_not():
+def test_claim_required_text_and_margin_checks():
     said = [claim(kind).required for kind in KINDS]
     assert said[0] == "above 0"
     assert said[2] == "at least 1, with a margin of 0.5"
@@ -210,7 +211,7 @@ def planted(kind, value, identity="a", study="main", seed=0, **more):
     return row(claim(kind, identity, **more), study, around(value, 1.0, 12, seed))
 
 
-def test_the_regime_that_was_declared_is_primary_by_its_study_or_by_its_place():
+def test_primary_regime_matches_study_or_cell():
     def primaries(primary, place):
         return tabled([row(claim(primary=primary), "main", around(1.0), place)])["primary"].tolist()
 
@@ -220,7 +221,7 @@ def test_the_regime_that_was_declared_is_primary_by_its_study_or_by_its_place():
     assert primaries({"eps_min": [0.5, 1]}, {"eps_min": (0.5, 1.0)}) == [True]
 
 
-def test_other_papers_and_secondary_rows_change_no_primary_verdict():
+def test_primary_verdicts_ignore_other_papers_and_regimes():
     mine = [planted(ABOVE, 0.9, f"mine{index}", seed=index) for index in range(5)]
     other = [
         planted(ABOVE, 0.0, f"other{index}", seed=index, paper="another") for index in range(200)
@@ -238,7 +239,7 @@ def test_other_papers_and_secondary_rows_change_no_primary_verdict():
     assert (more["adjusted_p_supported"] > before["adjusted_p_supported"]).all()
 
 
-def test_a_primary_row_without_a_test_keeps_its_place_in_the_family():
+def test_untested_primary_row_counts_in_family():
     mine = planted(ABOVE, 0.9)
     untold = [
         row(claim(ABOVE, f"b{index}"), "main", around(0.0), untestable="not here")
@@ -275,7 +276,7 @@ def p_values(truth, kind, rows, n, repeats, seed, shared=0.0):
 
 @pytest.mark.parametrize("shared", [0.0, 0.6])
 @pytest.mark.parametrize("share_outside", [1.0, 0.5])
-def test_a_wrong_verdict_among_the_primary_rows_is_as_rare_as_promised(shared, share_outside):
+def test_familywise_error_of_primary_rows(shared, share_outside):
     """At the edge of the region, where a wrong verdict is easiest: half of the rows a hair inside, the others outside."""
     repeats, rows, edge = 600, 12, 1e-9
     truth = np.where(np.arange(rows) < share_outside * rows, -edge, edge)
@@ -304,7 +305,7 @@ def test_the_promise_holds_for_equivalence_at_both_of_its_edges():
             ).mean() < ALPHA_LEVEL + 0.033
 
 
-def test_false_discoveries_among_secondary_rows_are_as_rare_as_promised():
+def test_false_discovery_rate_of_secondary_rows():
     truth = np.repeat([-1e-9, 2.0], [10, 10])
     inside, outside = p_values(truth, ABOVE, 20, 8, 400, 4)
     shares = []
@@ -326,7 +327,7 @@ def test_the_line_of_a_claim_counts_its_regimes():
     )
 
 
-def test_a_condition_is_written_where_regimes_differ_and_nowhere_else():
+def test_describe_split_only_where_regimes_differ():
     rows = pd.DataFrame(
         {
             "study": ["a", "a", "b", "b"],
@@ -386,14 +387,15 @@ def times(exponent_of=-1.0, spread=0.2, seeds=20, seed=0, horizon=np.inf):
     return x, np.where(found < horizon, found, np.nan), np.full((3, seeds), horizon)
 
 
-def test_without_censoring_the_exponent_is_the_mean_of_each_seeds_own():
+def test_censored_exponent_uncensored_is_mean_over_seeds():
     x, found, horizon = times()
     expected = estimate_mean(exponent(x, found))
     estimate = censored_exponent(x, found, horizon)
     assert estimate == pytest.approx(expected, rel=1e-6)
 
 
-def test_dropping_what_is_not_reached_biases_the_exponent_and_counting_it_does_not():
+def test_censored_exponent_is_unbiased():
+    """Dropping replicas that do not reach the time biases the exponent."""
     dropped, counted = [], []
     for seed in range(20):
         x, found, horizon = times(horizon=240.0, seed=seed, spread=0.3)
@@ -404,7 +406,7 @@ def test_dropping_what_is_not_reached_biases_the_exponent_and_counting_it_does_n
     assert np.mean(dropped) > -0.95
 
 
-def test_the_interval_under_censoring_covers_the_truth_as_often_as_it_says():
+def test_censored_exponent_interval_covers_truth():
     hits = 0
     for seed in range(20):
         low, high = censored_exponent(*times(horizon=240.0, seed=100 + seed, spread=0.3)).interval()
@@ -412,13 +414,13 @@ def test_the_interval_under_censoring_covers_the_truth_as_often_as_it_says():
     assert hits >= 16
 
 
-def test_where_most_replicas_do_not_reach_the_time_there_is_no_exponent():
+def test_censored_exponent_is_nan_if_most_are_censored():
     x, found, horizon = times(horizon=150.0)
     assert np.isnan(found[0]).mean() > 0.5
     assert math.isnan(censored_exponent(x, found, horizon).value)
 
 
-def test_varied_rows_are_compared_with_their_own_study_and_have_no_verdict():
+def test_varied_rows_are_compared_and_have_no_verdict():
     own = row(
         claim(primary={"eps_min": 0.5}), "main", seeds_around(0.5, 0.05, 30, 1), {"eps_min": 0.5}
     )
@@ -437,7 +439,7 @@ def test_varied_rows_are_compared_with_their_own_study_and_have_no_verdict():
     assert len(sensitivity_rows(table[:1])) == 0
 
 
-def test_a_primary_regime_that_was_not_run_is_said_and_keeps_its_place():
+def test_primary_regime_that_was_not_run_keeps_its_row():
     """No other regime stands in for the declared one."""
     table = judged(
         tabled([row(claim(primary={"eps_min": 0.5}), "other", around(1.0), {"eps_min": 0.5})])
@@ -448,7 +450,7 @@ def test_a_primary_regime_that_was_not_run_is_said_and_keeps_its_place():
     assert (table["study"][1], table["point"][1]) == ("main", "eps_min 0.5")
 
 
-def test_a_primary_regime_that_is_no_single_row_is_an_error_in_one_line():
+def test_ambiguous_primary_regime_is_one_line():
     rows = [row(claim(), "main", around(1.0), {"eps_min": eps_min}) for eps_min in (0.5, 0.7)]
     with pytest.raises(RarefeatError, match="file: claim a: its primary regime is that of 2 rows"):
         tabled(rows)
@@ -498,7 +500,7 @@ def test_a_false_verdict_is_as_rare_as_the_page_says(law, place, n):
     assert above <= other[place]
 
 
-def test_student_s_test_of_a_skewed_law_is_wrong_more_often_than_it_says():
+def test_student_error_rate_for_skewed_distribution():
     """The promise that is broken, with the numbers of the docstring: the reason why they stand there."""
     wrong = [false_verdicts(LAWS["exponential"], n)[0] for n in SIZES]
     assert wrong == pytest.approx([0.16, 0.14, 0.09, 0.08], abs=0.01)
@@ -573,7 +575,8 @@ def test_an_effect_of_nothing_contradicts_a_claim_of_one():
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), spread=st.floats(0.1, 1.5))
-def test_the_deciding_interval_lies_inside_what_is_required_only_of_supported_claims(seed, spread):
+def test_deciding_interval_agrees_with_verdict(seed, spread):
+    """It is inside the required region for supported claims alone."""
     rng = np.random.default_rng(seed)
     kinds = [KINDS[index % len(KINDS)] for index in range(15)]
     rows = [

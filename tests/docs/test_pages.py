@@ -106,19 +106,19 @@ def test_every_page_of_docs_is_reached_from_the_index():
     assert {path for path in markdown() if path.is_relative_to(ROOT / "docs")} <= seen
 
 
-def test_pages_with_numbers_are_in_step_with_the_published_tables():
+def test_pages_are_up_to_date_with_published_tables():
     for path, text in pages(ROOT).items():
         assert path.read_text(encoding="utf-8") == text, f"run `make docs` to renew {path}"
 
 
-def test_reference_pages_are_in_step_with_the_code():
+def test_reference_pages_are_up_to_date_with_code():
     for name, text in rendered().items():
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, (
             f"run `make docs` to renew docs/{name}"
         )
 
 
-def test_every_published_table_is_whole_small_and_says_where_it_is_from():
+def test_published_tables_have_commit_and_run():
     published = PublishedTables(ROOT / FOLDER)
     files = {path.stem for path in (ROOT / FOLDER).glob("*.csv")}
     assert files == set(published.origins)
@@ -172,7 +172,7 @@ def test_sentences_follow_the_interval():
         (0.0, 0.0, 0.0, "0.000 [0.000, 0.000]"),
     ],
 )
-def test_what_is_not_zero_is_not_written_as_zero(value, low, high, text):
+def test_interval_has_digits_of_nonzero_bounds(value, low, high, text):
     assert interval({"estimate": value, "ci_low": low, "ci_high": high}) == text
 
 
@@ -213,13 +213,13 @@ def test_no_inner_product_is_taken_for_a_tag(path):
     assert not re.search(r"<(?!details>|summary>)[A-Za-z]", outside)
 
 
-def test_the_constants_of_a_run_s_page_to_play_with_are_those_that_were_fitted():
+def test_interactive_page_constants_are_the_fitted_ones():
     fitted = single_row(PublishedTables(ROOT / FOLDER)["selection_law_constants"])
     assert {key: fitted[key] for key in CONSTANTS} == pytest.approx(CONSTANTS, rel=0.02)
     assert len(PAGE.read_text(encoding="utf-8").partition("<script>")[2].splitlines()) < 300
 
 
-def test_every_claim_is_a_square_that_says_what_it_states():
+def test_verdict_mosaic_has_a_square_for_each_claim():
     published = PublishedTables(ROOT / FOLDER)
     drawing = verdict_mosaic(published)
     squares = re.findall(r"<title>(.*?)</title>", drawing)
@@ -250,7 +250,7 @@ def test_every_claim_is_a_square_that_says_what_it_states():
         ("- Contradicted: c. Supported elsewhere.", "- Contradicted: c. Supported elsewhere."),
     ],
 )
-def test_regimes_are_told_by_exception(line, said):
+def test_verdict_line_lists_exceptions(line, said):
     assert shorten_verdict_line(line) == said
 
 
@@ -263,7 +263,7 @@ def test_no_two_pages_write_a_file_of_one_name():
     assert len(set(written)) == len(written), sorted(written)
 
 
-def test_the_script_that_draws_the_page_of_one_s_own_rule_does_what_the_page_does():
+def test_gallery_script_of_own_rule_is_that_of_the_page():
     def done(text: str) -> set[str]:
         """What the rule returns, and what is swept and drawn."""
         nodes = list(ast.walk(ast.parse(text.replace("    progress=False,\n", ""))))

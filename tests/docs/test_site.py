@@ -80,7 +80,7 @@ def test_every_formula_is_set(site, path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=of_docs)
-def test_what_stands_in_angle_brackets_is_seen(site, path):
+def test_inner_products_are_visible(site, path):
     brackets = len(
         re.findall(
             r"(?:<|&lt;)w(?:_i|, M)", re.sub(r"`[^`\n]*`", "", path.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def test_every_page_is_in_the_menu(site):
 
 
 @pytest.mark.parametrize("script", sorted((DOCS / "gallery").glob("plot_*.py")), ids=of_docs)
-def test_a_script_of_the_gallery_is_short_and_has_its_picture_and_notebook(site, script):
+def test_gallery_script_is_short_with_picture_and_notebook(site, script):
     assert len(script.read_text(encoding="utf-8").splitlines()) <= 40
     folder = site / "built_gallery"
     assert list(folder.glob(f"images/mkd_glr_{script.stem}_*.png"))
@@ -119,7 +119,7 @@ def test_no_page_asks_a_network(site, path):
     )
 
 
-def test_a_figure_of_one_column_is_not_blown_up_to_that_of_a_page(site):
+def test_one_column_figures_are_half_as_wide(site):
     page = built(site, DOCS / "studies/imbalance.md")
     columns = re.findall(r'<figure class="column"><img [^>]*figures/(\w+)\.png', page)
     assert sorted(columns) == ["figure1_aligned_neurons", "figure2_max_alignment"]

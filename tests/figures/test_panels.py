@@ -29,7 +29,7 @@ SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 
 
 @given(SHARES)
-def test_what_lies_inside_the_range_is_the_student_interval(values):
+def test_mean_interval_is_clipped_student_interval(values):
     _, _, low, high, _ = student_interval(np.array(values))
     assert mean_interval(np.array(values), (0, 1)) == (max(low, 0), min(high, 1))
 
@@ -49,7 +49,8 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
     assert median_interval(np.arange(20.0)) == (5.0, 14.0)
 
 
-def test_a_share_of_all_has_an_interval_and_a_geometric_mean_that_of_the_logarithms():
+def test_share_and_geometric_intervals():
+    """All of 30 replicas; and the mean of logarithms."""
     assert share_interval(np.ones(30)) == (pytest.approx(0.8843, abs=1e-4), 1.0)
     values = np.array([1.0, 2.0, 4.0, 8.0])
     assert geometric_interval(values) == pytest.approx(np.exp(mean_interval(np.log(values))))
@@ -98,7 +99,7 @@ def bars(ax) -> np.ndarray:
     return np.concatenate(drawn)
 
 
-def test_joined_lines_stand_where_they_belong_and_marks_stand_aside():
+def test_plot_points_dodge_and_plot_lines_do_not():
     """A line that is moved to the right seems to rise later."""
     looks_of = assign_styles(["one", "two"])
     _, ((joined, aside),) = panels(1, 2)
@@ -121,7 +122,7 @@ def test_a_table_of_means_is_drawn_as_its_replicas_are(draw):
     assert np.allclose(bars(of_seeds), bars(of_means))
 
 
-def test_paired_differences_leave_out_what_is_common_to_a_seed():
+def test_paired_differences_cancel_effects_of_seeds():
     seed = np.arange(5)
     rows = [pd.DataFrame({"series": name, "eps_min": 0.5, "seed": seed, "value": 10.0 * seed + gain})
             for name, gain in (("dense", 0), ("oracle_all", 0.25))]  # fmt: skip
@@ -130,7 +131,7 @@ def test_paired_differences_leave_out_what_is_common_to_a_seed():
     )
 
 
-def test_arms_of_one_name_are_told_apart_by_the_keys_in_which_they_differ():
+def test_series_name_has_keys_that_differ():
     table = pd.DataFrame(
         {
             "arm": ["dense", "pruned_neuron", "pruned_neuron"],
@@ -153,7 +154,7 @@ def test_looks_are_distinct_and_an_arm_keeps_its_own():
     assert len(set(found.values())) == len(found)
 
 
-def test_colours_of_arms_are_distinct_in_colour_and_series_in_order_in_grey():
+def test_styles_differ_in_colour_and_in_grey():
     hues = {
         ARM_STYLES[arm].colour for arm in ("dense", "pruned_neuron", "pruned_weight", "oracle_all")
     }
@@ -174,7 +175,7 @@ def test_numbers_of_seeds_in_words():
     )
 
 
-def test_what_a_figure_says_of_its_run_stands_above_everything_else():
+def test_size_note_is_above_everything_else():
     """In a place of its own, which the layout leaves for it; nothing where there is nothing to say."""
 
     def drawn(text: str) -> Figure:

@@ -38,7 +38,7 @@ def results(
 
 
 @given(st.sampled_from(CASES), st.integers(0, 1000))
-def test_what_comes_out_is_what_exact_products_of_rounded_operands_round_to(case, seed):
+def test_emulation_rounds_exact_products_of_rounded_operands(case, seed):
     draws = torch.Generator().manual_seed(seed)
     name, *shapes, more = case
     x, weight = (torch.randn(shape, generator=draws) for shape in shapes)
@@ -61,7 +61,7 @@ def test_what_comes_out_is_what_exact_products_of_rounded_operands_round_to(case
         torch.testing.assert_close(found.double(), wanted, rtol=HALF_A_PLACE, atol=1e-5)
 
 
-def test_it_is_autocast_alone_that_changes():
+def test_emulation_changes_autocast_alone():
     x, weight = torch.randn(2, 3, 5, 5), torch.randn(4, 3, 3, 3)
     before = functional.conv2d(x, weight)
     library = autocast_in_float32()
@@ -71,17 +71,19 @@ def test_it_is_autocast_alone_that_changes():
         library._destroy()
 
 
-@pytest.mark.parametrize("channels", [2, 4, 6])
-def test_the_gradient_of_a_narrow_shortcut_stays_within_its_memory(channels):
-    """In a process of its own, since what it guards against ends the process, later and elsewhere."""
+def test_gradient_of_narrow_shortcut_stays_within_memory():
+    """Run in a process of its own, since a write outside ends the process, later and elsewhere."""
     code = (
         "import torch\n"
         "from rarefeat.images.bfloat16 import autocast_in_float32\n"
         "library = autocast_in_float32()\n"
         "torch.set_num_threads(1)\n"
-        "for _ in range(100):\n"
-        f"    x, weight = torch.randn(8, {channels}, 8, 8), torch.randn(8, {channels}, 1, 1)\n"
-        "    x, weight = (value.to(memory_format=torch.channels_last).requires_grad_() for value in (x, weight))\n"
+        "for channels in [2, 4, 6] * 100:\n"
+        "    x, weight = torch.randn(8, channels, 8, 8), torch.randn(8, channels, 1, 1)\n"
+        "    x, weight = (\n"
+        "        value.to(memory_format=torch.channels_last).requires_grad_()\n"
+        "        for value in (x, weight)\n"
+        "    )\n"
         "    with torch.autocast('cpu', torch.bfloat16):\n"
         "        output = torch.nn.functional.conv2d(x, weight, stride=2)\n"
         "    output.backward(torch.ones_like(output))\n"
@@ -91,7 +93,7 @@ def test_the_gradient_of_a_narrow_shortcut_stays_within_its_memory(channels):
 
 
 @pytest.mark.parametrize("supported", [True, False])
-def test_a_stage_prepares_where_the_processor_has_no_instructions(supported):
+def test_enable_emulation_only_without_instructions(supported):
     code = (
         "import torch\n"
         f"torch.ops.mkldnn._is_mkldnn_bf16_supported = lambda: {supported}\n"

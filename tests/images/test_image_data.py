@@ -1,4 +1,4 @@
-"""Image data sets in the forms they are distributed in, the lists of long-tailed images, and the download."""
+"""Image data sets in the forms they are distributed in, lists of images, and the download."""
 
 import functools
 import hashlib
@@ -31,7 +31,7 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.images import input_hashes
 from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
 from rarefeat.images.fetch import fetch
-from rarefeat.images.formats import _decode, colours, index_files, inputs
+from rarefeat.images.formats import _decode, colours, index_files, input_files
 from rarefeat.images.input_hashes import hash_files, image_hashes
 from rarefeat.images.splits import (
     balanced,
@@ -76,9 +76,8 @@ def test_the_counts_of_the_sdclr_benchmark():
 @given(st.integers(1, 10000), st.integers(1, 300), st.integers(2, 300))
 def test_counts_fall_from_n_max_to_n_max_over_rho(n_max, rho, classes):
     if rho > n_max:
-        assert refusal(long_tailed_counts, n_max, rho, classes).endswith(
-            f"at most {n_max} is allowed"
-        )
+        message = refusal(long_tailed_counts, n_max, rho, classes)
+        assert message.startswith(f"rho: must be at most {n_max}, ")
         return
     counts = long_tailed_counts(n_max, rho, classes)
     assert len(counts) == classes
@@ -133,6 +132,12 @@ def test_a_draw_depends_on_its_own_study_and_seed_alone():
     assert len({tuple(class_order("study", seed, 6)) for seed in range(20)}) > 10
 
 
+N_MAX_ERROR = (
+    "data.n_max: must be at most {}, the images of class {},"
+    " as any class can be the largest; got {}"
+)
+
+
 def test_a_list_can_be_cut_from_fewer_images_than_there_are():
     labels = torch.arange(3).repeat_interleave(torch.tensor([30, 20, 25]))
     whole, cut = long_tailed(labels, 4, "study", 1), long_tailed(labels, 4, "study", 1, n_max=8)
@@ -141,10 +146,7 @@ def test_a_list_can_be_cut_from_fewer_images_than_there_are():
     assert set(cut.tolist()) <= set(whole.tolist())
     assert torch.equal(long_tailed(labels, 4, "study", 1, n_max=20), whole)
     message = refusal(long_tailed, labels, 4, "study", 1, 21)
-    assert (
-        message
-        == "data.n_max: 21 images of the largest class, which any can be, but class 1 has 20; at most 20"
-    )
+    assert message == N_MAX_ERROR.format(20, 1, 21)
     split = split_indices(
         ImageData(format="digits", n_max=8), labels, 4.0, "long_tailed", "study", 1, 2
     )
@@ -161,9 +163,9 @@ def test_few_shot_lists():
 @pytest.mark.parametrize(
     ("array", "said"),
     [
-        (np.array([0, 5]), r"index 5 is not of the 5 training images; 0 to 4 are allowed"),
-        (np.array([-1, 2]), r"index -1 is not of the 5"),
-        (np.array([3, 1, 3]), r"index 3 is there twice"),
+        (np.array([0, 5]), "indices must be 0 to 4, those of the training images, got 5"),
+        (np.array([-1, 2]), "indices must be 0 to 4, those of the training images, got -1"),
+        (np.array([3, 1, 3]), "indices must be distinct, got 3 twice"),
         (np.array([0.0]), r"got float64 of shape (1,)"),
         (np.array([[0, 1]]), r"got int64 of shape (1, 2)"),
         (np.array([], dtype=np.int64), r"got int64 of shape (0,)"),
@@ -234,7 +236,7 @@ def test_splits_from_index_files(tmp_path):
     for rho in (4.97, 5.0, 4.9):
         split_indices(data, LABELS, rho, "long_tailed", "study", 7, 2)
     message = refusal(split_indices, data, LABELS, 10.0, "long_tailed", "study", 7, 2)
-    assert message == "rho: 10, but the classes of 7.npy have 15 / 3 = 5; set rho to that"
+    assert message == "rho: must be that of the classes of 7.npy, 15 / 3 = 5, got 10"
 
     data = with_index_files(
         tmp_path,
@@ -247,7 +249,7 @@ def test_splits_from_index_files(tmp_path):
         split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2
     )
     np.save(tmp_path / "7.npy", np.array([0, 1, 2, 3]))
-    assert "7.npy: index 3 is not in data.index_files.pool, pool.npy" in refusal(
+    assert "7.npy: indices must be in data.index_files.pool, pool.npy, got 3" in refusal(
         split_indices, data, LABELS, 1.0, "long_tailed", "study", 7, 2
     )
 
@@ -331,8 +333,12 @@ IMAGES, TWELVE = random_pixels(12), [0, 1] * 6
 def test_digits():
     tensors = read_images(DIGITS)
     assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == {
-        "train": (1201, 3, 8, 8), "train_labels": (1201,), "test": (596, 3, 8, 8), "test_labels": (596,), "listed": (),
-    }  # fmt: skip
+        "train": (1201, 3, 8, 8),
+        "train_labels": (1201,),
+        "test": (596, 3, 8, 8),
+        "test_labels": (596,),
+        "listed": (),
+    }
     assert tensors["train"].dtype == torch.uint8
     assert tensors["train"].max() == 255
     assert torch.equal(tensors["train"][:, 0], tensors["train"][:, 2])
@@ -444,7 +450,7 @@ def with_sha256(data: ImageData) -> ImageData:
     return data.model_copy(update={"sha256": content_hash(read_images(data))})
 
 
-def test_other_images_than_those_of_the_hash_are_refused(tmp_path):
+def test_images_of_another_sha256_are_refused(tmp_path):
     write_cifar10(tmp_path, cifar10_batches(IMAGES, TWELVE))
     data = with_sha256(batches_in(tmp_path))
     read_images(data)
@@ -624,7 +630,7 @@ def test_an_image_folder(tmp_path):
     assert np.array_equal(small["train"][1], np.asarray(expected).transpose(2, 0, 1))
 
 
-def test_a_long_tailed_list_is_pretrained_on_whole_and_apart_from_the_probe_s_images(tmp_path):
+def test_pretrain_list_is_used_whole_and_not_for_probes(tmp_path):
     pixels = write_image_folder(tmp_path)
     (tmp_path / "long.txt").write_text(
         "some images/3.png 1\nsome images/0.png 0\nsome images/2.png 0\n"
@@ -671,7 +677,7 @@ def test_splits_stage_writes_every_seed(tmp_path):
 def test_missing_images_and_an_empty_list_are_refused(tmp_path):
     write_image_folder(tmp_path)
     data = image_folder(tmp_path)
-    # What is missing is said before anything is decoded, a damaged image among it, and for both lists.
+    # A missing file is reported before any is decoded, of which one is damaged, and for both lists.
     (tmp_path / "some images/1.png").write_bytes(b"no image")
     (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\n")
     message = refusal(read_images, data)
@@ -743,7 +749,7 @@ def copied(folder: Path, case: str) -> dict[str, str]:
         ),
     ],
 )
-def test_an_image_that_is_there_twice_is_refused_or_taken_by_name(tmp_path, case, said):
+def test_copies_are_refused_unless_allowed(tmp_path, case, said):
     write_image_folder(tmp_path)
     data = image_folder(tmp_path, **copied(tmp_path, case))
     message = refusal(read_images, data)
@@ -801,7 +807,8 @@ def test_a_ramp_reads_as_its_mode_means_it(image, expected):
 
 
 @pytest.mark.parametrize(("form", "taken"), [("GIF", False), ("TIFF", False), ("MPO", True)])
-def test_a_file_of_several_images_is_refused_but_for_a_camera_s(tmp_path, form, taken):
+def test_file_of_several_images_is_refused(tmp_path, form, taken):
+    """A photograph with further images of the camera is none."""
     COLOUR.save(tmp_path / "some", format=form, save_all=True, append_images=[COLOUR.rotate(90)])
     files = [("some", str(tmp_path / "some"))]
     if taken:
@@ -825,7 +832,7 @@ def test_an_image_is_read_as_a_viewer_shows_it(tmp_path, turned):
     )
 
 
-def test_whole_numbers_of_16_bits_are_rounded_to_the_nearest_of_8():
+def test_colours_round_16_bits_to_nearest_8_bits():
     wide = np.arange(65536, dtype=np.uint16).reshape(256, 256)
     assert np.array_equal(
         np.asarray(colours(Image.fromarray(wide)))[..., 0], np.round(wide / 257).astype(np.uint8)
@@ -838,9 +845,9 @@ def test_whole_numbers_of_16_bits_are_rounded_to_the_nearest_of_8():
         (opaque("LA", 254), "transparent in places"),
         (opaque("RGBA", 0), "transparent in places"),
         (palette(7), "transparent in places"),
-        (Image.fromarray(WIDE.astype(np.int32)), "mode I have no meaning in 8 bits that is sure"),
-        (Image.fromarray(RAMP.astype(np.float32)), "mode F have no meaning in 8 bits that is sure"),
-        (Image.new("LAB", (4, 4)), "mode LAB have no meaning in 8 bits that is sure"),
+        (Image.fromarray(WIDE.astype(np.int32)), "mode I have no sure meaning in 8 bits"),
+        (Image.fromarray(RAMP.astype(np.float32)), "mode F have no sure meaning in 8 bits"),
+        (Image.new("LAB", (4, 4)), "mode LAB have no sure meaning in 8 bits"),
     ],
     ids=lambda item: item.mode if isinstance(item, Image.Image) else "",
 )
@@ -860,17 +867,24 @@ def test_modes_that_are_refused_name_the_file(tmp_path, image, said):
 
 
 def hash_of(data: ImageData, known: Path | None = None) -> str:
-    return hash_files(inputs(data), known)
+    return hash_files(input_files(data), known)
 
 
 @pytest.mark.parametrize(
     ("change", "same"),
     [
-        ("touched", True), ("copied", True), ("renamed", True), ("reformatted", True), ("reordered", False),
-        ("relabelled", False), ("one byte", False), ("one byte and the old date", False), ("one image less", False),
+        ("touched", True),
+        ("copied", True),
+        ("renamed", True),
+        ("reformatted", True),
+        ("reordered", False),
+        ("relabelled", False),
+        ("one byte", False),
+        ("one byte and the old date", False),
+        ("one image less", False),
     ],
-)  # fmt: skip
-def test_what_images_hold_is_their_digest_and_not_names_or_times(tmp_path, change, same):
+)
+def test_hash_depends_on_content_not_on_names_or_times(tmp_path, change, same):
     place, known = tmp_path / "mine", tmp_path / "known.json"
     place.mkdir()
     write_image_folder(place)
@@ -906,7 +920,7 @@ def test_what_images_hold_is_their_digest_and_not_names_or_times(tmp_path, chang
     assert hash_of(data, known) == hash_of(data)
 
 
-def test_what_is_known_is_not_read_again_and_a_damaged_memory_is_none(tmp_path, monkeypatch):
+def test_hash_cache_spares_reading_unless_damaged(tmp_path, monkeypatch):
     write_image_folder(tmp_path)
     data, known, read = image_folder(tmp_path), tmp_path / "known.json", []
     monkeypatch.setattr(input_hashes, "CLOCK_TICK_NS", -1)
@@ -927,14 +941,14 @@ def test_what_is_known_is_not_read_again_and_a_damaged_memory_is_none(tmp_path, 
     assert len(read) == 13
 
 
-def test_a_file_that_has_just_changed_is_not_remembered(tmp_path):
+def test_hash_cache_leaves_out_files_that_just_changed(tmp_path):
     write_image_folder(tmp_path)
     hash_of(image_folder(tmp_path), tmp_path / "known.json")
     assert (tmp_path / "known.json").read_text() == "{}"
 
 
-def test_the_other_formats_have_digests_too(tmp_path):
-    assert inputs(DIGITS) == []
+def test_hash_of_archives_and_parquet(tmp_path):
+    assert input_files(DIGITS) == []
     archive = tmp_path / "cifar-10-python.tar.gz"
     batches, data = cifar10_batches(IMAGES, TWELVE), batches_in(tmp_path)
     write_archive(archive, "cifar-10-batches-py", batches)
@@ -951,7 +965,7 @@ def test_the_other_formats_have_digests_too(tmp_path):
     assert hash_of(data) != before
 
 
-def test_index_files_are_digested_by_seed(tmp_path):
+def test_hash_of_index_files_is_by_seed(tmp_path):
     data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy"})
     for name in ("1", "2", "pool"):
         np.save(tmp_path / f"{name}.npy", np.arange(4))
@@ -989,10 +1003,9 @@ def test_files_that_change_after_the_plan_are_refused(tmp_path):
 def test_line_without_a_label_is_refused(tmp_path, label):
     write_image_folder(tmp_path)
     (tmp_path / "test.txt").write_text(f"some images/4.png 0\n5.png{label}\n")
-    message = refusal(read_images, image_folder(tmp_path))
-    assert (
-        message
-        == f"{tmp_path}/test.txt, line 2: '5.png{label}' is not `path label` with a label of 0 or more"
+    assert refusal(read_images, image_folder(tmp_path)) == (
+        f"{tmp_path}/test.txt, line 2: expected `path label` with a label of 0 or more, got"
+        f" '5.png{label}'"
     )
 
 
@@ -1028,7 +1041,7 @@ def test_labels_that_do_not_fit_are_refused(tmp_path, labels, classes, message):
 
 def test_more_few_shot_images_than_a_class_has_is_refused():
     message = refusal(split_indices, DIGITS, torch.arange(60) % 3, 2.0, "long_tailed", "s", 1, 50)
-    assert message == "probe.few_shot: 50 images per class, but class 0 has 20; at most 20"
+    assert message == "probe.few_shot: must be at most 20, the images of class 0, got 50"
 
 
 @pytest.mark.parametrize(
@@ -1052,33 +1065,26 @@ def test_lists_of_other_systems_are_read_or_refused(tmp_path, list_, said):
         assert read_images(image_folder(tmp_path))["test_labels"].tolist() == [0, 1]
 
 
-def test_a_class_that_the_probes_would_not_see_is_refused(tmp_path):
+def test_class_without_probe_images_is_refused(tmp_path):
     """A list that is long-tailed already does not stand in for the images of the probes."""
     write_image_folder(tmp_path)
     (tmp_path / "long.txt").write_text("some images/0.png 0\nsome images/1.png 1\n")
     (tmp_path / "train.txt").write_text("some images/0.png 0\nsome images/2.png 0\n")
-    assert "two classes at least" in refusal(
+    assert "must have two classes at least, got 1" in refusal(
         read_images, image_folder(tmp_path, pretrain_list="long.txt")
     )
 
 
 def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
     write_image_folder(tmp_path)
-    said = (
-        "data.n_max: 3 images of the largest class, which any can be, but class 0 has 2; at most 2"
-    )
+    said = N_MAX_ERROR.format(2, 0, 3)
     assert (
-        refusal(inputs, image_folder(tmp_path, n_max=3))
+        refusal(input_files, image_folder(tmp_path, n_max=3))
         == refusal(read_images, image_folder(tmp_path, n_max=3))
         == said
     )
-    said = "data.n_max: 1000 images of the largest class, which any can be, but class 8 has 116; at most 116"
-    assert (
-        refusal(
-            image_hashes, SimpleNamespace(data=ImageData(format="digits", n_max=1000)), tmp_path, ""
-        )
-        == said
-    )
+    study = SimpleNamespace(data=ImageData(format="digits", n_max=1000))
+    assert refusal(image_hashes, study, tmp_path, "") == N_MAX_ERROR.format(116, 8, 1000)
 
 
 def stage(*args: str) -> subprocess.CompletedProcess:
@@ -1138,7 +1144,7 @@ def test_a_download_replaces_a_damaged_file(tmp_path, server):
 
 def test_a_failed_download_leaves_nothing(tmp_path, server):
     address, checksum = server
-    assert f"has MD5 {checksum} instead of 0" in refusal(fetch, address, "0", tmp_path / "data")
+    assert f"expected MD5 0, got {checksum}" in refusal(fetch, address, "0", tmp_path / "data")
     closed = http.server.HTTPServer(("127.0.0.1", 0), Silent)
     closed.server_close()
     address = f"http://127.0.0.1:{closed.server_port}/archive.tar.gz"
@@ -1163,7 +1169,7 @@ def cifar10() -> dict[str, torch.Tensor]:
 
 
 @needs_cifar10
-def test_cifar10_is_what_it_should_be(cifar10):
+def test_cifar10_has_published_counts_and_mean(cifar10):
     assert cifar10["train"].shape == (50000, 3, 32, 32)
     assert cifar10["test"].shape == (10000, 3, 32, 32)
     assert cifar10["train_labels"].bincount().tolist() == [5000] * 10

@@ -33,7 +33,7 @@ def clusters(n, classes, size, spread, seed):
     return centres[labels] + spread * torch.randn(n, size, generator=g, dtype=torch.float64), labels
 
 
-def test_standardised_uses_the_statistics_of_the_training_features():
+def test_standardise_uses_statistics_of_training_features():
     train, test = 3 + 5 * torch.randn(2, 40, 6, generator=seeded(0))
     scaler = StandardScaler().fit(train.double().numpy())
     for got, features in zip(standardise(train, test), (train, test), strict=True):
@@ -44,7 +44,7 @@ def test_standardised_uses_the_statistics_of_the_training_features():
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 / 3])
-def test_a_feature_that_is_constant_in_training_is_zero_everywhere(constant):
+def test_standardise_constant_feature_is_zero(constant):
     train, test = torch.randn(2, 30, 3, generator=seeded(1), dtype=torch.float64)
     train[:, 1] = constant
     got_train, got_test = standardise(train, test)
@@ -74,7 +74,8 @@ def test_logistic_probe_is_scikit_learns_logistic_regression(classes, l2):
     assert not weights.requires_grad
 
 
-def test_with_two_classes_the_difference_of_weights_is_that_of_binary_regression():
+def test_logistic_probe_two_classes_is_binary_regression():
+    """The difference of both weight vectors is that of the binary model."""
     features, labels = clusters(80, 2, 5, 1.0, 3)
     weights, bias = logistic_probe(features, labels, 2, 0.01)
     reference = LogisticRegression(C=2 / (80 * 0.01), tol=1e-10, max_iter=10_000).fit(
@@ -94,7 +95,7 @@ def test_logistic_probe_ends_where_the_gradient_vanishes():
     assert gradient.norm() < 1e-6
 
 
-def test_without_signal_the_probe_predicts_the_shares_of_the_classes():
+def test_logistic_probe_without_signal_predicts_class_shares():
     weights, bias = logistic_probe(
         torch.zeros(10, 2), torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3, 0.1
     )
@@ -120,7 +121,7 @@ def test_logistic_probe_that_does_not_converge_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0])
-def test_both_probes_classify_what_is_separable(scale):
+def test_probes_classify_separable_clusters(scale):
     features, labels = clusters(300, 4, 16, 0.3, 7)
     train, test = scale * features[:200], scale * features[200:]
     for probe in (
@@ -185,7 +186,7 @@ def test_knn_is_scikit_learns_with_the_cosine_metric(neighbours, chunk):
         ([2, 1, 0], 2),
     ],
 )
-def test_a_tie_goes_to_the_class_of_the_nearest_neighbour_among_the_tied(nearest_first, expected):
+def test_knn_tie_goes_to_class_of_nearest_neighbour(nearest_first, expected):
     angles = torch.arange(1, len(nearest_first) + 1) / 10
     train = torch.stack([angles.cos(), angles.sin()], 1) * torch.arange(1, len(angles) + 1)[:, None]
     shuffle = torch.randperm(len(angles), generator=seeded(3))
@@ -200,7 +201,7 @@ def test_a_tie_goes_to_the_class_of_the_nearest_neighbour_among_the_tied(nearest
 
 
 def test_more_neighbours_than_images_are_refused():
-    with pytest.raises(RarefeatError, match="6 neighbours of 5 images"):
+    with pytest.raises(RarefeatError, match="must be at most the 5 images, got 6"):
         knn_predict(torch.ones(5, 2), torch.zeros(5, dtype=torch.int64), torch.ones(1, 2), 6, 2)
 
 
@@ -296,7 +297,7 @@ def test_alignment_by_hand():
     ).item() == pytest.approx((2 + 0 + 4) / 3)
 
 
-def test_the_effective_rank_counts_directions_of_equal_spread_and_not_the_mean():
+def test_effective_rank_counts_directions_without_the_mean():
     axes = torch.cat([torch.eye(6)[:4], -torch.eye(6)[:4]])
     assert evaluation.effective_rank(axes) == pytest.approx(4)
     assert evaluation.effective_rank(axes + 100) == pytest.approx(4, rel=1e-4)

@@ -15,8 +15,8 @@ from rarefeat.images.datasets import read_images
 from rarefeat.images.splits import few_shot, long_tailed
 
 TRAIN, TEST = "0.png 0\n1.png 1\n2.png 0\n3.png 1\n", "4.png 0\n5.png 1\n"
-COPY = "...the same image as images/0.png (train.txt, line 1)...take them out, or say data.copies: true..."
-BAD_LABEL = "is not `path label` with a label of 0 or more"
+COPY = "...the same image as images/0.png (train.txt, line 1)...or say data.copies: true..."
+BAD_LABEL = "expected `path label` with a label of 0 or more, got"
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_image_folder_is_read(images):
     ("name", "text", "line"),
     [
         ("test", None, "cannot read images/test.txt: No such file or directory; ..."),
-        ("test", "4.png 0\n5.png\n", f"images/test.txt, line 2: '5.png' {BAD_LABEL}"),
-        ("test", "4.png 0\n5.png 1.0\n", f"images/test.txt, line 2: '5.png 1.0' {BAD_LABEL}"),
-        ("test", "4.png 0\n5.png,1\n", f"images/test.txt, line 2: '5.png,1' {BAD_LABEL}"),
+        ("test", "4.png 0\n5.png\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png'"),
+        ("test", "4.png 0\n5.png 1.0\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png 1.0'"),
+        ("test", "4.png 0\n5.png,1\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png,1'"),
         (
             "test",
             "4.png 0\n5.png 7\n",
@@ -64,7 +64,7 @@ def test_image_folder_is_read(images):
         (
             "train",
             "0.png 0\n1.png 0\n",
-            "images/train.txt: two classes at least are needed ..., got 1",
+            "images/train.txt: training images must have two classes at least, got 1",
         ),
         ("train", TRAIN + "./0.png 0\n", COPY),
     ],
@@ -89,10 +89,10 @@ def test_unknown_class_is_one_line(images):
 def test_split_that_cannot_be_drawn_is_one_line():
     labels = torch.tensor([0, 1, 0, 1])
     assert refusal(long_tailed, labels, 3, "mine", 1).startswith(
-        "rho: 3 leaves the smallest class without"
+        "rho: must be at most 2, so that the smallest class has an image"
     )
     assert refusal(few_shot, labels, 9, "mine", 1).startswith(
-        "probe.few_shot: 9 images per class, but"
+        "probe.few_shot: must be at most 2, the images of class 0"
     )
 
 

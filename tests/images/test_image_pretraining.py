@@ -1,4 +1,4 @@
-"""Contrastive pretraining of images: the loss and its pruned gradients, masks, the network, and checkpoints."""
+"""Contrastive pretraining of images: loss and pruned gradients, masks, network, checkpoints."""
 
 import contextlib
 import itertools
@@ -49,9 +49,20 @@ ARMS = {
 
 def training(**changes) -> ImageTraining:
     base = {
-        "tau": 0.5, "epochs": 3, "warmup_epochs": 1, "batch": 8, "optimiser": "sgd", "lr": 0.1, "final_lr": 0.0,
-        "momentum": 0.9, "weight_decay": 1e-4, "log_epochs": 1, "checkpoint_minutes": 10, "device": "cpu", "threads": 1,
-    }  # fmt: skip
+        "tau": 0.5,
+        "epochs": 3,
+        "warmup_epochs": 1,
+        "batch": 8,
+        "optimiser": "sgd",
+        "lr": 0.1,
+        "final_lr": 0.0,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "log_epochs": 1,
+        "checkpoint_minutes": 10,
+        "device": "cpu",
+        "threads": 1,
+    }
     return ImageTraining(**base | changes)
 
 
@@ -73,7 +84,7 @@ def test_nt_xent_is_the_mean_over_views_of_minus_log_softmax():
     assert nt_xent(similarities(x, y, tau)).item() == pytest.approx(np.mean(terms), rel=1e-5)
 
 
-def test_the_weights_of_a_network_s_own_softmax_give_the_gradient_of_the_loss():
+def test_nt_xent_with_own_weights_has_gradient_of_loss():
     x = torch.randn(4, 5, generator=seeded(1), requires_grad=True)
     logits = similarities(x, torch.randn(4, 5, generator=seeded(2)), 0.4)
     (expected,) = torch.autograd.grad(nt_xent(logits), x, retain_graph=True)
@@ -82,7 +93,10 @@ def test_the_weights_of_a_network_s_own_softmax_give_the_gradient_of_the_loss():
 
 
 class Linear:
-    """A stand-in for the network: one convolution over the whole image, so that finite differences are exact to rounding."""
+    """A stand-in for the network: one convolution over the image.
+
+    Finite differences of it are exact to rounding.
+    """
 
     def __init__(self):
         self.weights = {"w": torch.randn(4, 3, 2, 2, generator=seeded(3), dtype=torch.float64)}
@@ -110,9 +124,12 @@ def double_similarities(x, y, tau):
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, monkeypatch):
-    """Finite differences: of the loss; of the logits with the masked network's weights held fixed; of the masked network at its
-    own weights; of the two branches."""
+def test_arm_gradient_is_finite_difference(name, monkeypatch):
+    """Compare with finite differences.
+
+    They are of the loss; of the logits with the masked network's weights held fixed; of the masked
+    network at its own weights; of the two branches.
+    """
     monkeypatch.setattr("rarefeat.images.nt_xent.similarities", double_similarities)
     arm, tau, network = ARMS[name], 0.5, Linear()
     x, y = (torch.randn(5, 3, 2, 2, generator=seeded(seed), dtype=torch.float64) for seed in (4, 5))
@@ -151,7 +168,7 @@ def test_the_gradient_of_each_arm_is_that_of_what_it_claims_to_descend(name, mon
 
 
 @pytest.mark.parametrize("threshold", ["global", "per_layer"])
-def test_masks_take_the_share_alpha_of_smallest_magnitude_of_the_convolutions(threshold):
+def test_masks_prune_smallest_magnitudes_of_convolutions(threshold):
     encoder = make_encoder(NETWORK, 1, "masks", 1)
     weights = dict(encoder.named_parameters())
     masks = compute_masks(weights, ImageArm(arm="pruned", alpha=0.3, threshold=threshold))
@@ -172,7 +189,7 @@ def test_masks_take_the_share_alpha_of_smallest_magnitude_of_the_convolutions(th
     assert compute_masks(weights, ARMS["dense"]) == {}
 
 
-def test_a_random_mask_takes_as_many_of_each_layer_as_magnitude_does_and_others():
+def test_random_mask_has_counts_of_magnitude_mask():
     weights = dict(make_encoder(NETWORK, 1, "masks", 1).named_parameters())
     scores = mask_scores(weights, "masks", 1)
     arm = ImageArm(arm="pruned", alpha=0.7, threshold="random")
@@ -232,7 +249,7 @@ def test_a_stem_hands_on_a_side(stem, side):
     assert encoder.pool(encoder.stem(some_images(2, 32).float())).shape[2:] == (side, side)
 
 
-def test_branches_have_norms_of_their_own_and_share_every_other_weight():
+def test_branches_share_all_but_norms():
     encoder = make_encoder(NETWORK, 2, "branches", 1)
     names = [name for name, _ in encoder.named_parameters()]
     assert {name.replace("branches.0", "branches.1") for name in names if "branches.0" in name} == {
@@ -244,7 +261,7 @@ def test_branches_have_norms_of_their_own_and_share_every_other_weight():
     assert not torch.equal(encoder(images, 0), encoder(images, 1))
 
 
-def test_calibration_gives_the_statistics_of_the_images_whatever_was_seen_before():
+def test_calibrate_forgets_earlier_images():
     images = some_images(40)
     fresh, used = (
         make_encoder(NETWORK, 1, "calibration", 1),
@@ -271,7 +288,8 @@ def test_replaced_weights_leave_the_network_as_it_is():
 # Views, batches and rates
 
 
-def test_views_depend_on_study_seed_and_step_alone_and_differ_from_one_another():
+def test_views_depend_on_namespace_seed_and_step_alone():
+    """Both views of an image differ."""
     augment, images = make_augment(AUGMENTATION, 8), some_images()
     x, y = two_views(augment, images, "views", 1, 5)
     torch.manual_seed(99)
@@ -294,7 +312,7 @@ def test_without_transforms_a_view_is_its_image():
     assert torch.equal(two_views(augment, images, "none", 1, 0)[0], images.float() / 255)
 
 
-def test_an_epoch_is_whole_batches_of_distinct_images_in_an_order_of_its_own():
+def test_epoch_batches_are_full_and_distinct():
     first, second = (
         epoch_batches(generator("order", 1, f"order {epoch}"), 21, 8) for epoch in (0, 1)
     )
@@ -314,7 +332,7 @@ def test_the_learning_rate_rises_linearly_then_falls_as_a_cosine():
     assert all(a > b for a, b in itertools.pairwise(rates[10:]))
 
 
-def test_a_lars_step_of_a_matrix_has_a_length_that_does_not_know_the_gradient_s():
+def test_lars_step_does_not_scale_with_gradient():
     for scale in (1.0, 1000.0):
         weight = torch.nn.Parameter(torch.ones(2, 2))
         bias = torch.nn.Parameter(torch.ones(2))
@@ -382,8 +400,8 @@ def killed():
 @pytest.mark.parametrize(
     "how", [{}, {"optimiser": "lars"}, {"bfloat16": True}], ids=["sgd", "lars", "bfloat16"]
 )
-def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name, how, monkeypatch):
-    """Stopped by SIGTERM in the middle of an epoch, where the mask is no longer that of the weights."""
+def test_stopped_training_resumes_to_same_weights(tmp_path, name, how, monkeypatch):
+    """Stop by SIGTERM within an epoch, where the mask is no longer that of the weights."""
     whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
     with (
         at_the_fourth_step(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGTERM)),
@@ -398,10 +416,8 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, name,
 
 @pytest.mark.parametrize("name", ["unmasked", "random"])
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_a_training_that_was_cut_off_without_warning_goes_on_from_its_checkpoint(
-    tmp_path, name, bfloat16, monkeypatch
-):
-    """As by a kill in the second step of an epoch: what was done since the checkpoint is done again."""
+def test_killed_training_resumes_from_checkpoint(tmp_path, name, bfloat16, monkeypatch):
+    """Kill in the second step of an epoch: steps since the checkpoint are taken again."""
     how = {"bfloat16": bfloat16, "checkpoint_minutes": 1e-9}
     whole, records = trained(tmp_path, ARMS[name], name="whole", **how)
     with at_the_fourth_step(monkeypatch, killed), pytest.raises(KeyboardInterrupt):
@@ -451,7 +467,7 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path):
         trained(tmp_path, ARMS["dense"], identity=1)
 
 
-def test_a_damaged_checkpoint_neither_stops_a_training_nor_changes_it(tmp_path, capsys):
+def test_damaged_checkpoint_does_not_change_training(tmp_path, capsys):
     first, records = trained(tmp_path, ARMS["unmasked"])
     path = tmp_path / "checkpoint.safetensors"
     whole = path.read_bytes()
@@ -463,8 +479,8 @@ def test_a_damaged_checkpoint_neither_stops_a_training_nor_changes_it(tmp_path, 
         assert f"{path} is damaged; starting at the first step" in capsys.readouterr().err
 
 
-def test_training_lowers_the_loss_and_tells_bright_images_from_dark_ones(tmp_path):
-    """Two kinds of images that every view keeps apart: the neighbours of a test image are of its kind."""
+def test_training_lowers_loss_and_separates_classes(tmp_path):
+    """Train on two kinds of images that every view keeps apart: neighbours are of one kind."""
     bright = torch.arange(64) % 2
     noise = torch.randint(0, 100, (64, 3, 8, 8), generator=seeded(1))
     stripes = torch.zeros(64, 3, 8, 8, dtype=torch.long)
@@ -514,7 +530,7 @@ def checkpoints(results, suffix):
 
 
 def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
-    job, outputs = stage_job(tmp_path, epochs=40, log_epochs=5)
+    job, outputs = stage_job(tmp_path, epochs=12, log_epochs=2)
     command = [sys.executable, "-m", "rarefeat.run.execute_job", "--job", job_path(job, tmp_path)]
     process = subprocess.Popen(
         [*command, "--output", *outputs], stderr=subprocess.PIPE, encoding="utf-8"
@@ -565,7 +581,7 @@ def test_probe_stage_asks_for_the_gpu_of_the_config(pretrained_results, monkeypa
         run_probe(pretrained_results, monkeypatch, "cuda")
 
 
-def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run():
+def test_identity_depends_on_data_and_config_not_runtime():
     images, labels = some_images(200), torch.arange(200)
     first = identity_of(IMAGE_PRETRAIN.function, (images, labels), "draws", 1, training())
     one = images.clone()
@@ -590,7 +606,7 @@ def test_a_checkpoint_is_of_every_pixel_label_and_key_and_not_of_how_it_is_run()
     assert torch.equal(first, again)
 
 
-def test_a_training_that_diverged_is_one_line_and_keeps_no_checkpoint_of_it(tmp_path):
+def test_diverged_training_is_one_line_without_checkpoint(tmp_path):
     with pytest.raises(RarefeatError, match="the loss is not finite after epoch 1; lower lr"):
         trained(tmp_path, ARMS["dense"], lr=1e37, warmup_epochs=0, log_epochs=3)
     assert not list(tmp_path.iterdir())
@@ -601,11 +617,12 @@ def test_pretrain_stage_without_its_gpu_is_one_line(tmp_path):
         pytest.skip("there is a GPU here")
     job, outputs = stage_job(tmp_path, device="cuda")
     assert refusal(run_stage, job, tmp_path, *outputs) == (
-        "training.device is cuda, and there is no GPU here; set it to cpu, or run where there is one"
+        "training.device is cuda, and there is no GPU here;"
+        " set it to cpu, or run where there is one"
     )
 
 
-def test_the_checkpoint_holds_nothing_that_is_derived_from_the_seed(tmp_path):
+def test_checkpoint_has_nothing_derived_from_the_seed(tmp_path):
     trained(tmp_path, ARMS["unmasked"])
     (step,) = read_tensors(tmp_path / "checkpoint.safetensors", "step")
     assert int(step) == 6

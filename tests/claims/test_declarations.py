@@ -48,7 +48,7 @@ def test_a_file_says_all_of_a_claim(tmp_path):
         ("{}", "W(0)", "W(0)"),
     ],
 )
-def test_a_place_on_an_axis_is_written_as_its_axis_says(text, at, said):
+def test_format_axis_value_fills_text_of_axis(text, at, said):
     assert format_axis_value(text, at) == said
 
 
@@ -71,14 +71,14 @@ def test_a_place_on_an_axis_is_written_as_its_axis_says(text, at, said):
         ({"primary": {"study": "main", "eps_min": {}}}, "claim a: primary: eps_min: must be a name, a number"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_claim_is_one_line(tmp_path, change, said):
+def test_error_in_claim_is_one_line(tmp_path, change, said):
     assert re.search(
         rf"kind_\d+/claims.yaml: .*{re.escape(said)}",
         refusal(read, tmp_path, part={"a": CLAIM | change}),
     )
 
 
-def test_a_key_that_is_missing_and_ids_that_are_none_or_double_are_one_line(tmp_path):
+def test_missing_key_and_wrong_ids_are_one_line(tmp_path):
     without = {key: value for key, value in CLAIM.items() if key != "control"}
     for groups, said in (
         ({"part": {"a": without}}, "claim a: control: missing"),
@@ -123,7 +123,7 @@ def test_claim_id_of_two_files_is_refused(changed):
         changed(rename)
 
 
-def test_a_regime_that_this_configuration_leaves_out_is_no_misspelling(changed):
+def test_regime_outside_the_config_is_allowed(changed):
     """At the size `quick` of the default config some primary regimes are not there."""
     assert changed(lambda groups: None, size="quick").claim_sets["theory"].claims
 
