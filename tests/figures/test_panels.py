@@ -1,4 +1,4 @@
-"""Estimates, looks and names that figures are made of."""
+"""Estimates, styles and labels of figures."""
 
 import numpy as np
 import pandas as pd
@@ -101,10 +101,10 @@ def bars(ax) -> np.ndarray:
 
 def test_plot_points_dodge_and_plot_lines_do_not():
     """A line that is moved to the right seems to rise later."""
-    looks_of = assign_styles(["one", "two"])
+    styles = assign_styles(["one", "two"])
     _, ((joined, aside),) = panels(1, 2)
-    plot_lines(joined, replicas(), "x", "value", looks_of)
-    plot_points(aside, replicas(), "x", "value", looks_of, dodge=0.5)
+    plot_lines(joined, replicas(), "x", "value", styles)
+    plot_points(aside, replicas(), "x", "value", styles, dodge=0.5)
     for series, shift in (("one", 0.0), ("two", 1.0)):
         assert np.allclose(drawn(joined)[series], [(x, x + shift + 0.2) for x in (0.2, 0.4, 0.8)])
         assert np.allclose(drawn(aside)[series][:, 1], [x + shift + 0.2 for x in (0.2, 0.4, 0.8)])
@@ -124,8 +124,10 @@ def test_a_table_of_means_is_drawn_as_its_replicas_are(draw):
 
 def test_paired_differences_cancel_effects_of_seeds():
     seed = np.arange(5)
-    rows = [pd.DataFrame({"series": name, "eps_min": 0.5, "seed": seed, "value": 10.0 * seed + gain})
-            for name, gain in (("dense", 0), ("oracle_all", 0.25))]  # fmt: skip
+    rows = [
+        pd.DataFrame({"series": name, "eps_min": 0.5, "seed": seed, "value": 10.0 * seed + gain})
+        for name, gain in (("dense", 0), ("oracle_all", 0.25))
+    ]
     assert (
         paired_differences(pd.concat(rows), "value", "oracle_all")["value"].tolist() == [0.25] * 5
     )
@@ -176,7 +178,7 @@ def test_numbers_of_seeds_in_words():
 
 
 def test_size_note_is_above_everything_else():
-    """In a place of its own, which the layout leaves for it; nothing where there is nothing to say."""
+    """The layout leaves room for it; an empty note adds nothing."""
 
     def drawn(text: str) -> Figure:
         figure, axes = panels(1, 2)

@@ -1,3 +1,5 @@
+"""Probes and metrics of frozen features, compared with scikit-learn and by hand."""
+
 import math
 
 import numpy as np

@@ -1,1 +1,1 @@
-"""Looks of figures, and how they are saved."""
+"""Style, labels, building blocks and files of figures."""

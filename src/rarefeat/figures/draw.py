@@ -1,4 +1,4 @@
-"""Drawing of a figure in the project's style: what figures have in common, apart from what they show."""
+"""Drawing of a figure in the project's style, with a note on the size of its run."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,9 @@ from rarefeat.run.job import Job
 
 
 def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Return the figure that a function draws from tables, with a note where the run is not of the default size.
+    """Return the figure that a function draws from tables.
+
+    It has a note if the run is not of the default size.
 
     Parameters
     ----------
@@ -28,6 +30,6 @@ def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Fi
 
 
 def add_size_note(figure: Figure, text: str) -> None:
-    """Write above a figure of what size its run is; nothing for an empty text."""
+    """Write a note above a figure; nothing for an empty text."""
     if text:
         figure.suptitle(text, x=0.995, ha="right", style="italic", color=GREY)

@@ -1,4 +1,4 @@
-"""What figures call things: symbols, units and ranges of metrics, names of arms."""
+"""Labels of figures: symbols, units and ranges of metrics, and names of arms."""
 
 import math
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ INTERVALS = "mean and 95 % interval"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A metric on an axis: its symbol, its unit where it has one, and the range that it cannot leave."""
+    """A metric on an axis: its symbol with its unit, and the range that it cannot leave."""
 
     symbol: str
     low: float = -math.inf
     high: float = math.inf
     short: str = ""
-    """The symbol where there is little place; the symbol itself if not given."""
+    """Shorter symbol for small panels; empty if the symbol is short enough."""
 
     @property
     def range(self) -> tuple[float, float]:
-        """Of the quantity."""
+        """Range of the quantity."""
         return self.low, self.high
 
     @property
     def difference(self) -> tuple[float, float]:
-        """Of the difference of two of it."""
+        """Range of the difference of two values of the quantity."""
         return self.low - self.high, self.high - self.low
 
 
@@ -72,7 +72,7 @@ QUANTITIES = {
 }
 TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set at training frequencies"}
 NAMES = {name: arm.label for name, arm in ARMS.items()} | {"self_damaging": "self-damaging"}
-"""Of arms, those of images among them, where words(name) is not their name."""
+"""Names of arms, including those of images, where `display_name` is not their name."""
 KEYS = {
     "alpha": lambda value: rf"$\alpha$ = {value:g}",
     "onset": lambda value: f"from step {value}",
@@ -88,42 +88,42 @@ KEYS = {
         value
     ],
 }
-"""Keys of an arm, in words."""
+"""Formatters of the keys of an arm."""
 
 
 def quantity(metric: str) -> Quantity:
-    """A metric, on whichever test set; one that has no symbol yet under its own name."""
+    """Return the quantity of a metric, on any test set; by its own name if it has no symbol."""
     for suffix in TEST_SETS:
         metric = metric.removesuffix(suffix)
     return QUANTITIES.get(metric, Quantity(display_name(metric)))
 
 
 def test_set_name(metric: str) -> str:
-    """What a metric is measured on; empty where that does not matter."""
+    """Return the test set of a metric in words; empty if there is only one."""
     return next((title for suffix, title in TEST_SETS.items() if metric.endswith(suffix)), "")
 
 
 def add_series_column(table: pd.DataFrame, keys: tuple[str, ...] = tuple(KEYS)) -> pd.DataFrame:
-    """With a column `series`, the arm and those of its keys in which rows of the same arm differ; one name for one series."""
+    """Return a table with a column `series`: the arm, and those keys in which its rows differ."""
     keys = tuple(key for key in keys if key in table)
     series = pd.Series("", index=table.index, dtype=object)
-    for arm, part in table.groupby("arm"):
-        parts = [[arm] * len(part)]
-        parts += [
-            [KEYS[key](value) for value in part[key]] for key in keys if part[key].nunique() > 1
+    for arm, rows in table.groupby("arm"):
+        columns = [[arm] * len(rows)]
+        columns += [
+            [KEYS[key](value) for value in rows[key]] for key in keys if rows[key].nunique() > 1
         ]
-        series[part.index] = [", ".join(named) for named in zip(*parts, strict=True)]
+        series[rows.index] = [", ".join(texts) for texts in zip(*columns, strict=True)]
     return table.assign(series=series)
 
 
 def arm_label(series: str) -> str:
-    """A series for people: the arm's name, and its keys."""
+    """Return the label of a series: the name of its arm, and its keys."""
     arm, comma, rest = series.partition(", ")
     return NAMES.get(arm, display_name(arm)) + comma + rest
 
 
 def n_of(*counts: int) -> str:
-    """How many seeds, or from how many to how many."""
+    """Format a number of seeds, or a range of numbers."""
     low, high = int(min(counts, default=0)), int(max(counts, default=0))
     return (
         rf"$n$ = {high} seed{'s' * (high != 1)}" if low == high else rf"$n$ = {low} to {high} seeds"
@@ -131,7 +131,7 @@ def n_of(*counts: int) -> str:
 
 
 def seeds_of(*tables: pd.DataFrame) -> str:
-    """How many seeds there are in tables, of replicas or of estimates."""
+    """Format the number of seeds in tables of replicas or of estimates."""
     return n_of(
         *(
             n
@@ -142,26 +142,43 @@ def seeds_of(*tables: pd.DataFrame) -> str:
 
 
 def nsr_of(table: pd.DataFrame) -> str:
-    """The noise of a grid table, as the numbers that its points have."""
+    """Format the noise levels of a grid table."""
     levels = sorted(table["nsr"].unique())
     text = f"{levels[0]:.3g}" if len(levels) == 1 else f"{levels[0]:.3g} to {levels[-1]:.3g}"
     return rf"$\sigma^2 d_1$ = {text}"
 
 
 ARM_WORDS = NAMES | {
-    "pruned_unmasked": "eq. (5)", "pruned_straight_through": "straight-through", "self_damaging": "dual branch",
-    "network": "network", "network-printed": "network, printed schedule", "network-weighted": "network, class weights",
-    "network-no_structure": "network, inputs without structure", "network-plain": "network", "ntk": "tangent kernel",
-    "ntk-no_structure": "tangent kernel, inputs without structure", "one_step": "one step", "two_step": "two steps",
-    "one_step_rescaled": "one step, features rescaled", "two_step-weighted": "two steps, class weights",
+    "pruned_unmasked": "eq. (5)",
+    "pruned_straight_through": "straight-through",
+    "self_damaging": "dual branch",
+    "network": "network",
+    "network-printed": "network, printed schedule",
+    "network-weighted": "network, class weights",
+    "network-no_structure": "network, inputs without structure",
+    "network-plain": "network",
+    "ntk": "tangent kernel",
+    "ntk-no_structure": "tangent kernel, inputs without structure",
+    "one_step": "one step",
+    "two_step": "two steps",
+    "one_step_rescaled": "one step, features rescaled",
+    "two_step-weighted": "two steps, class weights",
     "random_features-no_structure": "random features, inputs without structure",
-    "effective_rate": "lowest effective rate", "paired_rate": "lowest paired rate", "firing_rate": "lowest firing rate",
-    "hoyer_rate": "lowest Hoyer rate", "norm": "smallest norm", "largest": "largest norm", "growth": "fastest growth",
-    "contribution": "smallest contribution", "residual": "largest residual", "random": "at random",
+    "effective_rate": "lowest effective rate",
+    "paired_rate": "lowest paired rate",
+    "firing_rate": "lowest firing rate",
+    "hoyer_rate": "lowest Hoyer rate",
+    "norm": "smallest norm",
+    "largest": "largest norm",
+    "growth": "fastest growth",
+    "contribution": "smallest contribution",
+    "residual": "largest residual",
+    "random": "at random",
     "contrast": "contrast branch",
-    "fine": "fine labels", "coarse": "coarse labels",
-}  # fmt: skip
-"""Arms, rules and labels of all studies, for people."""
+    "fine": "fine labels",
+    "coarse": "coarse labels",
+}
+"""Names of arms, rules and labels of all studies."""
 KEY_WORDS = {
     "alpha": lambda value: f"{100 * float(value):g} % masked",
     "onset": lambda value: f"from step {value}",
@@ -174,18 +191,21 @@ KEY_WORDS = {
     "revived": lambda _: "silent neurons drawn anew",
     "bias": lambda value: "without a bias" if float(value) == 0 else "with a bias",
 }
-"""What stands behind an arm's name in tables, for people."""
+"""Formatters of the keys behind an arm's name in tables."""
 
 
 def arm_name(label: str) -> str:
-    """An arm as tables name it, `pruned_straight_through-alpha=0.9`, for people: straight-through, 90 % masked."""
+    """Return the name of an arm from its label in tables.
+
+    `pruned_straight_through-alpha=0.9` becomes "straight-through, 90 % masked".
+    """
     if label in ARM_WORDS:
         return ARM_WORDS[label]
     base, *keys = label.split("-")
-    said = []
-    for key, _, value in (part.partition("=") for part in keys):
-        said.append(
+    words = []
+    for key, _, value in (text.partition("=") for text in keys):
+        words.append(
             KEY_WORDS[key](value) if key in KEY_WORDS else f"{display_name(key)} {value}".strip()
         )
-    text = ", ".join([ARM_WORDS.get(base, display_name(base)), *said])
+    text = ", ".join([ARM_WORDS.get(base, display_name(base)), *words])
     return text.replace("masked, at random", "masked at random")

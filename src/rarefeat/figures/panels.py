@@ -1,4 +1,7 @@
-"""Parts that figures are made of: seaborn estimates, draws intervals and sets series side by side; looks and keys are ours."""
+"""Building blocks of figures: panels, estimates with intervals, and legends.
+
+Seaborn estimates, draws intervals and dodges series; styles and legends are our own.
+"""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +22,33 @@ from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.figures.labels import Quantity
 from rarefeat.figures.style import GREY, PAGE, SeriesStyle
 
-Looks = Mapping[Any, SeriesStyle] | SeriesStyle
-"""Of each series by its name, in their order; or of the only one."""
+Styles = Mapping[Any, SeriesStyle] | SeriesStyle
+"""Style of each series by its name, in their order; or of the only series."""
 ESTIMATED = ["mean", "ci_low", "ci_high"]
-"""Columns of a table that has no seeds, but what was estimated over them."""
+"""Columns of a table of estimates over seeds."""
 
 
 def panels(
     rows: int = 1, columns: int = 1, height: float = 2.2, width: float = PAGE, **options: Any
 ) -> tuple[Figure, np.ndarray]:
-    """A figure of a printed width (inches) and a total height, and its axes (rows, columns); a letter on each of several."""
+    """Make a figure with a grid of axes.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Shape of the grid.
+    height, width : float
+        Printed size of the whole figure (inches).
+    **options
+        Options of `Figure.subplots`.
+
+    Returns
+    -------
+    figure : Figure
+        Figure with a constrained layout.
+    axes : ndarray of shape (rows, columns)
+        Its axes.
+    """
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
@@ -36,7 +56,7 @@ def panels(
 
 
 def add_panel_letters(axes: Iterable[Axes]) -> None:
-    """a, b, c ... above several panels, for captions and texts to point at."""
+    """Write the letters a, b, c ... above panels, for captions; none above a single panel."""
     axes = list(axes)
     for ax, character in zip(axes, "abcdefghijklmnopqrstuvwxyz", strict=False):
         if len(axes) > 1:
@@ -44,18 +64,42 @@ def add_panel_letters(axes: Iterable[Axes]) -> None:
 
 
 def mean_interval(
-    values: np.ndarray, inside: tuple[float, float] = UNBOUNDED
+    values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float]:
-    """Both ends of the 95 % Student interval of the mean over seeds; inside: the quantity's range."""
-    return student_interval(values, inside=inside)[2:4]
+    """Compute the 95 % Student interval of the mean over seeds.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Values by seed.
+    bounds : (float, float)
+        Range of the quantity, to which the interval is clipped.
+
+    Returns
+    -------
+    (float, float)
+        Both ends; NaN for fewer than two values.
+    """
+    return student_interval(values, inside=bounds)[2:4]
 
 
 def median_interval(
-    values: np.ndarray, inside: tuple[float, float] = UNBOUNDED
+    values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float]:
-    """Both ends of the interval of the median over seeds.
+    """Compute the interval of the median over seeds, from order statistics.
 
-    They are order statistics that cover the median with at least 95 %; below 6 seeds the extremes, which cover it less.
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Values by seed; NaN is left out.
+    bounds : (float, float)
+        Range of the quantity, to which the interval is clipped.
+
+    Returns
+    -------
+    (float, float)
+        Both ends, which cover the median with at least 95 %; below 6 seeds the extremes, which
+        cover it less. NaN for fewer than two values.
     """
     values = np.sort(np.asarray(values, dtype=float))
     values = values[~np.isnan(values)]
@@ -63,25 +107,37 @@ def median_interval(
     if n < 2:
         return np.nan, np.nan
     rank = max(int((2 * binom.cdf(np.arange(n), n, 0.5) <= 0.05).sum()) - 1, 0)
-    return max(values[rank], inside[0]), min(values[n - 1 - rank], inside[1])
+    return max(values[rank], bounds[0]), min(values[n - 1 - rank], bounds[1])
 
 
-def share_interval(values: np.ndarray, inside: tuple[float, float] = (0, 1)) -> tuple[float, float]:
-    """Both ends of the exact 95 % interval of a share, of replicas that are 0 or 1 (Clopper & Pearson 1934)."""
+def share_interval(values: np.ndarray, bounds: tuple[float, float] = (0, 1)) -> tuple[float, float]:
+    """Compute the exact 95 % interval of a fraction of replicas.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        0 or 1 by replica.
+    bounds : (float, float)
+        Not used: the interval lies in [0, 1].
+
+    References
+    ----------
+    Clopper & Pearson 1934.
+    """
     low, high = binomtest(int(np.sum(values)), len(values)).proportion_ci(method="exact")
     return float(low), float(high)
 
 
 def geometric_interval(
-    values: np.ndarray, inside: tuple[float, float] = UNBOUNDED
+    values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float]:
-    """Both ends of the 95 % interval of the geometric mean of positive values."""
+    """Compute the 95 % interval of the geometric mean of positive values, clipped to bounds."""
     low, high = np.exp(mean_interval(np.log(values)))
-    return max(low, inside[0]), min(high, inside[1])
+    return max(low, bounds[0]), min(high, bounds[1])
 
 
-def whole_range(values: np.ndarray, inside: tuple[float, float] = UNBOUNDED) -> tuple[float, float]:
-    """The least and the largest value, where there are too few for an interval."""
+def value_range(values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED) -> tuple[float, float]:
+    """Return the least and the largest value, where there are too few for an interval."""
     return float(np.nanmin(values)), float(np.nanmax(values))
 
 
@@ -90,40 +146,61 @@ ESTIMATORS = {
     "median": ("median", median_interval),
     "share": ("mean", share_interval),
     "geometric": (gmean, geometric_interval),
-    "range": ("mean", whole_range),
+    "range": ("mean", value_range),
     "plain": ("mean", None),
 }
-"""What is estimated over seeds, and its interval."""
+"""Estimator over seeds and its interval, by name."""
 
 
 def seaborn_arguments(
-    table: pd.DataFrame, value: str, looks: Looks, by: str, inside: tuple[float, float], of: str
+    table: pd.DataFrame,
+    value: str,
+    styles: Styles,
+    series_column: str,
+    bounds: tuple[float, float],
+    estimator: str,
 ) -> dict[str, Any]:
-    """What seaborn is told of a table of replicas, a row a seed; or of one of estimates, which has no such value."""
-    if isinstance(looks, SeriesStyle):
-        table, looks = table.assign(**{by: ""}), {"": looks}
-    table = table[table[by].isin(list(looks))]
+    """Return the arguments of seaborn for a table of replicas or of estimates.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Table with a row for each seed, or with ESTIMATED in place of the column `value`.
+    value : str
+        Column of the value.
+    styles : mapping or SeriesStyle
+        Style of each series, or of the only one.
+    series_column : str
+        Column of the series.
+    bounds : (float, float)
+        Range of the quantity, to which intervals are clipped.
+    estimator : str
+        Key of ESTIMATORS, for a table of replicas.
+    """
+    if isinstance(styles, SeriesStyle):
+        table, styles = table.assign(**{series_column: ""}), {"": styles}
+    table = table[table[series_column].isin(list(styles))]
     if value in table:
-        estimator, interval = ESTIMATORS[of]
-        errorbar = interval and functools.partial(interval, inside=inside)
+        function, interval = ESTIMATORS[estimator]
+        errorbar = interval and functools.partial(interval, bounds=bounds)
     else:
         # A mean lies between the ends of its interval: it is the median of the three.
-        table = table.assign(**table[ESTIMATED].clip(*inside))
+        table = table.assign(**table[ESTIMATED].clip(*bounds))
         table = table.melt(
             [name for name in table if name not in ESTIMATED],
             ESTIMATED,
             var_name="end",
             value_name=value,
         )
-        estimator, errorbar = "median", ("pi", 100)
+        function, errorbar = "median", ("pi", 100)
     hues = {
-        "hue": by,
-        "hue_order": list(looks),
-        "palette": {name: look.colour for name, look in looks.items()},
+        "hue": series_column,
+        "hue_order": list(styles),
+        "palette": {name: style.colour for name, style in styles.items()},
     }
     return {
         "data": table.dropna(subset=[value]),
-        "estimator": estimator,
+        "estimator": function,
         "errorbar": errorbar,
         "legend": False,
         **hues,
@@ -135,39 +212,55 @@ def plot_lines(
     table: pd.DataFrame,
     x: str,
     y: str,
-    looks: Looks,
+    styles: Styles,
     by: str = "series",
     inside: tuple[float, float] = UNBOUNDED,
     of: str = "mean",
     band: bool = False,
     every: int | None = None,
 ) -> None:
-    """Estimates of each series over x, joined. They stand at x itself: an interval that moves aside would move its line.
+    """Plot the estimates of each series over x, joined by lines.
 
-    Args:
-        looks: of the series that the column `by` names.
-        inside: the quantity's range.
-        of: what is estimated over seeds, a key of ESTIMATORS.
-        band: whether intervals are bands, and marks at every such point alone.
+    Series are not dodged: a line that is moved aside would seem to rise earlier or later.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes, linear in y.
+    table : DataFrame
+        Table of replicas, or of estimates (see ESTIMATED).
+    x, y : str
+        Columns of position and value.
+    styles : mapping or SeriesStyle
+        Style of each series named in the column `by`, or of the only series.
+    by : str
+        Column of the series.
+    inside : (float, float)
+        Range of the quantity, to which intervals are clipped.
+    of : str
+        Key of ESTIMATORS: what is estimated over seeds.
+    band : bool
+        Whether intervals are bands, without markers unless `every` is given.
+    every : int, optional
+        Distance of markers, in points of the line.
     """
-    linear(ax.yaxis)
-    given = seaborn_arguments(table, y, looks, by, inside, of)
-    found = set(given["data"][by])
-    if not found:
+    check_linear(ax.yaxis)
+    arguments = seaborn_arguments(table, y, styles, by, inside, of)
+    names = set(arguments["data"][by])
+    if not names:
         return
-    before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
+    n_before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
     spread = (
         {"err_style": "band", "err_kws": {"alpha": 0.2, "lw": 0}}
         if band
         else {"err_style": "bars", "err_kws": {"elinewidth": 0.8}}
     )
-    sns.lineplot(**given, x=x, y=y, ax=ax, **spread)
-    drawn = [line for line in ax.lines[before:] if line.get_linestyle() != "None"]
-    apply_styles(
-        drawn, {name: look for name, look in iter_styles(looks) if name in found}, markevery=every
-    )
+    sns.lineplot(**arguments, x=x, y=y, ax=ax, **spread)
+    lines = [line for line in ax.lines[n_before:] if line.get_linestyle() != "None"]
+    plotted = {name: style for name, style in iter_styles(styles) if name in names}
+    apply_styles(lines, plotted, markevery=every)
     if band and not every:
-        for line in drawn:
+        for line in lines:
             line.set_marker("")
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
@@ -177,7 +270,7 @@ def plot_points(
     table: pd.DataFrame,
     x: str,
     y: str,
-    looks: Looks,
+    styles: Styles,
     by: str = "series",
     inside: tuple[float, float] = UNBOUNDED,
     of: str = "mean",
@@ -185,47 +278,89 @@ def plot_points(
     order: Sequence[Any] | None = None,
     across: bool = False,
 ) -> None:
-    """Estimates of each series as marks that are not joined, side by side within a share of the distance of places.
+    """Plot one marker with an error bar per series and position, without connecting lines.
 
-    Args:
-        x, y: the place and the value; across: the value and the place.
-        order: the places where they are names; else they are numbers.
-        looks, by, inside, of: as of `plot_lines`.
+    Markers of different series at one position are dodged.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes, linear in the value.
+    table : DataFrame
+        Table of replicas, or of estimates (see ESTIMATED).
+    x, y : str
+        Columns of position and value; with `across`, of value and position.
+    styles : mapping or SeriesStyle
+        Style of each series named in the column `by`, or of the only series.
+    by : str
+        Column of the series.
+    inside : (float, float)
+        Range of the quantity, to which intervals are clipped.
+    of : str
+        Key of ESTIMATORS: what is estimated over seeds.
+    dodge : float
+        Spread of the series, as a fraction of the distance between positions.
+    order : sequence, optional
+        Positions in order, if they are names; positions are numbers if None.
+    across : bool
+        Whether values are on the x axis.
     """
-    linear(ax.xaxis if across else ax.yaxis)
-    given = seaborn_arguments(table, x if across else y, looks, by, inside, of)
-    if given["data"].empty:
+    check_linear(ax.xaxis if across else ax.yaxis)
+    arguments = seaborn_arguments(table, x if across else y, styles, by, inside, of)
+    if arguments["data"].empty:
         return
-    before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
-    places = {"order": list(order)} if order is not None else {"native_scale": True}
+    n_before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
+    positions = {"order": list(order)} if order is not None else {"native_scale": True}
     sns.pointplot(
-        **given, x=x, y=y, ax=ax, orient="y" if across else "x", linestyle="none", err_kws={"linewidth": 0.8},
-        dodge=dodge if len(given["hue_order"]) > 1 else False, **places,
-    )  # fmt: skip
-    drawn = [line for line in ax.lines[before:] if line.get_linestyle() == "None"]
-    apply_styles(
-        drawn, dict(iter_styles(looks)), ls="none", markersize=mpl.rcParams["lines.markersize"]
+        **arguments,
+        x=x,
+        y=y,
+        ax=ax,
+        orient="y" if across else "x",
+        linestyle="none",
+        err_kws={"linewidth": 0.8},
+        dodge=dodge if len(arguments["hue_order"]) > 1 else False,
+        **positions,
     )
+    lines = [line for line in ax.lines[n_before:] if line.get_linestyle() == "None"]
+    markersize = mpl.rcParams["lines.markersize"]
+    apply_styles(lines, dict(iter_styles(styles)), ls="none", markersize=markersize)
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def linear(axis: Axis) -> None:
-    """On a logarithmic axis seaborn means the logarithms: the scale of values is set when they are drawn."""
+def check_linear(axis: Axis) -> None:
+    """Raise ValueError for an axis of values that is not linear.
+
+    Seaborn averages logarithms on a logarithmic axis.
+    """
     if axis.get_scale() != "linear":
         raise ValueError(
-            "set the scale of the values' axis after they are drawn: else their logarithms are averaged"
+            f"axis of values: must be linear when they are plotted, got {axis.get_scale()}; set its"
+            " scale afterwards, else logarithms are averaged"
         )
 
 
-def iter_styles(looks: Looks) -> Iterable[tuple[Any, SeriesStyle]]:
-    """Looks with the names of their series."""
-    return [("", looks)] if isinstance(looks, SeriesStyle) else looks.items()
+def iter_styles(styles: Styles) -> Iterable[tuple[Any, SeriesStyle]]:
+    """Return pairs of a series' name and its style; the only series has an empty name."""
+    return [("", styles)] if isinstance(styles, SeriesStyle) else styles.items()
 
 
-def apply_styles(drawn: Sequence[Line2D], looks: Mapping[Any, SeriesStyle], **options: Any) -> None:
-    """Lines that seaborn has drawn, one of each series, in that series' look, which is told apart without any colour."""
-    for line, (name, look) in zip(drawn, looks.items(), strict=True):
-        line.set(label=str(name), **look.line | options)
+def apply_styles(
+    lines: Sequence[Line2D], styles: Mapping[Any, SeriesStyle], **options: Any
+) -> None:
+    """Give lines that seaborn has drawn, one of each series, the style of the series.
+
+    Parameters
+    ----------
+    lines : sequence of Line2D
+        Lines in the order of the series.
+    styles : mapping
+        Style of each series.
+    **options
+        Further properties of all lines.
+    """
+    for line, (name, style) in zip(lines, styles.items(), strict=True):
+        line.set(label=str(name), **style.line | options)
 
 
 def paired_differences(
@@ -233,32 +368,60 @@ def paired_differences(
     value: str,
     series: str,
     against: str = "dense",
-    at: Sequence[str] = ("eps_min",),
+    axes: Sequence[str] = ("eps_min",),
 ) -> pd.DataFrame:
-    """Differences of a series to another at the same seed and point, as rows of `at`, seed, and the value's column."""
-    keys = [*at, "seed"]
-    one, other = (
+    """Compute the differences of a series to another one at the same cell and seed.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Table of replicas with a column `series`.
+    value : str
+        Column of the value.
+    series, against : str
+        Names of both series.
+    axes : sequence of str
+        Columns that identify a cell.
+
+    Returns
+    -------
+    DataFrame
+        Columns `axes`, seed and `value`; cells and seeds that only one series has are left out.
+    """
+    keys = [*axes, "seed"]
+    minuend, subtrahend = (
         table[table["series"] == name].set_index(keys)[value] for name in (series, against)
     )
-    return (one - other).dropna().rename(value).reset_index()
+    return (minuend - subtrahend).dropna().rename(value).reset_index()
 
 
 def set_x_margins(ax: Axes, x: Iterable[float]) -> None:
-    """Limits of x that leave every mark its place; an axis of one point or two does not look like a grid."""
-    places = np.array(sorted(set(x)), dtype=float)
-    margin = 0.5 * float(np.diff(places).min()) if len(places) > 1 else 0.1
-    ax.set_xlim(places[0] - margin, places[-1] + margin)
-    if len(places) <= 4:
-        ax.set_xticks(places, [f"{place:g}" for place in places])
+    """Set limits of x with room for every marker; with four positions or fewer, ticks at each."""
+    positions = np.array(sorted(set(x)), dtype=float)
+    margin = 0.5 * float(np.diff(positions).min()) if len(positions) > 1 else 0.1
+    ax.set_xlim(positions[0] - margin, positions[-1] + margin)
+    if len(positions) <= 4:
+        ax.set_xticks(positions, [f"{position:g}" for position in positions])
 
 
 def draw_zero_line(ax: Axes, across: bool = False) -> None:
-    """The line of no effect."""
+    """Draw the line of no effect, horizontal, or vertical with `across`."""
     (ax.axvline if across else ax.axhline)(0, color=GREY, lw=0.7, zorder=0.5)
 
 
 def set_y_range(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
-    """An axis of y from end to end of a quantity that has two; from 0 on for one that cannot be negative."""
+    """Set the limits of y to the range of a quantity, as far as it has one.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes.
+    quantity : Quantity
+        Quantity on y. Both ends are set if it is bounded on both sides and not negative; the lower
+        end if it cannot be negative.
+    pad : float
+        Room beyond an end; relative to the upper limit if only the lower end is set.
+    """
     if np.isfinite(quantity.high) and quantity.low >= 0:
         ax.set_ylim(quantity.low - pad, quantity.high + pad)
     elif quantity.low == 0:
@@ -270,17 +433,33 @@ def add_legend(
     entries: dict[str, Any],
     note: str = "",
     columns: int | None = None,
-    place: str = "lower center",
+    location: str = "lower center",
     **options: Any,
 ) -> None:
-    """A key outside of all axes, as wide as there is place: looks, or artists, by their labels, below what marks stand for."""
+    """Add a legend outside of all axes, in as many columns as there is room for.
+
+    Parameters
+    ----------
+    figure : Figure
+        Figure or subfigure.
+    entries : dict of str to SeriesStyle or Artist
+        Style or artist of each label.
+    note : str
+        Title, which says what markers stand for.
+    columns : int, optional
+        Largest number of columns.
+    location : str
+        Side of the figure, as matplotlib names it.
+    **options
+        Further options of `Figure.legend`.
+    """
     handles = [
         Line2D([], [], **entry.line) if isinstance(entry, SeriesStyle) else entry
         for entry in entries.values()
     ]
-    said = {"title": note or None, "loc": f"outside {place}", **options}
+    settings = {"title": note or None, "loc": f"outside {location}", **options}
     for count in range(min(columns or len(entries), len(entries)), 0, -1):
-        legend = figure.legend(handles, list(entries), ncols=count, **said)
+        legend = figure.legend(handles, list(entries), ncols=count, **settings)
         if (
             count == 1
             or legend.get_window_extent(figure.canvas.get_renderer()).width
@@ -297,7 +476,21 @@ def finish_figure(
     note: str = "",
     columns: int | None = None,
 ) -> Figure:
-    """A figure of which all else is drawn, with a letter on some of its panels, and its key."""
+    """Add letters and a legend to a figure of which all else is drawn, and return it.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    axes : iterable of Axes
+        Panels that get a letter.
+    entries : dict of str to SeriesStyle or Artist
+        Entries of the legend.
+    note : str
+        Title of the legend.
+    columns : int, optional
+        Largest number of columns of the legend.
+    """
     add_panel_letters(axes)
     add_legend(figure, entries, note, columns)
     return figure

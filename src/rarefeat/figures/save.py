@@ -1,4 +1,4 @@
-"""How every figure is written, apart from what it shows."""
+"""Writing of figures, with their origin in the metadata of the file."""
 
 import json
 from pathlib import Path
@@ -15,10 +15,11 @@ mpl.use("agg")
 
 
 def freeze_layout(figure: Figure) -> bool:
-    """Place what is drawn once, for all formats alike; False for a figure without a layout, which stays as it is."""
+    """Apply the layout of a figure once, for all formats; return whether it has one."""
     layout = figure.get_layout_engine()
     if layout:
-        # Ticks are known once there is a layout, and the layout once the ticks are known: the first pass is not the last.
+        # Ticks are known once there is a layout, and the layout once the ticks are known: one pass
+        # is not enough.
         layout.execute(figure)
         layout.execute(figure)
         figure.set_layout_engine("none")
@@ -26,21 +27,34 @@ def freeze_layout(figure: Figure) -> bool:
 
 
 def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> None:
-    """Write a figure, drawn from tables, in the format of each suffix, with its origin in the file's own metadata.
+    """Write a figure in the format of each suffix, with its origin in the metadata of the file.
 
-    At the size that it was drawn at, so that type is as large in print as the style says. No date in the file: the same tables
-    give the same bytes.
+    It has the size at which it was drawn, so that type is as large in print as the style says. The
+    file has no date: the same tables give the same bytes.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    outputs : list of Path
+        Files to write, PNG or PDF.
+    job : Job
+        Job of the figure.
+    tables : list of Path
+        Tables from which it was drawn.
     """
-    origin, placed = build_origin(job, tables), freeze_layout(figure)
+    origin, has_layout = build_origin(job, tables), freeze_layout(figure)
     for output in outputs:
         text = json.dumps({"name": output.stem, **origin})
         metadata = (
             {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
         )
         with atomic_write(output) as temporary:
-            # A layout that leaves place for all that is drawn keeps the printed size; any other is cut to what is there.
-            figure.savefig(temporary, bbox_inches=None if placed else "tight", metadata=metadata)
-            # After the end of either format, where readers do not look.
+            # A layout leaves room for everything, so that the printed size is kept; a figure
+            # without one is cut to its content.
+            box = None if has_layout else "tight"
+            figure.savefig(temporary, bbox_inches=box, metadata=metadata)
+            # The seal follows the end of either format, where readers do not look.
             with open(temporary, "ab") as file:
                 file.write(f"\n%{SEAL}: {BLANK}\n".encode())
             seal(temporary)

@@ -1,4 +1,7 @@
-"""One look for all figures: sizes in print, type, and palettes that are told apart in greyscale and by the colour-blind."""
+"""The style of all figures: sizes in print, type and palettes.
+
+Series can be told apart in greyscale, and by the colour-blind.
+"""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -10,11 +13,12 @@ import matplotlib as mpl
 from rarefeat.core.arms import ARMS
 
 COLUMN, PAGE = 3.25, 6.75
-"""Width of a printed column and of a page, in inches. Figures are saved at the size that they are printed at."""
+"""Width of a printed column and of a page (inches). Figures are saved at their printed size."""
 SEQUENTIAL = "viridis"
 GREY = "0.55"
-"""Lines of reference."""
-# Okabe and Ito's colours without the yellow, neighbours apart in lightness; marker and dash tell them apart without any colour.
+"""Colour of reference lines."""
+# These are Okabe and Ito's colours without the yellow. Neighbours differ in lightness; marker and
+# dash differ as well.
 QUALITATIVE = (
     "#000000",
     "#D55E00",
@@ -25,10 +29,19 @@ QUALITATIVE = (
     "#56B4E9",
     "#7F7F7F",
 )
-# Paul Tol's muted scheme, for more classes than that.
+# Paul Tol's muted scheme has more colours.
 MANY = (
-    "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#CC6677", "#999933", "#AA4499", "#777777",
-)  # fmt: skip
+    "#332288",
+    "#DDCC77",
+    "#117733",
+    "#88CCEE",
+    "#882255",
+    "#44AA99",
+    "#CC6677",
+    "#999933",
+    "#AA4499",
+    "#777777",
+)
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -82,7 +95,7 @@ RC = {
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """How one series is drawn."""
+    """Colour, marker and dash of one series."""
 
     colour: Any
     marker: str = ""
@@ -91,7 +104,7 @@ class SeriesStyle:
 
     @property
     def line(self) -> dict[str, Any]:
-        """Options of a line with marks."""
+        """Options of a matplotlib line with markers."""
         face = self.colour if self.filled else "white"
         return {
             "color": self.colour,
@@ -103,35 +116,35 @@ class SeriesStyle:
 
     @property
     def without_line(self) -> "SeriesStyle":
-        """The same look without the line."""
+        """This style with markers alone."""
         return replace(self, dash="none")
 
     def replace(self, **changes: Any) -> "SeriesStyle":
-        """The same look but for some of it."""
+        """Return this style with some fields changed."""
         return replace(self, **changes)
 
 
-STYLES = tuple(SeriesStyle(*parts) for parts in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
-# An arm has one look in all figures; what is no arm of training is grey.
-ARM_STYLES = {name: SeriesStyle(*arm.style) for name, arm in ARMS.items() if arm.style}
+STYLES = tuple(SeriesStyle(*look) for look in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
+# An arm has one style in all figures.
+ARM_STYLES = {name: SeriesStyle(*arm.look) for name, arm in ARMS.items() if arm.look}
 ARM_STYLES |= {"pruned": ARM_STYLES["pruned_neuron"], "self_damaging": STYLES[4]}
 
 
 def assign_styles(
-    names: Iterable[str], known: dict[str, SeriesStyle] = ARM_STYLES
+    names: Iterable[str], assigned: dict[str, SeriesStyle] = ARM_STYLES
 ) -> dict[str, SeriesStyle]:
-    """A look for each name: its own where it has one, else the next that none of them has."""
+    """Return a style for each name: the assigned one, else the next that none of them has."""
     names = list(dict.fromkeys(names))
-    taken = [known[name] for name in names if name in known]
+    taken = [assigned[name] for name in names if name in assigned]
     free = iter(
-        [look for look in STYLES if look not in taken]
-        + [look.replace(filled=False) for look in STYLES]
+        [style for style in STYLES if style not in taken]
+        + [style.replace(filled=False) for style in STYLES]
     )
-    return {name: known[name] if name in known else next(free) for name in names}
+    return {name: assigned[name] if name in assigned else next(free) for name in names}
 
 
 def sequential_styles(levels: Iterable[Any]) -> dict[Any, SeriesStyle]:
-    """Looks of the levels of one quantity, dark to light in their order, so that it survives greyscale."""
+    """Return styles of the levels of one quantity, dark to light in their order."""
     levels = list(levels)
     shades = mpl.colormaps[SEQUENTIAL](
         [0.85 * index / max(len(levels) - 1, 1) for index in range(len(levels))]
@@ -145,7 +158,7 @@ def sequential_styles(levels: Iterable[Any]) -> dict[Any, SeriesStyle]:
 
 @contextlib.contextmanager
 def project_style() -> Iterator[None]:
-    """Draw in the style of this project's figures, whatever the reader's own is."""
+    """Draw in the style of this project's figures, whatever the user's own style is."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(RC)

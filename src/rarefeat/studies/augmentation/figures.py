@@ -229,7 +229,7 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
         across=True,
     )
     gains = [
-        paired_differences(chosen, "value", series, at=("study", "eps_min")).assign(series=series)
+        paired_differences(chosen, "value", series, axes=("study", "eps_min")).assign(series=series)
         for series in masks
     ]
     if gains:

@@ -122,7 +122,7 @@ def gains(
 ) -> None:
     """What a series adds to dense, by noise."""
     draw_zero_line(ax)
-    added = paired_differences(grid, metric, series, at=("nsr", "eps_min"))
+    added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
     plot_points(ax, added, "eps_min", metric, levels, by="nsr", inside=quantity(metric).difference)
     ax.set_ylabel(f"{arm_label(series)} \N{MINUS SIGN} dense,\nsame seed")
 
