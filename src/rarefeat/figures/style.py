@@ -126,7 +126,7 @@ class SeriesStyle:
 
 STYLES = tuple(SeriesStyle(*look) for look in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
 # An arm has one style in all figures.
-ARM_STYLES = {name: SeriesStyle(*arm.look) for name, arm in ARMS.items() if arm.look}
+ARM_STYLES = {name: SeriesStyle(*arm.style) for name, arm in ARMS.items() if arm.style}
 ARM_STYLES |= {"pruned": ARM_STYLES["pruned_neuron"], "self_damaging": STYLES[4]}
 
 
