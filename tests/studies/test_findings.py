@@ -1,4 +1,4 @@
-"""Findings say what their numbers say: every sentence is tried with the opposite numbers, and with none that decide."""
+"""Tests of findings: every sentence with the opposite numbers, and with none that decide."""
 
 from types import SimpleNamespace
 
@@ -76,11 +76,13 @@ def shares(*intervals: tuple) -> pd.DataFrame:
     [
         (
             (LOW, WIDE, HIGH),
-            "most seeds do not learn a feature that is up to 0.1 times as frequent as the others, and most",
+            "most seeds do not learn a feature that is up to 0.1 times as frequent as the others,"
+            " and most",
         ),
         (
             (LOW, LOW, WIDE),
-            "up to 0.2 times as frequent as the others, and at no frequency is it shown that most do",
+            "up to 0.2 times as frequent as the others, and at no frequency is it shown"
+            " that most do",
         ),
         (
             (WIDE, HIGH, HIGH),
@@ -89,7 +91,8 @@ def shares(*intervals: tuple) -> pd.DataFrame:
         ((WIDE, WIDE, WIDE), "these seeds show at no frequency whether most of them learn"),
         (
             (HIGH, WIDE, LOW),
-            "does not simply go with its frequency: most do at 0.1 times the others', and most do not at 0.3",
+            "does not simply go with its frequency: most do at 0.1 times the others',"
+            " and most do not at 0.3",
         ),
         ((WIDE, LOW, WIDE), "most do at none times the others', and most do not at 0.2"),
     ],
@@ -114,8 +117,8 @@ def test_describe_masks_looks_at_every_arm():
         masks(pruned_neuron=OPEN, oracle_all=UP, oracle_gated=DOWN), 0.1
     )
     assert (
-        "rises by +0.200 [+0.100, +0.300] (oracle, every aligned neuron; 50 % more of its trainings diverge)"
-        in text
+        "rises by +0.200 [+0.100, +0.300] (oracle, every aligned neuron;"
+        " 50 % more of its trainings diverge)" in text
     )
     assert "falls by -0.200 [-0.300, -0.100] (oracle, until the majority's norm)" in text
     assert "is not shown to change, at +0.000 [-0.100, +0.100] (pruned by neuron)" in text
@@ -326,14 +329,16 @@ def test_describe_tasks_follows_the_weights(weight, words):
         (
             -1.0,
             5.0,
-            "stays below its bound in exact arithmetic; in double precision it ends far above it, since",
+            "stays below its bound in exact arithmetic;"
+            " in double precision it ends far above it, since",
         ),
         (-1.0, 0.5, "ends above it, since"),
         (-1.0, -1.0, "ends below it."),
         (
             1.0,
             5.0,
-            "stays not below its bound in exact arithmetic; in double precision it ends far above it.",
+            "stays not below its bound in exact arithmetic;"
+            " in double precision it ends far above it.",
         ),
     ],
 )
@@ -421,7 +426,10 @@ def test_long_tail_found_counts_gains_and_losses(change, gains, losses):
 # Sizes.
 
 
-FIT = "quantity ratio d1_power d_low d_high log_power ci_low exponent ci_high bound bound_side consistent"
+FIT = (
+    "quantity ratio d1_power d_low d_high log_power ci_low exponent ci_high bound bound_side"
+    " consistent"
+)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +456,8 @@ def test_scaling_found_follows_the_fits(plain, divided, words):
 def test_scaling_found_tells_every_dimension():
     at = ("pure_minority_share", 1.0)
     rows = [(*at, power, 9, 16, 0.0, *change, -1.0, "at least", agrees)
-            for power, change, agrees in ((2, DOWN, True), (3, UP, False), (4, OPEN, True))]  # fmt: skip
+            for power, change, agrees in (
+                (2, DOWN, True), (3, UP, False), (4, OPEN, True))]  # fmt: skip
     *_, text = scaling.findings(None, {"scaling_exponents": table(FIT, *rows)})
     for words in (
         "falls where d_1 = d^2",
@@ -468,8 +477,8 @@ def test_scaling_found_tells_every_dimension():
     [(HIGH, LOW, "more often"), (LOW, HIGH, "less often"), (WIDE, WIDE, "not measurably")],
 )
 def test_two_layer_found_follows_the_accuracies(network, fixed, word):
-    arms = {"network": network, "ntk": fixed, "random_features": WIDE, "network-printed": fixed, "one_step": fixed,
-            "two_step": network}  # fmt: skip
+    arms = {"network": network, "ntk": fixed, "random_features": WIDE, "network-printed": fixed,
+            "one_step": fixed, "two_step": network}  # fmt: skip
     rows = [("parity", arm, "test_accuracy", *value, 12, NAN) for arm, value in arms.items()]
     first, second = two_layer.findings(
         None,

@@ -1,4 +1,4 @@
-"""The study of augmentation: what neurons are made of, what they answer, what heads make of them, and its claims."""
+"""Tests of the study of augmentation: weights, responses and heads of encoders, and its claims."""
 
 import itertools
 import math
@@ -10,7 +10,6 @@ import pytest
 import torch
 import yaml
 from conftest import seeded, train_study, verdicts_of
-from rarefeat.studies.augmentation.kind import TABLES
 
 from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.claims.declarations import load_claims
@@ -23,13 +22,14 @@ from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import regression_target
 from rarefeat.project import load, parse
-from rarefeat.run.job import job
+from rarefeat.run.job import make_job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import validate_sorted
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.augmentation import claims as decoupling
 from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.config import Supervised
+from rarefeat.studies.augmentation.declaration import TABLES
 from rarefeat.studies.augmentation.measure import SCHEMAS, measure_augmentation
 from rarefeat.studies.augmentation.metrics import (
     course_metrics,
@@ -60,15 +60,15 @@ SMALL = {
 
 
 def test_composition_is_the_shares_of_the_squared_norm():
-    """One neuron with 3 of its 5 in features and 4 in the colour; one half in features and half elsewhere."""
+    """Plant a neuron 3 : 4 in features and the colour, and one half in features."""
     recorded = torch.tensor(
         [[3.0, 0.0, 4.0, 5.0, 1.0], [0.0, 1.0, 0.0, math.sqrt(2), -math.sqrt(2)]]
     )
-    found = weight_composition(recorded, 2, 1)
-    assert found["share_features"].item() == pytest.approx((9 / 25 + 1 / 2) / 2)
-    assert found["share_colour"].item() == pytest.approx(16 / 25 / 2)
-    assert found["share_rest"].item() == pytest.approx(1 / 4)
-    assert found["bias_share"].item() == pytest.approx((0.2 - 1.0) / 2)
+    shares = weight_composition(recorded, 2, 1)
+    assert shares["share_features"].item() == pytest.approx((9 / 25 + 1 / 2) / 2)
+    assert shares["share_colour"].item() == pytest.approx(16 / 25 / 2)
+    assert shares["share_rest"].item() == pytest.approx(1 / 4)
+    assert shares["bias_share"].item() == pytest.approx((0.2 - 1.0) / 2)
 
 
 def test_neurons_on_one_feature_are_singletons_and_cover_theirs():
@@ -86,7 +86,7 @@ def test_neurons_on_one_feature_are_singletons_and_cover_theirs():
     assert set(found) <= set(AUGMENTED)
 
 
-def test_the_sets_at_the_start_are_those_of_planted_neurons():
+def test_initial_sets_of_planted_neurons():
     """Two lucky neurons of feature 0, one that has two features, and the rest spread over all."""
     projections = torch.full((6, 16), 0.1)
     projections[0, 0] = projections[1, 0] = projections[2, 1] = projections[2, 2] = 3.0
@@ -97,8 +97,11 @@ def test_the_sets_at_the_start_are_those_of_planted_neurons():
     }  # fmt: skip
 
 
-def test_the_pull_on_features_and_off_them_is_that_of_the_covariance_of_two_views():
-    """Shared noise pulls off the features with sigma^2, noise of its own not at all; a mask takes p d / d1 from features."""
+def test_gradient_fractions_match_covariance_of_views():
+    """Expect a gradient off the features from shared noise, and none from independent noise.
+
+    Shared noise has sigma^2 there; a mask takes p d / d1 from features.
+    """
     d, d1, n, p, sigma = 8, 64, 60_000, 0.3, 0.5
     M = torch.linalg.qr(torch.randn(d1, d, generator=seeded(1)))[0]
     weights = torch.randn(30, d1, generator=seeded(2))
@@ -124,7 +127,7 @@ def test_the_pull_on_features_and_off_them_is_that_of_the_covariance_of_two_view
     assert masked["pull_rest"] == pytest.approx(-p * d / d1 / sigma**2, abs=0.06)
 
 
-def test_a_mask_parts_spread_features_and_not_concentrated_ones():
+def test_cross_talk_of_spread_and_concentrated_features():
     spread = torch.linalg.qr(torch.randn(400, 5, generator=seeded(1)))[0]
     assert cross_talk(spread, 0.5, 50, seeded(2)) < 1.0
     assert cross_talk(torch.eye(400)[:, :5], 0.5, 50, seeded(2)) == pytest.approx(
@@ -132,7 +135,7 @@ def test_a_mask_parts_spread_features_and_not_concentrated_ones():
     )
 
 
-def test_likeness_is_one_for_the_same_neurons_whatever_their_sign_and_size():
+def test_mean_best_cosine_ignores_sign_and_norm():
     w = torch.randn(12, 40, generator=seeded(1))
     assert mean_best_cosine(w, -3 * w.flip(0)) == pytest.approx(1.0)
     assert mean_best_cosine(w, torch.randn(12, 40, generator=seeded(2))) < 0.6
@@ -141,7 +144,7 @@ def test_likeness_is_one_for_the_same_neurons_whatever_their_sign_and_size():
 
 
 def trained(course, T1):
-    """One replica with this course, of which stage 1 ended at T1."""
+    """Return a replica with this trajectory, in which stage 1 ended at T1."""
     ends = torch.full((1, 2, *course.shape[1:]), math.nan)
     if T1 >= 0:
         ends[:, 0] = course[-1]
@@ -154,7 +157,8 @@ def trained(course, T1):
     return TrainedEncoder(**kept, weights=torch.empty(0), bias=torch.empty(0), loss=torch.zeros(1))
 
 
-def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
+def test_growth_matches_closed_form_for_every_rho():
+    """Plant growth at the closed form of each noise correlation, and expect a ratio of 1."""
     for name in ("random_mask", "rho=0.5", "identical"):
         study, sigma = STUDIES[name], 0.2413
         data, training = study.data, study.training
@@ -173,7 +177,8 @@ def test_growth_at_the_closed_form_is_one_for_every_correlation_of_the_noise():
         )
 
 
-def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
+def test_response_metrics_detect_response_to_noise():
+    """Compare an encoder that removes the noise with one whose output is mostly noise."""
     signal, noise = torch.zeros(50, 8), torch.randn(50, 8, generator=seeded(1))
     signal[:, 0] = 5.0
     active = torch.ones(50, dtype=torch.bool)
@@ -186,7 +191,7 @@ def test_an_encoder_that_removes_noise_is_told_from_one_that_answers_it():
     assert response_metrics(noise, noise, torch.zeros(50, 8), active)["silent_signals"] == 1.0
 
 
-def test_representations_by_feature_are_apart_and_random_ones_are_not():
+def test_separation_of_clustered_and_random_representations():
     feature = torch.arange(60) % 3
     apart = torch.nn.functional.one_hot(feature, 5).double()
     assert separation(apart, feature) == pytest.approx(1.0)
@@ -198,7 +203,8 @@ def test_representations_by_feature_are_apart_and_random_ones_are_not():
     assert separation(places, feature) > 0.999
 
 
-def test_heads_are_right_on_features_that_hold_the_label_and_at_chance_on_noise():
+def test_head_metrics_on_features_and_on_noise():
+    """Check that heads predict the label from features, and are at chance on noise."""
     z = torch.randint(-1, 2, (600, 4), generator=seeded(2)).double()
     values = z @ torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
     good = head_metrics(z[:300], values[:300], z[300:], values[300:])
@@ -210,7 +216,8 @@ def test_heads_are_right_on_features_that_hold_the_label_and_at_chance_on_noise(
     assert 0.3 < bad["classification_accuracy"] < 0.7
 
 
-def test_labels_teach_features_that_a_head_reads_better_than_the_input():
+def test_supervise_beats_a_head_on_the_raw_input():
+    """Check that labels teach features from which a head predicts better than from the input."""
     study = parse(
         merge_configs(RAW, {"augmentation": {"studies": {"independent_noise": SMALL}}})
     ).studies
@@ -238,7 +245,7 @@ def test_labels_teach_features_that_a_head_reads_better_than_the_input():
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """Small studies of three kinds, trained and measured."""
+    """Train and measure small studies of three kinds."""
     kept = ("independent_noise", "colour_mask", "imbalance_random_mask")
     dropped = {name: None for name in STUDIES if name not in kept}
     sizes = {"studies": dropped, "labels": [16, 64], "tests": 60, "gradients": 200}
@@ -258,17 +265,17 @@ def small(tmp_path_factory):
         for seed, pair in pairs.items()
         for part, x in zip(("weights", "bias"), pair, strict=True)
     }
-    told = job(
+    job = make_job(
         "studies.augmentation.supervised_baseline:supervise_encoders",
         (),
         {"study": base, "supervised": learning},
     )
-    write_tensors(labelled, named, told.text)
+    write_tensors(labelled, named, job.to_json)
     for name, study in augmentation.studies.items():
         train_study(folder, name, study)
-        told = project.table_job(f"{name}.{TABLES[0]}")
+        job = project.table_job(f"{name}.{TABLES[0]}")
         for schema, table in zip(
-            TABLES, measure_augmentation(JobInputs(told, folder), told), strict=True
+            TABLES, measure_augmentation(JobInputs(job, folder), job), strict=True
         ):
             assert set(table["study"]) == {name}
             parts.setdefault(schema, []).append(table)
@@ -279,7 +286,7 @@ def small(tmp_path_factory):
     return project, tables
 
 
-def test_a_kind_of_view_that_is_null_is_left_out():
+def test_null_kind_of_views_is_left_out():
     views = (
         parse(merge_configs(RAW, {"augmentation": {"images": {"kinds": {"crops": None}}}}))
         .sections["augmentation"]
@@ -329,11 +336,11 @@ def test_studies_of_every_kind_are_measured(small):
     assert total.to_numpy() == pytest.approx(1.0, abs=1e-4)
 
 
-def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
+def test_every_figure_is_drawn_from_a_subset_of_studies(small):
     project, tables = small
     drawn = {
         name: figure
-        for name, figure in project.made["augmentation"].figures.items()
+        for name, figure in project.outputs["augmentation"].figures.items()
         if set(figure.tables) <= set(TABLES)
     }
     assert len(drawn) == 4
@@ -343,7 +350,7 @@ def test_every_figure_is_drawn_with_the_studies_that_are_there(small):
         )
 
 
-def test_the_claims_of_what_is_there_are_measured(small):
+def test_claims_of_a_subset_of_studies_are_measured(small):
     project, tables = small
     table = measured_table(
         decoupling.measure(tables, project.table_job("augmentation_measured")),
@@ -361,20 +368,22 @@ def test_the_claims_of_what_is_there_are_measured(small):
 
 
 def planted(**changes):
-    """Every metric of every study as the paper has it, but for `changes`, with little spread."""
+    """Return metrics of every study as the paper has them but for `changes`, with little spread."""
     rows = []
     for (name, study), seed in itertools.product(STUDIES.items(), range(8)):
         augmented = name in decoupling.WITH
         values = {
-            "growth_over_closed_form": 1.0, "share_features": 0.97 if augmented else 0.03, "covered_features": 1.0,
-            "features_per_neuron": 1.2, "noise_left": 0.1, "noise_cosine": 0.2 if augmented else 0.99, "activity": 0.05,
+            "growth_over_closed_form": 1.0, "share_features": 0.97 if augmented else 0.03,
+            "covered_features": 1.0, "features_per_neuron": 1.2, "noise_left": 0.1,
+            "noise_cosine": 0.2 if augmented else 0.99, "activity": 0.05,
             "bias_share": -0.5 if name == "identical_learned_bias" else 0.3,
             "share_colour": 0.001 if name == "colour_mask_and_redrawn" else 0.6,
             "lucky_neurons": 2.0,
             "ordinary_features": 1.0, "shared_ordinary": 0.5, "cross_talk": 0.5,
             "pull_features": 1.0 if augmented else 2.5, "pull_rest": 0.0 if augmented else 1.0,
-            "lucky_above_threshold_at_T1": 1.0, "others_below_threshold_at_T1": 1.0, "few_strong_features_at_T1": 1.0,
-            "outside_largest_at_T1": 1.0, "lucky_focus_at_T2": 0.8, "ordinary_over_lucky_at_T2": 1.0,
+            "lucky_above_threshold_at_T1": 1.0, "others_below_threshold_at_T1": 1.0,
+            "few_strong_features_at_T1": 1.0, "outside_largest_at_T1": 1.0,
+            "lucky_focus_at_T2": 0.8, "ordinary_over_lucky_at_T2": 1.0,
             "likeness_to_supervised": 0.95 if augmented else 0.5,
         } | changes  # fmt: skip
         for cell in study.cells():
@@ -407,14 +416,14 @@ JOB = PROJECT.table_job("augmentation_measured")
 
 
 def verdicts(**changes):
-    """Of every claim, in its primary regime."""
+    """Return the verdict of every claim in its primary regime."""
     table = verdicts_of(
         "augmentation", decoupling.measure({"augmentation": planted(**changes)}, JOB)
     )
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
-def test_every_claim_is_supported_where_all_is_as_the_paper_has_it():
+def test_every_claim_is_supported_by_planted_paper_values():
     found = verdicts()
     assert set(found) == set(load_claims("augmentation").claims)
     assert set(found.values()) == {SUPPORTED}
@@ -458,11 +467,11 @@ def test_every_claim_is_supported_where_all_is_as_the_paper_has_it():
         ("crossing-pruning", {"helped": -1}),
     ],
 )
-def test_each_claim_is_contradicted_where_its_quantity_is_wrong(claim, change):
+def test_claim_is_contradicted_by_a_wrong_quantity(claim, change):
     assert verdicts(**change)[claim] == CONTRADICTED
 
 
-def test_a_study_of_another_kind_is_refused():
+def test_invalid_studies_are_rejected():
     for change, words in (
         (
             {"simulator": "reduced"},

@@ -3,10 +3,10 @@
 import pytest
 import synthetic_tables
 from paper_values import check, texts
-from rarefeat.studies.augmentation.kind import FIGURES
 
 from rarefeat.run.job import Job
 from rarefeat.studies.augmentation import figures
+from rarefeat.studies.augmentation.declaration import FIGURES
 from rarefeat.studies.augmentation.image_figures import augmentation_images
 
 JOB = Job(stage="studies.augmentation.figures")
@@ -19,8 +19,9 @@ FEW = (
 )
 PAIRS = figures.PAIRS[:3]
 ALL = (
-    *figures.DIAL, "random_mask_without_bias", *(f"{pair}_learned_bias" for pair in PAIRS), "colour_identical", "colour_mask",
-    "colour_mask_and_redrawn", *(f"imbalance_{pair}{bias}" for pair in PAIRS[:2] for bias in ("", "_without_bias")),
+    *figures.DIAL, "random_mask_without_bias", *(f"{pair}_learned_bias" for pair in PAIRS),
+    "colour_identical", "colour_mask", "colour_mask_and_redrawn",
+    *(f"imbalance_{pair}{bias}" for pair in PAIRS[:2] for bias in ("", "_without_bias")),
 )  # fmt: skip
 
 
@@ -39,7 +40,8 @@ def test_figure(name, studies, seeds, labels):
     )
 
 
-def test_an_error_that_explodes_leaves_no_line_outside_of_the_panel():
+def test_stages_panel_contains_every_line():
+    """Check that an exploding regression error leaves no line outside of the panel."""
     tables = synthetic_tables.augmentation(ALL, 7)
     given = {table: tables[table] for table in FIGURES["augmentation_stages"].tables}
     ax = check(lambda: figures.augmentation_stages(given, JOB)).axes[3]

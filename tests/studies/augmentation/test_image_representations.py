@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 import torch
 from conftest import seeded
-from rarefeat.studies.augmentation.kind import IMAGE_TABLES
 
 from rarefeat.config.images import Augmentation, Network
 from rarefeat.images.augmentation import make_augment
@@ -12,6 +11,7 @@ from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.project import load
 from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.augmentation import tables
+from rarefeat.studies.augmentation.declaration import IMAGE_TABLES
 from rarefeat.studies.augmentation.image_figures import augmentation_images as draw
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
 
@@ -24,7 +24,8 @@ def digits():
     return images, torch.arange(40) % 4
 
 
-def test_a_unit_that_is_shifted_up_always_fires_and_one_that_is_shifted_down_never(digits):
+def test_firing_rates_of_shifted_units(digits):
+    """Check that a unit shifted up always fires, and one shifted down never."""
     encoder = make_encoder(NETWORK, 1, "test", 1)
     calibrate(encoder, digits[0])
     with torch.no_grad():
@@ -47,7 +48,7 @@ def test_no_augmentation_changes_nothing_and_a_crop_does(digits):
     assert invariance(encoder, digits[0], crops, "test", 1) < 0.8
 
 
-def test_every_kind_is_measured_gathered_and_drawn(digits):
+def test_every_kind_is_measured_collected_and_drawn(digits):
     images = dict(zip(("train", "train_labels", "test", "test_labels"), digits * 2, strict=True))
     project = load("config/config.yaml")
     study = project.studies["digits"].model_copy(

@@ -1,4 +1,4 @@
-"""The table that holds the two simulators against each other."""
+"""Tests of the table that compares the two simulators."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,10 @@ from rarefeat.studies.imbalance.cross_check import LEVEL, compare, cross_check_t
 def grid(
     n: int, seed: int, shift: dict[str, float] | None = None, arms=("dense", "pruned_neuron")
 ) -> pd.DataFrame:
-    """A grid table of random metrics, one eps_min and two arms; `shift` moves a metric of the pruned arm."""
+    """Return a grid table of random metrics, one eps_min and two arms.
+
+    `shift` moves a metric of the pruned arm.
+    """
     draws = np.random.default_rng(seed)
     rows = []
     for arm in arms:
@@ -47,16 +50,16 @@ def test_the_interval_is_of_reduced_minus_direct():
     assert low < difference < high
 
 
-def test_samples_of_one_law_agree_and_a_shifted_metric_is_found():
+def test_cross_check_finds_a_shifted_metric():
     table = cross_check_table(grid(50, 0), grid(10, 1))
     assert table["agrees"].all()
     shifted = cross_check_table(grid(50, 0), grid(10, 1, {"max_alignment": 0.4}))
-    found = shifted[~shifted["agrees"]]
-    assert list(zip(found["arm"], found["metric"], strict=True)) == [
+    rejected = shifted[~shifted["agrees"]]
+    assert list(zip(rejected["arm"], rejected["metric"], strict=True)) == [
         ("pruned_neuron", "max_alignment")
     ]
-    assert found["adjusted_p_value"].item() < LEVEL
-    assert found["difference"].item() == pytest.approx(-0.4, abs=0.15)
+    assert rejected["adjusted_p_value"].item() < LEVEL
+    assert rejected["difference"].item() == pytest.approx(-0.4, abs=0.15)
 
 
 def test_only_common_cells_and_what_both_have_are_compared():

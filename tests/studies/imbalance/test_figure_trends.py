@@ -1,4 +1,4 @@
-"""The trends of Figures 1 to 4 as claims."""
+"""Tests of the trends of Figures 1 to 4 as claims."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ PROJECT = load("config/config.yaml")
 JOB = PROJECT.table_job("imbalance_measured")
 
 
-def test_the_trend_of_a_figure_is_seen_in_its_direction_alone():
+def test_page_statistic_has_the_sign_of_the_trend():
     rng = np.random.default_rng(5)
     rising = np.arange(6)[:, None] + rng.normal(size=(6, SEEDS))
     assert page_statistic(rising).mean() > 0.5
@@ -25,8 +25,11 @@ def test_the_trend_of_a_figure_is_seen_in_its_direction_alone():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_every_trend_holds_where_it_is_planted_and_fails_where_it_is_turned_round(sign):
-    """Metrics that follow eps_min in the papers' direction, and the noise in the other; then both the other way round."""
+def test_planted_trends_are_supported_and_reversed_ones_fail(sign):
+    """Plant metrics that follow eps_min in the papers' direction and the noise in the other.
+
+    With sign -1 both are reversed.
+    """
     rng = np.random.default_rng(6)
     sides = {name: load_claims("imbalance").claims[f"Fig{name}-eps_min"].side for name in FIGURES}
     direction = {

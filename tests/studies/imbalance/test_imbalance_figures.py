@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import synthetic_tables
 from paper_values import check, texts
-from rarefeat.studies.imbalance.kind import FIGURES
 
 from rarefeat.run.job import Job
 from rarefeat.studies.imbalance import figures
+from rarefeat.studies.imbalance.declaration import FIGURES
 
 JOB = Job(stage="studies.imbalance.figures")
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}

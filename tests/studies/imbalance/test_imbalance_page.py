@@ -7,7 +7,8 @@ from rarefeat.studies.imbalance.doc_tables import fates
 from rarefeat.studies.imbalance.findings import describe_bias
 
 
-def test_every_replica_has_one_fate_and_agreement_is_no_certainty():
+def test_fates_sum_to_one_with_exact_intervals():
+    """Check that every replica has one fate, and that agreement of all is no certainty."""
     best = [0.1, 0.2, 0.3, 0.9, 0.95]
     grid = pd.DataFrame(
         {

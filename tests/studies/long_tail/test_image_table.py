@@ -1,4 +1,4 @@
-"""Table 2: group metrics by replica, paired summaries, the rendered page, the figure, and the claims read from them."""
+"""Tests of Table 2: group metrics by replica, paired summaries, the findings, and the claims."""
 
 import itertools
 
@@ -27,8 +27,10 @@ SEEDS = range(6)
 
 
 def classes_table(gain, study=STUDY, name="digits"):
-    """Accuracy 0.9 falling by 0.04 a rank, and `gain(arm, rho)` more on every class; the order of the classes turns with the
-    seed."""
+    """Return accuracies that fall by 0.04 a rank, with `gain(arm, rho)` more on every class.
+
+    The order of the classes turns with the seed.
+    """
     rows = []
     for cell, seed in itertools.product(study.cells(), SEEDS):
         rho, split, (arm,) = cell["rho"], cell["split"], cell.arms
@@ -36,21 +38,22 @@ def classes_table(gain, study=STUDY, name="digits"):
         for probe, rank in itertools.product(set(PROBES) - {"balanced_sgd"}, range(10)):
             accuracy = 0.8 - 0.04 * rank + gain(arm, rho) + noise
             rows.append(
-                {"dataset": name, "rho": float(rho), "split": split, "width": study.network_of(cell).width,
-                 **arm.model_dump(), "seed": seed, "probe": probe,
-                 "class": (rank + seed) % 10, "rank": rank, "count": 100 - 10 * rank, "accuracy": accuracy}
+                {"dataset": name, "rho": float(rho), "split": split,
+                 "width": study.network_of(cell).width, **arm.model_dump(), "seed": seed,
+                 "probe": probe, "class": (rank + seed) % 10, "rank": rank,
+                 "count": 100 - 10 * rank, "accuracy": accuracy}
             )  # fmt: skip
     return validate_sorted(LONGTAIL_CLASSES, pd.DataFrame(rows))
 
 
 def replicas(gain, study=STUDY):
-    """The table of such classes."""
+    """Return the table of such classes."""
     classes = classes_table(gain, study)
     return longtail_table(classes, courses_of(classes), study)
 
 
 def courses_of(classes):
-    """An effective rank that grows over the training, of each replica."""
+    """Return an effective rank of each replica that grows over the training."""
     keys = classes[[*IMAGE_KEYS, "seed"]].drop_duplicates()
     return pd.concat(
         [
@@ -70,7 +73,7 @@ def test_a_replica_s_groups_follow_its_own_order_of_the_classes():
     assert set(table["effective_rank"]) == {5.0}
 
 
-def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
+def test_summary_pairs_arms_with_dense_by_rho_and_split():
     gain = {"dense": 0.0, "pruned": 0.05, "self_damaging": -0.02}
     longtail = replicas(lambda arm, rho: gain[arm.arm])
     summary = summary_table(longtail)
@@ -82,8 +85,8 @@ def test_the_summary_pairs_each_arm_with_dense_at_its_rho_and_split():
     assert not summary.duplicated([*IMAGE_KEYS, "probe", "metric"]).any()
 
 
-def test_intervals_of_accuracies_and_their_differences_stay_within_what_they_can_be():
-    """Two seeds, almost all right and half right: Student's interval goes from far below 0 to far above 1."""
+def test_intervals_of_accuracies_stay_within_their_range():
+    """Plant two seeds whose Student interval goes from far below 0 to far above 1."""
     classes = classes_table(lambda arm, rho: 0.0)
     classes = classes[classes["seed"] < 2].assign(
         accuracy=lambda table: np.where(table["seed"] == 0, 0.99, 0.5)
@@ -141,11 +144,13 @@ def verdicts(gain):
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
-def test_table_2_is_supported_where_planted_and_contradicted_by_its_opposite():
+def test_table2_claims_follow_planted_gains():
+    """Check that planted gains support the claims of Table 2, and losses contradict them."""
     growing = {5: 0.02, 10: 0.05, 50: 0.12}
     found = verdicts(lambda arm, rho: growing[rho] if arm.arm != "dense" else 0.0)
     assert (found["T2-accuracy"], found["T2-rho"]) == (SUPPORTED, SUPPORTED)
-    # The same gain on every class leaves Delta_20 as it was: less than the least effect that would count.
+    # The same gain on every class leaves Delta_20 as it was: less than the least effect that would
+    # count.
     assert found["T2-delta"] == CONTRADICTED
     assert (
         verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)["T2-accuracy"]
@@ -205,7 +210,7 @@ def test_labels_of_arms_are_distinct_in_what_makes_them_differ():
 # Probes
 
 
-def test_every_probe_of_separable_images_is_right_and_of_random_labels_is_not():
+def test_probes_on_separable_images_and_on_random_labels():
     network = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
     labels = torch.arange(60) % 3
     images = torch.zeros(60, 3, 8, 8)

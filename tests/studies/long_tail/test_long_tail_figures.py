@@ -32,7 +32,7 @@ def test_no_accuracy_is_above_one():
     assert 0.99 < np.nanmax(drawn) <= 1
 
 
-def test_the_gains_have_a_column_by_update_and_a_look_by_ratio_and_control():
+def test_gains_have_columns_by_update_and_styles_by_ratio():
     """Planted: the ratio 0.3 gains late, and in the rare classes alone."""
     tables = synthetic_tables.long_tail_courses(alphas=(0.3, 0.9), seeds=3)
     figure = check(lambda: gains(tables, JOB), 3)

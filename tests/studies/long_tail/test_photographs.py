@@ -1,4 +1,4 @@
-"""Table 2 on photographs: the rules that choose, on planted replicas; what is published of them; the recipe."""
+"""Tests of Table 2 on photographs: rules of the protocol on planted replicas, published tables."""
 
 import itertools
 import re
@@ -52,7 +52,10 @@ SPREAD = (-0.01, -0.005, 0.0, 0.005, 0.01)
 
 
 def replicas(study, effect, spread=SPREAD):
-    """Every metric of every probe at 0.6, with the class order's shift; `effect(cell)`: what `many` and `few` have more."""
+    """Return metrics of every probe at 0.6 plus the class order's shift.
+
+    `effect(cell)` gives what `many` and `few` have more.
+    """
     rows = []
     for cell, seed in itertools.product(study.cells(), range(study.seeds)):
         (arm,) = cell.arms
@@ -101,14 +104,16 @@ def test_the_first_regime_whose_tail_visibly_pays_is_taken():
     assert staged_protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: worst}) == REGIMES[1]
 
 
-def test_a_mean_above_two_points_with_a_wide_interval_does_not_pass():
+def test_gap_with_a_wide_interval_is_not_visible():
+    """Check a mean of five points whose interval includes two points."""
     found = of_regime(0.03)
     found.loc[(found["split"] == "balanced") & (found["seed"] == 0), "balanced_few"] += 0.1
     assert staged_protocol.gap(found).mean == pytest.approx(0.05)
     assert not staged_protocol.gap(found).visible
 
 
-def test_the_ratio_with_the_best_tail_is_picked_of_those_that_cost_no_capacity():
+def test_pick_ratios_prefers_best_tail_at_no_cost():
+    """Check that the best tail decides among ratios without a loss of capacity."""
     effects = {0.05: (0.0, 0.01), 0.3: (-0.02, 0.01), 0.9: (-0.2, 0.0)}
     screen = of_screen(lambda arm: effects[arm.alpha])
     assert set(staged_protocol.pick_ratios(screen).values()) == {0.3}
@@ -127,14 +132,14 @@ def test_the_ratio_with_the_best_tail_is_picked_of_those_that_cost_no_capacity()
     assert table[table["picked"]]["alpha"].tolist() == [0.3] * 3
 
 
-def test_confirmed_arms_have_a_random_mask_and_the_reference_ratio():
+def test_confirmation_arms_have_controls_and_reference_ratio():
     arms = [
         ImageArm(**arm).label
         for arm in staged_protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
     ]
     assert arms[:4] == [
-        "dense", "pruned_straight_through-alpha=0.05", "pruned_straight_through-alpha=0.05-threshold=random",
-        "pruned_straight_through-alpha=0.9",
+        "dense", "pruned_straight_through-alpha=0.05",
+        "pruned_straight_through-alpha=0.05-threshold=random", "pruned_straight_through-alpha=0.9",
     ]  # fmt: skip
     assert len(arms) == 1 + 3 * 3
     at_reference = staged_protocol.confirmation_arms(
@@ -143,7 +148,7 @@ def test_confirmed_arms_have_a_random_mask_and_the_reference_ratio():
     assert len(at_reference) == 1 + 3 * 2
 
 
-def test_class_orders_are_as_many_as_the_spread_of_dense_asks_for():
+def test_class_orders_follow_the_spread_of_dense():
     assert staged_protocol.class_orders(of_regime(0.03)) == staged_protocol.FEWEST
     wide = tuple(4.7 * shift for shift in SPREAD)
     needed = staged_protocol.class_orders(of_regime(0.03, spread=wide))
@@ -219,8 +224,8 @@ def test_every_stage_has_class_orders_of_its_own():
 
 
 @pytest.mark.parametrize("name", [staged_protocol.FORMER, *REGIMES])
-def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
-    """Even with Jiang et al.'s ratio masked, more of the convolutions' weights are left than there are images."""
+def test_candidates_are_overparametrised_and_dense_only(name):
+    """Check that at Jiang et al.'s ratio more convolution weights are left than images."""
     study = STUDIES[name]
     weights = sum(
         weight.numel()
@@ -238,7 +243,8 @@ def test_the_candidates_are_over_parametrised_and_have_dense_arms_alone(name):
 # What is published
 
 
-def test_the_published_gains_pair_with_dense_and_say_what_could_have_been_seen():
+def test_gains_pair_with_dense_and_give_detectable_effect():
+    """Check the paired differences, and the smallest effect that could have been detected."""
     study = STUDIES[CONFIRM]
     found = replicas(study, lambda cell: (0.0, 0.0) if not cell.arms[0].alpha else (0.1, 0.1))
     found.loc[found["arm"] == "self_damaging", "balanced_accuracy"] += 2 * np.array(SPREAD)
@@ -253,7 +259,7 @@ def test_the_published_gains_pair_with_dense_and_say_what_could_have_been_seen()
     assert len(table) == len(study.cells()) * 13
 
 
-def test_the_published_cost_of_imbalance_says_whether_it_is_visible():
+def test_imbalance_table_says_whether_the_cost_is_visible():
     table = imbalance(of_regime(0.05)).set_index("metric")
     assert table["visible"].tolist() == [True, True, True]
     assert table.loc["balanced_accuracy", "mean"] == pytest.approx(0.025)
@@ -279,7 +285,7 @@ def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
     assert table["paired_difference"].dropna().abs().max() == 0
 
 
-def test_each_picked_arm_stands_against_the_random_mask_of_its_ratio():
+def test_controlled_compares_arms_with_their_random_mask():
     found, *_ = of_confirmation(5)
     found.loc[found["threshold"] == "random", "balanced_few"] -= np.array(
         [0.1, 0.1, 0.1, 0.2, 0.2] * 3
@@ -296,7 +302,10 @@ def test_each_picked_arm_stands_against_the_random_mask_of_its_ratio():
 
 
 def of_widths(line, noise):
-    """Screen and widths whose gain in accuracy at Jiang et al.'s ratio is a line in log2(width), with noise."""
+    """Return replicas of screen and widths with a gain in accuracy linear in log2(width).
+
+    The gain is that at Jiang et al.'s ratio, with noise.
+    """
     random = np.random.default_rng(0)
 
     def planted(study):
@@ -313,7 +322,8 @@ def of_widths(line, noise):
     return planted(STUDIES[SCREEN]), planted(STUDIES[WIDTHS])
 
 
-def test_where_the_loss_would_cross_zero_by_the_width_of_the_network():
+def test_by_width_finds_the_crossing_of_a_planted_line():
+    """Check at which width the planted loss would cross zero, and its interval."""
     exact = by_width(*of_widths(lambda x: 0.04 * (x - 6), 1e-9))
     assert exact["slope"].tolist() == pytest.approx([0.04] * 3)
     assert exact[["crossing", "crossing_low", "crossing_high"]].to_numpy() == pytest.approx(
@@ -331,7 +341,8 @@ def test_where_the_loss_would_cross_zero_by_the_width_of_the_network():
     assert (flat["ci_low"] < 0).all()
 
 
-def test_the_interval_of_the_crossing_covers_it_as_often_as_it_says():
+def test_by_width_interval_covers_the_crossing():
+    """Check that the 95 % interval covers the crossing in 90 to 99 % of 150 draws."""
     random = np.random.default_rng(1)
     screen, widths = of_widths(lambda x: 0.1 * (x - 6), 0.0)
     covered = []
@@ -358,7 +369,7 @@ def test_every_stage_publishes_its_gains():
     } <= set(TABLES)
 
 
-def test_the_command_asks_for_the_first_candidate_where_nothing_is_there(tmp_path):
+def test_command_asks_for_first_candidate_without_results(tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -374,7 +385,10 @@ def test_the_command_asks_for_the_first_candidate_where_nothing_is_there(tmp_pat
 
 
 def of_confirmation(seeds):
-    """Replicas, trajectories and classes of the confirmation under the arms that the screen picks, on so many class orders."""
+    """Return replicas, trajectories and classes of the confirmation on so many class orders.
+
+    The arms are those that the screen picks.
+    """
     arms = [
         ImageArm(**arm)
         for arm in staged_protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))

@@ -1,4 +1,7 @@
-"""The scaling study: counted sets against definition and closed forms, exponents against planted ones, what is trained."""
+"""Tests of the scaling study.
+
+Counted sets against definition and closed forms, exponents against planted ones, trained sizes.
+"""
 
 import math
 from pathlib import Path
@@ -8,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 from conftest import write_encoders
-from rarefeat.studies.scaling.kind import KIND
 from scipy.stats import beta, binomtest
 
 from rarefeat.core.errors import RarefeatError
@@ -22,6 +24,7 @@ from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import validate
 from rarefeat.studies.scaling.aggregate import trained_sizes
 from rarefeat.studies.scaling.config import Scaling
+from rarefeat.studies.scaling.declaration import KIND
 from rarefeat.studies.scaling.exponent_bounds import bounds, trained_cells
 from rarefeat.studies.scaling.exponents import exponent_rows, exponents_table, power_law
 from rarefeat.studies.scaling.figures import scaling as draw
@@ -39,20 +42,20 @@ def scaling(**changes):
     )
 
 
-def told(config: Scaling) -> Job:
-    """What the job of its table is told."""
-    return KIND.made(config).tables["scaling"].job({})
+def scaling_job(config: Scaling) -> Job:
+    """Return the job of the table `scaling`."""
+    return KIND.outputs(config).tables["scaling"].job({})
 
 
 def trained_of(config: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.DataFrame:
-    """The table of the trained sizes."""
-    read = JobInputs(told(config), results)
+    """Return the table of the trained sizes."""
+    read = JobInputs(scaling_job(config), results)
     read["lucky_sets"] = lucky_sets
-    return trained_sizes(read, told(config))
+    return trained_sizes(read, scaling_job(config))
 
 
 def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
-    """A table of lucky_sets with a given probability."""
+    """Return a table of lucky_sets with a given probability."""
     parts = [lucky_sets_table(each, RATIOS, 1000) for each in d]
     planted = {
         "lucky_probability": probability,
@@ -97,7 +100,8 @@ def test_ordinary_features_have_the_expectation_of_a_beta_share(d):
 
 
 @pytest.mark.parametrize(("d", "ratio"), [(4, 0.9), (5, 0.85), (9, 0.8)])
-def test_lucky_probability_in_closed_form_where_one_condition_implies_the_other(d, ratio):
+def test_lucky_probability_matches_closed_form(d, ratio):
+    """Compare with the closed form where one condition of eq. (27) implies the other."""
     above, below = (
         2 * c * math.log(d) / d for c in ((1 + GAMMA) / ratio**2, (1 - GAMMA) * ratio**2)
     )
@@ -123,7 +127,7 @@ D = np.array([9, 12, 16, 23, 32, 45, 64, 91, 128])
 def planted(
     exponent: float, misfit: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A power law with 2 % sampling errors and a lognormal misfit: estimates and standard errors."""
+    """Draw estimates of a power law with 2 % sampling errors and a lognormal misfit."""
     mean = D**exponent
     return mean * np.exp(
         misfit * rng.standard_normal(len(D)) + 0.02 * rng.standard_normal(len(D))
@@ -135,13 +139,15 @@ def test_the_interval_covers_a_planted_exponent(misfit):
     rng = np.random.default_rng(0)
     fits = [power_law(D, *planted(-1.3, misfit, rng)) for _ in range(400)]
     assert np.mean([fit[0] for fit in fits]) == pytest.approx(-1.3, abs=0.01)
-    # 95 % within three standard errors of 400 trials; more is allowed, as sampling errors are taken as known.
+    # 95 % within three standard errors of 400 trials; more is allowed, as sampling errors are taken
+    # as known.
     assert np.mean([low <= -1.3 <= high for _, low, high in fits]) > 0.95 - 3 * math.sqrt(
         0.95 * 0.05 / 400
     )
 
 
-def test_what_is_no_power_law_gets_a_wide_interval_however_precise():
+def test_power_law_widens_interval_of_bent_points():
+    """Check that precise points on no power law get a wide interval."""
     bent = D**-1.0 * np.exp(-0.2 * (np.log(D) - 3) ** 2)
     slope, low, high = power_law(D, bent, 1e-6 * bent)
     assert slope == pytest.approx(np.polyfit(np.log(D), np.log(bent), 1)[0])
@@ -180,7 +186,8 @@ def test_the_logarithm_of_the_proof_is_divided_out():
     assert len(exponent_rows("ordinary_features", 1.0, None, points)) == 1
 
 
-def test_points_without_a_logarithm_are_counted_and_two_d_make_no_exponent():
+def test_exponent_rows_count_zeros_and_need_three_d():
+    """Check that estimates of 0 are left out and counted, and that two d give no exponent."""
     points = pd.DataFrame({"d": D, "estimate": D**-1.0, "error": 0.01 * D**-1.0})
     points.loc[0, "estimate"] = 0
     row = exponent_rows("lucky_probability", 1.0, None, points)[0]
@@ -203,7 +210,8 @@ def test_only_sizes_with_enough_lucky_neurons_are_trained():
         name: [cell["eps_min"] for cell in cells]
         for name, cells in trained_cells(config, table).items()
     }
-    # m = 16, 32 and 25; 5^2.5 = 56 is too large. Expected lucky neurons at ratio 1: 0.8, 1.6, 1.25; at 0.9 only m = 32 has one.
+    # m = 16, 32 and 25; 5^2.5 = 56 is too large. Expected lucky neurons at ratio 1: 0.8, 1.6, 1.25;
+    # at 0.9 only m = 32 has one.
     assert chosen == {"scaling_d=4_m=32_d1=16": [0.9, 1.0], "scaling_d=5_m=25_d1=25": [1.0]}
 
 
@@ -262,7 +270,7 @@ def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
         (r, p) for r in (0.9, 1.0) for p in (1.0, 1.5)
     }
     assert exponents.loc[exponents["quantity"] == "lucky_probability", "d1_power"].isna().all()
-    assert len(draw({"lucky_sets": lucky_sets, "scaling": trained}, told(config)).axes) == 4
+    assert len(draw({"lucky_sets": lucky_sets, "scaling": trained}, scaling_job(config)).axes) == 4
 
 
 def test_every_size_is_trained_until_t4():

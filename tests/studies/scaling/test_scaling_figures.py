@@ -14,7 +14,8 @@ FEW = {"ratios": (1.0, 0.9), "ds": (9, 12), "trained_d": (4, 5), "powers": (2,),
     "size", [FEW, {"ratios": (1.0, 0.95, 0.9, 0.8, 0.7), "seeds": 3}], ids=["few", "many"]
 )
 def test_figure(size):
-    # Five ratios, each at two sizes of C_m: the legend names the colours and the markers, which are seven.
+    # Five ratios, each at two sizes of C_m: the legend names the colours and the markers, which are
+    # seven.
     check(
         lambda: scaling(synthetic_tables.sizes(**size), Job(stage="studies.scaling.figures")),
         size["seeds"],

@@ -68,7 +68,8 @@ def law(tables):
     return verdicts_of("theory", rows).iloc[0]
 
 
-def test_the_law_of_t2_is_told_from_no_law_and_says_what_is_censored():
+def test_law_of_T2_and_remark_on_censored_replicas():
+    """Distinguish a planted law of T2 from none, and expect a remark on censored replicas."""
     assert law(times(-1.0))["verdict"] == SUPPORTED
     assert law(times(0.0))["verdict"] == CONTRADICTED
     row = law(times(-1.0, (0.75, 1.0, 1.0)))
@@ -83,9 +84,10 @@ def test_the_law_of_t2_is_told_from_no_law_and_says_what_is_censored():
 
 def strength(power, learned=(1, 1, 1, 1), metric="strength_ratio"):
     parts = [
-        table({metric: eps**power if seen else 1e-3, "learned": float(seen), "magnitude_ratio": eps, "pure_share": eps,
-               "pure_minority_neurons": 10 * eps}, eps_min=eps)
-        for eps, seen in zip(RATIOS, learned, strict=True)
+        table({metric: eps**power if is_learned else 1e-3, "learned": float(is_learned),
+               "magnitude_ratio": eps, "pure_share": eps, "pure_minority_neurons": 10 * eps},
+              eps_min=eps)
+        for eps, is_learned in zip(RATIOS, learned, strict=True)
     ]  # fmt: skip
     return empty() | {"stages_theory_milestones": pd.concat(parts)}
 
@@ -96,20 +98,20 @@ def of_curve(tables):
     return curve.to_list(), found["E.1c-exponent"].iloc[0]
 
 
-def test_a_strength_that_follows_the_square_has_the_curve_and_the_exponent():
+def test_squared_strength_supports_curve_and_exponent():
     curve, exponent = of_curve(strength(2.0))
     assert curve == [SUPPORTED] * 3
     assert exponent == SUPPORTED
 
 
-def test_a_saturated_feature_has_not():
+def test_saturated_strength_contradicts_curve_and_exponent():
     curve, exponent = of_curve(strength(0.0))
     assert curve[0] == CONTRADICTED  # 1 where 0.49 is claimed
     assert exponent == CONTRADICTED
 
 
 def test_no_line_is_drawn_through_a_step():
-    """Ratios 0.001, 0.001, 1, 1: where the feature is not learned there is no power law to speak of."""
+    """Plant ratios 0.001, 0.001, 1, 1: where the feature is not learned, no power law is fitted."""
     _, exponent = of_curve(strength(0.0, learned=(0, 0, 1, 1)))
     assert exponent == NOT_TESTABLE
 
@@ -117,7 +119,7 @@ def test_no_line_is_drawn_through_a_step():
 @pytest.mark.parametrize(
     ("learned", "expected"), [((1, 1, 1, 1), SUPPORTED), ((0, 0, 1, 1), NOT_TESTABLE)]
 )
-def test_the_gain_of_one_step_has_an_exponent_only_where_the_feature_is_learned(learned, expected):
+def test_gain_exponent_needs_a_learned_feature(learned, expected):
     gains = [
         table({"growth_minority_gain": 0.01 * eps**2 * (1 + noise("gain", eps))}, eps_min=eps)
         for eps in RATIOS
@@ -144,9 +146,10 @@ def oracles(magnitude, lost=()):
     for ratio in (0.3, 0.5, 0.7, 0.9):
         parts = []
         for arm in ("dense", *pruning.ORACLES):
-            found = {"pure_minority_neurons": 2.0 if arm == "dense" else 6.0, "magnitude_ratio": magnitude(ratio),
-                     "pruned_other_features": 0.2, "pruned_outside": 0.9, "diverged": float(arm in lost)}  # fmt: skip
-            parts.append(table(found, arm=arm, eps_min=ratio))
+            metrics = {"pure_minority_neurons": 2.0 if arm == "dense" else 6.0,
+                       "magnitude_ratio": magnitude(ratio), "pruned_other_features": 0.2,
+                       "pruned_outside": 0.9, "diverged": float(arm in lost)}  # fmt: skip
+            parts.append(table(metrics, arm=arm, eps_min=ratio))
         tables[f"T5_ratio={ratio}_milestones"] = pd.concat(parts)
     return judged(pruning.measurements_at_T5, tables)
 
@@ -170,7 +173,7 @@ def test_each_oracle_has_rows_of_its_own():
     assert oracles(lambda ratio: ratio)["18-alpha", "T5", "oracle_gated"] == CONTRADICTED
 
 
-def test_a_runaway_is_no_gain_of_the_oracle():
+def test_diverged_oracle_is_no_gain():
     found = oracles(lambda ratio: 1.0, lost=("oracle_all",))
     assert found["3.2-c", "T5_ratio=0.7", "eps_min 0.7, sigma 0.05, oracle_all"] == DIVERGED
     assert found["18-alpha", "T5", "oracle_all"] == DIVERGED
@@ -178,10 +181,12 @@ def test_a_runaway_is_no_gain_of_the_oracle():
 
 
 def course(minority, majority, random=(0.0, 0.0), loss=4.0):
-    """Trajectories of dense, and of arms that change the two alignments by these amounts."""
+    """Return the verdicts of trajectories whose arms change the two alignments by these amounts."""
     rows = []
     for arm, alpha, (rare, common) in (
-        ("dense", 0.0, (0.0, 0.0)), ("pruned_neuron", 0.1, (minority, majority)), ("random_neuron", 0.1, random)
+        ("dense", 0.0, (0.0, 0.0)),
+        ("pruned_neuron", 0.1, (minority, majority)),
+        ("random_neuron", 0.1, random),
     ):  # fmt: skip
         keys = {"eps_min": 0.5, "sigma": 0.05, **Arm(arm=arm, alpha=alpha).model_dump()}
         values = {
@@ -211,12 +216,12 @@ def course(minority, majority, random=(0.0, 0.0), loss=4.0):
         ({"minority": 0.2, "majority": 0.0, "loss": 20.0}, (DIVERGED, DIVERGED)),
     ],
 )
-def test_algorithm_1_is_held_against_the_majority_and_against_a_random_mask(arms, expected):
+def test_algorithm_1_against_majority_and_random_mask(arms, expected):
     assert course(**arms) == expected
 
 
-def test_a_majority_that_gains_as_much_is_no_gain_of_the_minority():
-    """The regime that had confirmed A1: 0.71 to 0.94 for both."""
+def test_equal_gain_of_the_majority_does_not_support_A1():
+    """Plant the regime that had confirmed A1: 0.71 to 0.94 for both."""
     assert course(0.23, 0.23)[0] in (UNDECIDED, CONTRADICTED)
     assert course(0.23, 0.4)[0] == CONTRADICTED
 
@@ -224,7 +229,7 @@ def test_a_majority_that_gains_as_much_is_no_gain_of_the_minority():
 # W(0)
 
 
-def test_the_deviations_at_the_start_are_held_to_their_exponent():
+def test_initial_deviations_follow_their_exponent():
     def found(power):
         tables = empty() | {
             f"T1_d1={d1}_milestones": table(

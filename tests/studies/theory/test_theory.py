@@ -1,4 +1,4 @@
-"""The theory: one step, the neurons that pruning takes, roles of studies, and from training to the verdicts."""
+"""Tests of the theory: one step, pruned neurons, roles of studies, from training to verdicts."""
 
 import math
 from functools import partial
@@ -10,13 +10,12 @@ import pytest
 import torch
 import yaml
 from conftest import table_of, tiny_data, tiny_training, train_study, verdicts_of, write_encoders
-from rarefeat.studies.theory.kind import read_from_encoders
 
 from rarefeat.chain.tables import METRICS
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table, measurement
 from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, verdicts
-from rarefeat.config.section import dump_config as as_told
+from rarefeat.config.section import dump_config
 from rarefeat.config.study import Grid, merge_configs
 from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
@@ -25,6 +24,7 @@ from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.theory import figures
 from rarefeat.studies.theory.claims import imbalance, measure, pruning
 from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
+from rarefeat.studies.theory.declaration import read_from_encoders
 from rarefeat.studies.theory.milestones import read_milestones
 from rarefeat.studies.theory.one_step import one_step, read_one_step
 from rarefeat.studies.theory.overlap import read_overlap, smallest_of_minority
@@ -36,17 +36,20 @@ THEORY = PROJECT.sections["theory"]
 
 
 def reading(stage, name, study, results):
-    """What a stage reads of the encoders of one study, and its job."""
-    told = read_from_encoders("", stage, name, study).job({})
-    return JobInputs(told, results), told
+    """Return the inputs of a stage that reads the encoders of one study, and its job."""
+    job = read_from_encoders("", stage, name, study).job({})
+    return JobInputs(job, results), job
 
 
 # One step
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
-def test_masking_the_minority_neuron_of_the_dictionary_is_theorem_3_2(simulator):
-    """One strong neuron a feature: the mask speeds up the masked one, lowers its samples' logit, and leaves the rest alone."""
+def test_one_step_of_the_dictionary_follows_theorem_3_2(simulator):
+    """Plant one strong neuron a feature and mask that of the minority.
+
+    The mask speeds up the masked neuron, lowers its samples' logit, and leaves the rest alone.
+    """
     data, training = (
         tiny_data(d=4, d1=40, L=1, C=2.0, minority=[1.0]),
         tiny_training(m=4, K=32, eta=0.1, tau=1.0),
@@ -96,7 +99,7 @@ def test_neurons_that_a_bias_silences_have_no_gain_and_no_ratio():
     assert math.isnan(values["negative_share"])
 
 
-def test_without_a_neuron_of_the_minority_there_is_nothing_to_prune():
+def test_one_step_is_empty_without_a_minority_neuron():
     data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=3, K=8)
     space = make_simulator("direct", "planted", 4, 40, 3, [1])
     weights = space.dictionary.mT[:, :3].contiguous()
@@ -108,11 +111,13 @@ def test_without_a_neuron_of_the_minority_there_is_nothing_to_prune():
     )
 
 
-def test_of_a_study_without_such_a_neuron_only_its_firing_is_known(tmp_path):
+def test_read_one_step_without_a_minority_neuron(tmp_path):
+    """Check that only the firing metrics are measured where there is nothing to prune."""
     grid = {"one": Grid(eps_min=[0.5], sigma=[0.05], arms=["dense"])}
     study = THEORY.studies["stages"].model_copy(update={"seeds": 2, "grid": grid})
     ((cell,), (block,)) = study.cells(), study.blocks()
-    # The dictionary's first features and nothing of the last, under the coordinates of the reduced simulator.
+    # The dictionary's first features and nothing of the last, under the coordinates of the reduced
+    # simulator.
     weights = make_simulator("reduced", "", 9, 500, 30, [100, 101]).dictionary.mT[
         :, torch.arange(30) % 8
     ]
@@ -132,8 +137,8 @@ def test_of_a_study_without_such_a_neuron_only_its_firing_is_known(tmp_path):
 # Overlap and onsets
 
 
-def test_the_smallest_neurons_are_those_of_the_minority_where_they_are():
-    """Norms 1 ... 4; the second and third smallest are aligned with the last of three features."""
+def test_smallest_of_minority_of_planted_norms():
+    """Plant norms 1 ... 4; the second and third smallest align with the last of three features."""
     history = torch.zeros(2, 4, 5)
     history[..., 3] = torch.tensor([4.0, 2.0, 1.0, 3.0])
     history[..., 2] = torch.tensor([0.0, 2.0, 0.0, -1.5])
@@ -144,8 +149,11 @@ def test_the_smallest_neurons_are_those_of_the_minority_where_they_are():
     assert (smallest_of_minority(history, 3, 1)[1] == 0).all()
 
 
-def test_the_overlap_is_a_mean_over_the_replicas_of_every_block(tmp_path):
-    """Three replicas in two blocks; in the last one the smallest neuron is the minority's, in the others another one is."""
+def test_read_overlap_averages_replicas_of_all_blocks(tmp_path):
+    """Plant three replicas in two blocks.
+
+    In the last one the smallest neuron is the minority's, in the others another one is.
+    """
     study = THEORY.studies["stages"]
     training = study.training.model_copy(update={"T": 5, "m": 2})
     grid = {"one": Grid(eps_min=[0.5], sigma=[0.05], arms=["dense"])}
@@ -168,7 +176,7 @@ def test_the_overlap_is_a_mean_over_the_replicas_of_every_block(tmp_path):
 
 
 @pytest.mark.parametrize(("end", "verdict"), [(0.95, ("equal",)), (0.2, ("lasting",))])
-def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
+def test_imbalance_claims_separate_transient_from_lasting(end, verdict):
     rows = []
     for seed in range(8):
         for step, majority, minority in (
@@ -203,7 +211,7 @@ def test_a_transient_imbalance_is_told_from_a_lasting_one(end, verdict):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A project with small studies of every role but two, and their tables, from training them."""
+    """Train small studies of every role but two; return the project and their tables."""
     wanted = (
         "stages",
         "pruning",
@@ -244,19 +252,19 @@ def small(tmp_path_factory):
         "one_step": partial(read_one_step, batches=2),
         "overlap": read_overlap,
     }
-    for name in project.made["theory"].tables:
+    for name in project.outputs["theory"].tables:
         study, _, kind = name.rpartition("_one_step" if name.endswith("_one_step") else "_")
         kind = kind or "one_step"
         if kind == "trajectories":
             tables[name] = pd.DataFrame(courses[study])
         else:
-            told = project.table_job(name)
-            tables[name] = read[kind](JobInputs(told, results), told)
+            job = project.table_job(name)
+            tables[name] = read[kind](JobInputs(job, results), job)
     return project, tables
 
 
 def confirmation_grid():
-    """A grid table with one block, random but for its keys."""
+    """Return a grid table with one block, random but for its keys."""
     rng = np.random.default_rng(9)
     return pd.DataFrame(
         [
@@ -269,7 +277,7 @@ def confirmation_grid():
     )
 
 
-def test_every_claim_of_the_theory_is_measured_and_its_maps_are_drawn(small):
+def test_every_claim_is_measured_and_every_map_drawn(small):
     project, tables = small
     before = measured_table(
         measure(tables, project.table_job("theory_measured")), load_claims("theory")
@@ -277,24 +285,25 @@ def test_every_claim_of_the_theory_is_measured_and_its_maps_are_drawn(small):
     table = verdicts(before)
     assert set(table["group"]) == set(load_claims("theory").groups)
     assert set(table[table["primary"]]["claim_id"]) == set(load_claims("theory").claims)
-    assert set(tables) >= set(project.claimed["theory"].tables)
+    assert set(tables) >= set(project.claim_inputs["theory"].tables)
     assert "| K = 16 |" in "\n".join(
         sensitivity(sensitivity_rows(before), project.sections["theory"])
     )
-    for name, figure in project.made["theory"].figures.items():
+    for name, figure in project.outputs["theory"].figures.items():
         draw = getattr(figures, figure.function)
         draw({table: tables[table] for table in figure.tables}, project.figure_job(name))
 
 
-def test_a_primary_regime_that_its_config_leaves_out_is_said(small):
-    """Without the phase studies nothing says whether the imbalance lasts."""
+def test_missing_primary_regime_has_a_remark(small):
+    """Leave out the phase studies: nothing says whether the imbalance lasts."""
     project, tables = small
     job = project.table_job("theory_measured")
     theory = project.sections["theory"]
     kept = {name: study for name, study in theory.studies.items() if study.role != "phase"}
     job = job.model_copy(
         update={
-            "config": job.config | {"theory": as_told(theory.model_copy(update={"studies": kept}))}
+            "config": job.config
+            | {"theory": dump_config(theory.model_copy(update={"studies": kept}))}
         }
     )
     table = measured_table(measure(tables, job), load_claims("theory"))
@@ -302,7 +311,8 @@ def test_a_primary_regime_that_its_config_leaves_out_is_said(small):
     assert set(table.loc[["lasting", "equal", "onset"], "remark"]) == {NOT_RUN}
 
 
-def test_the_predicted_onset_is_sooner_for_frequent_features_never_for_the_rarest():
+def test_onset_is_earlier_for_frequent_features():
+    """Check that onsets decrease with eps_min, and that the rarest feature never takes off."""
     study = THEORY.studies["phase"]
     onsets = [figures.onset(study, eps_min, 0.05) for eps_min in (0.01, 0.2, 0.5, 1.0)]
     assert onsets[0] == math.inf
@@ -312,7 +322,7 @@ def test_the_predicted_onset_is_sooner_for_frequent_features_never_for_the_rares
 # The config and the page
 
 
-def test_studies_of_claims_are_legal_and_the_varied_ones_differ_in_one_number():
+def test_varied_studies_differ_in_one_number():
     claims = THEORY
     base = claims.studies[claims.sensitivity.study]
     varied = {

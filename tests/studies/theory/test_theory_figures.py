@@ -12,11 +12,11 @@ from rarefeat.studies.theory.figures import overlap, phase
 
 
 def job(figure: str) -> Job:
-    """With the studies of the committed config."""
-    parts = load().figures[figure].parts
+    """Return the job of a figure with the studies of the shipped config."""
+    sections = load().figures[figure].sections
     return Job(
         stage="studies.theory.figures",
-        config={name: dump_config(part) for name, part in parts.items()},
+        config={name: dump_config(section) for name, section in sections.items()},
     )
 
 
