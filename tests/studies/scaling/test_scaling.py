@@ -44,7 +44,7 @@ def scaling(**changes):
 
 def scaling_job(config: Scaling) -> Job:
     """Return the job of the table `scaling`."""
-    return KIND.outputs(config).tables["scaling"].job({})
+    return KIND.build_outputs(config).tables["scaling"].job({})
 
 
 def trained_of(config: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.DataFrame:

@@ -1,1 +1,1 @@
-"""Imbalance and pruning: the synthetic experiments of the core paper, and the cross-check of the two simulators."""
+"""Imbalance and pruning: synthetic experiments of the core paper, and a cross-check."""

@@ -1,4 +1,7 @@
-"""Stage 4, for the heat map: every neuron against every feature (liao_imbalanced_features, Figure 1)."""
+"""The table of the heat map: every neuron against every feature.
+
+See liao_imbalanced_features, Figure 1.
+"""
 
 import pandas as pd
 
@@ -12,8 +15,12 @@ from rarefeat.studies.imbalance.tables import HEATMAP
 
 
 def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:
-    """Squared cosine of every neuron to every feature, for every trained arm and seed."""
-    study, parts = job.config_section(job.study, Study), []
+    """Return the squared cosine of every neuron to every feature.
+
+    Inputs are the encoders of the study, config its section `Study`; the output is the table
+    `alignment_heatmap`, a row per trained arm, seed, neuron and feature.
+    """
+    study, tables = job.config_section(job.study, Study), []
     data, minority = study.data, len(study.data.minority)
     for encoders in read.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
@@ -30,6 +37,6 @@ def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:
                 [seeds, *map(range, squared.shape[1:])], names=["seed", "neuron", "feature"]
             )
             rows = pd.DataFrame({"squared_cosine": squared.ravel()}, index=index).reset_index()
-            parts.append(rows.assign(**arm.model_dump(), **cell.values))
-    table = pd.concat(parts, ignore_index=True)
+            tables.append(rows.assign(**arm.model_dump(), **cell.values))
+    table = pd.concat(tables, ignore_index=True)
     return validate(HEATMAP, table.assign(minority=table["feature"] >= data.d - minority))

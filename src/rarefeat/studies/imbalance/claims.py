@@ -1,4 +1,4 @@
-"""The trends of Figures 1 to 4: in the imbalance at each noise level, and in the noise at each imbalance."""
+"""The trends of Figures 1 to 4, over the imbalance at each noise level and over the noise."""
 
 from collections.abc import Mapping
 
@@ -22,9 +22,10 @@ FIGURES = {
 
 
 def page_statistic(curves: np.ndarray) -> np.ndarray:
-    """Rank correlation of a seed's curve with the order of its points, (n, seeds) -> (seeds,): Page's trend, seed by seed.
+    """Compute the rank correlation of each seed's curve with the order of its points.
 
-    Page's L is the sum over seeds of a linear function of it; its mean over seeds is 0 where there is no trend.
+    This is Page's trend seed by seed, (n, seeds) -> (seeds,). Page's L is the sum over seeds of a
+    linear function of it; its mean over seeds is 0 where there is no trend.
     """
     ranks = np.apply_along_axis(rankdata, 0, curves)
     order = np.arange(1, len(curves) + 1) - (len(curves) + 1) / 2
@@ -36,17 +37,20 @@ def page_statistic(curves: np.ndarray) -> np.ndarray:
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """The trends over each block of the study `confirmation`, whose seeds nothing else has used."""
+    """Measure the trends over each block of the study `confirmation`.
+
+    Nothing else has used the seeds of this study. The input is its grid table.
+    """
     rows, dense, study = [], tables["confirmation_grid"], job.config_section("confirmation", Study)
     for figure, (metric, block) in FIGURES.items():
         eps_mins, sigmas = study.grid[block].eps_min, study.grid[block].sigma
         inside = dense[dense["eps_min"].isin(eps_mins) & dense["sigma"].isin(sigmas)]
-        for held, along, name, levels in (
+        for fixed, along, name, levels in (
             ("sigma", "eps_min", "eps_min", eps_mins),
             ("eps_min", "sigma", "NSR", sigmas),
         ):
-            for value, level in inside.groupby(held):
-                place = {held: value, along: (min(levels), max(levels))}
+            for value, level in inside.groupby(fixed):
+                place = {fixed: value, along: (min(levels), max(levels))}
                 rows.append(
                     measurement(
                         f"Fig{figure}-{name}",
@@ -59,5 +63,20 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
 
 
 def pivot(table: pd.DataFrame, along: str, metric: str) -> np.ndarray:
-    """Curves by seed, (n, seeds)."""
+    """Return a metric as curves by seed.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of one curve of each seed.
+    along : str
+        Column of the points of the curve.
+    metric : str
+        Column of the values.
+
+    Returns
+    -------
+    ndarray of shape (n, seeds)
+        Values in the order of the points.
+    """
     return table.pivot(index=along, columns="seed", values=metric).sort_index().to_numpy()

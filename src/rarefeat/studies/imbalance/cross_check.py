@@ -1,4 +1,7 @@
-"""Stage 4, for the cross-check: the two simulators at the cells that both have run, metric by metric, other seeds."""
+"""The cross-check of the two simulators at the cells that both have run, metric by metric.
+
+The simulators have different seeds.
+"""
 
 from collections.abc import Mapping
 
@@ -20,11 +23,23 @@ LEVEL = 0.01
 def compare(
     reduced: np.ndarray, direct: np.ndarray, inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float, float]:
-    """Difference of means, reduced - direct, its 95 % Welch interval, and the p-value of a Mann-Whitney test.
+    """Compare the means of a metric under the two simulators.
 
-    inside: the range of the quantity itself; what of the interval no difference can be is left out.
+    The test is by ranks, because counts over a threshold and the oracle's loss are far from normal
+    at ten seeds.
 
-    The test is by ranks, because counts over a threshold and the oracle's loss are far from normal at ten seeds.
+    Parameters
+    ----------
+    reduced, direct : ndarray of shape (n,)
+        Values of the replicas under each simulator; the numbers of replicas may differ.
+    inside : tuple of float, optional
+        Range of the quantity itself. The interval is clipped to the possible differences.
+
+    Returns
+    -------
+    tuple of float
+        Difference of means, reduced - direct; lower and upper end of its 95 % Welch interval;
+        p-value of a Mann-Whitney test, 1 where all values are equal.
     """
     difference = reduced.mean() - direct.mean()
     p_value = (
@@ -40,17 +55,21 @@ def compare(
 
 
 def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell and metric that both grid tables have; p-values adjusted by Holm over the whole table."""
+    """Return a row per cell and metric that both grid tables have.
+
+    The p-values are adjusted by Holm over the whole table.
+    """
     keys = list(KEYS)
     cells = [{key: cell for key, cell in table.groupby(keys)} for table in (reduced, direct)]
     rows = []
     for key in [key for key in cells[0] if key in cells[1]]:
         for metric, column in METRICS.items():
             values = [table[key][metric].dropna().to_numpy(dtype=float) for table in cells]
-            # A metric that an arm does not have, and the floor of the loss, which is the test set's alone.
+            # An arm may lack a metric, and the floor of the loss depends on the test set alone.
             if min(map(len, values)) < 2 or metric == "loss_floor":
                 continue
-            means, counts = [part.mean() for part in values], [len(part) for part in values]
+            means = [replicas.mean() for replicas in values]
+            counts = [len(replicas) for replicas in values]
             rows.append((*key, metric, *means, *counts, *compare(*values, column_bounds(column))))
     columns = [
         "reduced",
@@ -68,5 +87,8 @@ def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFra
 
 
 def cross_check(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The grid of the reduced simulator against that of the direct one, in this order."""
+    """Compare the grid of the reduced simulator with that of the direct one.
+
+    The input tables are in this order; the output is the table `cross_check`.
+    """
     return cross_check_table(*tables.values())

@@ -1,4 +1,4 @@
-"""What the study of imbalance makes."""
+"""Outputs of the study of imbalance."""
 
 import dataclasses
 
@@ -22,96 +22,101 @@ from rarefeat.study_kind import (
 FIGURES = {
     "fate": Figure(
         ("paper.arms_grid", "without_bias.arms_grid"),
-        "The fate of the rare feature against how rare it is, at one noise level: the best neuron of every replica, dense with"
-        " and without a bias (a), and the share of replicas with a neuron for it, by arm (b). See"
-        " where dense training loses the feature, whether a mask brings it back, and what becomes of it without a bias.",
+        "The fate of the rare feature against how rare it is, at one noise level: the best neuron"
+        " of every replica, dense with and without a bias (a), and the share of replicas with a"
+        " neuron for it, by arm (b). See where dense training loses the feature, whether a mask"
+        " brings it back, and what becomes of it without a bias.",
     ),
     "figure1_aligned_neurons": Figure(
         ("paper.figures_1_and_2_grid",),
-        "Neurons whose weights point along the rare feature, \\|cos\\| at least 0.3, against how rare it is (a), and what"
-        " pruning by neuron changes at the same seed (b). See where the curves leave zero: below it no neuron learns the rare"
-        " feature.",
+        "Neurons whose weights point along the rare feature, \\|cos\\| at least 0.3, against how"
+        " rare it is (a), and what pruning by neuron changes at the same seed (b). See where the"
+        " curves leave zero: below it no neuron learns the rare feature.",
     ),
     "figure2_max_alignment": Figure(
         ("paper.figures_1_and_2_grid",),
-        "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is (a), and what pruning by neuron"
-        " changes at the same seed (b). See how it climbs as the feature becomes as frequent as the others, and whether (b)"
-        " leaves the line of zero.",
+        "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is (a), and"
+        " what pruning by neuron changes at the same seed (b). See how it climbs as the feature"
+        " becomes as frequent as the others, and whether (b) leaves the line of zero.",
     ),
     "figure3_cosine_similarity": Figure(
         ("paper.figure_3_grid",),
-        "Cosine similarity of positive test pairs, on a balanced test set and at the frequencies of training, between the"
-        " encoder at initialisation and the ideal one, which say how much there was to gain; below, what pruning by neuron"
-        " changes at the same seed.",
+        "Cosine similarity of positive test pairs, on a balanced test set and at the frequencies of"
+        " training, between the encoder at initialisation and the ideal one, which say how much"
+        " there was to gain; below, what pruning by neuron changes at the same seed.",
     ),
     "figure4_regression_mse": Figure(
         ("paper.figure_4_grid",),
-        "Test error of a linear head that regresses the sum of the features, on a balanced test set and at the frequencies"
-        " of training; lower is better. Between the encoder at initialisation and the ideal one; below, what pruning by"
-        " neuron changes at the same seed.",
+        "Test error of a linear head that regresses the sum of the features, on a balanced test set"
+        " and at the frequencies of training; lower is better. Between the encoder at"
+        " initialisation and the ideal one; below, what pruning by neuron changes at the same"
+        " seed.",
     ),
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),
-        "Every neuron of one replica against every feature, sorted by the feature that it is nearest (a), and the best"
-        " neuron of each feature in every replica, dense and pruned (b). See whether the rare features have a neuron.",
+        "Every neuron of one replica against every feature, sorted by the feature that it is"
+        " nearest (a), and the best neuron of each feature in every replica, dense and pruned (b)."
+        " See whether the rare features have a neuron.",
     ),
     "arms": Figure(
         ("paper.arms_summary", "direct.arms_summary"),
-        "What each way of pruning changes at one noise level: the difference to the dense arm on the same seeds and draws,"
-        " with its interval. An interval that crosses the grey line of zero does not show an effect.",
+        "What each way of pruning changes at one noise level: the difference to the dense arm on"
+        " the same seeds and draws, with its interval. An interval that crosses the grey line of"
+        " zero does not show an effect.",
     ),
     "cross_check": Figure(
         ("cross_check",),
-        "The two simulators of one law at the same cells with other seeds: how far their means are apart (a to d), and every"
-        " p-value of their comparison against uniform ones (e), where a curve above the diagonal would say that they differ.",
+        "The two simulators of one law at the same cells with other seeds: how far their means are"
+        " apart (a to d), and every p-value of their comparison against uniform ones (e), where a"
+        " curve above the diagonal would say that they differ.",
     ),
     "neighbour_regime": Figure(
         ("paper.arms_grid", "neighbour.arms_grid", "without_bias.arms_grid"),
-        "The regime of the paper's grid beside a neighbouring one and beside itself without a bias: see which conclusions"
-        " belong to the regime and which do not.",
+        "The regime of the paper's grid beside a neighbouring one and beside itself without a bias:"
+        " see which conclusions belong to the regime and which do not.",
     ),
     "trajectories": Figure(
         ("paper.arms_trajectories",),
-        "Over training, from the lowest frequency to the highest: alignment with the rare feature (a) and with the others"
-        " (b), and the loss over its floor (c), dense and with every neuron of the rare feature masked. Medians, because the loss of the network"
-        " without its mask grows without bound there: arrows are beyond the axis. See that frequent features are learned"
-        " first, and how long the rare one waits.",
+        "Over training, from the lowest frequency to the highest: alignment with the rare feature"
+        " (a) and with the others (b), and the loss over its floor (c), dense and with every neuron"
+        " of the rare feature masked. Medians, because the loss of the network without its mask"
+        " grows without bound there: arrows are beyond the axis. See that frequent features are"
+        " learned first, and how long the rare one waits.",
     ),
 }
-OF_A_STUDY = (
+FIGURES_OF_GRID = (
     "figure1_aligned_neurons",
     "figure2_max_alignment",
     "figure3_cosine_similarity",
     "figure4_regression_mse",
 )
 SHIPPED = ("paper", "confirmation", "direct", "neighbour", "without_bias", "heatmap")
-"""Studies that have figures and tables of their own; each other one is a user's, and has Figures 1 to 4 of its grid."""
+"""Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 
 
 def build_outputs(section: Imbalance) -> StudyOutputs:
-    """Tables of every study, and the figures of the paper's."""
+    """Return the tables of every study, and the figures of the paper's studies."""
     tables = merge_unique(
         "tables", *(chain_tables(name, study) for name, study in section.studies.items())
     )
     if "heatmap" in section.studies:
-        stage, parts = (
+        tables["alignment_heatmap"] = Table(
+            "studies.imbalance.tables:HEATMAP",
             "studies.imbalance.alignment_map:alignment_map",
             {"heatmap": section.studies["heatmap"]},
-        )
-        read = {"encoders": PRETRAIN}
-        tables["alignment_heatmap"] = Table(
-            "studies.imbalance.tables:HEATMAP", stage, parts, read, study="heatmap"
+            {"encoders": PRETRAIN},
+            study="heatmap",
         )
     tables["cross_check"] = table_from(
         "studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid")
     )
-    own = {
+    user_figures = {
         f"{name}.{figure}": dataclasses.replace(
             FIGURES[figure], tables=(f"{name}_grid",), function=figure
         )
         for name in section.studies
         if name not in SHIPPED
-        for figure in OF_A_STUDY
+        for figure in FIGURES_OF_GRID
     }
     read = [
         f"{study}_{table}"
@@ -139,11 +144,11 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         ("confirmation_grid",),
         confirmation,
     )
-    return StudyOutputs(tables, FIGURES | own, {"imbalance": page}, {"play": play})
+    return StudyOutputs(tables, FIGURES | user_figures, {"imbalance": page}, {"play": play})
 
 
 def claim_inputs(section: Imbalance) -> ClaimInputs:
-    """The trends of Figures 1 to 4."""
+    """Return the inputs of the claims about the trends of Figures 1 to 4."""
     study = section.studies["confirmation"]
     return ClaimInputs(
         ("confirmation_grid",), {"confirmation": study}, {"confirmation": values_on_axes(study)}

@@ -1,4 +1,4 @@
-"""What docs/studies/imbalance.md is filled in from."""
+"""Tables from which docs/studies/imbalance.md is filled in."""
 
 import math
 
@@ -8,55 +8,63 @@ from scipy.stats import binomtest
 from rarefeat.core.statistics import student_interval
 from rarefeat.core.thresholds import ALIGNED_COSINE, PURE_COSINE
 
-METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons", "pure_minority_neurons",
-           "cosine_similarity_balanced", "cosine_similarity_matched", "regression_mse_balanced", "regression_mse_matched",
+METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
+           "pure_minority_neurons", "cosine_similarity_balanced", "cosine_similarity_matched",
+           "regression_mse_balanced", "regression_mse_matched",
            "mask_minority_overlap", "diverged"]  # fmt: skip
-TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest", "at_highest",
-         "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
+TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
+         "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 
 
 def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
-    """Trends in eps_min of the metrics that the figures show, with the NSR."""
+    """Return trends in eps_min of the metrics that the figures show, with the NSR."""
     table = table.assign(nsr=table["sigma"].map(grid.groupby("sigma")["nsr"].first()))
     return table.loc[table["metric"].isin(METRICS), TREND].reset_index(drop=True)
 
 
 def cross_check_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """The comparison of the two simulators metric by metric: cells, and what is seen where the p-value is smallest."""
-    found = []
-    for metric, part in table.groupby("metric", sort=False):
-        worst = part.loc[part["p_value"].idxmin()]
-        found.append(
+    """Summarise the comparison of the two simulators metric by metric.
+
+    A row has the number of cells, the share of intervals that hold 0, and the estimate where the
+    p-value is smallest.
+    """
+    rows = []
+    for metric, cells in table.groupby("metric", sort=False):
+        worst = cells.loc[cells["p_value"].idxmin()]
+        rows.append(
             {
                 "metric": metric,
-                "cells": len(part),
-                "covered": ((part["ci_low"] <= 0) & (part["ci_high"] >= 0)).mean(),
+                "cells": len(cells),
+                "covered": ((cells["ci_low"] <= 0) & (cells["ci_high"] >= 0)).mean(),
                 **worst[["p_value", "adjusted_p_value", "difference", "ci_low", "ci_high"]],
-                "disagree": int((~part["agrees"]).sum()),
+                "disagree": int((~cells["agrees"]).sum()),
                 **worst[["n_reduced", "n_direct"]],
             }
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
 
 
 def heatmap(table: pd.DataFrame) -> pd.DataFrame:
-    """The best neuron of a feature and how many are aligned with it: mean over features of a kind, interval over seeds."""
+    """Compute the best neuron of a feature and how many are aligned with it.
+
+    Means are over the features of a kind, intervals over seeds.
+    """
     by_feature = table.groupby(["arm", "minority", "seed", "feature"])["squared_cosine"]
     values = {
         "largest_squared_cosine": by_feature.max(),
         "aligned_neurons": by_feature.agg(lambda x: (x >= 0.09).sum()),
     }
-    found = []
+    rows = []
     for quantity, value in values.items():
-        for (arm, minority), part in (
+        for (arm, minority), seed_means in (
             value.groupby(["arm", "minority", "seed"]).mean().groupby(["arm", "minority"])
         ):
-            mean, _, low, high, n = student_interval(part.to_numpy(), inside=RANGES[quantity])
+            mean, _, low, high, n = student_interval(seed_means.to_numpy(), inside=RANGES[quantity])
             features = "minority" if minority else "majority"
-            found.append(
+            rows.append(
                 {
                     "arm": arm,
                     "features": features,
@@ -67,26 +75,34 @@ def heatmap(table: pd.DataFrame) -> pd.DataFrame:
                     "n": n,
                 }
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 def convergence(table: pd.DataFrame) -> pd.DataFrame:
-    """How far the dense arm has come: excess loss after T/2 and its relative change since T/4, T1, and alignment at the end."""
+    """Compute how far the dense arm has converged.
+
+    A row per eps_min has the mean excess loss after T/2, its relative change since T/4 to T/2
+    with an interval over seeds, T1, and the alignments at the end.
+    """
     dense = table[table["arm"] == "dense"]
     T = dense["step"].max()
     wide = dense.pivot_table(
         index=["eps_min", "sigma", "seed", "step"], columns="metric", values="value"
     ).reset_index()
     wide["excess"] = wide["loss"] - wide["loss_floor"]
-    found = []
-    for eps_min, part in wide.groupby("eps_min"):
+    rows = []
+    for eps_min, trajectories in wide.groupby("eps_min"):
         earlier, later = (
-            part[(part["step"] > low) & (part["step"] <= high)].groupby("seed")["excess"].mean()
+            trajectories[(trajectories["step"] > low) & (trajectories["step"] <= high)]
+            .groupby("seed")["excess"]
+            .mean()
             for low, high in ((T / 4, T / 2), (T / 2, T))
         )
         mean, _, low, high, n = student_interval((later / earlier - 1).to_numpy())
-        last = part[part["step"] == T][["T1", "max_alignment", "majority_alignment"]].mean()
-        found.append(
+        last = trajectories[trajectories["step"] == T][
+            ["T1", "max_alignment", "majority_alignment"]
+        ].mean()
+        rows.append(
             {
                 "eps_min": eps_min,
                 "excess_loss": later.mean(),
@@ -97,13 +113,14 @@ def convergence(table: pd.DataFrame) -> pd.DataFrame:
                 "n": n,
             }
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 def fates(grid: pd.DataFrame) -> pd.DataFrame:
-    """Shares of the dense replicas at each point whose best neuron is not aligned with the rare feature, pure in it or between.
+    """Compute the shares of dense replicas by what their best neuron is aligned with.
 
-    With the exact interval (Clopper and Pearson), which has a width where all replicas agree.
+    At each point the best neuron is not aligned with the rare feature, pure in it or between. The
+    intervals are exact (Clopper and Pearson), and have a width where all replicas agree.
     """
     dense = grid[grid["arm"] == "dense"]
     best = dense["max_alignment"]
@@ -112,12 +129,12 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
         "between": (best >= ALIGNED_COSINE) & (best <= PURE_COSINE),
         "learned": best > PURE_COSINE,
     }
-    found = []
-    for (sigma, eps_min), part in dense.groupby(["sigma", "eps_min"]):
+    rows = []
+    for (sigma, eps_min), replicas in dense.groupby(["sigma", "eps_min"]):
         for name, holds in fate.items():
-            k, n = int(holds[part.index].sum()), len(part)
+            k, n = int(holds[replicas.index].sum()), len(replicas)
             low, high = binomtest(k, n).proportion_ci(method="exact")
-            found.append(
+            rows.append(
                 {
                     "sigma": sigma,
                     "eps_min": eps_min,
@@ -128,7 +145,7 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
                     "n": n,
                 }
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 STUDIES = ("paper", "neighbour", "without_bias")

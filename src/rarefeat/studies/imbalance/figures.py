@@ -1,4 +1,4 @@
-"""The figures of the study of imbalance, from their tables alone."""
+"""Figures of the study of imbalance, drawn from its tables alone."""
 
 import functools
 from collections.abc import Mapping
@@ -52,7 +52,10 @@ BIASLESS = "dense, without a bias"
 
 
 def fate(tables: Tables, job: Job) -> Figure:
-    """What becomes of the rare feature at one noise level: every replica with and without a bias, and who learns it, by arm."""
+    """Plot the fate of the rare feature at one noise level.
+
+    Every dense replica with and without a bias, and the share of replicas that learn it, by arm.
+    """
     grid, without_bias = (table[~table["arm"].isin(UNTRAINED)] for table in tables.values())
     level = max(set(grid["nsr"]) & set(without_bias["nsr"]))
     biasless = without_bias[without_bias["arm"] == "dense"].assign(series=BIASLESS)
@@ -64,13 +67,13 @@ def fate(tables: Tables, job: Job) -> Figure:
     figure, axes = panels(1, 2, 3.1, sharey=True)
     (left, right), metric = axes[0], quantity("max_alignment")
     for side, series in ((-1, "dense"), (1, BIASLESS)):
-        part = table[table["series"] == series]
+        replicas = table[table["series"] == series]
         # Each replica at a place of its own, in the order of the seeds.
-        rank = part.groupby("eps_min")["seed"].rank(pct=True)
-        width = float(np.diff(np.sort(part["eps_min"].unique())).min(initial=1.0))
+        rank = replicas.groupby("eps_min")["seed"].rank(pct=True)
+        width = float(np.diff(np.sort(replicas["eps_min"].unique())).min(initial=1.0))
         left.plot(
-            part["eps_min"] + 0.4 * width * side * rank, part["max_alignment"], shown[series].marker, ls="none",
-            color=shown[series].colour, ms=2, mew=0, alpha=0.6, rasterized=True,
+            replicas["eps_min"] + 0.4 * width * side * rank, replicas["max_alignment"],
+            shown[series].marker, ls="none", color=shown[series].colour, ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
     left.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
     plot_lines(right, table, "eps_min", "learned", shown, of="share")
@@ -87,7 +90,7 @@ def fate(tables: Tables, job: Job) -> Figure:
         title="replicas that reach it",
     )
     right.tick_params(labelleft=True)
-    counts = {series: part["seed"].nunique() for series, part in table.groupby("series")}
+    counts = {series: replicas["seed"].nunique() for series, replicas in table.groupby("series")}
     common = len(set(counts.values())) == 1
     entries = {
         arm_label(series) + ("" if common else f", {n_of(counts[series])}"): look
@@ -102,17 +105,17 @@ def fate(tables: Tables, job: Job) -> Figure:
 
 
 def levels_of(grid: pd.DataFrame) -> dict[float, SeriesStyle]:
-    """A look for each noise-to-signal ratio."""
+    """Return a style for each noise-to-signal ratio."""
     return sequential_styles(sorted(grid["nsr"].unique()))
 
 
 def level_names(levels: dict[float, SeriesStyle]) -> dict[str, object]:
-    """Entries of a key for them."""
+    """Return the entries of a legend for noise levels."""
     return {rf"$\sigma^2 d_1$ = {level:.3g}": look for level, look in levels.items()}
 
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The grid with its series, and those that stand against dense, whatever arms they are of."""
+    """Return the grid with its series, and the series other than dense, of any arm."""
     grid = add_series_column(grid)
     return grid, sorted(set(grid.loc[~grid["arm"].isin(["dense", *UNTRAINED]), "series"]))
 
@@ -120,7 +123,19 @@ def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def gains(
     ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: dict[float, SeriesStyle]
 ) -> None:
-    """What a series adds to dense, by noise."""
+    """Plot the gain of a series over dense at the same seed, by noise.
+
+    Parameters
+    ----------
+    ax : Axes
+        Panel.
+    grid : DataFrame
+        Grid table with a column `series`.
+    series, metric : str
+        Series that is compared with dense, and column of the table.
+    levels : dict
+        Style of each noise-to-signal ratio.
+    """
     draw_zero_line(ax)
     added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
     plot_points(ax, added, "eps_min", metric, levels, by="nsr", inside=quantity(metric).difference)
@@ -128,31 +143,59 @@ def gains(
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
-    """Figures 1 and 2: dense above, and below what each other arm adds to it at the same seed."""
+    """Plot Figures 1 and 2: dense above, and the gain of each other arm below.
+
+    Parameters
+    ----------
+    tables : mapping
+        The grid table alone.
+    job : Job
+        Job of the figure; unused.
+    metric : str
+        Column of the table.
+    """
     grid, others = compared(*tables.values())
-    levels, what = levels_of(grid), quantity(metric)
+    levels, plotted = levels_of(grid), quantity(metric)
     heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(
         len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
     )
     upper, *lower = axes[:, 0]
     plot_lines(
-        upper, grid[grid["arm"] == "dense"], "eps_min", metric, levels, by="nsr", inside=what.range
+        upper,
+        grid[grid["arm"] == "dense"],
+        "eps_min",
+        metric,
+        levels,
+        by="nsr",
+        inside=plotted.range,
     )
     for ax, series in zip(lower, others, strict=True):
         gains(ax, grid, series, metric, levels)
-    set_y_range(upper, what)
+    set_y_range(upper, plotted)
     set_x_margins(upper, grid["eps_min"])
-    upper.set_ylabel((what.short or what.symbol) + ",\ndense")
+    upper.set_ylabel((plotted.short or plotted.symbol) + ",\ndense")
     axes[-1, 0].set_xlabel(EPS)
     figure.align_ylabels()
     return finish_figure(figure, axes[:, 0], level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
-    """Figures 3 and 4: above, dense between the encoder at initialisation and the ideal one; below, what other arms add."""
+    """Plot Figures 3 and 4: dense above, and the gain of each other arm below.
+
+    Dense stands between the encoder at initialisation and the ideal one.
+
+    Parameters
+    ----------
+    tables : mapping
+        The grid table alone.
+    job : Job
+        Job of the figure; unused.
+    metric : str
+        Column of the table, without its suffix for the test set.
+    """
     grid, others = compared(*tables.values())
-    levels, what = levels_of(grid), quantity(metric)
+    levels, plotted = levels_of(grid), quantity(metric)
     untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
     heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(
@@ -172,7 +215,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
                 column,
                 plain,
                 by="nsr",
-                inside=what.range,
+                inside=plotted.range,
                 band=True,
             )
         plot_lines(
@@ -182,7 +225,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
             column,
             levels,
             by="nsr",
-            inside=what.range,
+            inside=plotted.range,
         )
         for ax, series in zip(lower, others, strict=True):
             gains(ax, grid, series, column, levels)
@@ -190,7 +233,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     setp(axes[1:, 1], ylabel="")
     setp(axes[-1], xlabel=EPS)
     set_x_margins(axes[0, 0], grid["eps_min"])
-    axes[0, 0].set_ylabel(what.symbol)
+    axes[0, 0].set_ylabel(plotted.symbol)
     figure.align_ylabels()
     shown = {
         arm_label(arm): SeriesStyle("black", dash=assign_styles([arm])[arm].dash)
@@ -203,24 +246,42 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
 
 
 def four(table: pd.DataFrame, shown: dict[str, SeriesStyle], axes: np.ndarray, label: str) -> None:
-    """Estimated differences over eps_min, a panel for each of four metrics."""
+    """Plot estimated differences over eps_min, a panel for each of the four metrics.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows with `metric`, `eps_min`, `series`, an estimate and its interval.
+    shown : dict
+        Style of each series.
+    axes : ndarray of Axes of shape (2, 2)
+        Panels.
+    label : str
+        Beginning of the label of each y axis.
+    """
     for ax, metric in zip(axes.flat, FOUR, strict=True):
-        what = quantity(metric)
+        plotted = quantity(metric)
         draw_zero_line(ax)
         plot_points(
-            ax, table[table["metric"] == metric], "eps_min", "value", shown, inside=what.difference
+            ax,
+            table[table["metric"] == metric],
+            "eps_min",
+            "value",
+            shown,
+            inside=plotted.difference,
         )
         set_x_margins(ax, table["eps_min"])
-        ax.set_ylabel(label + (what.short or what.symbol))
+        ax.set_ylabel(label + (plotted.short or plotted.symbol))
     setp(axes[-1], xlabel=EPS)
     for ax in axes[0]:
         ax.tick_params(labelbottom=False)
 
 
 def arms(tables: Tables, job: Job) -> Figure:
-    """What each way of pruning changes at one noise level: the difference to dense, seed by seed.
+    """Plot the paired difference to dense of each way of pruning at one noise level.
 
-    Pruning by weight comes from the study under the direct simulator, which alone can have it, with that study's seeds.
+    Pruning by weight comes from the study under the direct simulator, which alone can have it, with
+    that study's seeds.
     """
     paper, direct = (
         add_series_column(table[table["metric"].isin(FOUR)]) for table in tables.values()
@@ -234,7 +295,7 @@ def arms(tables: Tables, job: Job) -> Figure:
     figure, axes = panels(2, 2, 4.0)
     four(table, shown, axes, "change of ")
     figure.align_ylabels()
-    counts = {name: n_of(*part["n"]) for name, part in table.groupby("series")}
+    counts = {name: n_of(*rows["n"]) for name, rows in table.groupby("series")}
     entries = {
         f"{arm_label(name)}, {counts[name]}": look.without_line for name, look in shown.items()
     }
@@ -244,15 +305,15 @@ def arms(tables: Tables, job: Job) -> Figure:
 
 
 def cross_check(tables: Tables, job: Job) -> Figure:
-    """The two simulators at the same points with other seeds: their difference, and all p-values against uniform ones."""
+    """Plot the differences of the two simulators, and all p-values against uniform ones."""
     (tests,) = tables.values()
     # At the noise level with most points; the p-values are those of every level.
     sigma = tests.groupby("sigma")["eps_min"].nunique().idxmax()
-    part = add_series_column(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
-    shown = assign_styles(sorted(set(part["series"])))
+    at_sigma = add_series_column(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
+    shown = assign_styles(sorted(set(at_sigma["series"])))
     figure, axes = panels(2, 3, 4.0)
     four(
-        part.rename(columns={"difference": "mean"}),
+        at_sigma.rename(columns={"difference": "mean"}),
         shown,
         axes[:, :2],
         "reduced \N{MINUS SIGN} direct:\n",
@@ -271,7 +332,8 @@ def cross_check(tables: Tables, job: Job) -> Figure:
     )
     ax.set(ylabel="share of tests below", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     ax.set_xlabel(
-        f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after Holm"
+        f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after"
+        " Holm"
     )
     counts = (
         rf"{n_of(*tests['n_reduced'].unique())} reduced, {n_of(*tests['n_direct'].unique())} direct"
@@ -290,7 +352,7 @@ def cross_check(tables: Tables, job: Job) -> Figure:
 
 
 def neighbour_regime(tables: Tables, job: Job) -> Figure:
-    """The regime of the paper's grid beside its neighbour, and beside itself without a bias."""
+    """Plot the paper's grid beside its neighbouring regime, and without a bias."""
     names = ("paper's grid", "neighbouring regime", "without a bias")
     table = pd.concat(
         table.assign(regime=name) for name, table in zip(names, tables.values(), strict=True)
@@ -298,26 +360,26 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
     table = table[table["arm"].isin(("dense", "pruned_neuron"))]
     table["series"] = table["regime"] + ", " + table["arm"].map(arm_label)
     shown = {}
-    for (name, arm, series), part in table.groupby(["regime", "arm", "series"], sort=False):
+    for (name, arm, series), rows in table.groupby(["regime", "arm", "series"], sort=False):
         look = dict(zip(names, (STYLES[0], STYLES[1], STYLES[4]), strict=True))[name]
         dense = arm == "dense"
         shown[series] = (
             look.replace(filled=dense, dash="-" if dense else (0, (2, 1.5))),
-            n_of(part["seed"].nunique()),
+            n_of(rows["seed"].nunique()),
         )
     figure, axes = panels(2, 2, 4.2, sharex=True)
     for ax, metric in zip(axes.flat, FOUR, strict=True):
-        what = quantity(metric)
+        plotted = quantity(metric)
         plot_lines(
             ax,
             table,
             "eps_min",
             metric,
             {series: look for series, (look, _) in shown.items()},
-            inside=what.range,
+            inside=plotted.range,
         )
-        ax.set_ylabel(what.short or what.symbol)
-        set_y_range(ax, what)
+        ax.set_ylabel(plotted.short or plotted.symbol)
+        set_y_range(ax, plotted)
     set_x_margins(axes[0, 0], table["eps_min"])
     setp(axes[-1], xlabel=EPS)
     figure.align_ylabels()
@@ -326,10 +388,11 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
-    """Alignment with minority and majority features and the excess loss over training, at up to four eps_min.
+    """Plot alignments and the excess loss over training, at up to four eps_min.
 
-    Dense and `mask_oracle_all`. Where every aligned neuron is masked, the loss of the network without the mask grows without bound,
-    in some replicas or in most: medians, and an arrow where they are beyond what dense training spans.
+    Dense and `mask_oracle_all`. Where every aligned neuron is masked, the loss of the network
+    without the mask grows without bound, in some replicas or in most: the figure shows medians,
+    and an arrow where they are beyond the range of dense training.
     """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
@@ -341,8 +404,8 @@ def trajectories(tables: Tables, job: Job) -> Figure:
         & table["arm"].isin(["dense", "oracle_all"])
         & (table["step"] > 0)
     ]
-    at = ["eps_min", "arm", "seed", "step"]
-    wide = table.pivot_table(index=at, columns="metric", values="value").reset_index()
+    keys = ["eps_min", "arm", "seed", "step"]
+    wide = table.pivot_table(index=keys, columns="metric", values="value").reset_index()
     wide["excess_loss"] = wide["loss"] - wide["loss_floor"]
     shown = {
         "max_alignment": "the rare feature",
@@ -353,15 +416,21 @@ def trajectories(tables: Tables, job: Job) -> Figure:
     figure, axes = panels(1, 3, 2.6)
     beyond = 0.0
     for ax, (metric, title) in zip(axes[0], shown.items(), strict=True):
-        what = quantity(metric)
+        plotted = quantity(metric)
         for arm in ("dense", "oracle_all"):
             # Marks of their own on each line, where the others have none.
-            drawn = {
+            styles = {
                 eps_min: look.replace(dash=assign_styles([arm])[arm].dash)
                 for eps_min, look in colours.items()
             }
-            own = {"by": "eps_min", "inside": what.range, "of": "median", "band": True, "every": 4}
-            plot_lines(ax, wide[wide["arm"] == arm], "step", metric, drawn, **own)
+            options = {
+                "by": "eps_min",
+                "inside": plotted.range,
+                "of": "median",
+                "band": True,
+                "every": 4,
+            }
+            plot_lines(ax, wide[wide["arm"] == arm], "step", metric, styles, **options)
             if arm == "dense":
                 bottom, top = ax.get_ylim()[0], END * ax.dataLim.y1
         medians = (
@@ -385,8 +454,8 @@ def trajectories(tables: Tables, job: Job) -> Figure:
                 mfc="white",
             )
         ax.set_ylim(bottom, top)
-        set_y_range(ax, what)
-        ax.set(xscale="log", xlabel=STEP, ylabel=what.short or what.symbol, title=title)
+        set_y_range(ax, plotted)
+        ax.set(xscale="log", xlabel=STEP, ylabel=plotted.short or plotted.symbol, title=title)
     entries = {
         rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": look
         for eps_min, look in colours.items()
@@ -405,7 +474,10 @@ def trajectories(tables: Tables, job: Job) -> Figure:
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
-    """Figure 1 of liao_imbalanced_features: the neurons of one dense replica, and the best neuron of each feature in all."""
+    """Plot Figure 1 of liao_imbalanced_features.
+
+    The neurons of one dense replica, and the best neuron of each feature in all replicas.
+    """
     (table,) = tables.values()
     first = table["seed"].min()
     one = table[(table["arm"] == "dense") & (table["seed"] == first)]
@@ -430,7 +502,7 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     figure.colorbar(mesh, ax=ax, label=r"$\cos^2(w_i, M_j)$", aspect=30)
     largest = table.groupby(["arm", "seed", "feature"], as_index=False)["squared_cosine"].max()
     largest["feature"] += 1
-    ax, what = axes[0, 1], quantity("squared_cosine")
+    ax, plotted = axes[0, 1], quantity("squared_cosine")
     names = assign_styles(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
     hues = {
         "hue": "arm",
@@ -447,13 +519,13 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     }
     sns.stripplot(largest, x="feature", y="squared_cosine", ax=ax, legend=False, **hues, **small)
     plot_points(
-        ax, largest, "feature", "squared_cosine", names, by="arm", inside=what.range, dodge=0.4
+        ax, largest, "feature", "squared_cosine", names, by="arm", inside=plotted.range, dodge=0.4
     )
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
-    set_y_range(ax, what)
+    set_y_range(ax, plotted)
     ax.set(
         xlabel="feature $j$, rare right of the line",
-        ylabel=what.symbol,
+        ylabel=plotted.symbol,
         xticks=range(1, features + 1),
     )
     entries = {arm_label(arm): look.without_line for arm, look in names.items()}

@@ -1,4 +1,4 @@
-"""Findings of the study of imbalance, in words that its numbers choose."""
+"""Findings of the study of imbalance, in sentences that follow from its numbers."""
 
 from collections.abc import Mapping
 
@@ -20,11 +20,11 @@ TABLES = (
 )
 SIGMA = 0.05
 SHOWN = (0.3, 0.5, 0.7)
-"""Frequencies of the rare feature whose shares are printed; both ends of the grid where it lacks them."""
+"""Frequencies whose shares are printed; both ends of the grid where it lacks them."""
 
 
 def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say who learns the rare feature at which frequency, what masks change, and what the bias does."""
+    """Say who learns the rare feature at which frequency, and what masks and the bias change."""
     fates, trends, bound, free_trends, free = (tables[name] for name in TABLES)
     training = section.studies["paper"].training
     sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
@@ -36,9 +36,10 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
         for eps in shown
     )
     sentences = [
-        f"Within {training.T} steps at a weight decay of {training.lambda_:g}, {describe_shares(fates)}. A feature is"
-        f" learned where some neuron ends with an absolute cosine above {PURE_COSINE:g} to it: in {shares} the frequency of"
-        f" the others (n = {fates['n'].max()} seeds, noise σ = {sigma:g})."
+        f"Within {training.T} steps at a weight decay of {training.lambda_:g},"
+        f" {describe_shares(fates)}. A feature is learned where some neuron ends with an absolute"
+        f" cosine above {PURE_COSINE:g} to it: in {shares} the frequency of the others (n ="
+        f" {fates['n'].max()} seeds, noise σ = {sigma:g})."
     ]
     arms = select_rows(trends, grid="arms")
     arms = select_rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
@@ -62,22 +63,24 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
 
 
 def describe_shares(shares: pd.DataFrame) -> str:
-    """Say from which frequency on most seeds learn the feature, as far as exact intervals show it."""
+    """Say from which frequency on most seeds learn the feature, by exact intervals."""
     every = shares["eps_min"].tolist()
     most = shares.loc[shares["ci_low"] > 0.5, "eps_min"].tolist()
     few = shares.loc[shares["ci_high"] < 0.5, "eps_min"].tolist()
     if most != every[len(every) - len(most) :] or few != every[: len(few)]:
-        at = (
-            enumerate_words(f"{eps:g}" for eps in part) if part else "none" for part in (most, few)
+        frequencies = (
+            enumerate_words(f"{eps:g}" for eps in values) if values else "none"
+            for values in (most, few)
         )
         return (
-            "whether most seeds learn the rare feature does not simply go with its frequency: most do at {} times the"
-            " others', and most do not at {}"
-        ).format(*at)
+            "whether most seeds learn the rare feature does not simply go with its frequency: most"
+            " do at {} times the others', and most do not at {}"
+        ).format(*frequencies)
     if not most and not few:
         return "these seeds show at no frequency whether most of them learn the rare feature or not"
     rarest = (
-        f"most seeds do not learn a feature that is up to {few[-1]:g} times as frequent as the others"
+        f"most seeds do not learn a feature that is up to {few[-1]:g} times as frequent as the"
+        " others"
         if few
         else ""
     )
@@ -93,40 +96,48 @@ def describe_shares(shares: pd.DataFrame) -> str:
 
 
 def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
-    """Say what every mask changes of the largest cosine to the rare feature, and what is left at the lowest frequency."""
+    """Say how every mask changes the largest cosine to the rare feature.
+
+    The sentence ends with the largest cosines at the lowest frequency.
+    """
     cosines = select_rows(arms, metric="max_alignment")
     masked = [
         row for row in records(cosines) if row["paired_difference"] == row["paired_difference"]
     ]
     words = ("rises by", "falls by", "is not shown to change, at")
-    parts: dict[str, list[str]] = {}
+    by_direction: dict[str, list[str]] = {}
     for row in masked:
         diverged = select_rows(arms, metric="diverged", arm=row["arm"])
         diverges = (
-            f"; {number(100 * diverged['paired_difference'].item(), 0)} % more of its trainings diverge"
+            f"; {number(100 * diverged['paired_difference'].item(), 0)} % more of its trainings"
+            " diverge"
             if (diverged["paired_ci_low"] > 0).any()
             else ""
         )
         change = (
             f"{interval(row, 'paired_difference', 3, '+')} ({ARMS[row['arm']].label}{diverges})"
         )
-        parts.setdefault(trend_word(row, "paired_difference", *words), []).append(change)
+        by_direction.setdefault(trend_word(row, "paired_difference", *words), []).append(change)
     changes = enumerate_words(
-        f"{word} {enumerate_words(parts[word])}" for word in words if word in parts
+        f"{word} {enumerate_words(by_direction[word])}" for word in words if word in by_direction
     )
     most, dense = (
-        max(row["at_lowest"] for row in part)
-        for part in (masked, [single_row(cosines, arm="dense")])
+        max(row["at_lowest"] for row in rows)
+        for rows in (masked, [single_row(cosines, arm="dense")])
     )
     reached = which_reach(ALIGNED_COSINE, most, dense, ("with a mask", "without"))
     return (
-        f"Under a mask the largest cosine to the rare feature, averaged over all frequencies, {changes}. At {lowest:g} times"
-        f" the others' frequency its mean is {number(most, 3)} with the best mask and {number(dense, 3)} without: {reached}."
+        "Under a mask the largest cosine to the rare feature, averaged over all frequencies,"
+        f" {changes}. At {lowest:g} times the others' frequency its mean is {number(most, 3)} with"
+        f" the best mask and {number(dense, 3)} without: {reached}."
     )
 
 
 def describe_bias(free: pd.DataFrame, bound: pd.DataFrame) -> str:
-    """Compare the largest cosine to the rare feature without and with a bias; empty where no frequency has both."""
+    """Compare the largest cosine to the rare feature without and with a bias.
+
+    The text is empty where no frequency has both.
+    """
     shared = set(free["eps_min"]) & set(bound["eps_min"])
     if not shared:
         return ""
@@ -134,15 +145,19 @@ def describe_bias(free: pd.DataFrame, bound: pd.DataFrame) -> str:
     without, with_one = (single_row(table, eps_min=eps)["max_alignment"] for table in (free, bound))
     rarest = free.loc[free["eps_min"].idxmin()]
     text = (
-        f"At {eps:g} times the others' frequency the best neuron's mean cosine to the rare feature is {number(without, 2)}"
-        f" without a bias and {number(with_one, 2)} with one:"
-        f" {which_reach(ALIGNED_COSINE, without, with_one, ('without a bias', 'with one'))}, from where a neuron counts as aligned."
+        f"At {eps:g} times the others' frequency the best neuron's mean cosine to the rare feature"
+        f" is {number(without, 2)} without a bias and {number(with_one, 2)} with one:"
+        f" {which_reach(ALIGNED_COSINE, without, with_one, ('without a bias', 'with one'))}, from"
+        " where a neuron counts as aligned."
     )
     if rarest["eps_min"] < eps:
         reaches = (
             "is below that, too" if rarest["max_alignment"] < ALIGNED_COSINE else "reaches that"
         )
-        text += f" At {rarest['eps_min']:g} times the one without a bias {reaches} ({number(rarest['max_alignment'], 2)})."
+        text += (
+            f" At {rarest['eps_min']:g} times the one without a bias {reaches}"
+            f" ({number(rarest['max_alignment'], 2)})."
+        )
     return text
 
 
