@@ -68,12 +68,13 @@ def fate(tables: Tables, job: Job) -> Figure:
     (left, right), metric = axes[0], quantity("max_alignment")
     for side, series in ((-1, "dense"), (1, BIASLESS)):
         replicas = table[table["series"] == series]
-        # Each replica at a place of its own, in the order of the seeds.
+        # Each replica has its own place, in the order of the seeds.
         rank = replicas.groupby("eps_min")["seed"].rank(pct=True)
         width = float(np.diff(np.sort(replicas["eps_min"].unique())).min(initial=1.0))
         left.plot(
             replicas["eps_min"] + 0.4 * width * side * rank, replicas["max_alignment"],
-            shown[series].marker, ls="none", color=shown[series].colour, ms=2, mew=0, alpha=0.6, rasterized=True,
+            shown[series].marker, ls="none", color=shown[series].colour,
+            ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
     left.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
     plot_lines(right, table, "eps_min", "learned", shown, of="share")

@@ -1,4 +1,4 @@
-"""Stage 4 of the scaling study: the trained sizes, replica by replica."""
+"""The table of the trained sizes of the scaling study, replica by replica."""
 
 import pandas as pd
 from torch import Tensor
@@ -19,12 +19,22 @@ from rarefeat.studies.scaling.tables import SCALING
 
 
 def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.DataFrame:
-    """One trained point and block of seeds: the sets of every replica at its own W(0), and what became of them.
+    """Return the rows of one trained point and block of seeds.
 
-    After training j belongs to N_i where |cos(w_i, M_j)| >= 1 / sqrt(d): by eq. (13) it is o(1 / sqrt(d)) for any other j.
+    Each has the sets of a replica at its own W(0), and what became of them. After training j
+    belongs to N_i where |cos(w_i, M_j)| >= 1 / sqrt(d): by eq. (13) it is o(1 / sqrt(d)) for any
+    other j.
 
-    Args:
-        weights: (S, m, p) after training.
+    Parameters
+    ----------
+    study : Study
+        Study of one size.
+    cell : Cell
+        Point of its grid.
+    weights : Tensor of shape (S, m, p)
+        Weights after training.
+    seeds : list of int
+        Seeds of the block.
     """
     data, training, ratio = study.data, study.training, cell["eps_min"]
     space = make_simulator(study.simulator, study.draws, data.d, data.d1, training.m, seeds)
@@ -51,19 +61,29 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
 
 
 def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
-    """A row per trained point and seed."""
-    scaling, parts = job.config_section("scaling", Scaling), []
+    """Return a row per trained point and seed.
+
+    Inputs are the table `lucky_sets` and the encoders of the sizes that it selects, config the
+    section `scaling`; the output is the table `scaling`.
+
+    Raises
+    ------
+    RarefeatError
+        If no size is expected to have enough lucky neurons.
+    """
+    scaling, tables = job.config_section("scaling", Scaling), []
     studies = scaling.studies()
     for name, cells in trained_cells(scaling, read["lucky_sets"]).items():
         for encoders in read.files("encoders", name, studies[name]):
             if encoders.cell in cells:
                 (weights,) = encoders.tensors("dense/weights")
-                parts.append(replicas(studies[name], encoders.cell, weights, encoders.seeds))
-    if not parts:
+                tables.append(replicas(studies[name], encoders.cell, weights, encoders.seeds))
+    if not tables:
         raise RarefeatError(
-            "config: scaling: no size is expected to have least_lucky lucky neurons; lower it, or raise most_neurons"
+            "config: scaling: no size is expected to have least_lucky lucky neurons; lower it, or"
+            " raise most_neurons"
         )
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(tables, ignore_index=True)
     # The exponents that these sizes were made from.
     table["C_m"] = [
         next(C_m for C_m in scaling.C_m if round(d**C_m) == m)

@@ -14,7 +14,10 @@ from rarefeat.core.errors import RarefeatError
 
 
 class Scaling(Section):
-    """Theorem 3.1 across sizes: d, m = d^C_m, d1 = d^power and T together, for one minority feature and the dense arm."""
+    """Theorem 3.1 across sizes, for one minority feature and the dense arm.
+
+    Sizes vary d, m = d^C_m, d1 = d^power and T together.
+    """
 
     d: Distinct[Annotated[int, Field(ge=3)]] = Field(
         min_length=2, description="numbers of features d of the Monte Carlo"
@@ -54,7 +57,10 @@ class Scaling(Section):
         return self
 
     def studies(self) -> dict[str, Study]:
-        """The trainable sizes as studies by name, each over every ratio; which of them are trained the Monte Carlo says."""
+        """Return the trainable sizes as studies by name, each over every ratio.
+
+        The Monte Carlo decides which of them are trained.
+        """
         studies = {}
         for d, C_m, power in itertools.product(self.trained_d, self.C_m, self.d1_power):
             m, d1, T = (
@@ -89,11 +95,18 @@ class Scaling(Section):
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section with what it inherits; RarefeatError for keys that each size has of its own."""
-    own = raw.get("training") if isinstance(raw, dict) else None
-    if isinstance(own, dict) and (fixed := own.keys() & {"m", "T"}):
+    """Return the section with inherited values.
+
+    Raises
+    ------
+    RarefeatError
+        For keys that each size has of its own.
+    """
+    training = raw.get("training") if isinstance(raw, dict) else None
+    if isinstance(training, dict) and (fixed := training.keys() & {"m", "T"}):
         raise RarefeatError(
-            f"config: scaling: training.{min(fixed)}: each size has its own; C_m gives m, and T_power gives T"
+            f"config: scaling: training.{min(fixed)}: each size has its own; C_m gives m, and"
+            " T_power gives T"
         )
     return (
         merge_configs({key: shared[key] for key in SHARED_TRAINING_KEYS if key in shared}, raw)

@@ -1,4 +1,4 @@
-"""What the scaling study makes."""
+"""Outputs of the scaling study."""
 
 from rarefeat.config.cells import cell_paths
 from rarefeat.studies.scaling.config import Scaling, inherit
@@ -6,14 +6,20 @@ from rarefeat.study_kind import PRETRAIN, Figure, Page, StudyKind, StudyOutputs,
 
 
 def build_outputs(section: Scaling) -> StudyOutputs:
-    """Lucky sets at initialisation, what training makes of them, and exponents in d."""
-    parts, encoders, sizes = {"scaling": section}, {"encoders": PRETRAIN}, ("lucky_sets", "scaling")
+    """Return the tables of lucky sets, trained sizes and exponents in d, and their figure."""
+    sections, encoders, sizes = (
+        {"scaling": section},
+        {"encoders": PRETRAIN},
+        ("lucky_sets", "scaling"),
+    )
     tables = {
-        "lucky_sets": table_from("studies.scaling.lucky_sets:lucky_sets", parts, rule="lucky_sets"),
+        "lucky_sets": table_from(
+            "studies.scaling.lucky_sets:lucky_sets", sections, rule="lucky_sets"
+        ),
         "scaling": Table(
             "studies.scaling.tables:SCALING",
             "studies.scaling.aggregate:trained_sizes",
-            parts,
+            sections,
             encoders,
             ("lucky_sets",),
             rule="trained_sizes",
@@ -24,26 +30,40 @@ def build_outputs(section: Scaling) -> StudyOutputs:
     }
     figure = Figure(
         sizes,
-        "How the sets of the theory grow with the number of features d, at initialisation and after training, with lines of the exponent"
-        " that each bound allows. See whether the points run on the side that the bound allows.",
+        "How the sets of the theory grow with the number of features d, at initialisation and after"
+        " training, with lines of the exponent that each bound allows. See whether the points run"
+        " on the side that the bound allows.",
     )
     page = Page(
         "across sizes",
         "studies.scaling.findings:answer",
         ("scaling_exponents",),
-        parts,
+        sections,
         ("scaling_exponents", "scaling", "lucky_sets"),
     )
     return StudyOutputs(tables, {"scaling": figure}, {"scaling": page})
 
 
 def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, str]) -> list[str]:
-    """Encoders below the folder of results of the sizes whose lucky sets are large enough, once these have been counted.
+    """Return the paths of the encoders of the sizes that are trained.
 
-    Args:
-        identities: of the job that makes the table of lucky sets, by its name.
+    These are the sizes whose lucky sets are large enough, once they have been counted.
+
+    Parameters
+    ----------
+    section : Scaling
+        The section of the config.
+    lucky_sets : str
+        Path of the table of lucky sets.
+    identities : dict
+        Identity of the job that makes this table, by its name.
+
+    Returns
+    -------
+    list of str
+        Paths below the folder of results.
     """
-    # Here, as pandas is not needed to plan.
+    # Planning does not need pandas, so it is imported here.
     from rarefeat.run.metadata import read_product
     from rarefeat.studies.scaling.exponent_bounds import trained_cells
 

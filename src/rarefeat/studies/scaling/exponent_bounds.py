@@ -1,4 +1,7 @@
-"""What the scaling study tests and which sizes it trains: apart from its stages, so that the workflow need not import torch."""
+"""Bounds that the scaling study tests, and the sizes that it trains.
+
+Apart from its stages, so that the workflow need not import torch.
+"""
 
 from typing import Literal, NamedTuple
 
@@ -17,11 +20,12 @@ class ExponentBound(NamedTuple):
 
 
 def bounds(ratio: float) -> dict[str, ExponentBound]:
-    """The bounds of imbalance_and_pruning by quantity at ratio = eps_min / eps_max.
+    """Return the bounds of imbalance_and_pruning by quantity at ratio = eps_min / eps_max.
 
-    At initialisation, with gamma: lucky_probability is |M_j^*| / m of Lemma B.2(c), eq. (31), (32) and (239), and
-    ordinary_features |N_i| of Lemma B.2(d), eq. (247). After training, by Theorem 3.1 without gamma: at least m d^(-1/ratio^2)
-    neurons with N_i = {j}, counted by purity or by eq. (12) and (13), and |N_i| of eq. (14), which is learned_features.
+    At initialisation, with gamma: lucky_probability is |M_j^*| / m of Lemma B.2(c), eq. (31),
+    (32) and (239), and ordinary_features |N_i| of Lemma B.2(d), eq. (247). After training, by
+    Theorem 3.1 without gamma: at least m d^(-1/ratio^2) neurons with N_i = {j}, counted by purity
+    or by eq. (12) and (13), and |N_i| of eq. (14), which is learned_features.
     """
     return {
         "lucky_probability": ExponentBound("at least", -(1 + GAMMA) / ratio**2),
@@ -33,9 +37,10 @@ def bounds(ratio: float) -> dict[str, ExponentBound]:
 
 
 def trained_cells(scaling: Scaling, lucky_sets: pd.DataFrame) -> dict[str, list[Cell]]:
-    """The cells by study at which the minority feature is expected to have at least `least_lucky` lucky neurons.
+    """Return the cells by study at which enough lucky neurons are expected.
 
-    That is m times the probability of being lucky. Studies without such a cell are left out.
+    The expected number of lucky neurons of the minority feature is m times the probability;
+    enough is `least_lucky`. Studies without such a cell are left out.
     """
     probability = lucky_sets.set_index(["d", "ratio"])["lucky_probability"]
     chosen = {

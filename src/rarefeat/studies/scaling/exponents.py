@@ -1,4 +1,4 @@
-"""Exponents in d against the bounds of Theorem 3.1."""
+"""Exponents in d, fitted and compared with the bounds of Theorem 3.1."""
 
 from collections.abc import Mapping
 
@@ -14,17 +14,31 @@ from rarefeat.studies.scaling.tables import SCALING_EXPONENTS
 
 
 def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:
-    """The exponent of estimate ~ d^exponent with its 95 % interval, for at least three positive estimates, each (n,).
+    """Fit the exponent of estimate ~ d^exponent with its 95 % interval.
 
-    A random-effects regression, log estimate = a + b log d + u + e: e has the known standard error of the logarithm; u, of a
-    variance tau^2 common to all points, is what a power law misses. tau^2 is 0, or where the weighted squares of the residuals
-    equal their n - 2 degrees of freedom (Paule & Mandel 1982). The interval is Student's with n - 2, as few points say little
-    about tau^2: precise estimates that lie on no power law give a wide interval, not a precise exponent.
+    A random-effects regression, log estimate = a + b log d + u + e: e has the known standard
+    error of the logarithm; u, of a variance tau^2 common to all points, is what a power law
+    misses. tau^2 is 0, or where the weighted squares of the residuals equal their n - 2 degrees
+    of freedom (Paule & Mandel 1982). The interval is Student's with n - 2, as few points say
+    little about tau^2: precise estimates that lie on no power law give a wide interval, not a
+    precise exponent.
+
+    Parameters
+    ----------
+    d : ndarray of shape (n,)
+        Numbers of features, for n >= 3.
+    estimate, error : ndarray of shape (n,)
+        Positive estimates and their standard errors.
+
+    Returns
+    -------
+    tuple of float
+        Exponent, and lower and upper end of its interval.
     """
     x, y, variance = np.log(d), np.log(estimate), np.maximum((error / estimate) ** 2, 1e-12)
 
     def fit(tau2: float) -> tuple[float, float, float]:
-        """Slope, its variance, and the weighted squares of the residuals."""
+        """Return the slope, its variance, and the weighted squares of the residuals."""
         weight = 1 / (variance + tau2)
         x0, y0 = np.average(x, weights=weight), np.average(y, weights=weight)
         spread = weight @ (x - x0) ** 2
@@ -46,16 +60,35 @@ def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[f
 def exponent_rows(
     quantity: str, ratio: float, d1_power: float | None, points: pd.DataFrame
 ) -> list[dict]:
-    """The exponent of a quantity from points (d, estimate, error), as it stands, and where the bound is from below also without
-    the factor 1 / sqrt(log d) that eq. (238) has and eq. (239) drops; nothing for fewer than three distinct d.
+    """Fit the exponent of a quantity from its points.
 
-    A quantity of which nothing was seen has no logarithm: such points are left out, and counted.
+    Where the bound is from below, it is fitted also without the factor 1 / sqrt(log d) that eq.
+    (238) has and eq. (239) drops. A quantity of which nothing was seen has no logarithm: such
+    points are left out, and counted.
+
+    Parameters
+    ----------
+    quantity : str
+        Name in `bounds`.
+    ratio : float
+        eps_min / eps_max.
+    d1_power : float or None
+        Exponent of d1 = d^power; None at initialisation.
+    points : DataFrame
+        Columns d, estimate and error.
+
+    Returns
+    -------
+    list of dict
+        Rows of the table; empty for fewer than three distinct d.
     """
-    seen = points[points["estimate"] > 0]
-    if seen["d"].nunique() < 3:
+    positive = points[points["estimate"] > 0]
+    if positive["d"].nunique() < 3:
         return []
     bound = bounds(ratio)[quantity]
-    d, estimate, error = (seen[name].to_numpy(dtype=float) for name in ("d", "estimate", "error"))
+    d, estimate, error = (
+        positive[name].to_numpy(dtype=float) for name in ("d", "estimate", "error")
+    )
     rows = []
     for log_power in (0.0, -0.5) if bound.side == "at least" else (0.0,):
         exponent, low, high = power_law(
@@ -63,23 +96,28 @@ def exponent_rows(
         )
         rows.append(
             {
-                "quantity": quantity, "ratio": ratio, "d1_power": d1_power, "d_low": int(d.min()), "d_high": int(d.max()),
-                "log_power": log_power, "exponent": exponent, "ci_low": low, "ci_high": high, "n": len(d),
-                "left_out": len(points) - len(seen), "bound": bound.exponent, "bound_side": bound.side,
-                "consistent": bool(high >= bound.exponent if bound.side == "at least" else low <= bound.exponent),
+                "quantity": quantity, "ratio": ratio, "d1_power": d1_power,
+                "d_low": int(d.min()), "d_high": int(d.max()), "log_power": log_power,
+                "exponent": exponent, "ci_low": low, "ci_high": high, "n": len(d),
+                "left_out": len(points) - len(positive),
+                "bound": bound.exponent, "bound_side": bound.side,
+                "consistent": bool(
+                    high >= bound.exponent if bound.side == "at least" else low <= bound.exponent
+                ),
             }
         )  # fmt: skip
     return rows
 
 
 def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
-    """Fitted exponents in d against the paper's.
+    """Fit the exponents in d that the paper bounds.
 
-    What is tested: whether the fitted exponent over the measured range of d contradicts the bound, with its whole interval on
-    the wrong side. The bounds are one-sided, for d to infinity and up to powers of log d, so that neither answer proves or
-    refutes them. The sets at initialisation are fitted over every d, and over the upper half, which is closer to the limit.
-    After training a point is a size (d, m), its mean over seeds with the standard error; sizes of every C_m share a fit, as the
-    bounds are on shares of m.
+    The test is whether the fitted exponent over the measured range of d contradicts the bound,
+    with its whole interval on the wrong side. The bounds are one-sided, for d to infinity and up
+    to powers of log d, so that neither answer proves or refutes them. The sets at initialisation
+    are fitted over every d, and over the upper half, which is closer to the limit. After training
+    a point is a size (d, m), its mean over seeds with the standard error; sizes of every C_m
+    share a fit, as the bounds are on shares of m.
     """
     rows = []
     for quantity, low, high in (
@@ -89,8 +127,8 @@ def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataF
         for ratio, group in lucky_sets.sort_values("d").groupby("ratio"):
             error = (group[high] - group[low]) / (2 * ndtri(0.975))
             points = pd.DataFrame({"d": group["d"], "estimate": group[quantity], "error": error})
-            for part in (points, points.iloc[len(points) // 2 :]):
-                rows += exponent_rows(quantity, ratio, None, part)
+            for fitted in (points, points.iloc[len(points) // 2 :]):
+                rows += exponent_rows(quantity, ratio, None, fitted)
     per_neuron = {
         "pure_minority_share": trained["pure_minority_neurons"] / trained["m"],
         "single_minority_share": trained["single_minority_neurons"] / trained["m"],
@@ -107,5 +145,8 @@ def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataF
 
 
 def scaling_exponents(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The exponents of the sets at initialisation, and of what training made of them."""
+    """Return the exponents of the sets at initialisation and after training.
+
+    Inputs are the tables `lucky_sets` and `scaling`; the output is the table `scaling_exponents`.
+    """
     return exponents_table(tables["lucky_sets"], tables["scaling"])

@@ -21,18 +21,35 @@ class PlainLogFormatter(LogFormatter):
     """Labels of a logarithmic axis without powers of ten."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """The label of a tick, where it gets one."""
+        """Return the label of a tick, empty where it gets none."""
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 def bound(ax: Axes, first: pd.Series, last: float, exponent: float, look: SeriesStyle) -> None:
-    """A power law of the bound's exponent through the first of some points, in `d` and `mean`, to the last d."""
+    """Plot a power law of the bound's exponent from the first point to the last d.
+
+    Parameters
+    ----------
+    ax : Axes
+        Panel.
+    first : Series
+        First point, with `d` and `mean`.
+    last : float
+        Last d.
+    exponent : float
+        Exponent of the bound.
+    look : SeriesStyle
+        Style whose colour the line has.
+    """
     ends = np.array([first["d"], last])
     ax.plot(ends, first["mean"] * (ends / ends[0]) ** exponent, color=look.colour, ls=BOUND, lw=0.8)
 
 
 def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Sets of Definition B.1 and what training makes of them against d, with the slopes of the paper's bounds."""
+    """Plot sets of Definition B.1 at initialisation and after training against d.
+
+    Lines have the slopes of the paper's bounds.
+    """
     lucky_sets, trained = tables.values()
     colours = sequential_styles(sorted(lucky_sets["ratio"].unique()))
     powers = dict(zip(sorted(trained["d1_power"].unique()), MARKERS, strict=False))
@@ -44,31 +61,33 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         columns = {value: "mean", f"{name}_ci_low": "ci_low", f"{name}_ci_high": "ci_high"}
         rows = lucky_sets[lucky_sets[value] > 0].rename(columns=columns).sort_values("d")
         plot_lines(ax, rows, "d", "value", colours, by="ratio")
-        for ratio, part in rows.groupby("ratio"):
-            bound(ax, part.iloc[0], part["d"].max(), bounds(ratio)[value].exponent, colours[ratio])
+        for ratio, points in rows.groupby("ratio"):
+            bound(
+                ax, points.iloc[0], points["d"].max(), bounds(ratio)[value].exponent, colours[ratio]
+            )
     axes[0, 0].set_ylabel("probability that a neuron is\nlucky for one feature, $t = 0$")
     axes[0, 1].set_ylabel(r"$E\,|\mathcal{N}_i|$ at $t = 0$")
 
     share = trained.assign(pure_minority_share=trained["pure_minority_neurons"] / trained["m"])
     both = share[["ratio", "d1_power"]].apply(tuple, axis=1)
-    drawn = {pair: colours[pair[0]].replace(marker=powers[pair[1]]) for pair in sorted(set(both))}
+    styles = {pair: colours[pair[0]].replace(marker=powers[pair[1]]) for pair in sorted(set(both))}
     # A point for each size (d, m), and series side by side.
     same = share.groupby(["d", "ratio", "d1_power"])["m"].rank("dense") - 1
-    place = share["d"] * 1.012 ** (both.map(list(drawn).index) - len(drawn) + 1 + same / 4)
+    place = share["d"] * 1.012 ** (both.map(list(styles).index) - len(styles) + 1 + same / 4)
     share = share.assign(series=both.map(str), place=place)
     for ax, value in ((axes[1, 0], "pure_minority_share"), (axes[1, 1], "learned_features")):
-        what = quantity(value)
-        # On a logarithmic axis there is no place for a mean of 0, nor for the lower end of an interval that holds 0.
+        plotted = quantity(value)
+        # A logarithmic axis cannot show a mean of 0, nor the lower end of an interval that holds 0.
         plot_points(
             ax,
             share,
             "place",
             value,
-            {str(pair): look for pair, look in drawn.items()},
-            inside=what.range,
+            {str(pair): look for pair, look in styles.items()},
+            inside=plotted.range,
             dodge=0,
         )
-        for (ratio, power), look in drawn.items():
+        for (ratio, power), look in styles.items():
             means = (
                 share[both == (ratio, power)]
                 .groupby(["d", "m"])[value]
@@ -86,7 +105,7 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 default=0.1,
             )
         )
-        ax.set_ylabel(what.symbol)
+        ax.set_ylabel(plotted.symbol)
     counted = lucky_sets[
         lucky_sets["d"].isin(trained["d"]) & lucky_sets["ratio"].isin(trained["ratio"])
     ]

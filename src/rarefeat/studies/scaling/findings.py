@@ -1,4 +1,4 @@
-"""Findings of the study across sizes, in words that its numbers choose."""
+"""Findings of the study across sizes, in sentences that follow from its numbers."""
 
 from collections.abc import Mapping
 
@@ -17,30 +17,35 @@ NAMES = {
     "single_minority_share": "the share of neurons that end with that feature alone",
     "learned_features": "the number of features of a trained neuron",
 }
-"""Quantities, for people."""
+"""Human-readable names of the quantities."""
 
 
 def findings(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """How many fitted exponents agree with their bounds, which do not, and what the missing logarithm explains."""
+    """Say how many fitted exponents agree with their bounds, and which do not.
+
+    For those that do not, say what the missing logarithm explains.
+    """
     (fits,) = tables.values()
     plain = select_rows(fits, log_power=0.0)
     sentences = [
-        f"Of {len(plain)} fits of exponents in the number of features d, some over overlapping ranges of it,"
-        f" {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and Lemma B.2."
+        f"Of {len(plain)} fits of exponents in the number of features d, some over overlapping"
+        f" ranges of it, {int(plain['consistent'].sum())} are compatible with the bounds of Theorem"
+        " 3.1 and Lemma B.2."
     ]
     against = plain[~plain["consistent"]]
     if len(against):
         which = enumerate_words(
-            f"{NAMES[name]} ({len(part)} of {len(select_rows(plain, quantity=name))} fits)"
-            for name, part in against.groupby("quantity", sort=False)
+            f"{NAMES[name]} ({len(rows)} of {len(select_rows(plain, quantity=name))} fits)"
+            for name, rows in against.groupby("quantity", sort=False)
         )
         sentences.append(f"Those that do not: {which}.{describe_divided(fits, against)}")
     trained = select_rows(plain, quantity="pure_minority_share", ratio=1.0)
     if len(trained):
         words = ("rises", "falls", "is not shown to rise or fall")
         trends = enumerate_words(
-            f"{trend_word(row, 'exponent', *words)} where d_1 = d^{row['d1_power']:g}, with an exponent of"
-            f" {interval(row, 'exponent', 2)} ({'compatible with' if row['consistent'] else 'against'} the bound,"
+            f"{trend_word(row, 'exponent', *words)} where d_1 = d^{row['d1_power']:g}, with an"
+            f" exponent of {interval(row, 'exponent', 2)}"
+            f" ({'compatible with' if row['consistent'] else 'against'} the bound,"
             f" {row['bound_side']} {row['bound']:g})"
             for row in records(trained)
         )
@@ -51,7 +56,7 @@ def findings(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def describe_divided(fits: pd.DataFrame, against: pd.DataFrame) -> str:
-    """Say how many fits that contradict their bound still do with the factor 1/√log d divided out."""
+    """Say how many fits still contradict their bound without the factor 1/√log d."""
     keys = ["quantity", "ratio", "d1_power", "d_low", "d_high"]
     divided = fits[fits["log_power"] != 0].merge(against[keys].drop_duplicates(), on=keys)
     if divided.empty:
@@ -62,7 +67,8 @@ def describe_divided(fits: pd.DataFrame, against: pd.DataFrame) -> str:
         " With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
         f" {still or 'none'} of {fitted} {'does' if still == 1 else 'do'} not agree."
         if still
-        else f" With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops, {fitted} agree."
+        else " With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
+        f" {fitted} agree."
     )
 
 

@@ -1,4 +1,7 @@
-"""The sets of Definition B.1 at initialisation, by Monte Carlo: how often a neuron is lucky for a feature, and |N_i|."""
+"""The sets of Definition B.1 at initialisation, by Monte Carlo.
+
+These are how often a neuron is lucky for a feature, and |N_i|.
+"""
 
 import math
 from collections.abc import Mapping
@@ -21,13 +24,24 @@ CHUNK = 1 << 18
 
 
 def sets_of(share: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
-    """Which neurons are lucky for some feature, bool (n,), and |N_i|, the number of features they are ordinary for, (n,).
+    """Return which neurons are lucky for some feature, and the sizes of their N_i.
 
-    imbalance_and_pruning, eq. (26)-(28) and (245). As c1 > c2, eq. (27) says: ordinary for one feature alone, and above
-    c1 log d / d in it, which is then the largest.
+    imbalance_and_pruning, eq. (26)-(28) and (245). As c1 > c2, eq. (27) says: ordinary for one
+    feature alone, and above c1 log d / d in it, which is then the largest.
 
-    Args:
-        share: <w_i, M_j>^2 / ||M^T w_i||^2, (d, n). ratio: eps_min / eps_max.
+    Parameters
+    ----------
+    share : Tensor of shape (d, n)
+        <w_i, M_j>^2 / ||M^T w_i||^2.
+    ratio : float
+        eps_min / eps_max.
+
+    Returns
+    -------
+    lucky : Tensor of bool of shape (n,)
+        Whether a neuron is lucky for some feature.
+    sizes : Tensor of shape (n,)
+        |N_i|, the number of features that a neuron is ordinary for.
     """
     log_d_over_d = math.log(len(share)) / len(share)
     c1, c2 = 2 / ratio**2 * (1 + GAMMA), 2 * ratio**2 * (1 - GAMMA)
@@ -37,10 +51,28 @@ def sets_of(share: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
 
 
 def count(d: int, ratios: list[float], neurons: int) -> Tensor:
-    """Lucky neurons, sum of |N_i| and sum of |N_i|^2 over `neurons` initial neurons, float64 (ratios, 3).
+    """Count lucky neurons and ordinary features over initial neurons.
 
-    The sets know nothing of sigma_0, d1 and m: the features of w_i(0) are N(0, sigma_0^2) in any orthonormal dictionary, and
-    only their shares matter. One draw serves every ratio.
+    The sets depend neither on sigma_0 nor on d1 or m: the features of w_i(0) are N(0, sigma_0^2)
+    in any orthonormal dictionary, and only their shares matter. One draw serves every ratio.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    ratios : list of float
+        Values of eps_min / eps_max.
+    neurons : int
+        Number of initial neurons.
+
+    Returns
+    -------
+    Tensor of float64 of shape (ratios, 3)
+        Lucky neurons, sum of |N_i| and sum of |N_i|^2.
+
+    Notes
+    -----
+    Random stream: "lucky sets" of the namespace "scaling" and d.
     """
     g = generator("scaling", d, "lucky sets")
     at_once = max(CHUNK // d, 1)
@@ -56,11 +88,21 @@ def count(d: int, ratios: list[float], neurons: int) -> Tensor:
 
 
 def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
-    """A row per ratio.
+    """Return the counts with intervals, a row per ratio.
 
-    At initialisation the features are exchangeable, and a neuron is lucky for one at most: of n neurons, the number lucky for
-    any is binomial with d times the probability for one, and has the exact interval of Clopper and Pearson. |N_i| is
-    independent from neuron to neuron, and its mean has the normal interval.
+    At initialisation the features are exchangeable, and a neuron is lucky for one at most: of n
+    neurons, the number lucky for any is binomial with d times the probability for one, and has
+    the exact interval of Clopper and Pearson. |N_i| is independent from neuron to neuron, and its
+    mean has the normal interval.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    ratios : list of float
+        Values of eps_min / eps_max.
+    neurons : int
+        Number of initial neurons.
     """
     n = neurons
     rows = []
@@ -98,8 +140,11 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
 
 
 def lucky_sets(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Every number of features."""
+    """Return the counts for every number of features.
+
+    Config is the section `scaling`; the output is the table `lucky_sets`.
+    """
     scaling = job.config_section("scaling", Scaling)
     numbers = sorted({*scaling.d, *scaling.trained_d})
-    parts = [lucky_sets_table(d, sorted(scaling.ratio), scaling.neurons) for d in numbers]
-    return validate(LUCKY_SETS, pd.concat(parts, ignore_index=True))
+    rows = [lucky_sets_table(d, sorted(scaling.ratio), scaling.neurons) for d in numbers]
+    return validate(LUCKY_SETS, pd.concat(rows, ignore_index=True))

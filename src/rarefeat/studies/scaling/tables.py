@@ -64,7 +64,9 @@ LUCKY_SETS = schema(
             float,
             SHARE,
             unit="1",
-            description="estimated probability that a neuron is lucky for one given feature: lucky_neurons / neurons / d, as features are exchangeable and exclude each other",
+            description="estimated probability that a neuron is lucky for one given feature:"
+            " lucky_neurons / neurons / d, as features are exchangeable and exclude"
+            " each other",
             source=f"{CORE}, eq. (27), (238)",
         ),
         "lucky_ci_low": column(
@@ -75,7 +77,8 @@ LUCKY_SETS = schema(
             float,
             at_least(0),
             unit="features",
-            description="mean over neurons of |N_i|, the number of features a neuron is ordinary for",
+            description="mean over neurons of |N_i|, the number of features a neuron is ordinary"
+            " for",
             source=f"{CORE}, eq. (26), (247)",
         ),
         "ordinary_ci_low": column(
@@ -113,7 +116,8 @@ SCALING = schema(
             "int64",
             at_least(0),
             unit="neurons",
-            description="neurons with N_i = {j*} after training: absolute cosine >= 1/sqrt(d) to the minority feature and to no other",
+            description="neurons with N_i = {j*} after training: absolute cosine >= 1/sqrt(d) to"
+            " the minority feature and to no other",
             source=f"{CORE}, Thm. 3.1, eq. (13)",
         ),
         "ordinary_features": column(
@@ -127,14 +131,16 @@ SCALING = schema(
             float,
             at_least(0),
             unit="features",
-            description="mean over neurons of |N_i| after training: features with absolute cosine >= 1/sqrt(d)",
+            description="mean over neurons of |N_i| after training: features with absolute cosine"
+            " >= 1/sqrt(d)",
             source=f"{CORE}, eq. (12)-(14)",
         ),
         "lucky_pure_share": column(
             float,
             SHARE,
             unit="1",
-            description="share of the neurons lucky for the minority feature that end pure in it (absolute cosine > 0.9); null where there is none",
+            description="share of the neurons lucky for the minority feature that end pure in it"
+            " (absolute cosine > 0.9); null where there is none",
             source=f"{CORE}, Thm. 3.1",
             nullable=True,
         ),
@@ -158,7 +164,8 @@ SCALING_EXPONENTS = schema(
                 ]
             ),
             unit="",
-            description="what is fitted: columns of the tables above; a share is the number of neurons over m",
+            description="what is fitted: columns of the tables above; a share is the number of"
+            " neurons over m",
         ),
         "ratio": SIZES["ratio"],
         "d1_power": column(
@@ -174,7 +181,8 @@ SCALING_EXPONENTS = schema(
             float,
             None,
             unit="1",
-            description="power of log d divided out before the fit: 0, or -1/2, the factor that eq. (238) has and eq. (239) drops",
+            description="power of log d divided out before the fit: 0, or -1/2, the factor that"
+            " eq. (238) has and eq. (239) drops",
             source=f"{CORE}, eq. (238), (239)",
         ),
         "exponent": column(
@@ -184,7 +192,8 @@ SCALING_EXPONENTS = schema(
             float,
             None,
             unit="1",
-            description="lower end of its 95 % interval: random-effects regression of logarithms, Student with n - 2 degrees of freedom",
+            description="lower end of its 95 % interval: random-effects regression of logarithms,"
+            " Student with n - 2 degrees of freedom",
         ),
         "ci_high": column(float, None, unit="1", description="upper end"),
         "n": column(
