@@ -23,7 +23,7 @@ def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def cross_check_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the comparison of the two simulators metric by metric.
+    """Return a summary of the comparison of the two simulators, metric by metric.
 
     A row has the number of cells, the share of intervals that hold 0, and the estimate where the
     p-value is smallest.

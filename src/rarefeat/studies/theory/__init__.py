@@ -1,1 +1,4 @@
-"""The theory of the core paper as measured claims: its stages, its laws, and what its pruning theorem takes for granted."""
+"""The theory of the core paper as measured claims.
+
+Its stages, its laws, and the assumption of its pruning theorem.
+"""

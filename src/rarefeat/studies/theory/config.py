@@ -16,15 +16,18 @@ class TheoryStudy(Study):
     """A study with the claims that are read from it."""
 
     role: Role = Field(
-        description="stages: milestones of training, and one step with the assumed mask; T1_...: a law in what varies;"
-        " T5: the oracles' masks to the end of Theorem 3.2; pruning: Algorithm 1 with its controls; phase: the onset"
+        description="stages: milestones of training, and one step with the assumed mask; T1_...: a"
+        " law in what varies;"
+        " T5: the oracles' masks to the end of Theorem 3.2; pruning: Algorithm 1 with its controls;"
+        " phase: the onset"
     )
 
     @model_validator(mode="after")
     def _kept(self) -> "TheoryStudy":
         if self.training.history != (self.role in HISTORY):
             raise ValueError(
-                f"training.history must be {str(self.role in HISTORY).lower()} for the role {self.role}"
+                f"training.history must be {str(self.role in HISTORY).lower()} for the role"
+                f" {self.role}"
             )
         return self
 
@@ -36,7 +39,7 @@ HISTORY = ("stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5")
 
 
 class Sensitivity(Section):
-    """A study of the claims again, with one hyper-parameter at a time at multiples of its value."""
+    """A study of the claims again, with one hyper-parameter at a time multiplied."""
 
     study: str = Field(description="the study of the claims that is varied")
     eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
@@ -58,7 +61,10 @@ class MapSettings(Section):
 
 
 class Theory(Section):
-    """The studies that claims of the theory are measured on, beside the paper's grid and the scaling study."""
+    """The studies on which claims of the theory are measured.
+
+    The paper's grid and the scaling study are measured, too.
+    """
 
     studies: dict[Name, TheoryStudy] = Field(min_length=1, description="by name")
     sensitivity: Sensitivity = Field(description="which verdicts depend on what is chosen here")
@@ -75,13 +81,17 @@ class Theory(Section):
         for key, names in wanted.items():
             if unknown := set(names) - set(self.studies):
                 raise ValueError(
-                    f"{key}: {min(unknown)!r} is none of studies{suggest(min(unknown), self.studies)}: {', '.join(self.studies)}"
+                    f"{key}: {min(unknown)!r} is none of"
+                    f" studies{suggest(min(unknown), self.studies)}: {', '.join(self.studies)}"
                 )
         self.every_study()  # for its errors
         return self
 
     def varied(self, name: str) -> tuple[str, str]:
-        """The study that a study of every_study() varies, and what; itself and nothing for one of its own."""
+        """Return the study that a study of every_study() varies, and its varied setting.
+
+        For a study that varies none these are its own name and an empty text.
+        """
         if name in self.studies or not name.startswith(self.sensitivity.study + VARIED):
             return name, ""
         return self.sensitivity.study, name.removeprefix(self.sensitivity.study + VARIED).replace(
@@ -89,11 +99,14 @@ class Theory(Section):
         )
 
     def studies_with_role(self, *roles: Role) -> dict[str, TheoryStudy]:
-        """The studies with one of these roles."""
+        """Return the studies with one of some roles."""
         return {name: study for name, study in self.every_study().items() if study.role in roles}
 
     def every_study(self) -> dict[str, TheoryStudy]:
-        """The studies with those of the sensitivity analysis, which share the draws of the study that they vary."""
+        """Return the studies with those of the sensitivity analysis.
+
+        These share the draws of the study that they vary.
+        """
         wanted = self.sensitivity
         base = self.studies[wanted.study].model_dump(by_alias=True)
         base |= {"seeds": wanted.seeds, "seeds_per_block": wanted.seeds}

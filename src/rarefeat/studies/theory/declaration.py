@@ -1,4 +1,4 @@
-"""What is measured for the claims of the theory."""
+"""Outputs and inputs of the claims of the theory."""
 
 from rarefeat.config.study import SHARED_STUDY_KEYS
 from rarefeat.studies.theory.config import HISTORY, Theory
@@ -19,20 +19,25 @@ MAPS = {
     "claims_map_phase": (
         "phase",
         "trajectories",
-        "Alignment with the rare feature over training, against its frequency, with and without a bias and at two decays:"
-        " where it takes off, beside the step that theory predicts; below, the same at three frequencies with intervals.",
+        "Alignment with the rare feature over training, against its frequency, with and without a"
+        " bias and at two decays: where it takes off, beside the step that theory predicts; below,"
+        " the same at three frequencies with intervals.",
     ),
     "claims_map_overlap": (
         "overlap",
         "overlap",
-        "How far the neurons of smallest norm, which magnitude pruning takes, are those of the rare feature, over training"
-        " step and pruning ratio: pruning harms where it is large.",
+        "How far the neurons of smallest norm, which magnitude pruning takes, are those of the rare"
+        " feature, over training step and pruning ratio: pruning harms where it is large.",
     ),
 }
 
 
 def build_outputs(section: Theory) -> StudyOutputs:
-    """Milestones of the studies with a history, one step of those of the stages, trajectories of the others; and two maps."""
+    """Return the tables of every study, two maps, and the page on sensitivity.
+
+    Tables are milestones of the studies with a history, one step of those of the stages, and
+    trajectories of the others.
+    """
     tables = {}
     for name, study in section.studies_with_role(*HISTORY).items():
         tables[f"{name}_milestones"] = read_from_encoders(
@@ -64,7 +69,19 @@ def build_outputs(section: Theory) -> StudyOutputs:
 
 
 def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
-    """A table of one study that a stage of this kind reads from its encoders."""
+    """Return a table of one study that a stage of this kind reads from its encoders.
+
+    Parameters
+    ----------
+    schema : str
+        Name of the schema in `tables`.
+    stage : str
+        Module of the stage, whose function is read_STAGE.
+    name : str
+        Name of the study.
+    study : TheoryStudy
+        Study.
+    """
     function, encoders = f"studies.theory.{stage}:read_{stage}", {"encoders": PRETRAIN}
     return Table(
         f"{SCHEMAS}:{schema}", function, {name: study.as_plain_study()}, encoders, study=name
@@ -72,7 +89,7 @@ def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
 
 
 def claim_inputs(section: Theory) -> ClaimInputs:
-    """What is read from the milestones, one step, and trajectories of every study."""
+    """Return the inputs of the claims: milestones, one step, and trajectories of every study."""
     tables = tuple(name for name in build_outputs(section).tables if not name.endswith("_overlap"))
     regimes: dict[str, dict] = {"confirmation": {}, "scaling": {}}
     for name, study in section.every_study().items():
@@ -88,7 +105,7 @@ def claim_inputs(section: Theory) -> ClaimInputs:
             "step": {study.training.T},
             "at": {"W(0)"},
         }
-        # What is over the studies of a role.
+        # Some claims are measured over all studies of a role.
         regimes.setdefault(study.role, dict(arms))
     return ClaimInputs(
         (*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes

@@ -1,4 +1,4 @@
-"""Minority alignment over training, and which neurons magnitude pruning takes, as maps."""
+"""Maps of minority alignment over training, and of neurons that magnitude pruning takes."""
 
 import math
 from collections.abc import Mapping
@@ -19,16 +19,31 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:
-    """Each table with its study, which its name begins with, in the order of the tables."""
+    """Return each table with the study that its name begins with, in the order of the tables."""
     studies = job.config_section("studies", dict[str, TheoryStudy])
     return [(studies[name.rpartition("_")[0]], table) for name, table in tables.items()]
 
 
 def onset(study: Study, eps_min: float, sigma: float) -> float:
-    """Predicted step at which the minority feature takes off; infinite where it does not grow in stage 1.
+    """Compute the predicted step at which the minority feature takes off.
 
-    The strongest of m Gaussian neurons starts at sigma_0 sqrt(2 log m) and grows by the closed form of stage 1 until its
-    projection is as large as the whole neuron was at first, sigma_0 sqrt(d1).
+    The strongest of m Gaussian neurons starts at sigma_0 sqrt(2 log m) and grows by the closed
+    form of stage 1 until its projection is as large as the whole neuron was at first, sigma_0
+    sqrt(d1).
+
+    Parameters
+    ----------
+    study : Study
+        Study.
+    eps_min : float
+        Relative frequency of the minority feature.
+    sigma : float
+        Noise.
+
+    Returns
+    -------
+    float
+        Onset (steps); infinite where the feature does not grow in stage 1.
     """
     data, training = study.data, study.training
     eps = np.full(data.d, eps_min)
@@ -40,19 +55,20 @@ def onset(study: Study, eps_min: float, sigma: float) -> float:
 
 
 def bias_of(study: Study) -> str:
-    """What a study is, as far as maps differ in it."""
+    """Return the weight decay and bias of a study, the settings in which maps differ."""
     training = study.training
     bias = f"bias share {training.bias.share:g}" if training.bias.share else "no bias"
     return rf"$\lambda$ = {training.lambda_:g}, {bias}"
 
 
 def phase(tables: Tables, job: Job) -> Figure:
-    """Mean max_alignment over step and eps_min, a panel for each study, with the predicted onset drawn in; below, its spread.
+    """Plot mean max_alignment over step and eps_min, a panel for each study.
 
-    A map has no place for intervals: the courses of a low, a middle and a high eps_min below it have them.
+    The predicted onset is drawn in. A map has no place for intervals: the trajectories of a low,
+    a middle and a high eps_min below it have them.
     """
     studies = of_studies(tables, job)
-    what = quantity("max_alignment")
+    plotted = quantity("max_alignment")
     figure, axes = panels(2, len(studies), 3.6, sharex="col", sharey="row", height_ratios=[1.3, 1])
     chosen = [
         table[(table["metric"] == "max_alignment") & (table["step"] > 0)] for _, table in studies
@@ -69,7 +85,7 @@ def phase(tables: Tables, job: Job) -> Figure:
             low, high = upper.get_ylim()
             eps = np.linspace(wide.index.min(), wide.index.max(), 200)
             predicted = [onset(study, value, table["sigma"].iloc[0]) for value in eps]
-            # White on black, so that it is seen on the dark and on the light part of the map.
+            # White on black is visible on the dark and on the light part of the map.
             upper.plot(predicted, eps, color="black", lw=2)
             upper.plot(predicted, eps, color="white", ls=(0, (3, 1.5)), lw=1.2)
             upper.set_ylim(low, high)
@@ -80,7 +96,7 @@ def phase(tables: Tables, job: Job) -> Figure:
             "value",
             shown,
             by="eps_min",
-            inside=what.range,
+            inside=plotted.range,
             band=True,
             every=5,
         )
@@ -88,11 +104,11 @@ def phase(tables: Tables, job: Job) -> Figure:
             xscale="log", xlim=(1, table["step"].max()), title=bias_of(study).replace(", ", ",\n")
         )
         lower.set(xscale="log", xlabel=STEP)
-    set_y_range(axes[1, 0], what)
+    set_y_range(axes[1, 0], plotted)
     axes[0, 0].set_ylabel(r"$\varepsilon_{\min}/\varepsilon_{\max}$")
-    axes[1, 0].set_ylabel(what.symbol)
+    axes[1, 0].set_ylabel(plotted.symbol)
     if len(levels) > 1:
-        figure.colorbar(mesh, ax=list(axes[0]), label="mean " + what.symbol, aspect=14)
+        figure.colorbar(mesh, ax=list(axes[0]), label="mean " + plotted.symbol, aspect=14)
     entries = {
         rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look
         for level, look in shown.items()
@@ -102,9 +118,10 @@ def phase(tables: Tables, job: Job) -> Figure:
 
 
 def overlap(tables: Tables, job: Job) -> Figure:
-    """Share of the neurons of smallest norm that are aligned with the minority feature, over training step and pruning ratio.
+    """Plot the share of the smallest neurons that are aligned with the minority feature.
 
-    A line of panels for each study, a panel for each eps_min; the scale ends at the largest share.
+    It is over training step and pruning ratio, a line of panels for each study, a panel for each
+    eps_min; the scale ends at the largest share.
     """
     levels = sorted(next(iter(tables.values()))["eps_min"].unique())
     studies = of_studies(tables, job)
@@ -115,13 +132,13 @@ def overlap(tables: Tables, job: Job) -> Figure:
     )
     for line, (study, table) in zip(axes, studies, strict=True):
         for ax, eps_min in zip(line, levels, strict=True):
-            part = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]
-            wide = part.pivot(index="alpha", columns="step", values="overlap")
+            shares = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]
+            wide = shares.pivot(index="alpha", columns="step", values="overlap")
             mesh = ax.pcolormesh(
                 wide.columns, wide.index, wide, vmin=0, vmax=highest, rasterized=True
             )
             ax.set(xscale="log")
-            if not part["overlap"].any():
+            if not shares["overlap"].any():
                 ax.text(
                     0.5,
                     0.5,

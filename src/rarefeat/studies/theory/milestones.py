@@ -1,4 +1,4 @@
-"""What every replica's neurons were at the milestones of training."""
+"""The table of every replica's neurons at the milestones of training."""
 
 import pandas as pd
 
@@ -13,26 +13,32 @@ from rarefeat.studies.theory.tables import MILESTONE_ROWS
 
 
 def read_milestones(read: JobInputs, job: Job) -> pd.DataFrame:
-    """One row per point, trained arm, seed and metric."""
+    """Return a row per point, trained arm, seed and metric.
+
+    Inputs are the encoders of the study, config its section `Study`; the output is
+    `STUDY_milestones`.
+    """
     study, rows = job.config_section(job.study, Study), []
     for encoders in read.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         for arm in cell.trained:
             names = ("weights", "loss", "history", "ends", "T1", "T2")
-            weights, loss, *kept = encoders.tensors(*(f"{arm.label}/{name}" for name in names))
-            gone = diverged(loss, study.training.K, weights)
+            weights, loss, *recorded = encoders.tensors(*(f"{arm.label}/{name}" for name in names))
+            has_diverged = diverged(loss, study.training.K, weights)
             for index, seed in enumerate(seeds):
                 keys = {**cell.values, **arm.model_dump(), "seed": seed}
-                history, ends, T1, T2 = (part[index] for part in kept)
-                at = (
+                history, ends, T1, T2 = (tensor[index] for tensor in recorded)
+                settings = (
                     study.data,
                     study.training,
                     cell["eps_min"],
                     cell["sigma"],
                     generator(study.draws, seed, "directions"),
                 )
-                found = milestones(history, ends, int(T1), int(T2), *at) | {
-                    "diverged": float(gone[index])
+                metrics = milestones(history, ends, int(T1), int(T2), *settings) | {
+                    "diverged": float(has_diverged[index])
                 }
-                rows += [{**keys, "metric": name, "value": value} for name, value in found.items()]
+                rows += [
+                    {**keys, "metric": name, "value": value} for name, value in metrics.items()
+                ]
     return validate(MILESTONE_ROWS, pd.DataFrame(rows))

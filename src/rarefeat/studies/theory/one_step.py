@@ -1,7 +1,8 @@
-"""Stage 4 for Theorem 3.2: one step from trained encoders, with and without the pruned set that the theorem assumes.
+"""One step from trained encoders, with and without the pruned set of Theorem 3.2.
 
-The theorem prunes neurons of the minority feature and says what one step of eq. (5) then does. Here the step is a mean over
-many fresh batches, from the same encoder with and without the mask: what differs is the mask's work.
+The theorem prunes neurons of the minority feature and says what one step of eq. (5) then does.
+Here the step is a mean over many fresh batches, from the same encoder with and without the mask:
+their difference is the effect of the mask.
 """
 
 import math
@@ -44,13 +45,39 @@ def one_step(
     bias: Tensor,
     batches: int = BATCHES,
 ) -> dict[str, float]:
-    """Metrics of one replica; empty where no neuron is aligned with the minority feature, so that there is nothing to prune.
+    """Measure one step of one replica with and without the mask.
 
-    Args:
-        weights: (1, m, p) of a trained encoder. bias: (1, m). The minority feature is the last one.
+    The minority feature is the last one.
 
-    Returns:
-        The metrics of tables.ONE_STEP. Growth is relative, (<w_i', M_j> - <w_i, M_j>) / <w_i, M_j>, weight decay included.
+    Parameters
+    ----------
+    simulator : {"direct", "reduced"}
+        Simulator.
+    name : str
+        Namespace of the random streams.
+    data, training : Data, Training
+        Sections of the study.
+    eps_min, sigma : float
+        Point of the grid.
+    seed : int
+        Seed of the replica.
+    weights : Tensor of shape (1, m, p)
+        Weights of a trained encoder.
+    bias : Tensor of shape (1, m)
+        Bias of this encoder.
+    batches : int, optional
+        Fresh batches over which the step is a mean.
+
+    Returns
+    -------
+    dict
+        The metrics of tables.ONE_STEP. Growth is relative, (<w_i', M_j> - <w_i, M_j>) / <w_i,
+        M_j>, weight decay included. Empty where no neuron is aligned with the minority feature,
+        or none is pure in a majority feature.
+
+    Notes
+    -----
+    Random streams: "one step", "one step noise" and "one step subset".
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
     pruned = mask_oracle_all(PruningContext(weights, space.dictionary, 1))[0]
@@ -65,8 +92,8 @@ def one_step(
     noise = [generator(name, seed, "one step noise")]
     identity = torch.eye(training.K)
     # Beside the whole set, a random quarter and half of it: how the mask's work grows with alpha.
-    drawn = torch.rand(training.m, generator=generator(name, seed, "one step subset"))
-    order = drawn.masked_fill(~pruned, torch.inf).argsort(stable=True)
+    priority = torch.rand(training.m, generator=generator(name, seed, "one step subset"))
+    order = priority.masked_fill(~pruned, torch.inf).argsort(stable=True)
     counts = {
         kind: -(-int(pruned.sum()) // share)
         for kind, share in (("quarter", 4), ("half", 2), ("masked", 1))
@@ -90,12 +117,13 @@ def one_step(
             p[kind] = probabilities(
                 f_x.masked_fill(mask, 0.0), f_y.masked_fill(mask, 0.0), training.tau
             )
-        seen = attended[:, : training.K, :, : weights.shape[-1]].flatten(1, 2)
+        attended_x = attended[:, : training.K, :, : weights.shape[-1]].flatten(1, 2)
         for kind in steps:
             c = weight_gradient_coefficients(pre[:, : training.K], bias, f_y, p[kind], training.tau)
-            steps[kind] -= training.eta * matmul(c.flatten(1, 2).mT, seen)[0] / batches
-        # The two parts of the gradient of eq. (21) along the minority feature, under the mask: the positive and the negatives.
-        towards = (seen @ space.dictionary)[0, :, -1].view(training.K, -1)
+            steps[kind] -= training.eta * matmul(c.flatten(1, 2).mT, attended_x)[0] / batches
+        # The two parts of the gradient of eq. (21) along the minority feature, under the mask: the
+        # positive and the negatives.
+        towards = (attended_x @ space.dictionary)[0, :, -1].view(training.K, -1)
         gated = (towards[..., None] * (pre[0, : training.K].abs() >= bias[0])).sum(1)[:, pruned]
         error = (identity - p["masked"][0]) * identity
         others = p["masked"][0] * (1 - identity)
@@ -114,47 +142,83 @@ def one_step(
         negative.append((similarity.sum() - similarity.trace()) / (training.K * (training.K - 1)))
 
     decay = training.eta * training.lambda_
-    now = weights[0] @ space.dictionary[0]
-    found, grown = {}, {}
+    projections = weights[0] @ space.dictionary[0]
+    metrics, grown = {}, {}
     for kind, step in steps.items():
-        relative = (step @ space.dictionary[0]) / now - decay
+        relative = (step @ space.dictionary[0]) / projections - decay
         grown[kind] = relative[pruned, -1].mean().item()
         if kind in ("dense", "masked"):
-            found[f"growth_minority_{kind}"] = grown[kind]
-            found[f"growth_majority_{kind}"] = (
+            metrics[f"growth_minority_{kind}"] = grown[kind]
+            metrics[f"growth_majority_{kind}"] = (
                 relative[pure].gather(1, cosines[pure].argmax(-1)[:, None]).mean().item()
             )
-    found["growth_minority_gain"] = found["growth_minority_masked"] - found["growth_minority_dense"]
-    found["growth_majority_gain"] = found["growth_majority_masked"] - found["growth_majority_dense"]
-    found["gain_ratio"] = ratio(found["growth_majority_gain"], found["growth_minority_gain"])
+    metrics["growth_minority_gain"] = (
+        metrics["growth_minority_masked"] - metrics["growth_minority_dense"]
+    )
+    metrics["growth_majority_gain"] = (
+        metrics["growth_majority_masked"] - metrics["growth_majority_dense"]
+    )
+    metrics["gain_ratio"] = ratio(metrics["growth_majority_gain"], metrics["growth_minority_gain"])
     change, minority = torch.cat(drops["masked"]), torch.cat(holds_minority)
-    lost = {kind: -torch.cat(parts).mean().item() for kind, parts in drops.items()}
-    found["logit_drop"] = lost["masked"]
-    found["gain_in_alpha"] = power(
+    lost = {kind: -torch.cat(changes).mean().item() for kind, changes in drops.items()}
+    metrics["logit_drop"] = lost["masked"]
+    metrics["gain_in_alpha"] = power(
         [counts[kind] for kind in masks], [grown[kind] - grown["dense"] for kind in masks]
     )
-    found["logit_in_alpha"] = power(
+    metrics["logit_in_alpha"] = power(
         [counts[kind] for kind in masks], [lost[kind] for kind in masks]
     )
-    found["logit_with_minority"] = change[minority].mean().item()
-    found["logit_without_minority"] = change[~minority].mean().item()
-    found["logit_leak"] = ratio(found["logit_without_minority"], found["logit_with_minority"])
-    found["similarity_positive"] = torch.stack(positive).mean().item()
-    found["similarity_negative"] = ratio(
-        torch.stack(negative).mean().item(), found["similarity_positive"]
+    metrics["logit_with_minority"] = change[minority].mean().item()
+    metrics["logit_without_minority"] = change[~minority].mean().item()
+    metrics["logit_leak"] = ratio(metrics["logit_without_minority"], metrics["logit_with_minority"])
+    metrics["similarity_positive"] = torch.stack(positive).mean().item()
+    metrics["similarity_negative"] = ratio(
+        torch.stack(negative).mean().item(), metrics["similarity_positive"]
     )
-    found["negative_share"] = ratio(pulls["negative"].sum().item(), pulls["positive"].sum().item())
-    found["pruned_neurons"] = float(pruned.sum())
-    return found
+    metrics["negative_share"] = ratio(
+        pulls["negative"].sum().item(), pulls["positive"].sum().item()
+    )
+    metrics["pruned_neurons"] = float(pruned.sum())
+    return metrics
 
 
 def firing(
-    simulator: Literal["direct", "reduced"], name: str, data: Data, training: Training, eps_min: float, sigma: float, seed: int,
+    simulator: Literal["direct", "reduced"], name: str, data: Data, training: Training,
+    eps_min: float, sigma: float, seed: int,
     weights: Tensor, bias: Tensor, batches: int = BATCHES,
 ) -> dict[str, float]:  # fmt: skip
-    """Lemma E.1: of the times a neuron fires, the share with a feature of its N_i, and how often the busiest neuron fires.
+    """Measure the firing of neurons that Lemma E.1 bounds.
 
-    N_i are the features that the neuron is ordinary for at its W(0) (Definition B.1). The second is over C loglog d / d.
+    N_i are the features that the neuron is ordinary for at its W(0) (Definition B.1).
+
+    Parameters
+    ----------
+    simulator : {"direct", "reduced"}
+        Simulator.
+    name : str
+        Namespace of the random streams.
+    data, training : Data, Training
+        Sections of the study.
+    eps_min, sigma : float
+        Point of the grid.
+    seed : int
+        Seed of the replica.
+    weights : Tensor of shape (1, m, p)
+        Weights of a trained encoder.
+    bias : Tensor of shape (1, m)
+        Bias of this encoder.
+    batches : int, optional
+        Batches of samples.
+
+    Returns
+    -------
+    dict
+        Of the times a neuron fires, the share with a feature of its N_i, NaN where none fires;
+        and how often the busiest neuron fires, over C loglog d / d.
+
+    Notes
+    -----
+    Random streams: "firing" and "firing noise".
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
     initial = space.initial_weights(training.sigma_0, [generator(name, seed, "weights")])
@@ -178,31 +242,47 @@ def firing(
 
 
 def power(counts: list[int], effects: list[float]) -> float:
-    """Exponent of an effect in the number of pruned neurons; NaN where the numbers or the signs do not tell."""
+    """Fit the exponent of an effect in the number of pruned neurons.
+
+    It is NaN for fewer than three distinct numbers, and where an effect is not positive.
+    """
     if len(set(counts)) < 3 or min(effects) <= 0:
         return math.nan
     return float(np.polyfit(np.log(counts), np.log(effects), 1)[0])
 
 
-def ratio(part: float, whole: float) -> float:
-    """NaN where there is nothing to compare with: silent neurons change nothing."""
-    return part / whole if whole else math.nan
+def ratio(numerator: float, denominator: float) -> float:
+    """Return a quotient; NaN for a denominator of 0, as silent neurons change nothing."""
+    return numerator / denominator if denominator else math.nan
 
 
 def read_one_step(read: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataFrame:
-    """One row per point, seed and metric of the dense arm."""
+    """Return a row per point, seed and metric of the dense arm.
+
+    Inputs are the encoders of the study, config its section `Study`; the output is
+    `STUDY_one_step`.
+
+    Parameters
+    ----------
+    read : JobInputs
+        Inputs.
+    job : Job
+        Job of the table.
+    batches : int, optional
+        Batches of each measurement.
+    """
     study, rows = job.config_section(job.study, Study), []
     for encoders in read.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         weights, bias = encoders.tensors("dense/weights", "dense/bias")
         for index, seed in enumerate(seeds):
             replica = weights[index : index + 1], bias[index : index + 1]
-            at = study.data, study.training, cell["eps_min"], cell["sigma"], seed
-            found = one_step(study.simulator, study.draws, *at, *replica, batches)
-            found |= firing(study.simulator, study.draws, *at, *replica, batches)
+            settings = study.data, study.training, cell["eps_min"], cell["sigma"], seed
+            metrics = one_step(study.simulator, study.draws, *settings, *replica, batches)
+            metrics |= firing(study.simulator, study.draws, *settings, *replica, batches)
             rows += [
                 {**cell.values, "seed": seed, "metric": metric, "value": value}
-                for metric, value in found.items()
+                for metric, value in metrics.items()
             ]
     # Types for a study without a neuron to prune, whose table is empty.
     types = {"eps_min": float, "sigma": float, "seed": "int64", "metric": str, "value": float}

@@ -1,6 +1,7 @@
-"""Stage 4 for what magnitude pruning takes for granted: how far the smallest neurons are those of the minority feature.
+"""The overlap of the smallest neurons with those of the minority feature.
 
-JobInputs from the kept history of the dense arm, so that every pruning ratio and every recorded step costs no training.
+Magnitude pruning takes it for granted. It is read from the recorded history of the dense arm, so
+that every pruning ratio and every recorded step costs no training.
 """
 
 import pandas as pd
@@ -18,13 +19,21 @@ from rarefeat.studies.theory.tables import OVERLAP
 
 
 def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
-    """Share of the k neurons of smallest norm that are aligned (|cos| >= 0.3) with a minority feature, for k = 1 ... m.
+    """Compute the share of the smallest neurons that are aligned with a minority feature.
 
-    Args:
-        history: (..., m, d + 2), <w_i, M_j>, ||w_i|| and b_i; the minority features are the last ones of the d.
+    Aligned is |cos| >= 0.3; ties of norms are in the order of the neurons.
 
-    Returns:
-        (..., m), entry k - 1 for k neurons.
+    Parameters
+    ----------
+    history : Tensor of shape (..., m, d + 2)
+        <w_i, M_j>, ||w_i|| and b_i; the minority features are the last ones of the d.
+    d, minority : int
+        Number of features, and of minority features.
+
+    Returns
+    -------
+    Tensor of shape (..., m)
+        Entry k - 1 is the share of the k neurons of smallest norm.
     """
     norms = history[..., d]
     aligned = (
@@ -35,7 +44,10 @@ def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
 
 
 def read_overlap(read: JobInputs, job: Job) -> pd.DataFrame:
-    """One row per point, recorded step and pruning ratio k / m."""
+    """Return a row per point, recorded step and pruning ratio k / m.
+
+    Inputs are the encoders of the study, config its section `Study`; the output is `STUDY_overlap`.
+    """
     study, rows = job.config_section(job.study, Study), []
     m, histories = study.training.m, dict[tuple, list[Tensor]]()
     for encoders in read.files("encoders"):

@@ -1,4 +1,4 @@
-"""What half and double of each hyper-parameter that is chosen here change, in Markdown."""
+"""The page on half and double of each hyper-parameter that is chosen here, in Markdown."""
 
 from collections.abc import Mapping
 
@@ -11,21 +11,27 @@ from rarefeat.studies.theory.config import Theory
 
 
 def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:
-    """A line for each varied setting: how many effects stay the same, change, or cannot be told, and which change."""
+    """Return the page, a line for each varied setting.
+
+    A line says how many effects stay the same, change, or cannot be decided, and which change.
+    """
     base = theory.sensitivity.study
     lines = [
         "# Sensitivity",
         "",
-        f"Every effect of the study `{base}` again, with one hyper-parameter at half or at double its value. An effect has",
-        "changed where the difference is shown to exceed the tolerance that its claim declares, and is the same where it is",
-        "shown to lie within. These are descriptions, each tested for itself; verdicts come from the regimes alone.",
+        f"Every effect of the study `{base}` again, with one hyper-parameter at half or at double"
+        " its value. An effect has",
+        "changed where the difference is shown to exceed the tolerance that its claim declares, and"
+        " is the same where it is",
+        "shown to lie within. These are descriptions, each tested for itself; verdicts come from"
+        " the regimes alone.",
         "",
         row("varied", *CHANGES_FOUND, "claims with an effect that changes"),
         row("---", *["---:"] * 3, "---"),
     ]  # fmt: skip
-    for varied, part in table[table["study"] == base].groupby("varied", sort=False):
-        counts = part["found"].value_counts()
-        changed = part.loc[part["found"] == CHANGES_FOUND[1], "claim_id"].drop_duplicates()
+    for varied, changes in table[table["study"] == base].groupby("varied", sort=False):
+        counts = changes["found"].value_counts()
+        changed = changes.loc[changes["found"] == CHANGES_FOUND[1], "claim_id"].drop_duplicates()
         lines.append(
             row(varied, *(str(counts.get(name, 0)) for name in CHANGES_FOUND), ", ".join(changed))
         )
@@ -33,6 +39,6 @@ def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of the table of changes."""
+    """Return the page of the table of changes."""
     (table,) = tables.values()
     return "\n".join(sensitivity(table, job.config_section("theory", Theory))) + "\n"

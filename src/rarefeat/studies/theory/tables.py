@@ -1,4 +1,4 @@
-"""What the claims of the theory are read from."""
+"""Schemas of the tables that the claims of the theory are read from."""
 
 import pandera.pandas as pa
 
@@ -12,24 +12,29 @@ from rarefeat.storage.schema import (
 )
 
 ONE_STEP = metric_descriptions(
-    growth_minority_dense="relative growth in one step of the pruned neurons along the minority feature, without the mask",
+    growth_minority_dense="relative growth in one step of the pruned neurons along the minority"
+    " feature, without the mask",
     growth_minority_masked="with it",
-    growth_majority_dense="the same of the neurons pure in a majority feature, along it, without the mask",
+    growth_majority_dense="the same of the neurons pure in a majority feature, along it, without"
+    " the mask",
     growth_majority_masked="with it",
     growth_minority_gain="growth_minority_masked - growth_minority_dense",
     growth_majority_gain="growth_majority_masked - growth_majority_dense",
     gain_ratio="growth_majority_gain / growth_minority_gain",
     gain_in_alpha="exponent of the gain in the number of pruned neurons: a quarter, a half, all",
-    logit_with_minority="mean change of the positive logit by the mask on samples with the minority feature",
+    logit_with_minority="mean change of the positive logit by the mask on samples with the"
+    " minority feature",
     logit_without_minority="on the others",
     logit_leak="the latter over the former",
     logit_drop="its mean drop over all samples",
     logit_in_alpha="exponent of that in the number of pruned neurons",
     similarity_positive="mean over positive pairs of sum_P h_i(X) h_i(Y)",
     similarity_negative="mean over negative pairs, over that",
-    negative_share="pull of the negatives on the pruned neurons along the minority feature, over that of the positives",
+    negative_share="pull of the negatives on the pruned neurons along the minority feature, over"
+    " that of the positives",
     pruned_neurons="neurons that the oracle prunes",
-    fires_with_its_features="of the times that neurons fire, the share with a feature of their N_i, (94)",
+    fires_with_its_features="of the times that neurons fire, the share with a feature of their"
+    " N_i, (94)",
     fires_at_most="largest Pr(h_i != 0) over C loglog d / d, (95)",
 )
 

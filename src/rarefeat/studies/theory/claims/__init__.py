@@ -18,11 +18,12 @@ from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 from rarefeat.studies.theory.config import Theory
 
 PARTS = (
-    initialisation.measure, stage_one.measure, stage_two.measure, convergence.measure, pruning.measure, imbalance.measure,
+    initialisation.measure, stage_one.measure, stage_two.measure, convergence.measure,
+    pruning.measure, imbalance.measure,
 )  # fmt: skip
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Every claim in every regime that there is."""
+    """Measure every claim in every regime that has tables."""
     reader = ClaimTableReader(tables, job.config_section("theory", Theory))
-    return [row for measured in PARTS for row in measured(reader)]
+    return [row for measure_part in PARTS for row in measure_part(reader)]

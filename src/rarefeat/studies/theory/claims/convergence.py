@@ -1,4 +1,4 @@
-"""Theorems 3.1 and E.1, Lemma E.1 and (K2): what training ends in."""
+"""Measurements of Theorems 3.1 and E.1, Lemma E.1 and (K2): the end of training."""
 
 from rarefeat.claims.measurements import Measurement
 from rarefeat.studies.theory.claims.initialisation import fitted
@@ -29,35 +29,46 @@ NOBODY = "no neuron of M_j, or none with anything of the feature"
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
-    """Every study of the stages, point by point, and over eps_min."""
+    """Measure every study of the stages, point by point, and over eps_min."""
     rows = []
     for name, study in reader.studies("stages").items():
         for eps_min, sigma in reader.points(name):
-            at = {"eps_min": eps_min, "sigma": sigma}
+            point = {"eps_min": eps_min, "sigma": sigma}
             for claim, metric, units, few in AT_POINTS:
                 untestable = (
                     BY_HAND if claim == "93" and study.training.bias.rule == "follow" else ""
                 )
                 rows.append(
                     reader.row(
-                        claim, name, at, units(reader.values(name, metric, **at)), few, untestable
+                        claim,
+                        name,
+                        point,
+                        units(reader.values(name, metric, **point)),
+                        few,
+                        untestable,
                     )
                 )
             if f"{name}_one_step" in reader.tables:
                 for claim, metric, units in OF_ENCODERS:
                     rows.append(
                         reader.row(
-                            claim, name, at, units(reader.values(name, metric, "one_step", **at))
+                            claim,
+                            name,
+                            point,
+                            units(reader.values(name, metric, "one_step", **point)),
                         )
                     )
             if eps_min == 1:
                 continue
             for claim, _, metric, power in CURVES:
-                off = log2(reader.values(name, metric, **at) / eps_min**power)
-                rows.append(reader.row(claim, name, at, off, NOBODY))
+                off = log2(reader.values(name, metric, **point) / eps_min**power)
+                rows.append(reader.row(claim, name, point, off, NOBODY))
             rows.append(
                 reader.row(
-                    "K2-magnitude", name, at, log2(reader.values(name, "magnitude_ratio", **at))
+                    "K2-magnitude",
+                    name,
+                    point,
+                    log2(reader.values(name, "magnitude_ratio", **point)),
                 )
             )
         neurons_per_feature = study.training.m / study.data.d

@@ -1,4 +1,4 @@
-"""Beyond the paper: is the imbalance transient or lasting, and when does a rare feature start?"""
+"""Beyond the paper: whether the imbalance is transient, and when a rare feature starts."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ REACHED = 0.5
 
 
 def first_step(table: pd.DataFrame, metric: str) -> pd.Series:
-    """The first recorded step at which a metric reaches 0.5, by seed; NaN where it never does."""
+    """Return the first recorded step at which a metric reaches 0.5, by seed; else NaN."""
     reached = table[(table["metric"] == metric) & (table["value"] >= REACHED)]
     return (
         reached.groupby("seed")["step"].min().reindex(sorted(table["seed"].unique())).astype(float)
@@ -18,7 +18,7 @@ def first_step(table: pd.DataFrame, metric: str) -> pd.Series:
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
-    """Every point of the studies of the phase."""
+    """Measure every point of the studies of the phase."""
     rows = []
     for name in reader.studies("phase", table="trajectories"):
         for (eps_min, sigma), point in reader.tables[f"{name}_trajectories"].groupby(

@@ -1,4 +1,4 @@
-"""Lemmas B.2, C.2 and D.2: what the neurons are before training."""
+"""Measurements of Lemmas B.2, C.2 and D.2: the neurons before training."""
 
 import numpy as np
 
@@ -8,7 +8,11 @@ from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
-    """(a) and (b) over the sizes of the laws of T1; the counts once for every law of W(0)."""
+    """Measure the lemmas about W(0).
+
+    B.2 (a) and (b) are measured over the sizes of the laws of T1; the counts once for every law
+    of W(0).
+    """
     rows = []
     for claim, role, metric in (
         ("B.2a", "T1_d1", "initial_norm_deviation"),
@@ -19,13 +23,13 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
         if len(x) > 2:
             curves = np.array([reader.values(name, metric) for name in studies])
             rows.append(reader.row(claim, role, {size: (x.min(), x.max())}, exponent(x, curves)))
-    seen = set()
+    measured_draws = set()
     for name, study in reader.studies("stages").items():
         # A study that varies what comes after W(0) would show the same draws again.
-        drawn = study.draws, study.training.m, study.first_seed
-        if drawn in seen:
+        draws = study.draws, study.training.m, study.first_seed
+        if draws in measured_draws:
             continue
-        seen.add(drawn)
+        measured_draws.add(draws)
         # W(0) does not depend on the point.
         eps_min, sigma = reader.points(name)[0]
         for claim, metric in (("C.2", "strong_features_at_0"), ("D.2", "tiny_features_at_0")):
@@ -37,7 +41,22 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def fitted(reader: ClaimTableReader, claim: str, quantity: str) -> list[Measurement]:
-    """A claim about an exponent in d, by ratio and range of d, from the table scaling_exponents; without its log factors."""
+    """Return the measurements of a claim about an exponent in d, without its log factors.
+
+    Parameters
+    ----------
+    reader : ClaimTableReader
+        Reader with the table `scaling_exponents`.
+    claim : str
+        Claim.
+    quantity : str
+        Quantity of the table.
+
+    Returns
+    -------
+    list of Measurement
+        One for each ratio and range of d: the exponent less its bound.
+    """
     table = reader.tables["scaling_exponents"]
     rows = []
     for row in table[(table["quantity"] == quantity) & (table["log_power"] == 0)].itertuples():

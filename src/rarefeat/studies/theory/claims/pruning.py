@@ -1,4 +1,7 @@
-"""Theorem 3.2 with its lemmas, and what it takes for granted: that magnitude pruning removes the neurons of the minority."""
+"""Theorem 3.2 with its lemmas, and its assumption about magnitude pruning.
+
+It assumes that magnitude pruning removes the neurons of the minority.
+"""
 
 from functools import partial
 
@@ -38,7 +41,7 @@ T5_ROWS = (("18-others", "pruned_other_features"), ("18-beta", "pruned_outside")
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
-    """One step of trained encoders, sizes of neurons, the assumed set to T5, and Algorithm 1 with its controls."""
+    """Measure one step, sizes of neurons, the assumed set to T5, and Algorithm 1."""
     return [
         *one_step(reader),
         *dimension_measurements(reader),
@@ -48,20 +51,25 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def one_step(reader: ClaimTableReader) -> list[Measurement]:
-    """The mask's work in one step, at every point of the stages, and how it scales with alpha and eps_min."""
+    """Measure the effect of the mask in one step, and how it scales with alpha and eps_min.
+
+    It is measured at every point of the stages.
+    """
     rows = []
     for name, study in reader.studies("stages", table="one_step").items():
         for eps_min, sigma in reader.points(name):
-            at = {"eps_min": eps_min, "sigma": sigma}
+            point = {"eps_min": eps_min, "sigma": sigma}
             for claim, metric in ONE_STEP:
-                values = reader.values(name, metric, "one_step", **at) / (
+                values = reader.values(name, metric, "one_step", **point) / (
                     study.training.eta if claim in PER_ETA else 1
                 )
-                rows.append(reader.row(claim, name, at, values, NO_MINORITY))
+                rows.append(reader.row(claim, name, point, values, NO_MINORITY))
             for claim, metric in SIZES:
                 if eps_min < 1:
                     rows.append(
-                        reader.row(claim, name, at, reader.values(name, metric, **at), NO_MINORITY)
+                        reader.row(
+                            claim, name, point, reader.values(name, metric, **point), NO_MINORITY
+                        )
                     )
         for x, sigma in reader.ranges(name):
             for claim, metric in IN_EPS:
@@ -71,7 +79,7 @@ def one_step(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def dimension_measurements(reader: ClaimTableReader) -> list[Measurement]:
-    """One step's effect over the sizes of the law of T1, at equal frequencies."""
+    """Measure one step's effect over the sizes of the law of T1, at equal frequencies."""
     studies = reader.studies("T1_d", table="one_step")
     if len(studies) < 3:
         return []
@@ -90,9 +98,10 @@ def dimension_measurements(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
-    """Each oracle's mask from T4 on, at the end of T5's training, with dense beside it; ratios out of reach have a reason.
+    """Measure each oracle's mask from T4 on, at the end of T5's training, compared with dense.
 
-    alpha of the formula for T5 is 1/d, the share of one feature's neurons.
+    Ratios out of reach have a reason. alpha of the formula for T5 is 1/d, the share of one
+    feature's neurons.
     """
     rows = []
     for oracle in ORACLES:
@@ -100,9 +109,9 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
         for name, study in reader.studies("T5").items():
             data, training = study.data, study.training
             for eps_min, sigma in reader.points(name):
-                at = {"eps_min": eps_min, "sigma": sigma}
+                point = {"eps_min": eps_min, "sigma": sigma}
                 masked, dense = (
-                    reader.values(name, "pure_minority_neurons", **at, arm=arm)
+                    reader.values(name, "pure_minority_neurons", **point, arm=arm)
                     for arm in (oracle, "dense")
                 )
                 if not len(masked):
@@ -113,12 +122,12 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
                     if training.T < T5
                     else ""
                 )
-                lost = int(reader.values(name, "diverged", **at, arm=oracle).sum())
-                magnitude = reader.values(name, "magnitude_ratio", **at, arm=oracle)
+                lost = int(reader.values(name, "diverged", **point, arm=oracle).sum())
+                magnitude = reader.values(name, "magnitude_ratio", **point, arm=oracle)
                 row = partial(
                     reader.row,
                     study=name,
-                    place={**at, "arm": oracle},
+                    place={**point, "arm": oracle},
                     untestable=late,
                     diverged=lost,
                 )
@@ -126,7 +135,7 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
                     rows.append(
                         row(
                             claim,
-                            values=reader.values(name, metric, **at, arm=oracle),
+                            values=reader.values(name, metric, **point, arm=oracle),
                             few=NO_MINORITY,
                         )
                     )
@@ -153,13 +162,28 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def end_of_pruning(data: Data, eta: float, eps_min: float, sigma: float) -> float:
-    """T5 in steps, with C_z of docs/method/model.md."""
+    """Compute T5 in steps, with C_z of docs/method/model.md.
+
+    Parameters
+    ----------
+    data : Data
+        Distribution of the data.
+    eta : float
+        Learning rate.
+    eps_min : float
+        Relative frequency of the minority feature.
+    sigma : float
+        Noise.
+    """
     C_z = data.C * attended_count(data.L, sigma**2 * data.d1) ** 2
     return data.d**1.99 / eta + pruning_time(data.d, eta, C_z, 1 / data.d, eps_min)
 
 
 def gains(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """Minority gain less majority gain at the last step: a row per point and masked arm, a column per seed."""
+    """Compute the minority gain less the majority gain at the last step.
+
+    The result has a row per point and masked arm, and a column per seed.
+    """
     last = trajectories[trajectories["step"] == trajectories["step"].max()]
     keys = ["eps_min", "sigma", *ARM]
     wide = {
@@ -173,11 +197,11 @@ def gains(trajectories: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
-    """Replicas whose training diverged, at any recorded step, by point and arm."""
+    """Count the replicas that diverged at any recorded step, by point and arm."""
     keys = ["eps_min", "sigma", *ARM]
     loss = trajectories[trajectories["metric"].isin(["loss", "weight_norm"])]
     wide = loss.pivot(index=[*keys, "seed", "step"], columns="metric", values="value")
-    # As core/divergence.py has it.
+    # The definition is that of core/divergence.py.
     wide["diverged"] = ~(
         (wide["loss"] <= DIVERGED_LOSS_RATIO * np.log(K)) & np.isfinite(wide["weight_norm"])
     )
@@ -185,12 +209,12 @@ def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
 
 
 def algorithm_1(reader: ClaimTableReader) -> list[Measurement]:
-    """Magnitude pruning, and a random mask of the same size beside it."""
+    """Measure magnitude pruning, and compare it with a random mask of the same size."""
     rows = []
     for name, study in reader.studies("pruning", table="trajectories").items():
         table = reader.tables[f"{name}_trajectories"]
-        found, gone = gains(table), lost(table, study.training.K)
-        for key, values in found.iterrows():
+        leads, diverged = gains(table), lost(table, study.training.K)
+        for key, values in leads.iterrows():
             eps_min, sigma, arm = key[:3]
             masked = Arm(**dict(zip(ARM, key[2:], strict=True)))
             if arm not in ("pruned_neuron", "pruned_weight"):
@@ -202,11 +226,11 @@ def algorithm_1(reader: ClaimTableReader) -> list[Measurement]:
                 "update": masked.pruned_update,
             }
             place |= {"by": "weight"} if arm == "pruned_weight" else {}
-            rows.append(reader.row("A1-gain", name, place, values, diverged=int(gone[key])))
+            rows.append(reader.row("A1-gain", name, place, values, diverged=int(diverged[key])))
             other = (eps_min, sigma, "random_neuron", *key[3:])
-            if other in found.index:
-                both = int(gone[key] + gone[other])
+            if other in leads.index:
+                both = int(diverged[key] + diverged[other])
                 rows.append(
-                    reader.row("A1-control", name, place, values - found.loc[other], diverged=both)
+                    reader.row("A1-control", name, place, values - leads.loc[other], diverged=both)
                 )
     return rows

@@ -37,7 +37,10 @@ AT_POINTS = (
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
-    """Stage 1 at every point; the laws of T1 over the studies that vary one of d, d1 and eta."""
+    """Measure stage 1 at every point, and the laws of T1.
+
+    The laws are over the studies that vary one of d, d1 and eta.
+    """
     rows = []
     for name in reader.studies("stages"):
         for x, sigma in reader.ranges(name):

@@ -34,7 +34,10 @@ OF_THE_RULE = ("D.1b", "D.1-71")
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
-    """Stage 2 at every point; the laws of T2 over the studies that vary one of d, eta and C."""
+    """Measure stage 2 at every point, and the laws of T2.
+
+    The laws are over the studies that vary one of d, eta and C.
+    """
     rows = []
     for name, study in reader.studies("stages").items():
         for eps_min, sigma in reader.points(name):
@@ -63,7 +66,7 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
             np.array([reader.values(name, metric) for name in studies]) for metric in ("T1", "T2")
         )
         horizon = np.array([[study.training.T] for study in studies.values()]) - T1
-        # A replica without T1 has not begun stage 2, and is watched for nothing.
+        # A replica without T1 has not begun stage 2, and says nothing about its duration.
         begun = np.isfinite(T1).all(0)
         estimate = censored_exponent(x, (T2 - T1)[:, begun], horizon[:, begun])
         missing = int((~np.isfinite(T2)).sum())

@@ -1,4 +1,4 @@
-"""What the claims of the theory have in common: how values are read off the tables, and where the paper's own regime is."""
+"""The reader of the tables that the claims of the theory share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rarefeat.config.model import Data, Training
 from rarefeat.studies.theory.config import Theory, TheoryStudy
 
 LEARNED = 0.9
-"""An exponent in eps_min is fitted over the points at which this share of the replicas has learned the feature."""
+"""Share of replicas that must have learned the feature at a point of a fit over eps_min."""
 LEAST_REPLICAS = 5
 NO_LUCKY = "fewer than five replicas have a lucky neuron (Definition B.1)"
 NO_T2 = "stage 2 ends in fewer than five replicas: no neuron grows d-fold in norm^2, eq. (61)"
@@ -23,20 +23,35 @@ BY_HAND = "the rule `follow` sets the bias by hand: true or false by constructio
 
 @dataclass(frozen=True)
 class ClaimTableReader:
-    """The tables of the theory's studies by name, with the grid of the study `confirmation` and the exponents of scaling."""
+    """A reader of the tables of the theory's studies, by name.
+
+    They include the grid of the study `confirmation` and the exponents of scaling.
+    """
 
     tables: Mapping[str, pd.DataFrame]
     theory: Theory
 
     def studies(self, *roles: str, table: str = "milestones") -> dict[str, TheoryStudy]:
-        """Those of a role whose table is there, the varied ones included."""
-        found = self.theory.studies_with_role(*roles)
-        return {name: study for name, study in found.items() if f"{name}_{table}" in self.tables}
+        """Return the studies of some roles whose table exists, the varied ones included."""
+        studies = self.theory.studies_with_role(*roles)
+        return {name: study for name, study in studies.items() if f"{name}_{table}" in self.tables}
 
     def values(
         self, study: str, metric: str, table: str = "milestones", **where: float | str
     ) -> pd.Series:
-        """A metric at one point of a study, by seed: some tables have no row for a replica without such a thing."""
+        """Return a metric at one point of a study, by seed.
+
+        Some tables have no row for a replica without the measured object.
+
+        Parameters
+        ----------
+        study, metric : str
+            Study and metric.
+        table : str, optional
+            Kind of the table.
+        **where : float or str
+            Values of columns that select the point.
+        """
         rows = self.tables[f"{study}_{table}"]
         chosen = rows["metric"] == metric
         for key, value in where.items():
@@ -46,14 +61,14 @@ class ClaimTableReader:
     def law(
         self, role: str, size: Callable[[Data, Training], float]
     ) -> tuple[dict[str, TheoryStudy], np.ndarray]:
-        """The studies of a role that varies one setting, and what a law is in, (studies,)."""
+        """Return the studies of a role that varies one setting, and its sizes, (studies,)."""
         studies = self.studies(role)
         return studies, np.array(
             [size(study.data, study.training) for study in studies.values()], dtype=float
         )
 
     def points(self, study: str) -> list[tuple[float, float]]:
-        """(eps_min, sigma) of a study."""
+        """Return (eps_min, sigma) of each point of a study."""
         return sorted(
             set(
                 self.tables[f"{study}_milestones"][["eps_min", "sigma"]].itertuples(
@@ -63,19 +78,37 @@ class ClaimTableReader:
         )
 
     def row(
-        self, claim: str, study: str, place: Mapping[str, Any], values: pd.Series | Estimate, few: str = "",
-        untestable: str = "", diverged: int = 0, remark: str = "",
+        self, claim: str, study: str, place: Mapping[str, Any], values: pd.Series | Estimate,
+        few: str = "", untestable: str = "", diverged: int = 0, remark: str = "",
     ) -> Measurement:  # fmt: skip
-        """A row of a claim: a mean over seeds unless `values` is an estimate; `few` says why fewer than five have a value."""
-        known = (
+        """Return a measurement of a claim.
+
+        Parameters
+        ----------
+        claim, study : str
+            Claim and study.
+        place : mapping
+            Place in the regime.
+        values : Series or Estimate
+            Values by seed, of which the mean is estimated, or an estimate.
+        few : str, optional
+            Reason why a claim with fewer than five finite values cannot be tested.
+        untestable : str, optional
+            Reason why the claim cannot be tested whatever its values.
+        diverged : int, optional
+            Number of replicas that diverged.
+        remark : str, optional
+            Remark on the measurement.
+        """
+        n_finite = (
             values.n if isinstance(values, Estimate) else int(np.isfinite(np.asarray(values)).sum())
         )
-        if few and not untestable and known < LEAST_REPLICAS:
+        if few and not untestable and n_finite < LEAST_REPLICAS:
             untestable = few
-        own, varied = self.theory.varied(study)
+        base, varied = self.theory.varied(study)
         return measurement(
             claim,
-            own,
+            base,
             place,
             values,
             untestable=untestable,
@@ -87,7 +120,19 @@ class ClaimTableReader:
     def curves(
         self, study: str, metric: str, eps_mins: np.ndarray, sigma: float, table: str = "milestones"
     ) -> pd.DataFrame:
-        """A metric over eps_min, a row for each, and a column for each seed."""
+        """Return a metric over eps_min, a row for each, and a column for each seed.
+
+        Parameters
+        ----------
+        study, metric : str
+            Study and metric.
+        eps_mins : ndarray of shape (n,)
+            Points.
+        sigma : float
+            Noise.
+        table : str, optional
+            Kind of the table.
+        """
         return pd.DataFrame(
             [
                 self.values(study, metric, table, eps_min=eps_min, sigma=sigma)
@@ -98,16 +143,29 @@ class ClaimTableReader:
     def power_law(
         self, claim: str, study: str, x: np.ndarray, sigma: float, curves: pd.DataFrame, few: str
     ) -> Measurement:
-        """A row about an exponent in eps_min, where the feature is learned: below, a line would run through the step.
+        """Return a measurement of an exponent in eps_min, where the feature is learned.
 
-        Args:
-            x: (n,) eps_min. curves: a row for each, a column for each seed. few: as in row().
+        Below, a line would run through the step.
+
+        Parameters
+        ----------
+        claim, study : str
+            Claim and study.
+        x : ndarray of shape (n,)
+            Values of eps_min.
+        sigma : float
+            Noise.
+        curves : DataFrame
+            A row for each eps_min, a column for each seed.
+        few : str
+            Reason why fewer than five replicas have a value.
         """
         learned = self.curves(study, "learned", x, sigma).mean(axis=1) >= LEARNED
         x_learned, curves = x[learned], curves[learned.to_numpy()]
         untestable = (
             "learned in nine of ten replicas at fewer than three eps_min" if learned.sum() < 3
-            else "the curve bends: no power law" if bends(x_learned, np.ascontiguousarray(curves)) else ""
+            else "the curve bends: no power"
+                 " law" if bends(x_learned, np.ascontiguousarray(curves)) else ""
         )  # fmt: skip
         values = (
             by_seed_of(exponent, x_learned, curves) if learned.sum() > 2 else pd.Series(dtype=float)
@@ -115,36 +173,49 @@ class ClaimTableReader:
         return self.row(claim, study, range_of(x, sigma), values, few, untestable)
 
     def ranges(self, study: str) -> list[tuple[np.ndarray, float]]:
-        """Each sigma of a study with its eps_min, where there are three or more."""
+        """Return each sigma of a study with its eps_min, where there are three or more."""
         points = self.points(study)
-        found = {
-            sigma: np.array([eps_min for eps_min, at in points if at == sigma])
+        eps_mins = {
+            sigma: np.array([eps_min for eps_min, point_sigma in points if point_sigma == sigma])
             for _, sigma in sorted(points)
         }
-        return [(found[sigma], sigma) for sigma in sorted(found) if len(found[sigma]) > 2]
+        return [(eps_mins[sigma], sigma) for sigma in sorted(eps_mins) if len(eps_mins[sigma]) > 2]
 
 
 def by_seed_of(
     slope: Callable[[np.ndarray, np.ndarray], np.ndarray], x: np.ndarray, curves: pd.DataFrame
 ) -> pd.Series:
-    """A slope over some points, (n,), of curves with a row for each and a column for each seed."""
+    """Compute a slope over some points, seed by seed.
+
+    Parameters
+    ----------
+    slope : callable
+        Function of the points and the curves.
+    x : ndarray of shape (n,)
+        Points.
+    curves : DataFrame
+        A row for each point, a column for each seed.
+    """
     # In the order of rows: sums in another order have other last bits.
     return pd.Series(slope(x, np.ascontiguousarray(curves)), curves.columns)
 
 
 def range_of(x: np.ndarray, sigma: float) -> dict[str, Any]:
-    """A range of eps_min, as a regime has it."""
+    """Return a range of eps_min in the form of a regime."""
     return {"eps_min": (x[0], x[-1]), "sigma": sigma}
 
 
 def slope(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
-    """Least-squares slope in x, seed by seed, (n,), (n, seeds) -> (seeds,)."""
+    """Compute the least-squares slope in x by seed, (n,), (n, seeds) -> (seeds,)."""
     centred = x - x.mean()
     return centred @ curves / (centred @ centred)
 
 
 def bends(x: np.ndarray, curves: np.ndarray) -> bool:
-    """Whether log y is shown to be no line in log x: the mean over seeds of a line's own quadratic term, two-sided at 5 %."""
+    """Return whether log y is shown to be no line in log x.
+
+    The test is two-sided at 5 %, of the mean over seeds of the quadratic term of each curve.
+    """
     if len(x) < 3:
         return False
     log_x = np.log(x) - np.log(x).mean()
@@ -159,17 +230,27 @@ def bends(x: np.ndarray, curves: np.ndarray) -> bool:
 
 
 def log2(values: pd.Series) -> pd.Series:
-    """NaN where a value is not positive."""
+    """Return log2 of values; NaN where a value is not positive."""
     return np.log2(values.where(values > 0)).where(np.isfinite)
 
 
 def unchanged(values: pd.Series) -> pd.Series:
-    """Values in their own units."""
+    """Return values in their own units."""
     return values
 
 
 def values_by_seed(table: pd.DataFrame, metric: str, step: int | None = None) -> pd.Series:
-    """A metric of a trajectory at one step, the last if none is given, by seed."""
+    """Return a metric of a trajectory at one step, by seed.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Trajectories.
+    metric : str
+        Metric.
+    step : int, optional
+        Step; the last if none is given.
+    """
     step = table["step"].max() if step is None else step
     chosen = table[(table["metric"] == metric) & (table["step"] == step)]
     return chosen.set_index("seed")["value"].sort_index()
