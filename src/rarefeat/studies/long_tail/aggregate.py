@@ -1,4 +1,4 @@
-"""Every replica of a study of long-tailed images in one table, and its summary."""
+"""Tables of every replica of a study of long-tailed images, and their summary."""
 
 from collections.abc import Mapping
 
@@ -29,8 +29,8 @@ DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 
 
 def gathered(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The files of every cell and block of a study, with their keys."""
-    study, parts = job.config_section(job.study, ImageStudy), []
+    """Return the files of every cell and block of a study in one table, with their keys."""
+    study, tables = job.config_section(job.study, ImageStudy), []
     (folder,) = job.files
     for file in read.files(folder):
         (arm,) = file.cell.arms
@@ -42,22 +42,34 @@ def gathered(read: JobInputs, job: Job) -> pd.DataFrame:
             "width": width,
             **arm.model_dump(),
         }
-        parts.append(file.table().assign(**keys))
-    return pd.concat(parts, ignore_index=True)
+        tables.append(file.table().assign(**keys))
+    return pd.concat(tables, ignore_index=True)
 
 
 def longtail_classes(read: JobInputs, job: Job) -> pd.DataFrame:
-    """Accuracies of every probe on every class."""
+    """Return the accuracies of every probe on every class.
+
+    Inputs are the files of the probes, config the study; the output is the table
+    `longtail_classes`.
+    """
     return validate_sorted(LONGTAIL_CLASSES, gathered(read, job))
 
 
 def longtail_trajectories(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The course of every training."""
+    """Return the trajectory of every training.
+
+    Inputs are the trajectories of the encoders, config the study; the output is the table
+    `longtail_trajectories`.
+    """
     return validate_sorted(LONGTAIL_TRAJECTORIES, gathered(read, job))
 
 
 def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Every replica."""
+    """Return a row per replica of a study.
+
+    Inputs are the tables of its classes and trajectories, config the study; the output is
+    `longtail`.
+    """
     classes, trajectories = (
         tables[f"{job.study}.longtail_{name}"] for name in ("classes", "trajectories")
     )
@@ -65,7 +77,10 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
 
 
 def longtail_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Means over the replicas."""
+    """Return means over the replicas of a study.
+
+    The input is its table `longtail`; the output is `longtail_summary`.
+    """
     (replicas,) = tables.values()
     return summary_table(replicas)
 
@@ -73,28 +88,46 @@ def longtail_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFra
 def longtail_table(
     classes: pd.DataFrame, trajectories: pd.DataFrame, study: ImageStudy
 ) -> pd.DataFrame:
-    """One row per replica, from the accuracies of its classes and the last record of its training."""
+    """Compute a row per replica from its accuracies by class and the end of its training.
+
+    Parameters
+    ----------
+    classes : DataFrame
+        Table `longtail_classes`.
+    trajectories : DataFrame
+        Table `longtail_trajectories`, of which the last effective rank is taken.
+    study : ImageStudy
+        Study.
+
+    Returns
+    -------
+    DataFrame
+        Table `longtail`; NaN for a probe that the study does not have.
+    """
     rows = []
     ranks = trajectories[trajectories["metric"] == "effective_rank"].sort_values("epoch")
     ranks = ranks.groupby([*IMAGE_KEYS, "seed"])["value"].last()
     for key, replica in classes.groupby([*IMAGE_KEYS, "seed"]):
-        found = dict.fromkeys(
+        values = dict.fromkeys(
             (f"{probe}_{metric}" for probe in PROBES for metric in GROUPS), np.nan
         )
-        for probe, part in replica.groupby("probe"):
-            part = part.sort_values("class")
-            order = torch.tensor(part["rank"].to_numpy().argsort())
-            metrics = group_metrics(torch.tensor(part["accuracy"].to_numpy()), order)
-            found |= {f"{probe}_{metric}": metrics[metric] for metric in GROUPS}
+        for probe, of_probe in replica.groupby("probe"):
+            of_probe = of_probe.sort_values("class")
+            order = torch.tensor(of_probe["rank"].to_numpy().argsort())
+            metrics = group_metrics(torch.tensor(of_probe["accuracy"].to_numpy()), order)
+            values |= {f"{probe}_{metric}": metrics[metric] for metric in GROUPS}
         images = replica[replica["probe"] == "balanced"]["count"].sum()
         keys = dict(zip([*IMAGE_KEYS, "seed"], key, strict=True))
         of_all = {"images": images, "epochs": study.training.epochs, "effective_rank": ranks[key]}
-        rows.append(keys | of_all | found)
+        rows.append(keys | of_all | values)
     return validate_sorted(LONGTAIL, pd.DataFrame(rows))
 
 
 def summary_table(longtail: pd.DataFrame) -> pd.DataFrame:
-    """Mean, spread, interval and paired difference to `dense` of every metric of every cell."""
+    """Compute mean, spread and interval of every metric of every cell.
+
+    Each is paired with `dense` at the same keys.
+    """
     cells = {key: cell.set_index("seed") for key, cell in longtail.groupby(list(IMAGE_KEYS))}
     rows = []
     for key, cell in cells.items():

@@ -17,7 +17,7 @@ class LongTail(Section):
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section whose studies are given what is shared by image studies."""
+    """Return the section whose studies have what image studies share."""
     if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
         return raw
     return raw | {"studies": inherit_defaults(shared.get("images") or {}, raw["studies"])}

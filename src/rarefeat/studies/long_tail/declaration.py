@@ -1,4 +1,4 @@
-"""What the study of long-tailed images makes."""
+"""Outputs of the study of long-tailed images."""
 
 from rarefeat.config.names import merge_unique
 from rarefeat.studies.long_tail.config import LongTail, inherit
@@ -17,20 +17,21 @@ from rarefeat.study_kind import (
 STAGE = "studies.long_tail.aggregate"
 TABLES = ("longtail", "longtail_classes", "longtail_summary", "longtail_trajectories")
 SEE = (
-    "Long-tailed images, against the imbalance ratio rho: what each arm gains over the dense one at the same seed, in"
-    " accuracy of a linear probe on balanced images (a) and in Delta_20, accuracy on the head less the tail classes (b); that"
-    " accuracy itself (c); and accuracy of nearest neighbours over training (d). See whether the interval of a gain leaves"
-    " the line of zero."
+    "Long-tailed images, against the imbalance ratio rho: what each arm gains over the dense one at"
+    " the same seed, in accuracy of a linear probe on balanced images (a) and in Delta_20, accuracy"
+    " on the head less the tail classes (b); that accuracy itself (c); and accuracy of nearest"
+    " neighbours over training (d). See whether the interval of a gain leaves the line of zero."
 )
 SEE_GAINS = (
-    "Long-tailed images at the largest rho, a column for each update under the mask: accuracy of a few-shot probe over the"
-    " training, its gain over the dense arm at the same seed, and that gain of the linear probe on balanced images, class by"
-    " class, against the number of images of the class. See whether a gain appears late, or in the rare classes alone."
+    "Long-tailed images at the largest rho, a column for each update under the mask: accuracy of a"
+    " few-shot probe over the training, its gain over the dense arm at the same seed, and that gain"
+    " of the linear probe on balanced images, class by class, against the number of images of the"
+    " class. See whether a gain appears late, or in the rare classes alone."
 )
 
 
 def build_outputs(section: LongTail) -> StudyOutputs:
-    """The tables and figures of each study; then all studies in one, and Table 2."""
+    """Return the tables and figures of each study, tables of all studies, and Table 2."""
     tables, figures, gains = {}, {}, {}
     for name, study in section.studies.items():
         courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
@@ -44,8 +45,8 @@ def build_outputs(section: LongTail) -> StudyOutputs:
             "longtail_summary": {"tables": (f"{name}.longtail",)},
         }
         tables |= {
-            f"{name}.{table}": table_from(f"{STAGE}:{table}", **of, study=name)
-            for table, of in read.items()
+            f"{name}.{table}": table_from(f"{STAGE}:{table}", **options, study=name)
+            for table, options in read.items()
         }
         figures[f"longtail_{name}"] = Figure(
             (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
@@ -64,13 +65,25 @@ def build_outputs(section: LongTail) -> StudyOutputs:
 
 
 def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:
-    """What was found of all studies, or of one."""
+    """Return the page of findings of all studies, or of one.
+
+    Parameters
+    ----------
+    title : str
+        Title.
+    section : LongTail
+        Section of the config.
+    prefix : str, optional
+        Beginning of the names of the tables of one study.
+    shown : tuple of str, optional
+        Tables that the page shows.
+    """
     tables = f"{prefix}longtail_summary", f"{prefix}longtail"
     return Page(title, "studies.long_tail.findings:answer", tables, {"long_tail": section}, shown)
 
 
 def claim_inputs(section: LongTail) -> ClaimInputs:
-    """Table 2."""
+    """Return the inputs of the claims about Table 2."""
     regimes = {
         name: {"rho": set(study.rho), "arm": {arm.label for arm in study.arms}}
         for name, study in section.studies.items()

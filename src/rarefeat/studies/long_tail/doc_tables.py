@@ -1,4 +1,4 @@
-"""What docs/studies/long_tail.md and docs/studies/photographs.md are filled in from."""
+"""Tables from which docs/studies/long_tail.md and photographs.md are filled in."""
 
 import functools
 from collections.abc import Iterator
@@ -30,15 +30,18 @@ ESTIMATE = ["mean", "ci_low", "ci_high", *PAIRED, "n"]
 
 
 def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy and Delta_20 of the balanced linear probe and their differences to dense; epochs and images."""
+    """Return accuracy and Delta_20 of the balanced linear probe, and differences to dense.
+
+    With epochs and images of pretraining.
+    """
     keys = list(IMAGE_KEYS)
     sizes = replicas.groupby(keys)[["epochs", "images"]].mean().round().astype(int)
     chosen = summary[(summary["probe"] == "balanced") & summary["metric"].isin(METRICS)]
-    found = chosen.join(sizes, on=keys)
-    # The arm's name as Table 2 has it: what is pruned says with which update.
-    update = found["pruned_update"].where(found["arm"] == "pruned")
-    found["arm"] = found["arm"].str.cat(update, sep="_", na_rep="").str.rstrip("_")
-    return found[
+    rows = chosen.join(sizes, on=keys)
+    # The arm has its name of Table 2: a pruned one says with which update.
+    update = rows["pruned_update"].where(rows["arm"] == "pruned")
+    rows["arm"] = rows["arm"].str.cat(update, sep="_", na_rep="").str.rstrip("_")
+    return rows[
         ["dataset", "rho", "split", "width", "arm", "alpha", "metric", "mean", "ci_low", "ci_high",
          "paired_difference", "paired_ci_low", "paired_ci_high", "n", "epochs", "images"]
     ].reset_index(drop=True)  # fmt: skip
@@ -47,14 +50,19 @@ def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
 def beside_dense(
     table: pd.DataFrame, value: str
 ) -> Iterator[tuple[tuple, pd.Series, pd.Series | None]]:
-    """Of each arm its values by seed, and those of dense on long-tailed images at the same rho and width; None for these."""
-    parts = {key: part.set_index("seed")[value] for key, part in table.groupby([*IMAGE_KEYS])}
+    """Return the values of each arm by seed with those of dense at the same rho and width.
+
+    Dense is that on long-tailed images, and None for itself.
+    """
+    arms = {
+        key: arm_values.set_index("seed")[value] for key, arm_values in table.groupby([*IMAGE_KEYS])
+    }
     dense = {
-        (key[1], key[3]): part
-        for key, part in parts.items()
+        (key[1], key[3]): arm_values
+        for key, arm_values in arms.items()
         if (key[2], key[4]) == ("long_tailed", "dense")
     }
-    for (_, rho, split, width, *arm), values in parts.items():
+    for (_, rho, split, width, *arm), values in arms.items():
         other = dense[rho, width]
         named = ImageArm(**dict(zip(staged_protocol.ARM, arm, strict=True)))
         yield (
@@ -65,17 +73,38 @@ def beside_dense(
 
 
 def estimated(values: pd.Series, dense: pd.Series | None, metric: str) -> tuple:
-    """Mean, interval, paired difference with its interval, and n, within the range of a metric."""
+    """Estimate mean, interval, paired difference with its interval, and n.
+
+    Parameters
+    ----------
+    values : Series
+        Values of an arm by seed.
+    dense : Series or None
+        Values of dense by seed.
+    metric : str
+        Metric, whose range bounds the intervals.
+
+    Returns
+    -------
+    tuple
+        The columns ESTIMATE.
+    """
     inside = column_bounds(VALUES[metric]) if metric in VALUES else quantity(metric).range
     mean, _, low, high, n = student_interval(values.to_numpy(), inside=inside)
     return mean, low, high, *paired_interval(values, dense, inside), n
 
 
 def gains(replicas: pd.DataFrame, dataset: str = "CIFAR10-LT") -> pd.DataFrame:
-    """Every arm under every probe, with its gain over dense and the smallest gain that its class orders could have shown.
+    """Return every arm under every probe, with its gain over dense.
 
-    Args:
-        dataset: the rows of the paper's Table 2 that stand beside it.
+    With it stands the smallest gain that its class orders could have shown.
+
+    Parameters
+    ----------
+    replicas : DataFrame
+        Table `longtail` of a study.
+    dataset : str, optional
+        Rows of the paper's Table 2 that are compared with it.
     """
     rows = []
     for metric in JUDGED:
@@ -89,81 +118,93 @@ def gains(replicas: pd.DataFrame, dataset: str = "CIFAR10-LT") -> pd.DataFrame:
                     minimum_detectable_mean(sd, len(values)),
                 )
             )
-    found = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
-    masked = (found["metric"] == "balanced_accuracy") & (found["alpha"] > 0)
-    printed = found["rho"].map(lambda rho: printed_gain(dataset, rho)).where(masked)
-    return found.assign(
+    table = pd.DataFrame(rows, columns=[*CELL, "metric", *ESTIMATE, "smallest_seen"])
+    masked = (table["metric"] == "balanced_accuracy") & (table["alpha"] > 0)
+    printed = table["rho"].map(lambda rho: printed_gain(dataset, rho)).where(masked)
+    return table.assign(
         printed=printed, images=int(replicas["images"].max()), epochs=int(replicas["epochs"].max())
     )
 
 
 def courses(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """The few-shot probe, neighbours and the effective rank over epochs, with their gain over dense."""
+    """Return few-shot, neighbours' accuracy and effective rank over epochs, with gains."""
     rows = []
     for metric in ("few_shot_accuracy", "knn_accuracy", "effective_rank"):
-        for epoch, part in trajectories[trajectories["metric"] == metric].groupby("epoch"):
+        for epoch, at_epoch in trajectories[trajectories["metric"] == metric].groupby("epoch"):
             rows += [
                 (*key, metric, epoch, *estimated(*pair, metric))
-                for key, *pair in beside_dense(part, "value")
+                for key, *pair in beside_dense(at_epoch, "value")
             ]
     return pd.DataFrame(rows, columns=[*CELL, "metric", "epoch", *ESTIMATE])
 
 
 def by_class(classes: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of the balanced probe on the class of each rank, with the gain over dense and the class's pretraining images."""
+    """Return the accuracy of the balanced probe on the class of each rank, with the gain.
+
+    With it stands the number of pretraining images of the class.
+    """
     rows = []
-    for rank, part in classes[classes["probe"] == "balanced"].groupby("rank"):
-        images = part[part["split"] == "long_tailed"]["count"].mean()
+    for rank, at_rank in classes[classes["probe"] == "balanced"].groupby("rank"):
+        images = at_rank[at_rank["split"] == "long_tailed"]["count"].mean()
         rows += [
             (*key, rank, images, *estimated(*pair, "accuracy"))
-            for key, *pair in beside_dense(part, "accuracy")
+            for key, *pair in beside_dense(at_rank, "accuracy")
         ]
     return pd.DataFrame(rows, columns=[*CELL, "rank", "images", *ESTIMATE])
 
 
 def imbalance(replicas: pd.DataFrame) -> pd.DataFrame:
-    """What a candidate for the regime shows: the cost of imbalance to dense, and the class orders that its spread asks for."""
+    """Return the cost of imbalance to dense in a candidate for the regime.
+
+    With it stand the class orders that its spread asks for.
+    """
     metrics = ["balanced_few", "balanced_accuracy", "few_shot_accuracy"]
     rows = [
-        (metric, *(found := staged_protocol.gap(replicas, metric)), found.visible)
+        (metric, *(cost := staged_protocol.gap(replicas, metric)), cost.visible)
         for metric in metrics
     ]
-    found = pd.DataFrame(rows, columns=["metric", "mean", "ci_low", "ci_high", "n", "visible"])
-    return found.assign(
+    table = pd.DataFrame(rows, columns=["metric", "mean", "ci_low", "ci_high", "n", "visible"])
+    return table.assign(
         images=int(replicas["images"].max()), class_orders=staged_protocol.class_orders(replicas)
     )
 
 
 def screened(replicas: pd.DataFrame) -> pd.DataFrame:
-    """What the screen picks from: mean gain in accuracy and in tail less head of each update and ratio."""
+    """Return the means that the screen decides on.
+
+    They are the gains in accuracy and in tail less head of each update and ratio.
+    """
     keys = [*staged_protocol.UPDATE, "alpha"]
-    found = (
+    means = (
         staged_protocol.gains(replicas)
         .groupby(keys)[["accuracy", "tail_less_head"]]
         .mean()
         .reset_index()
     )
     picked = staged_protocol.pick_ratios(replicas)
-    return found.assign(
+    return means.assign(
         picked=[
             picked[arm, update] == alpha
-            for arm, update, alpha in found[keys].itertuples(index=False)
+            for arm, update, alpha in means[keys].itertuples(index=False)
         ]
     )
 
 
 def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
-    """What magnitude adds to a mask: each masked arm less the random mask of its ratio, class order by class order.
+    """Compare each masked arm with the random mask of its ratio, by class order.
 
-    Returns:
-        Of each update and ratio that has both, the mean difference with its interval in accuracy over all classes, on
-        the rarest third, and in the few-shot probe, and the smallest that the class orders could have shown.
+    Returns
+    -------
+    DataFrame
+        For each update and ratio that has both, the mean difference with its interval in accuracy
+        over all classes, on the rarest third, and in the few-shot probe, and the smallest that
+        the class orders could have shown.
     """
     masked = replicas[(replicas["split"] == "long_tailed") & (replicas["alpha"] > 0)]
     rows = []
-    for key, part in masked.groupby([*staged_protocol.UPDATE, "alpha"]):
+    for key, pairs in masked.groupby([*staged_protocol.UPDATE, "alpha"]):
         for metric in ("balanced_accuracy", "balanced_few", "few_shot_accuracy"):
-            values = part.pivot(index="seed", columns="threshold", values=metric)
+            values = pairs.pivot(index="seed", columns="threshold", values=metric)
             if "random" in values:
                 mean, sd, low, high, n = student_interval(
                     (values["global"] - values["random"]).to_numpy()
@@ -183,24 +224,27 @@ def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
-    """Fit how the gain at Jiang et al.'s ratio changes with the width of the network, and where it would cross zero.
+    """Fit how the gain at Jiang et al.'s ratio changes with the width of the network.
 
-    Least squares of gain = (one constant for each class order) + slope * log2(width), the mean of these for the line.
+    Least squares of gain = (one constant for each class order) + slope * log2(width), the mean of
+    these for the line.
 
-    Returns:
-        One row for each update: the slope for a width twice as large with its interval, and the width at which the line
-        crosses zero, with the widths at which its band holds zero (Fieller's interval); NaN where the slope's interval
-        does not lie above zero.
+    Returns
+    -------
+    DataFrame
+        One row for each update: the slope for a width twice as large with its interval, and the
+        width at which the line crosses zero, with the widths at which its band holds zero
+        (Fieller's interval); NaN where the slope's interval does not lie above zero.
     """
-    found = staged_protocol.gains(pd.concat([screen, widths]))
-    found = found[found["alpha"] == staged_protocol.REFERENCE_RATIO]
+    gained = staged_protocol.gains(pd.concat([screen, widths]))
+    gained = gained[gained["alpha"] == staged_protocol.REFERENCE_RATIO]
     rows = []
-    for update, part in found.groupby(staged_protocol.UPDATE):
-        orders = pd.get_dummies(part["seed"]).to_numpy(dtype=float)
-        slope_of = np.column_stack([orders, np.log2(part["width"])])
-        fitted, *_ = np.linalg.lstsq(slope_of, part["accuracy"], rcond=None)
-        freedom = len(part) - slope_of.shape[1]
-        variance = ((part["accuracy"] - slope_of @ fitted) ** 2).sum() / freedom
+    for update, of_update in gained.groupby(staged_protocol.UPDATE):
+        orders = pd.get_dummies(of_update["seed"]).to_numpy(dtype=float)
+        slope_of = np.column_stack([orders, np.log2(of_update["width"])])
+        fitted, *_ = np.linalg.lstsq(slope_of, of_update["accuracy"], rcond=None)
+        freedom = len(of_update) - slope_of.shape[1]
+        variance = ((of_update["accuracy"] - slope_of @ fitted) ** 2).sum() / freedom
         # The line is (constant, slope): the mean over class orders, and the last coefficient.
         line = np.zeros((2, slope_of.shape[1]))
         line[0, :-1], line[1, -1] = 1 / orders.shape[1], 1
@@ -208,14 +252,15 @@ def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
         covariance = line @ np.linalg.inv(slope_of.T @ slope_of) @ line.T * variance
         t = stdtrit(freedom, 0.975)
         half = t * np.sqrt(covariance[1, 1])
-        # The band holds zero where (constant + slope x)^2 <= t^2 var(constant + slope x), a quadratic in x = log2(width).
+        # The band holds zero where (constant + slope x)^2 <= t^2 var(constant + slope x), a
+        # quadratic in x = log2(width).
         crossing = np.full(3, np.nan)
         if slope > half:
             of_x = np.outer([constant, slope], [constant, slope]) - t**2 * covariance
             roots = np.roots([of_x[1, 1], 2 * of_x[0, 1], of_x[0, 0]]).real
             crossing = 2.0 ** np.array([-constant / slope, *sorted(roots)])
         rows.append(
-            (*update, slope, slope - half, slope + half, *crossing, found["seed"].nunique())
+            (*update, slope, slope - half, slope + half, *crossing, gained["seed"].nunique())
         )
     columns = ["slope", "ci_low", "ci_high", "crossing", "crossing_low", "crossing_high", "n"]
     return pd.DataFrame(rows, columns=[*staged_protocol.UPDATE, *columns])

@@ -1,4 +1,7 @@
-"""The gain by pruning against rho, over training and by class size, accuracy and Delta_20 by arm, and how training went."""
+"""Figures of long-tailed images: gains by pruning, accuracies, and training.
+
+Gains are against rho, over training and by class size.
+"""
 
 from collections.abc import Mapping
 
@@ -31,17 +34,23 @@ ENOUGH = 3
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
-    """With a column `series`: the arm in words, and whether it was pretrained on balanced images."""
+    """Return the table with a column `series`.
+
+    It is the human-readable arm, and whether it was pretrained on balanced images.
+    """
     table = add_series_column(table, ("alpha", "pruned_update", "threshold", "width"))
     balanced = table["split"] == "balanced"
     return table.assign(series=table["series"].mask(balanced, table["series"] + BALANCED))
 
 
 def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Four panels of one data set: the paired gains, two metrics of the balanced probe, and kNN accuracy over training."""
+    """Plot gains, two metrics of the balanced probe, and kNN accuracy of one data set.
+
+    The gains are paired by seed; kNN accuracy is over training.
+    """
     summary, trajectories = tables.values()
     summary, trajectories = named(summary[summary["probe"] == "balanced"]), named(trajectories)
-    drawn = series_looks(sorted({*summary["series"], *trajectories["series"]}))
+    styles = series_looks(sorted({*summary["series"], *trajectories["series"]}))
     ratios = sorted(summary["rho"].unique())
     figure, axes = panels(2, 2, 4.6)
     for ax, metric, gain in (
@@ -49,49 +58,50 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         (axes[0, 1], "delta_20", True),
         (axes[1, 0], "accuracy", False),
     ):
-        what: Quantity = quantity(metric)
+        plotted: Quantity = quantity(metric)
         column, low, high = (
             ("paired_difference", "paired_ci_low", "paired_ci_high")
             if gain
             else ("mean", "ci_low", "ci_high")
         )
-        part = summary[summary["metric"] == metric].dropna(subset=[column])
-        part = part[["series", "rho", column, low, high]].set_axis(
+        rows = summary[summary["metric"] == metric].dropna(subset=[column])
+        rows = rows[["series", "rho", column, low, high]].set_axis(
             ["series", "rho", *ESTIMATED], axis=1
         )
-        shown = {name: look for name, look in drawn.items() if name in set(part["series"])}
+        shown = {name: look for name, look in styles.items() if name in set(rows["series"])}
         # Places by order: the values of rho are few and far apart.
-        plot_points(ax, part, "rho", "value", shown, dodge=0.6, order=ratios)
+        plot_points(ax, rows, "rho", "value", shown, dodge=0.6, order=ratios)
         if gain:
             draw_zero_line(ax)
-        ax.set_ylabel(("gain over dense, same seed:\n" if gain else "") + what.symbol)
+        ax.set_ylabel(("gain over dense, same seed:\n" if gain else "") + plotted.symbol)
         ax.set_xlabel(r"imbalance ratio $\rho$")
         ax.set_xticks(range(len(ratios)), [f"{rho:g}" for rho in ratios])
         ax.set_xlim(-0.5, len(ratios) - 0.5)
     ax, rho = axes[1, 1], trajectories["rho"].max()
-    part = trajectories[(trajectories["metric"] == "knn_accuracy") & (trajectories["rho"] == rho)]
-    every = max(part["epoch"].nunique() // 5, 1)
+    rows = trajectories[(trajectories["metric"] == "knn_accuracy") & (trajectories["rho"] == rho)]
+    every = max(rows["epoch"].nunique() // 5, 1)
     plot_lines(
         ax,
-        part,
+        rows,
         "epoch",
         "value",
-        drawn,
+        styles,
         inside=quantity("knn_accuracy").range,
         band=True,
         every=every,
     )
     ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
-    entries = {arm_label(name): look for name, look in drawn.items()}
+    entries = {arm_label(name): look for name, look in styles.items()}
     return finish_figure(
         figure, axes.flat, entries, f"{INTERVALS}, {n_of(*summary['n'].unique())}", columns=3
     )
 
 
 def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Of each update, at the largest rho: the few-shot probe over training, its gain over dense, and the gain by class size.
+    """Plot the few-shot probe over training, its gain over dense, and the gain by class size.
 
-    Below ENOUGH class orders bands are their range: the interval of two values is thirteen times as wide as they are apart.
+    They are at the largest rho, a column for each update. Below ENOUGH class orders bands are
+    their range: the interval of two values is thirteen times as wide as they are apart.
     """
     trajectories, classes = tables.values()
     trajectories = trajectories[trajectories["metric"] == "few_shot_accuracy"]
@@ -104,8 +114,8 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     )
     sizes = course[course["split"] == "long_tailed"]
     updates = sorted(set(sizes[sizes["arm"] != DENSE]["update"]))
-    known = {DENSE: STYLES[0], DENSE + BALANCED: SeriesStyle("0.5", "", (0, (2, 1)))}
-    drawn = assign_styles([DENSE, *sorted(set(course["label"]) - {DENSE})], known)
+    fixed = {DENSE: STYLES[0], DENSE + BALANCED: SeriesStyle("0.5", "", (0, (2, 1)))}
+    styles = assign_styles([DENSE, *sorted(set(course["label"]) - {DENSE})], fixed)
     images = of_class[of_class["split"] == "long_tailed"].groupby("rank")["count"].mean()
     of_class = of_class.assign(images=of_class["rank"].map(images))
     rows = (
@@ -116,39 +126,53 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     names = {"epoch": "epoch", "images": "pretraining images of the class"}
     orders = course["seed"].nunique()
     figure, axes = panels(len(rows), len(updates), 1.6 * len(rows) + 0.8, sharey="row")
-    for line, (table, by, ends, label) in zip(axes, rows, strict=True):
+    for line, (table, x, ends, label) in zip(axes, rows, strict=True):
         gain = table is not course
         table = table[table["label"] != DENSE] if gain else table
         for ax, update in zip(line, updates, strict=True):
-            part = table[table["update"].isin([update, ""])]
-            every = max(part[by].nunique() // 5, 1)
-            of = "mean" if orders >= ENOUGH else "range"
+            rows_of_update = table[table["update"].isin([update, ""])]
+            every = max(rows_of_update[x].nunique() // 5, 1)
+            centre = "mean" if orders >= ENOUGH else "range"
             plot_lines(
-                ax, part, by, "value", drawn, by="label", inside=ends, of=of, band=True, every=every
+                ax,
+                rows_of_update,
+                x,
+                "value",
+                styles,
+                by="label",
+                inside=ends,
+                of=centre,
+                band=True,
+                every=every,
             )
             if gain:
                 draw_zero_line(ax)
-            if by == "images":
+            if x == "images":
                 ax.set_xscale("log")
-            ax.set_xlabel(names[by])
+            ax.set_xlabel(names[x])
         line[0].set_ylabel(label)
     for ax, update in zip(axes[0], updates, strict=True):
         ax.set_title(arm_label(update))
-    shown = {arm_label(name): look for name, look in drawn.items()}
+    shown = {arm_label(name): look for name, look in styles.items()}
     spread = INTERVALS if orders >= ENOUGH else "mean and range of the class orders"
     return finish_figure(figure, axes.flat, shown, f"{spread}, {n_of(orders)}", columns=4)
 
 
 def labelled(table: pd.DataFrame) -> pd.DataFrame:
-    """With columns `update`, the arm with its update, empty for dense, and `label`, what else tells its series apart."""
+    """Return the table with columns `update` and `label`.
+
+    `update` is the arm with its update, empty for dense; `label` is what else distinguishes its
+    series.
+    """
     masked = table[table["arm"] != DENSE]
     several = [name for name in ("alpha", "threshold", "width") if masked[name].nunique() > 1]
 
     def label(row: dict) -> str:
+        """Return the label of a row."""
         if row["arm"] == DENSE:
-            parts = [BALANCED.strip(", ")] if row["split"] == "balanced" else []
-            parts += [KEYS["width"](row["width"])] if "width" in several else []
-            return ", ".join([DENSE, *parts])
+            words = [BALANCED.strip(", ")] if row["split"] == "balanced" else []
+            words += [KEYS["width"](row["width"])] if "width" in several else []
+            return ", ".join([DENSE, *words])
         shown = [
             KEYS[name](row[name])
             for name in several
@@ -156,14 +180,14 @@ def labelled(table: pd.DataFrame) -> pd.DataFrame:
         ]
         return ", ".join(shown) or "pruned"
 
-    found = table.to_dict("records")
+    rows = table.to_dict("records")
     update = add_series_column(table, ("pruned_update",))["series"].mask(table["arm"] == DENSE, "")
-    return table.assign(update=update, label=[label(row) for row in found])
+    return table.assign(update=update, label=[label(row) for row in rows])
 
 
-def over_dense(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Each value less that of dense on long-tailed images, at the same width and seed."""
-    keys = ["width", "seed", by]
+def over_dense(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return each value less that of dense on long-tailed images, at its width and seed."""
+    keys = ["width", "seed", column]
     dense = table[(table["arm"] == DENSE) & (table["split"] == "long_tailed")].set_index(keys)[
         "value"
     ]
@@ -174,13 +198,16 @@ def over_dense(table: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def series_looks(names: list[str]) -> dict[str, SeriesStyle]:
-    """Of every series, dense first; those of balanced images as on long-tailed ones, but hollow."""
-    found = assign_styles(
+    """Return the style of every series, dense first.
+
+    Series of balanced images look as on long-tailed ones, but hollow.
+    """
+    styles = assign_styles(
         [DENSE, *(name for name in names if not name.endswith(BALANCED) and name != DENSE)]
     )
     for name in names:
         if name.endswith(BALANCED):
-            found[name] = found.get(name.removesuffix(BALANCED), SeriesStyle("0.5", "o")).replace(
+            styles[name] = styles.get(name.removesuffix(BALANCED), SeriesStyle("0.5", "o")).replace(
                 filled=False, dash=(0, (2, 1))
             )
-    return {name: look for name, look in found.items() if name in names}
+    return {name: look for name, look in styles.items() if name in names}

@@ -1,4 +1,4 @@
-"""What the study of long-tailed images has found."""
+"""Findings of the study of long-tailed images."""
 
 from collections.abc import Mapping
 
@@ -16,48 +16,54 @@ TABLES = ("table2",)
 
 
 def findings(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Of each data set how often pruning gains or loses accuracy, by the interval of the paired difference; and the best"
-    " arm."""
+    """Say how often pruning gains or loses accuracy on each data set, and the best arm.
+
+    Gains and losses are those whose interval of the paired difference leaves zero.
+    """
     accuracy = select_rows(tables["table2"], metric="accuracy", split="long_tailed")
     sentences = []
-    for name, part in accuracy.groupby("dataset", sort=False):
-        pruned, dense = part[part["arm"] != "dense"], select_rows(part, arm="dense")
+    for name, rows in accuracy.groupby("dataset", sort=False):
+        pruned, dense = rows[rows["arm"] != "dense"], select_rows(rows, arm="dense")
         gains, losses = (
             int((pruned["paired_ci_low"] > 0).sum()),
             int((pruned["paired_ci_high"] < 0).sum()),
         )
-        said = (
-            f"On {name} ({count_text(int(part['n'].max()), 'seed')}) a linear probe on dense features is right on"
-            f" {100 * dense['mean'].min():.1f} to {100 * dense['mean'].max():.1f} % of the test images. Of {len(pruned)}"
-            f" comparisons of a pruned arm with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a gain and"
-            f" {losses or 'none'} {'shows' if losses < 2 else 'show'} a loss."
+        sentence = (
+            f"On {name} ({count_text(int(rows['n'].max()), 'seed')}) a linear probe on dense"
+            f" features is right on {100 * dense['mean'].min():.1f} to"
+            f" {100 * dense['mean'].max():.1f} % of the test images. Of {len(pruned)} comparisons"
+            f" of a pruned arm with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a gain"
+            f" and {losses or 'none'} {'shows' if losses < 2 else 'show'} a loss."
         )
         if len(pruned):
             best = max(records(pruned), key=lambda row: row["paired_difference"])
-            said += (
+            sentence += (
                 f" The highest is {arm_name(best['arm'])} at ρ = {best['rho']:g}:"
                 f" {interval(best, 'paired_difference', 1, '+', 100)} points of accuracy."
             )
         table2 = section.studies[name].table2 if section else ""
-        printed = {rho: printed_gain(table2, rho) for rho in sorted(set(part["rho"]))}
+        printed = {rho: printed_gain(table2, rho) for rho in sorted(set(rows["rho"]))}
         printed = {rho: gain for rho, gain in printed.items() if gain == gain}
         if printed:
-            said += (
+            sentence += (
                 " The paper prints "
                 + ", ".join(f"{gain:+g} at ρ = {rho:g}" for rho, gain in printed.items())
                 + "."
             )
-        sentences.append(said)
+        sentences.append(sentence)
     return sentences
 
 
 def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run: of all its studies, or of one, whose tables have its name before theirs."""
-    whole = dict(zip(doc_tables.TABLES["table2"][0], tables.values(), strict=True))
+    """Return the page of a run, of all its studies or of one.
+
+    The tables of one study have its name before theirs.
+    """
+    by_name = dict(zip(doc_tables.TABLES["table2"][0], tables.values(), strict=True))
     return format_findings(
         "Long-tailed images",
         findings(
             job.config_section("long_tail", LongTail),
-            reduce_tables(TABLES, doc_tables.TABLES, whole),
+            reduce_tables(TABLES, doc_tables.TABLES, by_name),
         ),
     )

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 
 class PaperRow(NamedTuple):
-    """In per cent, with the printed spread where there is one: accuracy and Delta_20 without and with pruning."""
+    """A printed row of Table 2, in per cent, with the printed spread where there is one.
+
+    Accuracy and Delta_20 without and with pruning.
+    """
 
     accuracy: str
     accuracy_pruned: str
@@ -25,7 +28,10 @@ TABLE_2 = {
 
 
 def printed_gain(dataset: str, rho: float) -> float:
-    """Accuracy with pruning less that without, in points; NaN where the table has no such row."""
+    """Return accuracy with pruning less that without; NaN for an unprinted row.
+
+    It is in points.
+    """
     row = TABLE_2.get((dataset, rho))
     return (
         round(float(row.accuracy_pruned.split()[0]) - float(row.accuracy.split()[0]), 2)

@@ -1,22 +1,29 @@
-"""Table 2 on photographs, stage after stage: what is chosen on the way, by rules that were written before any of it ran.
+"""Table 2 on photographs, stage after stage, with choices by rules written beforehand.
 
-`python -m rarefeat.studies.long_tail.staged_protocol RESULTS` prints the arguments of Snakemake that come next, nothing once all is
-there, and writes what was chosen so far as a config, RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
+The rules were written before any of it ran.
 
-1. Regime. The candidates of REGIMES are tried in order. One passes where the tail visibly pays for imbalance: of the dense
-   arm, accuracy of the balanced probe on the rarest third of the classes after pretraining on balanced images, less that
-   after long-tailed ones of the same number, seed by seed, has an interval above VISIBLE. Where none passes, the one whose
-   interval begins highest is taken, and everything after it is undecided. No pruned arm is trained before that. FORMER is
-   no candidate any more: it did not pass, and what comes after could not be afforded on its network.
-2. Screen. Of each update the ratio alpha is picked at which the rarest third gains most over the most frequent classes
-   (balanced probe, less dense, mean over the class orders), among the ratios whose accuracy over all classes falls by no
-   more than AFFORDED: what costs more than that is capacity, not frequency. The smaller of equal ones; where every ratio
-   costs more, the one that costs least.
-3. Confirm. Dense, dense on balanced images, each picked arm, a random mask of the same ratio beside it, and
-   REFERENCE_RATIO, which Jiang et al. 2021 have; the paper of Table 2 prints none.
-   As many class orders as show a mean gain of EFFECT with a power of 0.8 at the spread of the dense arm's accuracy over the
-   class orders of the regime, but FEWEST to MOST.
-4. Milder, where there is time: dense and each picked arm at rho = 10, on as many class orders. Added when the screen had run.
+`python -m rarefeat.studies.long_tail.staged_protocol RESULTS` prints the arguments of Snakemake
+that come next, nothing once all is there, and writes the choices so far as a config,
+RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
+
+1. Regime. The candidates of REGIMES are tried in order. One passes where the tail visibly pays
+   for imbalance: of the dense arm, accuracy of the balanced probe on the rarest third of the
+   classes after pretraining on balanced images, less that after long-tailed ones of the same
+   number, seed by seed, has an interval above VISIBLE. Where none passes, the one whose interval
+   begins highest is taken, and everything after it is undecided. No pruned arm is trained before
+   that. FORMER is no candidate any more: it did not pass, and what comes after could not be
+   afforded on its network.
+2. Screen. Of each update the ratio alpha is picked at which the rarest third gains most over the
+   most frequent classes (balanced probe, less dense, mean over the class orders), among the
+   ratios whose accuracy over all classes falls by no more than AFFORDED: what costs more than
+   that is capacity, not frequency. The smaller of equal ones; where every ratio costs more, the
+   one that costs least.
+3. Confirm. Dense, dense on balanced images, each picked arm, a random mask of the same ratio
+   beside it, and REFERENCE_RATIO, which Jiang et al. 2021 have; the paper of Table 2 prints none.
+   As many class orders as show a mean gain of EFFECT with a power of 0.8 at the spread of the
+   dense arm's accuracy over the class orders of the regime, but FEWEST to MOST.
+4. Milder, where there is time: dense and each picked arm at rho = 10, on as many class orders.
+   Added when the screen had run.
 """
 
 import argparse
@@ -61,7 +68,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 class ImbalanceCost(NamedTuple):
-    """What imbalance costs, with its interval."""
+    """The cost of imbalance, with its interval."""
 
     mean: float
     low: float
@@ -70,30 +77,36 @@ class ImbalanceCost(NamedTuple):
 
     @property
     def visible(self) -> bool:
-        """Whether the interval lies above VISIBLE."""
+        """Return whether the interval lies above VISIBLE."""
         return self.low > VISIBLE
 
 
 def gap(replicas: pd.DataFrame, metric: str = "balanced_few") -> ImbalanceCost:
-    """A metric of dense after balanced pretraining less that after long-tailed, seed by seed."""
+    """Estimate a metric of dense after balanced less after long-tailed pretraining.
+
+    The difference is taken seed by seed.
+    """
     dense = replicas[replicas["arm"] == "dense"].pivot(index="seed", columns="split", values=metric)
     mean, _, low, high, n = student_interval((dense["balanced"] - dense["long_tailed"]).to_numpy())
     return ImbalanceCost(mean, low, high, n)
 
 
 def choose_regime(tables: Tables) -> str | None:
-    """The study whose regime is taken; None while the next candidate has to be run."""
+    """Return the study whose regime is taken; None while the next candidate has to be run."""
     gaps = {name: gap(tables[name]) for name in REGIMES if name in tables}
-    if passed := [name for name, found in gaps.items() if found.visible]:
+    if passed := [name for name, cost in gaps.items() if cost.visible]:
         return passed[0]
     return max(gaps, key=lambda name: gaps[name].low) if len(gaps) == len(REGIMES) else None
 
 
 def gains(replicas: pd.DataFrame) -> pd.DataFrame:
-    """Of every masked arm on long-tailed images and seed: its gain over dense in accuracy, and in tail less head.
+    """Return the gain of every masked arm over dense in accuracy, and in tail less head.
 
-    Returns:
-        Columns of the arm, width, seed, accuracy, tail_less_head; balanced probe, as shares.
+    Returns
+    -------
+    DataFrame
+        Columns of the arm, width, seed, accuracy, tail_less_head; balanced probe on long-tailed
+        images, as shares.
     """
     table = replicas[replicas["split"] == "long_tailed"]
     table = table.assign(
@@ -111,25 +124,25 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
 
 
 def pick_ratios(screen: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """Of each (arm, update) the ratio alpha that is confirmed, from the replicas of the screen."""
+    """Pick the ratio alpha of each (arm, update) that is confirmed, from the screen."""
     means = (
         gains(screen)
         .groupby([*UPDATE, "alpha"])[["accuracy", "tail_less_head"]]
         .mean()
         .reset_index()
     )
-    found = {}
+    ratios = {}
     for update, of_update in means.groupby(UPDATE):
         afforded = of_update[of_update["accuracy"] >= -AFFORDED]
         best = (
             afforded["tail_less_head"].idxmax() if len(afforded) else of_update["accuracy"].idxmax()
         )
-        found[update] = float(of_update.loc[best, "alpha"])
-    return found
+        ratios[update] = float(of_update.loc[best, "alpha"])
+    return ratios
 
 
 def milder_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
-    """Dense and the picked arms, as a config has them."""
+    """Return dense and the picked arms in the form of a config."""
     arms: list[dict[str, Any]] = [{"arm": "dense"}]
     for (arm, update), alpha in pick_ratios(screen).items():
         arms.append(
@@ -139,7 +152,7 @@ def milder_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def confirmation_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
-    """The arms that are confirmed, as a config has them."""
+    """Return the arms that are confirmed in the form of a config."""
     dense, *masked = milder_arms(screen)
     arms = [dense]
     for arm in masked:
@@ -149,14 +162,14 @@ def confirmation_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def class_orders(replicas: pd.DataFrame) -> int:
-    """How many class orders are confirmed on, from the replicas of the regime."""
+    """Compute the number of class orders of the confirmation from the regime's replicas."""
     dense = replicas[(replicas["arm"] == "dense") & (replicas["split"] == "long_tailed")]
     _, sd, *_ = student_interval(dense["balanced_accuracy"].to_numpy())
     return min(max(required_sample_size(sd, EFFECT), FEWEST), MOST)
 
 
 class NextRun(NamedTuple):
-    """What Snakemake is asked for."""
+    """A run that Snakemake is asked for."""
 
     study: str
     orders: int = 0
@@ -164,9 +177,10 @@ class NextRun(NamedTuple):
 
 
 def next_run(tables: Tables) -> NextRun | None:
-    """What comes next; None once everything is there.
+    """Return the run that comes next; None once everything is there.
 
-    What confirms goes on class order by class order, so that each of its tables holds whole pairs.
+    The confirmation goes on class order by class order, so that each of its tables holds whole
+    pairs.
     """
     taken = choose_regime(tables)
     if not taken:
@@ -181,10 +195,14 @@ def next_run(tables: Tables) -> NextRun | None:
 
 
 def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What was chosen so far, as a config.
+    """Return the choices so far as a config.
 
-    Args:
-        regimes: the config of each candidate that has run.
+    Parameters
+    ----------
+    tables : mapping
+        Table `longtail` of each study that has one.
+    regimes : mapping
+        Config of each candidate that has run.
     """
     taken = choose_regime(tables)
     if not taken:
@@ -200,7 +218,7 @@ def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 def main() -> None:
-    """Print what is to run next, and write what was chosen so far."""
+    """Print the arguments of the next run, and write the choices so far."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -213,9 +231,9 @@ def main() -> None:
             f"{args.results}: make passes this name on as it is; use letters, digits, / . - and _"
         )
     paths = {name: args.results / f"tables/{name}.longtail.parquet" for name in STAGES}
-    found = {name: read_table_and_origin(path) for name, path in paths.items() if path.exists()}
-    tables = {name: table for name, (table, _) in found.items()}
-    regimes = {name: found[name][1]["config"][name] for name in REGIMES if name in found}
+    products = {name: read_table_and_origin(path) for name, path in paths.items() if path.exists()}
+    tables = {name: table for name, (table, _) in products.items()}
+    regimes = {name: products[name][1]["config"][name] for name in REGIMES if name in products}
     chosen = args.results / "chosen.yaml"
     write_file(chosen, json.dumps(overlay(tables, regimes), indent=1) + "\n")
     following = next_run(tables)

@@ -35,7 +35,8 @@ IMAGE_ARM = {
         str,
         pa.Check.isin(["global", "per_layer", "random"]),
         unit="",
-        description="magnitudes ranked together or by layer; random: as many of each layer as global, whatever their magnitude",
+        description="magnitudes ranked together or by layer; random: as many of each layer as"
+        " global, whatever their magnitude",
     ),
 }
 
@@ -68,7 +69,8 @@ PROBES = metric_descriptions(
 )
 
 RECORDED = (
-    "loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy", "effective_rank",
+    "loss", "learning_rate", "alignment", "uniformity", "knn_accuracy", "few_shot_accuracy",
+    "effective_rank",
 )  # fmt: skip
 
 GROUPS = metric_descriptions(
@@ -101,7 +103,8 @@ LONGTAIL = schema(
             float,
             at_least(1),
             unit="1",
-            description="exp of the entropy of the shares of the singular values of the test images' centred features",
+            description="exp of the entropy of the shares of the singular values of the test"
+            " images' centred features",
             source="Roy & Vetterli 2007; Garrido et al. 2023",
         ),
     }
@@ -164,9 +167,11 @@ LONGTAIL_TRAJECTORIES = schema(
             str,
             pa.Check.isin(RECORDED),
             unit="",
-            description="loss: what the arm descends, of the epoch's last batch; alignment and uniformity (Wang & Isola 2020) of its"
-            " projections under the dense weights; of the test images knn_accuracy by 5 neighbours among the pretraining images,"
-            " few_shot_accuracy by a linear probe on a few images of each class, and effective_rank as in longtail",
+            description="loss: what the arm descends, of the epoch's last batch; alignment and"
+            " uniformity (Wang & Isola 2020) of its"
+            " projections under the dense weights; of the test images knn_accuracy by 5 neighbours"
+            " among the pretraining images, few_shot_accuracy by a linear probe on a few images of"
+            " each class, and effective_rank as in longtail",
         ),
         "value": column(float, None, unit="of the metric", description="value of the metric"),
     },
