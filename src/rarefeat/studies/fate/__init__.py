@@ -1,1 +1,1 @@
-"""What the study of the fate over time consists of."""
+"""Study of late learning: at which step of a longer training a rare feature is learned."""

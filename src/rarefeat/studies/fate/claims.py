@@ -1,4 +1,4 @@
-"""What is measured for the claims on late learning."""
+"""Measurements for the claims on late learning."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,9 +11,10 @@ from rarefeat.run.job import Job
 from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
 from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
 
-BOUNDED = 0.005
-"""No probability is taken to be nearer to 0 or 1: one replica of 200."""
+MIN_PROBABILITY = 0.005
+"""Probabilities are clipped to this distance from 0 and 1: one replica of 200."""
 DECIDED_BY = 1000
+"""Step after which a replica counts for F-decided."""
 PAIRED = {
     "F-reuse": ("reuse", "reuse", {"lambda": 0.02, "N": 8192}, {"lambda": 0.02, "N": 0}),
     "F-antithetic": ("untied", "reuse", {"latents": "antithetic"}, {"lambda": 0.02, "N": 8192}),
@@ -21,97 +22,127 @@ PAIRED = {
     "F-noiseless": ("noiseless", "reuse", {"N": 8192}, {"lambda": 0.02, "N": 8192}),
     "F-leak-noise": ("leak_noiseless", "leak", {"N": 0}, {"lambda": 0.02, "eps_min": 0.3, "N": 0}),
 }
-"""By claim: two courses and what of each; who has learned in the first less in the second, seed by seed,
-by the last step of both."""
+"""Two studies and the values that select a cell of each, by claim.
+
+The quantity is having learned in the first minus in the second, by seed, up to the last step that
+both have.
+"""
+OVER_REGIMES = {"over": "drawn regimes"}
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Every claim in every regime that there is."""
+    """Measure every claim in every regime of the tables.
+
+    Inputs: `STUDY_fate` of the studies with the role `point`, `fate_times`, `fate_late`. Config:
+    `fate`.
+    """
     section = job.config_section("fate", LateLearning)
-    found = {name: tables[f"{name}_fate"] for name in section.studies_with_role("point")}
+    points = {name: tables[f"{name}_fate"] for name in section.studies_with_role("point")}
     rows: list[Measurement] = []
-    for name, table in found.items():
+    for name, table in points.items():
         looked = section.studies[name].looked
-        for cell, part in table.groupby(list(AXES)):
-            where = dict(zip(AXES, cell, strict=True))
-            rows += cell_measurements(name, where, part.set_index("seed"), looked)
-    for claim, (first, second, one, other) in PAIRED.items():
-        if first in found and second in found:
-            own, less = chosen(found[first], one), chosen(found[second], other)
-            by = min(own["T"].min(), less["T"].min())
-            rows.append(
-                measurement(
-                    claim,
-                    first,
-                    one,
-                    values_by_seed(own, by) - values_by_seed(less, by),
-                    **lost(own, less),
-                )
-            )
-    for name in [name for name in ("reuse", "rarest") if name in found]:
-        rows += border(name, found[name], section.studies[name])
-    if "reuse" in found:
-        for decay, table in found["reuse"].groupby("lambda"):
+        for cell, group in table.groupby(list(AXES)):
+            regime = dict(zip(AXES, cell, strict=True))
+            rows += cell_measurements(name, regime, group.set_index("seed"), looked)
+    for claim, (first, second, *values) in PAIRED.items():
+        if first in points and second in points:
+            cells = [
+                select_rows(points[name], chosen)
+                for name, chosen in zip((first, second), values, strict=True)
+            ]
+            T = min(cell["T"].min() for cell in cells)
+            learned = [learned_by_seed(cell, T) for cell in cells]
+            difference = learned[0] - learned[1]
+            rows.append(measurement(claim, first, values[0], difference, **diverged(*cells)))
+    for name in [name for name in ("reuse", "rarest") if name in points]:
+        rows += border_measurements(name, points[name], section.studies[name])
+    if "reuse" in points:
+        for decay, table in points["reuse"].groupby("lambda"):
             rows += sample_size_measurements(table, {"lambda": decay})
     if "fate_times" in tables:
-        rows += the_law(tables["fate_times"], section)
-        rows += the_step(tables["fate_late"])
+        rows += time_measurements(tables["fate_times"], section)
+        rows += critical_frequency_measurements(tables["fate_late"])
     return rows
 
 
-def chosen(table: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows with these values."""
+def select_rows(table: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Select the rows that have some values in some columns."""
     return table[np.logical_and.reduce([table[name] == value for name, value in values.items()])]
 
 
-def values_by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
-    """1 for each seed that has learned by a step."""
+def learned_by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
+    """Return 1 for each seed that has learned the feature by a step, else 0."""
     return (table.set_index("seed")["learned_at"] <= step).astype(float)
 
 
-def lost(*tables: pd.DataFrame) -> dict[str, int]:
-    """How many replicas diverged."""
+def diverged(*tables: pd.DataFrame) -> dict[str, int]:
+    """Count the replicas that diverged, as a keyword argument of `measurement`."""
     return {"diverged": int(sum(table["diverged"].sum() for table in tables))}
 
 
 def cell_measurements(
-    name: str, where: dict, part: pd.DataFrame, looked: int
+    study: str, regime: dict[str, Any], rows: pd.DataFrame, looked: int
 ) -> Iterator[Measurement]:
-    """What is read from one point alone."""
-    late = part["learned_at"] > looked
-    diverged = {"diverged": int(part["diverged"].sum())}
-    learned = part["learned_at"].notna()
-    # One quantity, and two statements: of a sample that comes back, and of fresh latents.
-    yield measurement(
-        "F-late" if where["N"] else "F-leak", name, where, late.astype(float), **diverged
-    )
-    yield measurement("F-never", name, where, learned.astype(float), **diverged)
-    yield measurement(
-        "F-decided", name, where, (part["learned_at"] > DECIDED_BY).astype(float), **diverged
-    )
-    if where["N"]:
-        yield measurement(
-            "F-feature", name, where, (part["opened_trained"] - part["opened_fresh"])[late]
-        )
-    yield measurement(
-        "F-selective", name, where, (part["opened_fresh"] - part["opened_without"])[late]
-    )
+    """Measure the claims that need one cell alone.
+
+    Parameters
+    ----------
+    study : str
+        Name of the study.
+    regime : dict
+        Values on the axes.
+    rows : DataFrame
+        Replicas of the cell, with the seed as index.
+    looked : int
+        Step after which a replica learns late.
+    """
+    late = rows["learned_at"] > looked
+    learned = rows["learned_at"].notna()
+    decided_late = rows["learned_at"] > DECIDED_BY
+    count = diverged(rows)
+    # One quantity for two statements: on a sample that comes back, and on fresh latents.
+    claim = "F-late" if regime["N"] else "F-leak"
+    yield measurement(claim, study, regime, late.astype(float), **count)
+    yield measurement("F-never", study, regime, learned.astype(float), **count)
+    yield measurement("F-decided", study, regime, decided_late.astype(float), **count)
+    if regime["N"]:
+        difference = (rows["opened_trained"] - rows["opened_fresh"])[late]
+        yield measurement("F-feature", study, regime, difference)
+    difference = (rows["opened_fresh"] - rows["opened_without"])[late]
+    yield measurement("F-selective", study, regime, difference)
 
 
-def border(name: str, table: pd.DataFrame, course: LearningStudy) -> Iterator[Measurement]:
-    """How often the border between late and never tells a replica's fate, over the points of a course."""
-    open_ = table[~(table["learned_at"] <= course.looked)]
-    late = open_["learned_at"].notna().to_numpy()
-    told = (log_margin_limit(state_from_table(open_, course)) >= 0) == late
+def border_measurements(
+    name: str, table: pd.DataFrame, study: LearningStudy
+) -> Iterator[Measurement]:
+    """Measure how often the border predicts the learning outcome, over the points of a study.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study.
+    table : DataFrame
+        Its replicas; those that learned at once are left out.
+    study : LearningStudy
+        The study.
+
+    Yields
+    ------
+    Measurement
+        Fraction of points predicted rightly, minus that of the better constant answer, by seed.
+    """
+    undecided = table[~(table["learned_at"] <= study.looked)]
+    late = undecided["learned_at"].notna().to_numpy()
+    right = (log_margin_limit(state_from_table(undecided, study)) >= 0) == late
     constant = late if late.mean() >= 0.5 else ~late
-    by = pd.Series(told.astype(float) - constant, open_["seed"]).groupby(level=0).mean()
-    yield measurement("F-border", name, {"over": "points"}, by, **lost(table))
+    gain = pd.Series(right.astype(float) - constant, undecided["seed"]).groupby(level=0).mean()
+    yield measurement("F-border", name, {"over": "points"}, gain, **diverged(table))
 
 
 def sample_size_measurements(
-    table: pd.DataFrame, where: Mapping[str, Any]
+    table: pd.DataFrame, regime: Mapping[str, Any]
 ) -> Iterator[Measurement]:
-    """What is read over the numbers of training pairs at one decay."""
+    """Measure the claims over numbers of training pairs, at one decay."""
     finite = table[table["N"] > 0]
     kicks = np.log(finite.pivot(index="seed", columns="N", values="kick").dropna())
     if kicks.shape[1] > 1:
@@ -121,54 +152,59 @@ def sample_size_measurements(
             @ (log_N - log_N.mean())
             / ((log_N - log_N.mean()) ** 2).sum()
         )
-        yield measurement("F-kick", "reuse", {**where, "over": "N"}, pd.Series(slopes, kicks.index))
+        values = pd.Series(slopes, kicks.index)
+        yield measurement("F-kick", "reuse", {**regime, "over": "N"}, values)
     if {8192, 32768} <= set(finite["N"]):
-        large = chosen(finite, {"N": 32768})
+        large, small = (select_rows(finite, {"N": N}) for N in (32768, 8192))
         passes = int(large["T"].iloc[0]) / 32768
-        small = chosen(finite, {"N": 8192})
-        gain = values_by_seed(small, passes * 8192) - values_by_seed(large)
-        yield measurement(
-            "F-passes", "reuse", {**where, "over": "passes"}, gain, **lost(small, large)
-        )
+        gain = learned_by_seed(small, passes * 8192) - learned_by_seed(large)
+        regime = {**regime, "over": "passes"}
+        yield measurement("F-passes", "reuse", regime, gain, **diverged(small, large))
 
 
 def log_loss(probability: pd.Series, true: pd.Series) -> pd.Series:
-    """-log of the probability of what happened."""
-    p = probability.clip(BOUNDED, 1 - BOUNDED)
+    """Compute minus the log of the probability of what happened (nat)."""
+    p = probability.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return -np.log(np.where(true, p, 1 - p))
 
 
-def the_law(table: pd.DataFrame, section: LateLearning) -> Iterator[Measurement]:
-    """The law for the time by drawn regime: the mean over its replicas that have not learned at once."""
-    fit = section.studies_with_role("fit")
-    of_fit = table[table["study"].isin(fit) & (table["at_once"] == 0)]
-    constant = np.log2(of_fit["learned_at"]).mean()
-    for name, part in table[table["at_once"] == 0].groupby("study"):
-        learned = part["learned_at"].notna()
-        part = part.assign(
-            excess=log_loss(part["probability"], learned) - log_loss(part["gate_alone"], learned),
-            error=np.abs(np.log2(part["predicted"] / part["learned_at"])),
-            plain=np.abs(constant - np.log2(part["learned_at"])),
+def time_measurements(table: pd.DataFrame, section: LateLearning) -> Iterator[Measurement]:
+    """Measure how well the linear model predicts late learning and its time.
+
+    Values are means of the drawn regimes over their replicas that did not learn at once.
+    """
+    is_fitted = table["study"].isin(section.studies_with_role("fit")) & (table["at_once"] == 0)
+    constant = np.log2(table.loc[is_fitted, "learned_at"]).mean()
+    for name, group in table[table["at_once"] == 0].groupby("study"):
+        learned = group["learned_at"].notna()
+        by_model, by_regime = (
+            log_loss(group[column], learned) for column in ("probability", "gate_alone")
         )
-        regimes = part.groupby(list(AXES))[["excess", "error", "plain"]].mean()
-        place = {"over": "drawn regimes"}
-        yield measurement("T-fate", name, place, regimes["excess"].to_numpy())
-        yield measurement(
-            "T-time", name, place, (regimes["error"] - regimes["plain"]).dropna().to_numpy()
+        group = group.assign(
+            excess=by_model - by_regime,
+            error=np.abs(np.log2(group["predicted"] / group["learned_at"])),
+            plain=np.abs(constant - np.log2(group["learned_at"])),
         )
+        regimes = group.groupby(list(AXES))[["excess", "error", "plain"]].mean()
+        yield measurement("T-fate", name, OVER_REGIMES, regimes["excess"].to_numpy())
+        gain = (regimes["error"] - regimes["plain"]).dropna()
+        yield measurement("T-time", name, OVER_REGIMES, gain.to_numpy())
 
 
-def the_step(table: pd.DataFrame) -> Iterator[Measurement]:
-    """The step's law with T by drawn regime: the mean over its replicas."""
-    for role, part in table.groupby("role"):
-        own, regime, without = (
-            log_loss(part[name], part["learned"]) for name in ("by_law", "by_regime", "without_T")
+def critical_frequency_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure how well the critical-frequency model with T predicts who has learned.
+
+    Values are means of the drawn regimes over their replicas.
+    """
+    for role, group in table.groupby("role"):
+        loss, by_regime, without_T = (
+            log_loss(group[name], group["learned"]) for name in ("by_law", "by_regime", "without_T")
         )
         means = (
-            part.assign(regime=own - regime, without=own - without)
+            group.assign(regime=loss - by_regime, without=loss - without_T)
             .groupby(list(AXES))[["regime", "without"]]
             .mean()
         )
-        place = {"over": "drawn regimes"}
-        yield measurement("T-step", f"time_{role}", place, means["regime"].to_numpy())
-        yield measurement("T-without", f"time_{role}", place, means["without"].to_numpy())
+        study = f"time_{role}"
+        yield measurement("T-step", study, OVER_REGIMES, means["regime"].to_numpy())
+        yield measurement("T-without", study, OVER_REGIMES, means["without"].to_numpy())

@@ -1,4 +1,4 @@
-"""The section `fate` of the config: trainings that are watched until they have learned the rare feature, or for T steps."""
+"""Section `fate` of the config: trainings until the rare feature is learned."""
 
 import itertools
 import math
@@ -16,20 +16,20 @@ from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 Latents = Literal["plain", "antithetic", "apart"]
 AXES = ("latents", "N", "sigma", "share", "lambda", "eps_min")
 FRESH_SAMPLE = 8192
-"""Latent pairs that stand for a sample where each step has fresh ones."""
-BESIDE = ("share", "lambda")
-"""Axes that tokens do not depend on: their values are trained side by side, in one cell of the others."""
+"""Number of latent pairs that the growth terms are measured on where every step has fresh ones."""
+TRAINED_TOGETHER = ("share", "lambda")
+"""Axes that tokens do not depend on: their values share the tokens of one cell."""
 
 
 class DecayAndScale(Section):
-    """What parts the trainings of a cell."""
+    """Bias scale and weight decay of one of the trainings of a cell."""
 
     share: float
     lambda_: float = Field(alias="lambda")
 
 
 class LatinHypercube(Section):
-    """Regimes of a Latin hypercube, each value to three digits."""
+    """A Latin hypercube of regimes."""
 
     regimes: int = Field(ge=1, description="number of regimes")
     seed: int = Field(ge=0, description="seed of the hypercube")
@@ -38,7 +38,11 @@ class LatinHypercube(Section):
     )
 
     def values(self) -> list[dict[str, Any]]:
-        """The values of every regime: for each axis one uniform draw in each stratum, the strata in an order of their own."""
+        """Return the values of every regime by axis.
+
+        They are rounded to three digits, N to an integer. Each axis has one uniform draw in each
+        stratum; the order of the strata is drawn per axis.
+        """
         columns = latin_hypercube("fate/hypercube", self.seed, self.regimes, self.ranges)
         for name, values in columns.items():
             columns[name] = [
@@ -48,13 +52,17 @@ class LatinHypercube(Section):
 
 
 class LearningStudy(Section):
-    """Dense trainings at every point of a grid, or of drawn regimes; simulator `reduced`, bias rule `follow`."""
+    """Dense trainings at every point of a grid, or of drawn regimes.
+
+    The simulator is `reduced` and the bias rule `follow`.
+    """
 
     role: Literal["point", "fit", "test"] = Field(
         default="point",
-        description="fit, test: where the law for the time has its constants from, and where it is judged",
+        description="fit, test: the models of late learning are fitted on the one, and their"
+        " predictions are tested on the other",
     )
-    draws: Name = Field(description="name that keys the random draws: the study's own if not given")
+    draws: Name = Field(description="namespace of the random streams; name of the study by default")
     seeds: int = Field(ge=1, description="replicas per point")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
@@ -62,35 +70,36 @@ class LearningStudy(Section):
     training: Training
     latents: Distinct[Latents] = Field(
         min_length=1,
-        description="plain: as everywhere; antithetic: each pair again, with the rare feature's sign flipped; apart: no other"
-        " feature is active where the rare one is",
+        description="plain: as in all other studies; antithetic: each pair twice, the second time"
+        " with the sign of the rare feature flipped; apart: no other feature is active where the"
+        " rare one is",
     )
     N: Distinct[Annotated[int, Field(ge=0)]] = Field(
-        min_length=1, description="training pairs; 0 for fresh ones at every step"
+        min_length=1, description="training pairs; 0 for fresh pairs at every step"
     )
     sigma: Distinct[Annotated[float, Field(ge=0)]] = Field(
         min_length=1, description="standard deviation of the noise"
     )
-    share: Distinct[Annotated[float, Field(gt=0)]] = Field(
-        min_length=1, description="share of the bias"
-    )
+    share: Distinct[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="bias scale")
     lambda_: Distinct[Annotated[float, Field(gt=0)]] = Field(
         alias="lambda", min_length=1, description="l2 regularisation"
     )
     eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
         min_length=1, description="eps_min / eps_max"
     )
-    drawn: LatinHypercube | None = Field(
-        default=None, description="regimes that are drawn instead, on these axes"
+    hypercube: LatinHypercube | None = Field(
+        default=None, alias="drawn", description="regimes drawn on these axes, instead of a grid"
     )
-    every: int = Field(ge=1, description="steps between two looks at the rare feature")
+    every: int = Field(ge=1, description="steps between two evaluations of the rare feature")
     hold: int = Field(
         ge=0,
-        description="a replica ends that has had the feature for so many steps without a break; 0: none ends before T",
+        description="a replica ends once it has had the feature at every evaluation of so many"
+        " steps; 0: none ends before T",
     )
     looked: int = Field(
         ge=1,
-        description="step at which what pulls at the rare feature is measured on the whole sample",
+        description="step at which the growth terms of the rare feature are measured on the whole"
+        " sample; a feature that is learned after it is learned late",
     )
 
     @model_validator(mode="after")
@@ -104,27 +113,30 @@ class LearningStudy(Section):
             or len(self.data.minority) != 1
         ):
             raise ValueError(
-                "data.views, training.history, training.device and several minority features are for studies of the chain"
+                "data.views, training.history, training.device and several minority features are"
+                " for studies of the chain"
             )
         small = [
             N for N in self.N if 0 < N < self.training.K or (N % 2 and "antithetic" in self.latents)
         ]
         if small:
             raise ValueError(
-                f"N must be 0, or at least training.K = {self.training.K}, and even where antithetic, got {small[0]}"
+                f"N must be 0, or at least training.K = {self.training.K}, and even for antithetic"
+                f" latents, got {small[0]}"
             )
         if self.looked % self.every or self.looked > self.training.T:
             raise ValueError(
-                f"looked must be a multiple of every = {self.every} up to T = {self.training.T}, got {self.looked}"
+                f"looked must be a multiple of every = {self.every} up to T = {self.training.T},"
+                f" got {self.looked}"
             )
         return self
 
     def points(self) -> list[Cell]:
-        """Every value of each axis with those of all others; or those of each drawn regime."""
+        """Return the points of the grid, or those of the drawn regimes."""
         axes = {
             name: sorted(getattr(self, "lambda_" if name == "lambda" else name)) for name in AXES
         }
-        regimes = self.drawn.values() if self.drawn else [{}]
+        regimes = self.hypercube.values() if self.hypercube else [{}]
         return [
             Cell(tuple(zip(AXES, values, strict=True)))
             for regime in regimes
@@ -134,44 +146,46 @@ class LearningStudy(Section):
         ]
 
     def cells(self) -> list[Cell]:
-        """What tokens depend on, at every point."""
+        """Return the cells: points without the axes that tokens do not depend on."""
         return list(
             dict.fromkeys(
-                point.restrict_to(*(name for name in AXES if name not in BESIDE))
+                point.restrict_to(*(name for name in AXES if name not in TRAINED_TOGETHER))
                 for point in self.points()
             )
         )
 
     def regimes(self, cell: Cell) -> list[DecayAndScale]:
-        """Of the points in a cell."""
-        within = (
-            point.values for point in self.points() if cell.values.items() <= point.values.items()
-        )
-        return [DecayAndScale(**{name: point[name] for name in BESIDE}) for point in within]
+        """Return bias scale and weight decay of every point in a cell."""
+        points = (point.values for point in self.points())
+        return [
+            DecayAndScale(**{name: point[name] for name in TRAINED_TOGETHER})
+            for point in points
+            if cell.values.items() <= point.items()
+        ]
 
     def blocks(self) -> dict[str, list[int]]:
-        """Blocks of seeds, by their name FIRST-LAST."""
+        """Return the seed blocks by name, FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
     def training_config(self, cell: Cell) -> dict[str, Any]:
-        """What the trainings of a cell are told: all but their seeds and the grid that they are points of."""
-        told = {
-            name: getattr(self, name)
-            for name in ("draws", "data", "training", "every", "hold", "looked")
-        }
-        return {**told, "regimes": self.regimes(cell)}
+        """Return the job config of a cell: everything but its seeds and the grid."""
+        names = ("draws", "data", "training", "every", "hold", "looked")
+        return {name: getattr(self, name) for name in names} | {"regimes": self.regimes(cell)}
 
 
 def gate(data: Data, share: float) -> float:
-    """The bias over the norm, which is the cosine from which a sample of one feature opens a neuron."""
+    """Return the bias over the norm of a neuron, for a bias scale.
+
+    It is the cosine to a feature above which a sample of that feature alone opens the gate.
+    """
     return share * math.sqrt(2 * math.log(data.d) / data.d)
 
 
 class LateLearning(Section):
-    """Every course by name."""
+    """The section `fate`: studies of late learning by name."""
 
     studies: dict[Name, LearningStudy] = Field(min_length=1, description="by name")
 
     def studies_with_role(self, *roles: str) -> dict[str, LearningStudy]:
-        """The courses with one of these roles."""
-        return {name: course for name, course in self.studies.items() if course.role in roles}
+        """Return the studies that have one of some roles."""
+        return {name: study for name, study in self.studies.items() if study.role in roles}

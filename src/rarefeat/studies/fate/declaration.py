@@ -1,4 +1,4 @@
-"""What the study of the fate over time makes."""
+"""Declaration of the study of late learning: its stage, tables, figure, page and claims."""
 
 from collections.abc import Iterable
 
@@ -22,62 +22,65 @@ MEASURE = Stage(
     LearningStudy.training_config,
     ("probes.parquet",),
 )
-SEE = (
-    "Share of replicas that have learned the rare feature (a cosine of at least 0.5 that stays) against training step, with exact"
-    " 95 % intervals. (a) At 0.2 times the"
-    " others' frequency and a weight decay of 0.02, by the number of training pairs. (b) The same 8,192 pairs each with the rare"
-    " feature's sign flipped as well, with the feature alone in its samples, and without noise. (c, d) By frequency: fresh pairs, and a"
-    " stronger decay. (e) The share that has learned at the last step over frequency, by decay. (f) Of those that have not"
-    " learned at once, the share that does late, over the border that theory puts at 1: a mark for each point. See who comes"
-    " late, and how this changes with frequency, decay and the sample."
+CAPTION = (
+    "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5 that stays)"
+    " against training step, with exact 95 % intervals. (a) At 0.2 times the frequency of the other"
+    " features and a weight decay of 0.02, by the number of training pairs. (b) The same 8,192"
+    " pairs, and controls: each pair also with the sign of the rare feature flipped, the rare"
+    " feature alone in its samples, and no noise. (c, d) By frequency: fresh pairs at every step,"
+    " and a larger decay. (e) The fraction at the last step against frequency, by decay. (f) Of the"
+    " replicas that have not learned by step 500, the fraction that learns late, against the border"
+    " that the linear model of growth puts at 1; one mark for each point. Compare how many replicas"
+    " learn late, and how this changes with frequency, decay and the sample."
 )
 
 
 def build_outputs(section: LateLearning) -> StudyOutputs:
-    """The table of each course, the shares over time, and the law for the time."""
+    """Return the tables of the studies, of learning outcomes and of the models; one figure."""
     tables = {
-        f"{name}_fate": collected_table(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, course)
-        for name, course in section.studies.items()
+        f"{name}_fate": collected_table(f"{PACKAGE}.tables:FATE", MEASURE, "probes", name, study)
+        for name, study in section.studies.items()
     }
-    points, law = section.studies_with_role("point"), section.studies_with_role("fit", "test")
+    points = section.studies_with_role("point")
+    modelled = section.studies_with_role("fit", "test")
     tables["fate_shares"] = table_from(
         f"{PACKAGE}.learning_times:fate_shares", tables=tables_of(points)
     )
-    read = {"fate_points": ("learning_times", points)}
-    if law:
-        read |= {
-            "fate_late": ("critical_frequency", law),
-            "fate_step": ("critical_frequency", law | points),
-            "fate_times": ("learning_times", law),
+    sources = {"fate_points": ("learning_times", points)}
+    if modelled:
+        sources |= {
+            "fate_late": ("critical_frequency", modelled),
+            "fate_step": ("critical_frequency", modelled | points),
+            "fate_times": ("learning_times", modelled),
         }
-    for name, (module, courses) in read.items():
+    for name, (module, studies) in sources.items():
         tables[name] = table_from(
-            f"{PACKAGE}.{module}:{name}", {"courses": courses}, tables=tables_of(courses)
+            f"{PACKAGE}.{module}:{name}", {"courses": studies}, tables=tables_of(studies)
         )
     shown = ("fate_shares", "fate_points")
     page = Page("late learning", "", (), shown=shown)
-    return StudyOutputs(tables, {"fate_over_time": Figure(shown, SEE)}, pages={"fate": page})
+    return StudyOutputs(tables, {"fate_over_time": Figure(shown, CAPTION)}, pages={"fate": page})
 
 
-def tables_of(courses: Iterable[str]) -> tuple[str, ...]:
-    """Of each of some courses."""
-    return tuple(f"{name}_fate" for name in courses)
+def tables_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the tables of some studies."""
+    return tuple(f"{name}_fate" for name in names)
 
 
 def claim_inputs(section: LateLearning) -> ClaimInputs:
-    """What is stated of late learning."""
+    """Return the tables and regimes that the claims on late learning are measured on."""
     tables = tables_of(section.studies_with_role("point"))
     tables += ("fate_times", "fate_late") if section.studies_with_role("fit", "test") else ()
     regimes = {
         name: {}
-        if course.drawn
-        else {axis: {point[axis] for point in course.points()} for axis in AXES}
-        for name, course in section.studies.items()
+        if study.hypercube
+        else {axis: {point[axis] for point in study.points()} for axis in AXES}
+        for name, study in section.studies.items()
     }
     return ClaimInputs(tables, {"fate": section}, regimes)
 
 
-# By default once its full run has been made.
+# A plain `snakemake` makes it once its full run has been made.
 KIND = StudyKind(
     "fate",
     "At once, late or never",

@@ -1,4 +1,4 @@
-"""Findings of the study of late learning, in words that its numbers choose."""
+"""Findings of the study of late learning; the numbers choose the words."""
 
 from collections.abc import Mapping
 
@@ -13,9 +13,12 @@ from rarefeat.studies.fate.learning_times import clopper_pearson
 
 TABLES = ("fate_points", "verdicts_fate_over_time")
 REUSE = {
-    "supported": "more replicas learn it from a sample of 8,192 pairs that comes back than from fresh pairs",
-    "contradicted": "a sample of 8,192 pairs that comes back adds less than a quarter of the replicas, or takes some away",
-    "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come back than from fresh pairs",
+    "supported": "more replicas learn it from a sample of 8,192 pairs that comes back than from"
+    " fresh pairs",
+    "contradicted": "a sample of 8,192 pairs that comes back adds less than a quarter of the"
+    " replicas, or takes some away",
+    "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come"
+    " back than from fresh pairs",
 }
 CONTROLS = {
     "F-antithetic": "without chance ties of its sign",
@@ -29,22 +32,24 @@ FEWER = {
     "undecided": "no difference is shown",
 }
 BORDER = {
-    "supported": "is right more often than the better of the answers late and never, which are the same for all points",
+    "supported": "is right more often than the better of the answers late and never, which are the"
+    " same for all points",
     "contradicted": "is right no more often than the better of the answers late and never",
-    "undecided": "is not shown to be right more often than the better of the answers late and never",
+    "undecided": "is not shown to be right more often than the better of the answers late and"
+    " never",
 }
 FEW = "is not tested"
 
 
 def learned(point: Mapping) -> str:
-    """Write the share of a point's replicas that have learned the feature by its last step."""
+    """Write the fraction of a point's replicas that have learned the feature by its last step."""
     ones = point["at_once"] + point["late"]
     low, high = clopper_pearson(ones, point["n"])
     return f"{100 * ones / point['n']:.0f} [{100 * low:.0f}, {100 * high:.0f}] %"
 
 
 def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say who learns late from which sample, what controls show, how frequency and decay set it, and what a border tells."""
+    """Describe late learning by sample, its controls, frequency and decay, and the border."""
     points, claims = (tables[name] for name in TABLES)
     late = select_rows(points, **{"lambda": LATE})
     reuse = sorted(
@@ -59,9 +64,9 @@ def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[
 
 
 def describe_late(reuse: list[dict]) -> str:
-    """Say how many learn at once and late, by number of training pairs."""
+    """Describe how many replicas learn at once and late, by number of training pairs."""
     first = reuse[0]
-    soon, later = (sum(point[when] for point in reuse) for when in ("at_once", "late"))
+    soon, later = (sum(point[outcome] for point in reuse) for outcome in ("at_once", "late"))
     replicas = sum(point["n"] for point in reuse)
     begins = (
         "A rare feature that is not learned at once may come late."
@@ -73,18 +78,21 @@ def describe_late(reuse: list[dict]) -> str:
         for point in reuse
     ]
     return (
-        f"{begins} At {first['eps_min']:g} times the others' frequency and a weight decay of {LATE:g}, {soon or 'none'} of"
-        f" {replicas} replicas had learned it by step 500; by step {first['T']:,} it had been learned in {enumerate_words(samples)}"
-        f" (n = {first['n']} each). Learned means here a cosine of at least {HALF_LEARNED:g}, elsewhere above {PURE_COSINE:g}."
+        f"{begins} At {first['eps_min']:g} times the others' frequency and a weight decay of"
+        f" {LATE:g}, {soon or 'none'} of {replicas} replicas had learned it by step 500; by step"
+        f" {first['T']:,} it had been learned in {enumerate_words(samples)} (n = {first['n']}"
+        f" each). Learned means here a cosine of at least {HALF_LEARNED:g}, elsewhere above"
+        f" {PURE_COSINE:g}."
     )
 
 
 def describe_controls(claims: pd.DataFrame) -> str:
-    """Say what the sample that comes back and its controls change, by the verdicts of their claims."""
+    """Describe what the sample that comes back and its controls change, by their verdicts."""
     verdict = single_row(claims, claim_id="F-reuse")
+    statement = REUSE.get(verdict["verdict"], f"the sample that comes back {FEW}")
     text = (
-        f"There {REUSE.get(verdict['verdict'], 'the sample that comes back ' + FEW)}: the difference is"
-        f" {interval(verdict, 'estimate', 2, '+')} of the replicas."
+        f"There {statement}: the difference is {interval(verdict, 'estimate', 2, '+')} of the"
+        " replicas."
     )
     controls = [
         (words, single_row(claims, claim_id=name))
@@ -92,44 +100,51 @@ def describe_controls(claims: pd.DataFrame) -> str:
         if name in set(claims["claim_id"])
     ]
     if controls:
-        told = enumerate_words(
-            f"{words} {FEWER.get(control['verdict'], 'nothing ' + FEW)} ({interval(control, 'estimate', 2, '+')})"
+        changes = enumerate_words(
+            f"{words} {FEWER.get(control['verdict'], f'nothing {FEW}')}"
+            f" ({interval(control, 'estimate', 2, '+')})"
             for words, control in controls
         )
-        text += f" With pairs that come back, but {told}."
-    return f"{text} Why is not established: these controls do not separate chance ties of signs from single pairs."
+        text += f" With pairs that come back, but {changes}."
+    return (
+        f"{text} Why is not established: these controls do not separate chance ties of signs from"
+        " single pairs."
+    )
 
 
 def describe_fresh(fresh: pd.DataFrame) -> str:
-    """Say from which frequency on more than half of the replicas learn from fresh pairs, by decay, and where none does."""
+    """Describe from which frequency on most replicas learn from fresh pairs, by decay."""
     fresh = fresh.assign(share=(fresh["at_once"] + fresh["late"]) / fresh["n"]).sort_values(
         "eps_min"
     )
-    places, none = [], []
-    for decay, part in fresh.groupby("lambda"):
-        below = part.loc[part["share"] <= 0.5, "eps_min"]
+    frequencies, none = [], []
+    for decay, group in fresh.groupby("lambda"):
+        below = group.loc[group["share"] <= 0.5, "eps_min"]
         often = (
-            part.loc[part["eps_min"] > below.max(), "eps_min"] if len(below) else part["eps_min"]
+            group.loc[group["eps_min"] > below.max(), "eps_min"] if len(below) else group["eps_min"]
         )
         if len(often):
-            places.append(f"from {often.min():g} on at a decay of {decay:g}")
-        if (part["eps_min"].min() == fresh["eps_min"].min()) and part["share"].iloc[0] == 0:
+            frequencies.append(f"from {often.min():g} on at a decay of {decay:g}")
+        if (group["eps_min"].min() == fresh["eps_min"].min()) and group["share"].iloc[0] == 0:
             none.append(f"{decay:g}")
     never = (
-        f" At {fresh['eps_min'].min():g} no replica has it with a decay of {enumerate_words(none, 'or')}."
+        f" At {fresh['eps_min'].min():g} no replica has it with a decay of"
+        f" {enumerate_words(none, 'or')}."
         if none
         else ""
     )
+    often = enumerate_words(frequencies) if frequencies else "at no frequency"
     return (
-        f"With fresh pairs at every step more than half of the replicas have it by step {fresh['T'].iloc[0]:,}"
-        f" {enumerate_words(places) if places else 'at no frequency'}.{never}"
+        "With fresh pairs at every step more than half of the replicas have it by step"
+        f" {fresh['T'].iloc[0]:,} {often}.{never}"
     )
 
 
 def describe_border(claims: pd.DataFrame) -> str:
-    """Say how often a border without a fitted constant tells late from never."""
+    """Describe how often a border without a fitted constant separates late from never."""
     border = single_row(claims, claim_id="F-border")
     return (
         "A border between late and never without a fitted constant, from a linear model of growth,"
-        f" {BORDER.get(border['verdict'], FEW)}: {interval(border, 'estimate', 2, '+')} of the points."
+        f" {BORDER.get(border['verdict'], FEW)}: {interval(border, 'estimate', 2, '+')} of the"
+        " points."
     )

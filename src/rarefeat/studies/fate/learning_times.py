@@ -1,11 +1,13 @@
-"""When the rare feature is learned, if late: the linear course behind a shut gate, held against what replicas did.
+"""Linear model of growth of a rare feature behind a closed gate; tables of outcomes.
 
-Behind a gate that its own samples do not open, what a neuron has of the rare feature, x (a cosine), moves by
-dx/dt = eta ((leak - lambda) x + kick): samples in which others open the gate pull at it in proportion to x (the leak), those of
-a finite sample also by their chance correlation with the others (the kick), and decay takes it away. Where the leak exceeds the
-decay, x grows in any case. Else it tends to kick / (lambda - leak), and the lock opens where that exceeds the gate. The memory
-of this course is 1 / (eta (lambda - leak)) steps, of K pairs each: a sample that comes back within it kicks as one, of a larger
-one or of fresh pairs as many kick as the memory holds, by their inverse root.
+While the gate is closed for samples of the feature itself, the cosine x of a neuron to the feature
+obeys dx/dt = eta ((leak - lambda) x + kick). Samples in which other features open the gate pull at
+x in proportion to x (the leak); the chance correlations of a finite sample with the other features
+add a constant (the kick); weight decay shrinks x. If the leak exceeds the decay, x grows without
+bound. Else it tends to kick / (lambda - leak), and the feature is learned if that exceeds the gate.
+The memory of x is 1 / (eta (lambda - leak)) steps of K pairs each. A sample that comes back within
+this memory acts with its own kick; a larger one, or fresh pairs, with the kick of as many pairs as
+the memory holds, which falls with their inverse root.
 """
 
 from collections.abc import Mapping
@@ -24,68 +26,102 @@ from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, LearningStudy, gate
 from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
-"""After `looked`, at which the law is asked whether the gate is open."""
+"""Steps after `looked` at which the model is evaluated to find when the gate opens."""
 
 
 class StateAtMeasurement(NamedTuple):
-    """What the law reads of replicas at `looked`, (n,) each."""
+    """Inputs of the linear model: the state of n replicas at the step `looked`, (n,) each."""
 
     cosine: np.ndarray
     leak: np.ndarray
     kick: np.ndarray
-    """Of the pairs that the course remembers."""
+    """Kick of the pairs within the memory."""
     decay: np.ndarray
-    """lambda."""
+    """Weight decay lambda."""
     gate: np.ndarray
-    """Cosine from which a sample of the feature alone opens a neuron."""
+    """Cosine above which a sample of the feature alone opens the gate of a neuron."""
 
 
-def log_margin_after(seen: StateAtMeasurement, eta: float, steps: np.ndarray | float) -> np.ndarray:
-    """log of the cosine over the gate's, so many steps after `looked`: (n,), or (n, steps)."""
+def log_margin_after(
+    state: StateAtMeasurement, eta: float, steps: np.ndarray | float
+) -> np.ndarray:
+    """Compute the log of cosine over gate some steps after `looked`, by the linear model.
+
+    Parameters
+    ----------
+    state : StateAtMeasurement
+        State of n replicas.
+    eta : float
+        Learning rate.
+    steps : float or ndarray of shape (n_steps,)
+        Steps after `looked`.
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, n_steps)
+        Log margin; positive where the gate is open for samples of the feature. The growth is cut
+        at e^30, long after the feature is learned.
+    """
     steps = np.asarray(steps, dtype=float)
     column = (slice(None),) + (None,) * steps.ndim
-    x, rate, kick = seen.cosine[column], (seen.leak - seen.decay)[column], seen.kick[column]
+    x, rate, kick = state.cosine[column], (state.leak - state.decay)[column], state.kick[column]
     rate = np.where(np.abs(rate) < 1e-9, 1e-9, rate)
-    # No further than e^30: what grows has long been learned.
     grown = np.minimum(rate * eta * steps, 30.0)
     return np.log(
-        np.maximum(x * np.exp(grown) + kick * np.expm1(grown) / rate, 1e-12) / seen.gate[column]
+        np.maximum(x * np.exp(grown) + kick * np.expm1(grown) / rate, 1e-12) / state.gate[column]
     )
 
 
-def log_margin_limit(seen: StateAtMeasurement) -> np.ndarray:
-    """The same after any number of steps, (n,): infinite where the leak exceeds the decay."""
-    rate = seen.leak - seen.decay
+def log_margin_limit(state: StateAtMeasurement) -> np.ndarray:
+    """Compute the log margin after infinitely many steps, (n,); inf where leak exceeds decay."""
+    rate = state.leak - state.decay
     with np.errstate(divide="ignore"):
         return np.where(
             rate < 0,
-            np.log(np.maximum(seen.kick / -np.minimum(rate, -1e-9), 1e-12) / seen.gate),
+            np.log(np.maximum(state.kick / -np.minimum(rate, -1e-9), 1e-12) / state.gate),
             np.inf,
         )
 
 
 def median_learning_step(
-    seen: StateAtMeasurement, eta: float, looked: int, constants: LogisticFit
+    state: StateAtMeasurement, eta: float, looked: int, constants: LogisticFit
 ) -> np.ndarray:
-    """The step at which the law gives a half, (n,); NaN for never."""
-    above = log_margin_after(seen, eta, STEPS) >= constants.centre
+    """Compute the step at which the model gives a probability of a half.
+
+    Parameters
+    ----------
+    state : StateAtMeasurement
+        State of n replicas.
+    eta : float
+        Learning rate.
+    looked : int
+        Step of the state.
+    constants : LogisticFit
+        Its centre is the log margin at which half of the replicas have learned.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Training step; NaN where the model never reaches a half.
+    """
+    above = log_margin_after(state, eta, STEPS) >= constants.centre
     return np.where(above.any(1), looked + STEPS[above.argmax(1)], np.nan)
 
 
-def state_from_table(table: pd.DataFrame, course: LearningStudy) -> StateAtMeasurement:
-    """Of the replicas of a table."""
-    gates = np.array([gate(course.data, share) for share in table["share"]])
+def state_from_table(table: pd.DataFrame, study: LearningStudy) -> StateAtMeasurement:
+    """Return the state at `looked` of the replicas of a table of a study."""
+    gates = np.array([gate(study.data, share) for share in table["share"]])
     N, leak, decay = (table[name].to_numpy(dtype=float) for name in ("N", "leak", "lambda"))
-    remembered = course.training.K / (course.training.eta * np.maximum(decay - leak, 1e-9))
-    of_sample = np.where(N > 0, N, FRESH_SAMPLE)
+    remembered = study.training.K / (study.training.eta * np.maximum(decay - leak, 1e-9))
+    sample = np.where(N > 0, N, FRESH_SAMPLE)
     kick = table["kick"].to_numpy() * np.sqrt(
-        of_sample / np.minimum(np.where(N > 0, N, np.inf), remembered)
+        sample / np.minimum(np.where(N > 0, N, np.inf), remembered)
     )
     return StateAtMeasurement(table["cosine_looked"].to_numpy(), leak, kick, decay, gates)
 
 
 def coordinates(rows: pd.DataFrame) -> np.ndarray:
-    """What a law of the regime alone knows, standardised by the ranges they are drawn from, (n, 4)."""
+    """Return the inputs of the regression on the regime alone, roughly standardised, (n, 4)."""
     return np.column_stack(
         [
             rows["eps_min"] * 4,
@@ -97,83 +133,111 @@ def coordinates(rows: pd.DataFrame) -> np.ndarray:
 
 
 def regression(rows: pd.DataFrame) -> LogisticRegression | None:
-    """Who has learned by T, from the regime alone; None where all or none have."""
+    """Fit a logistic regression of having learned by T on the regime alone.
+
+    None if all replicas have learned, or none.
+    """
     learned = rows["learned_at"].notna()
     return LogisticRegression().fit(coordinates(rows), learned) if learned.nunique() == 2 else None
 
 
 def fate_times(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The law's constants from the courses with the role fit, and what it says of every replica of these and of the others."""
-    courses = job.config_section("courses", dict[str, LearningStudy])
-    found = {name: tables[f"{name}_fate"] for name in courses}
-    whole, rows = {}, []
-    for name, table in found.items():
-        course = courses[name]
-        whole[name] = table.assign(
+    """Return what the linear model and a regression predict for every replica.
+
+    Inputs: `STUDY_fate` of the studies with the roles `fit` and `test`. Config: `courses`. The
+    constants are fitted on the replicas of `fit` that did not learn at once.
+    """
+    studies = job.config_section("courses", dict[str, LearningStudy])
+    replicas, outputs = {}, []
+    for name, study in studies.items():
+        table = tables[f"{name}_fate"]
+        replicas[name] = table.assign(
             study=name,
-            at_once=(table["learned_at"] <= course.looked).astype(float),
+            at_once=(table["learned_at"] <= study.looked).astype(float),
             late=table["learned_at"].notna().astype(float),
             reached=log_margin_after(
-                state_from_table(table, course),
-                course.training.eta,
-                course.training.T - course.looked,
+                state_from_table(table, study),
+                study.training.eta,
+                study.training.T - study.looked,
             ),
         )
-    fit = pd.concat([whole[name] for name, course in courses.items() if course.role == "fit"])
-    fit = fit[fit["at_once"] == 0]
-    constants = fit_logistic(fit["reached"], fit["late"])
-    plain = regression(fit)
-    for name, table in whole.items():
-        course = courses[name]
-        of = state_from_table(table, course)
-        rows.append(
+    fitted = pd.concat([replicas[name] for name, study in studies.items() if study.role == "fit"])
+    fitted = fitted[fitted["at_once"] == 0]
+    constants = fit_logistic(fitted["reached"], fitted["late"])
+    baseline = regression(fitted)
+    for name, table in replicas.items():
+        study = studies[name]
+        state = state_from_table(table, study)
+        margin = table["reached"] - constants.centre
+        outputs.append(
             table.assign(
-                reach=log_margin_limit(of),
-                predicted=median_learning_step(of, course.training.eta, course.looked, constants),
-                probability=1
-                / (1 + np.exp(-constants.steepness * (table["reached"] - constants.centre))),
-                gate_alone=plain.predict_proba(coordinates(table))[:, 1]
-                if plain
-                else fit["late"].mean(),
+                reach=log_margin_limit(state),
+                predicted=median_learning_step(state, study.training.eta, study.looked, constants),
+                probability=1 / (1 + np.exp(-constants.steepness * margin)),
+                gate_alone=baseline.predict_proba(coordinates(table))[:, 1]
+                if baseline
+                else fitted["late"].mean(),
             )
         )
-    return validate_sorted(FATE_TIMES, pd.concat(rows, ignore_index=True)[list(FATE_TIMES.columns)])
+    table = pd.concat(outputs, ignore_index=True)
+    return validate_sorted(FATE_TIMES, table[list(FATE_TIMES.columns)])
 
 
 def fate_points(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Of each point, how many learned by when, what pulled at the feature at `looked`, and what opens the neuron at the end."""
-    courses, rows = job.config_section("courses", dict[str, LearningStudy]), []
-    for name, course in courses.items():
-        whole = tables[f"{name}_fate"]
-        for cell, part in whole.assign(
-            border=np.exp(log_margin_limit(state_from_table(whole, course)))
-        ).groupby(list(AXES)):
-            late = part["learned_at"] > course.looked
+    """Return learning outcomes, growth terms and gate openings of every point.
+
+    Inputs: `STUDY_fate` of the studies with the role `point`. Config: `courses`.
+    """
+    studies, rows = job.config_section("courses", dict[str, LearningStudy]), []
+    medians = ["leak", "kick", "border", "cosine_looked", "cosine", "count"]
+    openings = ["opened_trained", "opened_fresh", "opened_without"]
+    for name, study in studies.items():
+        table = tables[f"{name}_fate"]
+        table = table.assign(border=np.exp(log_margin_limit(state_from_table(table, study))))
+        for cell, group in table.groupby(list(AXES)):
+            late = group["learned_at"] > study.looked
             rows.append(
-                {"study": name, **dict(zip(AXES, cell, strict=True)), "n": len(part), "T": course.training.T,
-                 "at_once": int((part["learned_at"] <= course.looked).sum()), "late": int(late.sum()),
-                 **part[["leak", "kick", "border", "cosine_looked", "cosine", "count"]].median(),
-                 **part.loc[late, ["opened_trained", "opened_fresh", "opened_without"]].mean()}
-            )  # fmt: skip
+                {
+                    "study": name,
+                    **dict(zip(AXES, cell, strict=True)),
+                    "n": len(group),
+                    "T": study.training.T,
+                    "at_once": int((group["learned_at"] <= study.looked).sum()),
+                    "late": int(late.sum()),
+                    **group[medians].median(),
+                    **group.loc[late, openings].mean(),
+                }
+            )
     return validate_sorted(FATE_POINTS, pd.DataFrame(rows))
 
 
 def clopper_pearson(ones: int, n: int) -> tuple[float, float]:
-    """95 % of a share, Clopper & Pearson 1934."""
+    """Return the exact 95 % interval of a fraction, `ones` of n (Clopper & Pearson 1934)."""
     low = beta.ppf(0.025, ones, n - ones + 1) if ones else 0.0
     return float(low), float(beta.ppf(0.975, ones + 1, n - ones)) if ones < n else 1.0
 
 
 def fate_shares(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The share of replicas that have learned by logarithmic steps, with its exact interval."""
+    """Return the fraction of learned replicas at log-spaced steps, with its exact interval.
+
+    Inputs: `STUDY_fate` of the studies with the role `point`. Config: none.
+    """
     rows = []
     for name, table in tables.items():
-        for cell, part in table.groupby(list(AXES)):
-            for step in log_spaced(int(part["T"].iloc[0]))[1:]:
-                ones, n = int((part["learned_at"] <= step).sum()), len(part)
+        for cell, group in table.groupby(list(AXES)):
+            for step in log_spaced(int(group["T"].iloc[0]))[1:]:
+                ones, n = int((group["learned_at"] <= step).sum()), len(group)
                 low, high = clopper_pearson(ones, n)
                 rows.append(
-                    {"study": name.removesuffix("_fate"), **dict(zip(AXES, cell, strict=True)), "step": step, "learned": ones,
-                     "n": n, "learned_share": ones / n, "ci_low": low, "ci_high": high}
-                )  # fmt: skip
+                    {
+                        "study": name.removesuffix("_fate"),
+                        **dict(zip(AXES, cell, strict=True)),
+                        "step": step,
+                        "learned": ones,
+                        "n": n,
+                        "learned_share": ones / n,
+                        "ci_low": low,
+                        "ci_high": high,
+                    }
+                )
     return validate_sorted(FATE_SHARES, pd.DataFrame(rows))

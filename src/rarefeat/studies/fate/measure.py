@@ -1,4 +1,4 @@
-"""One cell and block of a course: when each replica learned the rare feature, and what pulled at it."""
+"""Stage of the study of late learning: when each replica learned the rare feature."""
 
 import pandas as pd
 
@@ -10,39 +10,39 @@ from rarefeat.studies.fate.config import DecayAndScale
 from rarefeat.studies.fate.training import CellSettings, train_until_learned
 
 
-def measure_fate(read: JobInputs, job: Job) -> tuple[pd.DataFrame]:
-    """The stage of a cell and block: a row for each regime and seed, with its cell and T."""
-    at, seeds, regimes = (
-        job.cell_object,
-        job.seed_list,
-        job.config_section("regimes", list[DecayAndScale]),
-    )
+def measure_fate(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame]:
+    """Return one row for each regime and seed of a cell, with the cell and T.
+
+    Inputs: none. Config: `draws`, `data`, `training`, `every`, `hold`, `looked`, `regimes`.
+    """
+    cell, seeds = job.cell_object, job.seed_list
+    regimes = job.config_section("regimes", list[DecayAndScale])
     data, training = job.config_section("data", Data), job.config_section("training", Training)
-    setting = CellSettings(
+    settings = CellSettings(
         job.config_section("draws", str),
         data,
         training,
-        at["latents"],
-        int(at["N"]),
-        at["sigma"],
-        at["eps_min"],
+        cell["latents"],
+        int(cell["N"]),
+        cell["sigma"],
+        cell["eps_min"],
     )
-    watched = [job.config_section(name, int) for name in ("every", "hold", "looked")]
+    steps = [job.config_section(name, int) for name in ("every", "hold", "looked")]
     size = replicas_per_batch(training.K, data.L, data.d + training.m)
     rows = []
     for first in range(0, len(seeds), size):
         rows += train_until_learned(
-            setting,
+            settings,
             regimes,
-            *watched,
+            *steps,
             seeds[first : first + size],
-            f"{job.study}/{at.path} from seed {seeds[first]}",
+            f"{job.study}/{cell.path} from seed {seeds[first]}",
         )
-    found = pd.DataFrame(rows).astype({"seed": "int64", "learned_at": float, "T1": float})
-    cell = {
-        "latents": at["latents"],
-        "N": int(at["N"]),
-        "sigma": float(at["sigma"]),
-        "eps_min": float(at["eps_min"]),
+    table = pd.DataFrame(rows).astype({"seed": "int64", "learned_at": float, "T1": float})
+    columns = {
+        "latents": cell["latents"],
+        "N": int(cell["N"]),
+        "sigma": float(cell["sigma"]),
+        "eps_min": float(cell["eps_min"]),
     }
-    return (found.assign(T=training.T, **cell),)
+    return (table.assign(T=training.T, **columns),)
