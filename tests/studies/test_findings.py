@@ -11,13 +11,11 @@ from rarefeat.storage.findings import compare, which_reach
 from rarefeat.studies.augmentation import findings as augmentation
 from rarefeat.studies.exact_results import findings as exact_results
 from rarefeat.studies.fate import findings as fate
-from rarefeat.studies.fate import training as fate_training
 from rarefeat.studies.fine_labels import findings as fine_labels
 from rarefeat.studies.imbalance import findings as imbalance
 from rarefeat.studies.long_tail import findings as long_tail
 from rarefeat.studies.scaling import findings as scaling
 from rarefeat.studies.selection import findings as selection
-from rarefeat.studies.selection import measure as selection_measure
 from rarefeat.studies.two_layer import findings as two_layer
 
 NAN = float("nan")
@@ -57,9 +55,7 @@ def test_which_reach_counts_both_values():
 
 
 def test_stored_columns_share_one_threshold():
-    assert {theory_metrics.LEARNED_COSINE, fate_training.LEARNED, selection_measure.LEARNED} == {
-        HALF_LEARNED
-    }
+    assert theory_metrics.LEARNED_COSINE == HALF_LEARNED
 
 
 # Imbalance.

@@ -1,4 +1,4 @@
-"""Small points for the tests of this study."""
+"""Small training points and trainings for the tests of this study."""
 
 from conftest import tiny_data, tiny_training
 
@@ -12,7 +12,7 @@ from rarefeat.studies.selection.training import ArmReplicas, train
 def a_point(
     eps_min: float = 0.7, data: dict | None = None, sigma: float = 0.1, **training
 ) -> TrainingPoint:
-    """A point of the core's model, small enough for seconds."""
+    """Return a training point that is small enough for seconds."""
     sizes = {"d": 6, "d1": 80, "L": 2, "C": 1.0, "N": 256, "probe_pairs": 60, "test_pairs": 80} | (
         data or {}
     )
@@ -31,8 +31,14 @@ def a_point(
     )
 
 
-def trained(
-    at: TrainingPoint, *arms: Intervention, seeds=(0, 1), scored=(), memory=10, patience=3
+def train_arms(
+    training_point: TrainingPoint,
+    *arms: Intervention,
+    seeds=(0, 1),
+    scored=(),
+    memory=10,
+    patience=3,
 ) -> dict[str, ArmReplicas]:
-    """The replicas of some arms."""
-    return train("selection tests", at, list(arms), list(scored), memory, patience, list(seeds))[0]
+    """Return the trained replicas of some arms."""
+    lists = list(arms), list(scored)
+    return train("selection tests", training_point, *lists, memory, patience, list(seeds))[0]

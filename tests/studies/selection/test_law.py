@@ -1,4 +1,4 @@
-"""The law for the step, against closed forms, and where it is planted."""
+"""The critical-frequency model against closed forms and planted replicas; regimes."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_points import a_point
+from small_points import a_point, train_arms
 
 from rarefeat.chain import critical_frequency
 from rarefeat.config.cells import Cell
@@ -14,7 +14,7 @@ from rarefeat.config.ranges import Range
 from rarefeat.core.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.core.theory import attended_count, stage1_growth
 from rarefeat.studies.selection import model_validation
-from rarefeat.studies.selection.config import LatinHypercube
+from rarefeat.studies.selection.config import Intervention, LatinHypercube
 from rarefeat.studies.selection.critical_frequency import (
     ABOVE,
     AMONG,
@@ -23,15 +23,21 @@ from rarefeat.studies.selection.critical_frequency import (
 )
 from rarefeat.studies.selection.regimes import drawn_regimes, point
 
-DRAWN = LatinHypercube(
-    regimes=20, seed=5, growth=0.06,
-    ranges={"lambda": Range(low=0.03, high=0.2, log=True), "share": Range(low=0.1, high=0.9), "d": Range(low=6, high=12),
-            "d1": Range(low=60, high=600, log=True)},
-)  # fmt: skip
+HYPERCUBE = LatinHypercube(
+    regimes=20,
+    seed=5,
+    growth=0.06,
+    ranges={
+        "lambda": Range(low=0.03, high=0.2, log=True),
+        "share": Range(low=0.1, high=0.9),
+        "d": Range(low=6, high=12),
+        "d1": Range(low=60, high=600, log=True),
+    },
+)
 
 
-def test_every_parameter_of_the_hypercube_has_one_draw_in_each_stratum():
-    regimes = drawn_regimes(DRAWN)
+def test_hypercube_has_one_draw_in_each_stratum():
+    regimes = drawn_regimes(HYPERCUBE)
     share = np.sort([(regime["share"] - 0.1) / 0.8 * 20 for regime in regimes])
     assert (np.floor(share) == np.arange(20)).all()
     decay = np.sort(
@@ -39,38 +45,45 @@ def test_every_parameter_of_the_hypercube_has_one_draw_in_each_stratum():
     )
     assert (np.floor(decay) == np.arange(20)).all()
     assert all(isinstance(regime["d"], int) for regime in regimes)
-    assert drawn_regimes(DRAWN) == regimes != drawn_regimes(DRAWN.model_copy(update={"seed": 6}))
+    assert (
+        drawn_regimes(HYPERCUBE)
+        == regimes
+        != drawn_regimes(HYPERCUBE.model_copy(update={"seed": 6}))
+    )
 
 
-def test_a_drawn_regime_has_its_growth_its_decay_and_its_scales():
-    at = a_point()
-    for index, values in enumerate(drawn_regimes(DRAWN)):
-        found = point(
-            at.data, at.training, at.sigma, DRAWN, Cell((("regime", index), ("eps_min", 0.5)))
-        )
-        assert found.training.eta * (found.growth_rate - found.training.lambda_) == pytest.approx(
-            0.06
-        )
-        assert found.training.lambda_ / found.growth_rate == pytest.approx(values["lambda"])
-        assert found.nsr == pytest.approx(at.nsr)
-        assert found.training.sigma_0**2 * found.data.d1 == pytest.approx(
-            at.training.sigma_0**2 * at.data.d1
-        )
-        assert (found.data.d, found.training.bias.share) == (values["d"], values["share"])
+def test_drawn_regime_has_its_growth_decay_and_scales():
+    base = a_point()
+    for index, values in enumerate(drawn_regimes(HYPERCUBE)):
+        cell = Cell((("regime", index), ("eps_min", 0.5)))
+        drawn = point(base.data, base.training, base.sigma, HYPERCUBE, cell)
+        training, rate = drawn.training, drawn.growth_rate
+        assert training.eta * (rate - training.lambda_) == pytest.approx(0.06)
+        assert training.lambda_ / rate == pytest.approx(values["lambda"])
+        assert drawn.nsr == pytest.approx(base.nsr)
+        strength = base.training.sigma_0**2 * base.data.d1
+        assert training.sigma_0**2 * drawn.data.d1 == pytest.approx(strength)
+        assert (drawn.data.d, training.bias.share) == (values["d"], values["share"])
 
 
-def test_the_pull_is_the_growth_of_stage_one():
+def test_growth_rate_is_that_of_stage_1():
     at = a_point()
     growth = stage1_growth(
-        torch.ones(6, dtype=torch.float64), at.data.C, at.data.L, at.nsr, at.training.K, at.training.tau, at.training.eta,
+        torch.ones(6, dtype=torch.float64),
+        at.data.C,
+        at.data.L,
+        at.nsr,
+        at.training.K,
+        at.training.tau,
+        at.training.eta,
         at.training.lambda_,
-    )  # fmt: skip
+    )
     assert growth[0].item() == pytest.approx(
         1 + at.training.eta * (at.growth_rate - at.training.lambda_)
     )
 
 
-def test_the_response_without_a_threshold_is_the_attended_count_and_falls_with_one():
+def test_mean_response_decreases_with_threshold():
     assert critical_frequency.mean_response(4, 1.25, 0.0) == attended_count(4, 1.25)
     values = [
         critical_frequency.mean_response(4, 1.25, threshold)
@@ -85,7 +98,7 @@ def test_the_response_without_a_threshold_is_the_attended_count_and_falls_with_o
 def planted(
     S=3, m=4, d=6, outside=100.0, rare=1.0, common=1.0
 ) -> critical_frequency.InitialProjections:
-    """Neurons that are all alike."""
+    """Return initial projections of identical neurons."""
     projections = torch.full((S, m, d), common, dtype=torch.float64)
     projections[..., -1] = rare
     return critical_frequency.InitialProjections(
@@ -93,8 +106,8 @@ def planted(
     )
 
 
-def test_growth_ends_at_T1_where_features_saturate_before():
-    """Half of the square lies in the features when 5 e^{2G} = outside; saturated from the start, all of G is decay."""
+def test_exponents_end_at_T1_after_saturation():
+    """Half of the square lies in the features when 5 e^{2G} = outside; all of G is decay."""
     at, begun = a_point(), planted(m=40, outside=500.0)
     common, rare = critical_frequency.exponents(begun, at)
     assert critical_frequency.saturated_strength(at) < 40
@@ -102,7 +115,7 @@ def test_growth_ends_at_T1_where_features_saturate_before():
     torch.testing.assert_close(rare, common / (at.training.lambda_ / at.growth_rate))
 
 
-def test_growth_ends_at_saturation_where_that_is_later():
+def test_exponents_end_at_saturation_after_T1():
     at = a_point()
     begun = planted(outside=1e-6, common=1e-4)
     common, rare = critical_frequency.exponents(begun, at)
@@ -112,7 +125,7 @@ def test_growth_ends_at_saturation_where_that_is_later():
     torch.testing.assert_close(rare, common)
 
 
-def test_the_margin_is_that_of_the_grown_neurons():
+def test_log_margin_is_that_of_grown_neurons():
     at = a_point()
     begun = planted(outside=1e-12, common=1e-4, rare=3e-4)
     common, _ = critical_frequency.exponents(begun, at)
@@ -126,14 +139,14 @@ def test_the_margin_is_that_of_the_grown_neurons():
     assert margins == sorted(margins)
 
 
-def test_without_a_bias_nothing_is_locked_out():
+def test_every_feature_is_learned_without_a_bias():
     at = a_point(bias={"share": 0.0})
     begun = critical_frequency.draw_initial_projections("selection tests", at, [0, 1])
     assert torch.isinf(critical_frequency.log_margin(begun, at)).all()
     assert critical_frequency.critical_frequency(at, LogisticFit(0.0, 5.0), begun) == 0.0
 
 
-def test_more_bias_a_larger_input_and_a_smaller_start_move_the_step_up():
+def test_bias_and_small_weights_raise_critical_frequency():
     constants = LogisticFit(0.1, 5.0)
     by_share = [
         critical_frequency.critical_frequency(
@@ -154,13 +167,9 @@ def test_more_bias_a_larger_input_and_a_smaller_start_move_the_step_up():
     )
 
 
-def test_the_start_is_that_of_the_training():
-    from small_points import trained
-
-    from rarefeat.studies.selection.config import Intervention
-
+def test_initial_projections_are_those_of_the_training():
     at = a_point(T=1, eta=1e-12)
-    weights = trained(at, Intervention(), seeds=[3])["dense"].state.weights
+    weights = train_arms(at, Intervention(), seeds=[3])["dense"].state.weights
     begun = critical_frequency.draw_initial_projections("selection tests", at, [3])
     torch.testing.assert_close(begun.projections, weights[..., :6].double())
     torch.testing.assert_close(
@@ -168,7 +177,7 @@ def test_the_start_is_that_of_the_training():
     )
 
 
-def test_the_logistic_fit_finds_what_was_planted():
+def test_fit_logistic_recovers_planted_curve():
     random = np.random.default_rng(3)
     x = random.uniform(-2, 3, 4000)
     learned = (random.uniform(size=4000) < 1 / (1 + np.exp(-4 * (x - 0.7)))).astype(float)
@@ -180,7 +189,8 @@ def test_the_logistic_fit_finds_what_was_planted():
     assert np.isfinite(apart.steepness)
 
 
-def test_the_step_of_planted_replicas():
+def test_critical_frequency_of_planted_replicas():
+    """Where all seeds agree, the interval is the gap; else it is that of the jackknife."""
     eps = np.linspace(0.1, 1, 10)
     own = np.random.default_rng(1).normal(0.55, 0.1, 40)
     found = estimate_critical_frequency(eps, (eps[:, None] > own).astype(float))
@@ -190,7 +200,6 @@ def test_the_step_of_planted_replicas():
     assert low < 0.55 < high
     assert high - low < 0.15
     assert found.pseudo.mean() == pytest.approx(found.value, abs=0.02)
-    # Seeds that all agree leave the step anywhere between two eps_min, and one that differs leaves it to the jackknife.
     agreed = np.repeat(eps[:, None] > 0.55, 8, axis=1).astype(float)
     assert estimate_critical_frequency(eps, agreed).interval() == pytest.approx((0.5, 0.6))
     agreed[5, 0] = 0
@@ -200,13 +209,14 @@ def test_the_step_of_planted_replicas():
     assert estimate_critical_frequency(eps, np.zeros((10, 4))).place == ABOVE
 
 
-def test_auc_of_a_fate():
+def test_auc_counts_ties_half():
     assert model_validation.auc(np.array([1.0, 2, 3, 4]), np.array([0.0, 0, 1, 1])) == 1
     assert model_validation.auc(np.array([1.0, 1, 1, 1]), np.array([0.0, 0, 1, 1])) == 0.5
     assert math.isnan(model_validation.auc(np.ones(3), np.ones(3)))
 
 
-def test_constants_are_fitted_without_diverged_replicas_and_those_without_a_margin():
+def test_fit_constants_leaves_out_unusable_replicas():
+    """Unusable are diverged replicas and those without a finite margin."""
     rows = pd.DataFrame(
         {
             "margin": [-1.0, -0.5, 0.5, 1.0, np.inf, 0.9],

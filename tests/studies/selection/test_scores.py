@@ -1,4 +1,4 @@
-"""Scores of planted neurons, whose answers are known in closed form."""
+"""Scores of planted neurons, whose moments are known in closed form."""
 
 import math
 
@@ -16,8 +16,8 @@ S, K, M = 2, 4000, 5
 DRAW = torch.rand(S, M, generator=torch.Generator().manual_seed(3))
 
 
-def of(f_x, f_y=None, linear=None, residual=None, norms=None, before=None):
-    """Averages of planted answers; what is not given does not matter."""
+def moments(f_x, f_y=None, linear=None, residual=None, norms=None, before=None):
+    """Return the moments of planted activations; what is not given does not matter."""
     norms = torch.ones(f_x.shape[0], f_x.shape[-1]) if norms is None else norms
     f_y = f_x if f_y is None else f_y
     residual = torch.zeros(f_x.shape[:2]) if residual is None else residual
@@ -32,7 +32,7 @@ def of(f_x, f_y=None, linear=None, residual=None, norms=None, before=None):
 
 
 def active(chance, n=K, seed=0):
-    """Which of n samples hold a feature of this probability, and its sign: -1, 0, 1."""
+    """Return a feature of some probability in n samples: -1, 0 or 1."""
     random = torch.Generator().manual_seed(seed)
     return (torch.rand(n, generator=random) < chance) * (
         1.0 - 2 * torch.randint(2, (n,), generator=random)
@@ -41,23 +41,25 @@ def active(chance, n=K, seed=0):
 
 @pytest.mark.parametrize("name", ["effective_rate", "hoyer_rate", "paired_rate", "firing_rate"])
 @pytest.mark.parametrize("size", [1e-3, 1.0, 30.0])
-def test_a_rate_of_a_neuron_of_one_feature_is_its_frequency(name, size):
+def test_rate_of_a_pure_neuron_is_the_frequency(name, size):
     z = torch.stack([active(chance, seed=i) for i, chance in enumerate((0.02, 0.1, 0.5))], -1)
-    values = compute_score(name, of(size * z[None]), None)[0]
+    values = compute_score(name, moments(size * z[None]), None)[0]
     torch.testing.assert_close(values, (z != 0).float().mean(0), rtol=1e-5, atol=0)
 
 
-def test_the_rate_of_the_data_model_is_the_activation_probability():
-    """One token and no noise: the answer to a feature is one number, so that the rate is eps_j C loglog(d) / d."""
+def test_effective_rate_is_the_activation_probability():
+    """With one token and no noise an activation has one size: eps_j C loglog(d) / d."""
     chance = activation_probability(frequencies(9, [1.0], 0.3), 1.0)
     z = latent_pairs(200_000, 1, chance, generator("selection tests", 0, "rate"))[:, :, 0].float()
-    values = compute_score("effective_rate", of(z[None, :, 0], z[None, :, 1]), None)[0].double()
+    values = compute_score("effective_rate", moments(z[None, :, 0], z[None, :, 1]), None)[
+        0
+    ].double()
     spread = (chance * (1 - chance) / len(z)).sqrt()
     assert ((values - chance).abs() < 4 * spread).all()
 
 
-def test_the_rate_of_counts_is_the_frequency_times_their_moments():
-    """L tokens that keep a feature: n of them answer, and the rate is p (E n^2)^2 / E n^4."""
+def test_effective_rate_of_several_tokens():
+    """With n of L tokens active, the rate is p (E n^2)^2 / E n^4."""
     p, L = 0.2, 3
     chance = torch.full((3,), p, dtype=torch.float64)
     z = (
@@ -67,56 +69,62 @@ def test_the_rate_of_counts_is_the_frequency_times_their_moments():
     )
     weights = {n: math.comb(L - 1, n - 1) / 2 ** (L - 1) for n in range(1, L + 1)}
     second, fourth = (sum(w * n**k for n, w in weights.items()) for k in (2, 4))
-    values = compute_score("effective_rate", of(z[None]), None)[0]
+    values = compute_score("effective_rate", moments(z[None]), None)[0]
     torch.testing.assert_close(values, torch.full((3,), p * second**2 / fourth), rtol=0.02, atol=0)
 
 
-def test_noise_that_the_views_do_not_share_drops_out_of_the_paired_rate_alone():
+def test_paired_rate_alone_is_robust_to_noise():
     z, random = active(0.05), torch.Generator().manual_seed(5)
     view = [(z + 0.3 * torch.randn(K, generator=random))[None, :, None] for _ in range(2)]
-    found = of(*view)
+    noisy = moments(*view)
     share = (z != 0).float().mean().item()
-    assert abs(compute_score("paired_rate", found, None).item() - share) < 0.3 * share
-    assert compute_score("effective_rate", found, None).item() > 2 * share
+    assert abs(compute_score("paired_rate", noisy, None).item() - share) < 0.3 * share
+    assert compute_score("effective_rate", noisy, None).item() > 2 * share
 
 
 def test_scores_of_planted_neurons():
-    """Neuron 0 answers one sample in four with 2, neuron 1 every sample with 1, neuron 2 never."""
+    """Neuron 0 is 2 for one sample in four, neuron 1 is 1 for every sample, neuron 2 is 0."""
     f = torch.zeros(1, 8, 3)
     f[0, :2, 0], f[0, :, 1] = 2.0, 1.0
     residual = torch.tensor([[0.5, 0.25, *[0.1] * 6]])
-    found = of(
+    found = moments(
         f,
         residual=residual,
         norms=torch.tensor([[3.0, 1.0, 2.0]]),
         before=torch.tensor([[3.0, 2.0, 1.0]]),
     )
     expected = {
-        "norm": [3, 1, 2], "firing_rate": [0.25, 1, 0], "contribution": [1, 1, 0],
-        "residual": [-0.375, -(0.75 + 0.6) / 8, SILENT_LAST], "growth": [0, math.log(2), -math.log(2)],
-        "effective_rate": [0.25, 1, SILENT_LAST], "hoyer_rate": [0.25, 1, SILENT_LAST], "paired_rate": [0.25, 1, SILENT_LAST],
-    }  # fmt: skip
+        "norm": [3, 1, 2],
+        "firing_rate": [0.25, 1, 0],
+        "contribution": [1, 1, 0],
+        "residual": [-0.375, -(0.75 + 0.6) / 8, SILENT_LAST],
+        "growth": [0, math.log(2), -math.log(2)],
+        "effective_rate": [0.25, 1, SILENT_LAST],
+        "hoyer_rate": [0.25, 1, SILENT_LAST],
+        "paired_rate": [0.25, 1, SILENT_LAST],
+    }
     for name, values in expected.items():
         torch.testing.assert_close(
             compute_score(name, found, None)[0], torch.tensor(values, dtype=torch.float32)
         )
     assert set(SCORES) == {*expected, "random"}
     assert torch.equal(compute_score("random", found, DRAW), DRAW)
-    with pytest.raises(ValueError, match="no score"):
+    with pytest.raises(ValueError, match="unknown score"):
         compute_score("size", found, DRAW)
 
 
-def test_scores_that_are_no_sizes_do_not_know_the_scale_of_a_neuron():
+def test_rates_and_residual_are_scale_invariant():
     f = torch.randn(1, 100, M, generator=torch.Generator().manual_seed(1)).relu()
     for name in ("firing_rate", "effective_rate", "hoyer_rate", "paired_rate", "residual"):
         plain, scaled = (
-            compute_score(name, of(k * f, residual=torch.ones(1, 100)), None) for k in (1.0, 16.0)
+            compute_score(name, moments(k * f, residual=torch.ones(1, 100)), None)
+            for k in (1.0, 16.0)
         )
         torch.testing.assert_close(plain, scaled)
 
 
-def test_the_running_mean_is_the_mean_until_its_memory_is_full_and_then_forgets():
-    batches = [of(torch.full((1, 4, 1), float(value))) for value in (1, 2, 3, 10)]
+def test_running_mean_forgets_beyond_its_memory():
+    batches = [moments(torch.full((1, 4, 1), float(value))) for value in (1, 2, 3, 10)]
     mean = None
     for step, batch in enumerate(batches[:3]):
         mean = update_running_moments(mean, batch, step, 3)
@@ -126,7 +134,7 @@ def test_the_running_mean_is_the_mean_until_its_memory_is_full_and_then_forgets(
     )
 
 
-def test_judged():
+def test_evaluate_score():
     wanted = torch.tensor([True, False, False, True])
     assert evaluate_score(torch.tensor([0.0, 2.0, 3.0, 1.0]), wanted) == (1.0, 1.0)
     assert evaluate_score(torch.tensor([9.0, 2.0, 3.0, 8.0]), wanted) == (0.0, 0.0)
@@ -137,15 +145,15 @@ def test_judged():
         assert all(math.isnan(value) for value in evaluate_score(torch.rand(4), none))
 
 
-def test_a_silent_neuron_is_chosen_last_and_two_of_them_tie():
+def test_silent_neurons_come_last_and_tie():
     values = torch.tensor([SILENT_LAST, SILENT_LAST, 0.5, -0.5])
     assert evaluate_score(values, torch.tensor([False, True, False, False]))[0] == pytest.approx(
         1 / 6
     )
 
 
-def test_where_every_feature_is_equally_frequent_no_score_knows_the_last_one():
-    """By symmetry the AUC is a half: planted neurons, one a feature, each of random size, over many draws of the data."""
+def test_scores_are_at_chance_for_equal_frequencies():
+    """By symmetry the AUC is a half, for pure neurons of random size over many draws of data."""
     random, chance, d = (
         torch.Generator().manual_seed(11),
         torch.full((6,), 0.3, dtype=torch.float64),
@@ -161,7 +169,7 @@ def test_where_every_feature_is_equally_frequent_no_score_knows_the_last_one():
         size = 0.5 + torch.rand(d, generator=random)
         f_x, f_y = (size * z)[None].unbind(2)
         residual = 1 / (1 + f_x.abs().sum(-1))
-        part = of(
+        part = moments(
             f_x, f_y, residual=residual, norms=size[None], before=torch.rand(1, d, generator=random)
         )
         draw = torch.rand(1, d, generator=random)
@@ -176,11 +184,11 @@ def test_where_every_feature_is_equally_frequent_no_score_knows_the_last_one():
         assert error < 0.03
 
 
-def test_a_rarer_feature_is_found_by_its_rate_from_one_batch_and_not_by_its_norm():
+def test_rare_feature_is_found_by_rate_not_by_norm():
     chance = torch.tensor([0.3] * 5 + [0.1], dtype=torch.float64)
     z = latent_pairs(400, 1, chance, generator("selection tests", 3, "rare"))[:, :, 0].float()
     size = torch.tensor([1.0, 1.1, 0.9, 1.0, 1.2, 1.5])
-    part = of((size * z[:, 0])[None], (size * z[:, 1])[None], norms=size[None])
+    part = moments((size * z[:, 0])[None], (size * z[:, 1])[None], norms=size[None])
     wanted = torch.arange(6) == 5
     assert evaluate_score(compute_score("effective_rate", part, None)[0], wanted)[0] == 1.0
     assert evaluate_score(compute_score("norm", part, None)[0], wanted)[0] == 0.0

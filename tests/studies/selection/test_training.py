@@ -1,8 +1,8 @@
-"""The trainings of the sweeps: those that the chain has, to the last digit, and what each key of an arm does."""
+"""Trainings of the sweeps: those of the chain to the last bit, and the keys of an arm."""
 
 import pytest
 import torch
-from small_points import a_point, trained
+from small_points import a_point, train_arms
 
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.config.model import Arm as ChainArm
@@ -19,7 +19,7 @@ from rarefeat.studies.selection.training import (
     reinitialise_neurons,
 )
 
-THE_SAME = [
+SAME_ARMS = [
     (Intervention(), ChainArm(arm="dense")),
     (
         Intervention(mask="norm", alpha=0.25, onset=10),
@@ -36,11 +36,11 @@ THE_SAME = [
 
 
 @pytest.mark.parametrize("sigma_0", [0.01, 0.1])
-def test_arms_that_the_chain_has_are_the_chains_to_the_last_digit(sigma_0):
+def test_arms_of_the_chain_are_bit_identical(sigma_0):
     at, seeds = a_point(sigma_0=sigma_0), [4, 5]
     pairs = latents("selection tests", at, seeds)
-    own = trained(at, *(arm for arm, _ in THE_SAME), seeds=seeds)
-    for arm, other in THE_SAME:
+    own = train_arms(at, *(arm for arm, _ in SAME_ARMS), seeds=seeds)
+    for arm, other in SAME_ARMS:
         encoders, _ = pretrain(
             "selection tests", "reduced", at.data, at.training, [other], at.sigma, seeds, pairs
         )
@@ -52,21 +52,28 @@ def test_arms_that_the_chain_has_are_the_chains_to_the_last_digit(sigma_0):
 
 
 EVERY = [
-    Intervention(), Intervention(mask="effective_rate", onset=5), Intervention(mask="residual", onset=5, stop=True),
-    Intervention(mask="growth", renewed=7), Intervention(mask="paired_rate", source="batch"),
-    Intervention(mask="random", schedule="rising", alpha=0.5), Intervention(threshold="rate"),
-    Intervention(threshold="norm_and_rate"), Intervention(delay=5), Intervention(reopened=True),
-    Intervention(revived=True), Intervention(mask="norm", masked_keys=True),
-]  # fmt: skip
-SHUT = {"share": 1.4, "T1": 5}
+    Intervention(),
+    Intervention(mask="effective_rate", onset=5),
+    Intervention(mask="residual", onset=5, stop=True),
+    Intervention(mask="growth", renewed=7),
+    Intervention(mask="paired_rate", source="batch"),
+    Intervention(mask="random", schedule="rising", alpha=0.5),
+    Intervention(threshold="rate"),
+    Intervention(threshold="norm_and_rate"),
+    Intervention(delay=5),
+    Intervention(reopened=True),
+    Intervention(revived=True),
+    Intervention(mask="norm", masked_keys=True),
+]
+LARGE_BIAS = {"share": 1.4, "T1": 5}
 """A bias under which neurons fall silent soon."""
 
 
-def test_a_replica_knows_neither_the_arms_nor_the_seeds_beside_it():
-    at = a_point(bias=SHUT)
-    together = trained(at, *EVERY, seeds=[0, 1, 2])
+def test_replica_is_independent_of_arms_and_seeds():
+    at = a_point(bias=LARGE_BIAS)
+    together = train_arms(at, *EVERY, seeds=[0, 1, 2])
     for arm in EVERY:
-        alone = trained(
+        alone = train_arms(
             at, *([Intervention(), arm] if arm != Intervention() else [arm]), seeds=[1]
         )[arm.label]
         for name in ("chosen", "idle", "revivals", "loss"):
@@ -78,10 +85,10 @@ def test_a_replica_knows_neither_the_arms_nor_the_seeds_beside_it():
             assert torch.equal(one[1], other[0]), arm.label
 
 
-def test_every_arm_but_the_dense_one_changes_something():
+def test_every_intervention_changes_the_weights():
     open_gates, shut = (
-        trained(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY),
-        trained(a_point(bias=SHUT), *EVERY),
+        train_arms(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY),
+        train_arms(a_point(bias=LARGE_BIAS), *EVERY),
     )
     for arm in EVERY[1:]:
         found = shut if arm.reopened or arm.revived else open_gates
@@ -90,17 +97,17 @@ def test_every_arm_but_the_dense_one_changes_something():
         )
 
 
-def test_keeping_the_scored_steps_changes_nothing():
+def test_scored_steps_do_not_affect_training():
     at = a_point()
-    plain, scored = trained(at, Intervention()), trained(at, Intervention(), scored=[10, 40])
+    plain, scored = train_arms(at, Intervention()), train_arms(at, Intervention(), scored=[10, 40])
     assert torch.equal(plain["dense"].state.weights, scored["dense"].state.weights)
 
 
-def test_a_neuron_wise_masked_key_gives_pruned_neurons_nothing_but_decay():
-    """docs/method/selection.md: the contrast branch has eq. (5)'s logits, and its gradient leaves pruned neurons out."""
+def test_masked_keys_leave_pruned_neurons_only_decay():
+    """The contrast branch has the logits of eq. (5); its gradient leaves pruned neurons out."""
     at = a_point(T=1, sigma=0.0)
-    start = trained(a_point(T=1, eta=1e-9, sigma=0.0), Intervention())["dense"].state.weights
-    found = trained(
+    start = train_arms(a_point(T=1, eta=1e-9, sigma=0.0), Intervention())["dense"].state.weights
+    found = train_arms(
         at,
         Intervention(mask="random", alpha=0.5, masked_keys=True),
         Intervention(mask="random", alpha=0.5),
@@ -116,7 +123,7 @@ def test_a_neuron_wise_masked_key_gives_pruned_neurons_nothing_but_decay():
     assert not torch.allclose(dense.state.weights[dense.chosen][:, :d], shrunk, **close)
 
 
-def test_the_stop_lets_go_of_what_has_passed_the_mean_of_the_others():
+def test_apply_stop_releases_large_neurons():
     chosen = torch.tensor([[True, True, False, False]])
     norms = torch.tensor([[0.5, 2.5, 1.0, 3.0]])
     assert apply_stop(Intervention(mask="random", stop=True), chosen, norms).tolist() == [
@@ -125,7 +132,7 @@ def test_the_stop_lets_go_of_what_has_passed_the_mean_of_the_others():
     assert apply_stop(Intervention(mask="random"), chosen, norms).tolist() == chosen.tolist()
 
 
-def test_schedules():
+def test_ratio_follows_schedule():
     at = a_point(T=110)
     rising, falling = (
         Intervention(mask="norm", alpha=0.4, onset=10, schedule=name)
@@ -136,7 +143,7 @@ def test_schedules():
     assert ratio(Intervention(mask="norm"), at, 0) == 1 / at.data.d
 
 
-def test_a_bias_by_rate_has_the_mean_of_the_bias_by_norm_and_waits_for_its_delay():
+def test_bias_by_rate_keeps_the_mean_and_waits_for_delay():
     at, norms = a_point(), torch.tensor([[1.0, 2.0, 3.0]])
     s = torch.zeros(1, 8, 3)
     s[0, :4, 0], s[0, :2, 1], s[0, :2, 2] = 1.0, 5.0, 7.0
@@ -158,7 +165,7 @@ def test_a_bias_by_rate_has_the_mean_of_the_bias_by_norm_and_waits_for_its_delay
 
 
 @pytest.mark.parametrize("d1", [14, 80])
-def test_redrawn_neurons_have_the_law_of_the_start_and_leave_the_others_as_they_are(d1):
+def test_reinitialised_neurons_have_initial_distribution(d1):
     d, m, sigma_0, S = 6, 5, 0.3, 600
     space = make_simulator("reduced", "selection tests", d, d1, m, list(range(S)))
     streams = [torch.Generator().manual_seed(seed) for seed in range(S)]
@@ -185,9 +192,9 @@ def test_redrawn_neurons_have_the_law_of_the_start_and_leave_the_others_as_they_
     assert torch.equal(untouched, weights)
 
 
-def test_a_revived_neuron_has_no_bias_until_half_of_it_lies_in_the_features():
-    at = a_point(bias=SHUT, T=60)
-    found = trained(at, Intervention(), Intervention(revived=True))["dense-revived"]
+def test_revived_neuron_has_no_bias_until_eq_34_holds():
+    at = a_point(bias=LARGE_BIAS, T=60)
+    found = train_arms(at, Intervention(), Intervention(revived=True))["dense-revived"]
     assert found.revivals.sum() > 0
     space = make_simulator(
         "reduced", "selection tests", at.data.d, at.data.d1, at.training.m, [0, 1]

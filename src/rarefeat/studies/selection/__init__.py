@@ -1,1 +1,1 @@
-"""Which neurons to prune, where pruning can help at all, and where a rare feature's step lies."""
+"""Study of selection: which neurons to prune, and what changes the critical frequency."""

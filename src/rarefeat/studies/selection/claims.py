@@ -1,7 +1,6 @@
-"""What is measured for the claims beyond the papers."""
+"""Measurements for the claims on selection and on the critical frequency."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,14 +14,15 @@ from rarefeat.studies.selection.critical_frequency import (
     estimate_critical_frequency,
     learned_matrix,
 )
-from rarefeat.studies.selection.paired_changes import changed
+from rarefeat.studies.selection.paired_changes import changes_from_dense
 
-LEAST = 5
+MIN_REPLICAS = 5
+"""Replicas with a neuron to find that an AUC needs at least."""
 NO_NEURON = "fewer than five replicas have a neuron pure in the rare feature"
-BEYOND = "the step of one of both lies beyond all eps_min"
+BEYOND = "the critical frequency of one of both lies beyond all eps_min"
 SAME = "the same replicas learn the feature as in dense training, at every eps_min"
 NEW, MASKS, TEST = "scores_new", "interventions", "law_test"
-OF_SCORES = {
+SCORE_CLAIMS = {
     "S-rate": ("effective_rate", "running", ""),
     "S-batch": ("effective_rate", "batch", ""),
     "S-norm": ("norm", "running", ""),
@@ -31,8 +31,8 @@ OF_SCORES = {
     "S-symmetry": ("effective_rate", "running", ""),
     "S-no-bias": ("effective_rate", "running", ""),
 }
-"""Each with its score, where that is read from, and the score that it is less of."""
-OF_MASKS = {
+"""Score, source of its moments, and score whose AUC is subtracted, by claim."""
+MASK_CLAIMS = {
     "I-rate": "gain",
     "I-rate-random": "gain_over_random",
     "I-number": "pure_minority_neurons",
@@ -42,194 +42,210 @@ OF_MASKS = {
     "I-nearest": "max_alignment",
     "I-contrast": "pure_minority_neurons",
 }
-OF_ARMS = {
+"""Quantity whose change from dense is measured, by claim."""
+HELP_CLAIMS = {
     "dense-threshold=rate": "H-rate",
     "dense-delay=200": "H-later",
     "dense-reopened": "H-reopened",
     "dense-revived": "H-revived",
 }
-"""What moves the step; no mask does, H-oracle."""
+"""Claim by the arm that it is about; H-oracle is about masks."""
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Every claim in every regime that there is."""
+    """Measure every claim in every regime of the tables.
+
+    Inputs: the tables of `declaration.claim_inputs`. Config: `selection`.
+    """
     section = job.config_section("selection", Selection)
     rows: list[Measurement] = []
     for name in section.studies_with_role("scores"):
-        rows += selection(name, tables[f"{name}_selection_scores"])
+        rows += score_measurements(name, tables[f"{name}_selection_scores"])
     for name in section.studies_with_role("interventions"):
-        rows += interventions(name, tables[f"{name}_selection"])
+        rows += mask_measurements(name, tables[f"{name}_selection"])
     for name in section.studies_with_role("help"):
-        rows += helped(name, tables[f"{name}_selection"])
+        rows += help_measurements(name, tables[f"{name}_selection"])
     if "selection_law" in tables:
-        rows += the_law(tables["selection_law"], tables["selection_fate"])
-    return [*rows, *images(tables[DIGITS])]
+        rows += model_measurements(tables["selection_law"], tables["selection_fate"])
+    return [*rows, *digit_measurements(tables[DIGITS])]
 
 
-def selection(name: str, table: pd.DataFrame) -> Iterator[Measurement]:
-    """AUCs at the last step and halfway, at every point; a replica without a pure neuron has none."""
-    steps = sorted(table["step"].unique())
-    for step in sorted({steps[len(steps) // 2], steps[-1]}):
-        part = table[table["step"] == step]
-        wide = part.pivot(
+def score_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure AUCs at the last step and halfway, at every point.
+
+    A replica without a pure neuron has no AUC.
+    """
+    recorded = sorted(table["step"].unique())
+    for step in sorted({recorded[len(recorded) // 2], recorded[-1]}):
+        wide = table[table["step"] == step].pivot(
             index=["point", "eps_min", "source", "seed"], columns="score", values="auc"
         )
-        for (point, eps_min, source), found in wide.groupby(level=["point", "eps_min", "source"]):
-            place = axes_of(point)
-            for claim, (score, read_from, less) in OF_SCORES.items():
-                if source != read_from or not at_point(claim, place, eps_min):
+        for (point, eps_min, source), group in wide.groupby(level=["point", "eps_min", "source"]):
+            axes = axes_of(point)
+            for claim, (score, claim_source, subtracted) in SCORE_CLAIMS.items():
+                if source != claim_source or not applies_at(claim, axes, eps_min):
                     continue
-                values = (found[score] - found[less] if less else found[score]).to_numpy()
-                kept = int(np.isfinite(values).sum())
-                where = {**place, "eps_min": eps_min, "step": step, "source": source}
-                remark = (
-                    f"{len(values) - kept} of {len(values)} replicas have no such neuron"
-                    if kept < len(values)
-                    else ""
-                )
+                values = (
+                    group[score] - group[subtracted] if subtracted else group[score]
+                ).to_numpy()
+                n = int(np.isfinite(values).sum())
+                remark = ""
+                if n < len(values):
+                    missing = f"{len(values) - n} of {len(values)}"
+                    remark = f"{missing} replicas have no such neuron"
                 yield measurement(
                     claim,
-                    name,
-                    where,
+                    study,
+                    {**axes, "eps_min": eps_min, "step": step, "source": source},
                     values,
-                    untestable=NO_NEURON if kept < LEAST else "",
+                    untestable=NO_NEURON if n < MIN_REPLICAS else "",
                     remark=remark,
                 )
 
 
 def axes_of(point: str) -> dict[str, float]:
-    """Where a point of a table lies: `share=0.2, lambda=0.05`."""
+    """Return the values on the axes of a point of a table, `share=0.2, lambda=0.05`."""
     return {
-        axis: float(at)
-        for axis, _, at in (item.partition("=") for item in point.split(", ") if item)
+        axis: float(value)
+        for axis, _, value in (item.partition("=") for item in point.split(", ") if item)
     }
 
 
-def at_point(claim: str, place: Mapping[str, float], eps_min: float) -> bool:
-    """Whether a claim on scores speaks of a point: of one without a bias, of equal frequencies, or of all others."""
+def applies_at(claim: str, axes: Mapping[str, float], eps_min: float) -> bool:
+    """Return whether a claim on scores is about a point.
+
+    S-random is about every point, S-symmetry about equal frequencies, S-no-bias about a bias scale
+    of 0, and the others about all other points.
+
+    Parameters
+    ----------
+    claim : str
+        One of SCORE_CLAIMS.
+    axes : mapping
+        Values on the axes of the point.
+    eps_min : float
+        Frequency of the rare feature.
+    """
     if claim == "S-random":
         return True
     if eps_min == 1 or claim == "S-symmetry":
         return eps_min == 1 and claim == "S-symmetry"
-    return (place.get("share") == 0) == (claim == "S-no-bias")
+    return (axes.get("share") == 0) == (claim == "S-no-bias")
 
 
-def interventions(name: str, table: pd.DataFrame) -> Iterator[Measurement]:
-    """Every mask at every point, less dense at the same seed."""
-    for (point, eps_min), part in table.groupby(["point", "eps_min"]):
-        lost = part[part["quantity"] == "diverged"].groupby("arm")["value"].sum()
-        changes = changed(part)
-        for arm, less in changes.items():
+def mask_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure the changes from dense at the same seed, by every mask at every point."""
+    for (point, eps_min), group in table.groupby(["point", "eps_min"]):
+        diverged = group[group["quantity"] == "diverged"].groupby("arm")["value"].sum()
+        changes = changes_from_dense(group)
+        for arm, change in changes.items():
             random = arm.replace(arm.split("-")[0], "random", 1)
             if random in changes and random != arm:
-                less = less.assign(gain_over_random=less["gain"] - changes[random]["gain"])
-            for claim, quantity in OF_MASKS.items():
-                if quantity in less and belongs(claim, arm):
-                    where = {**axes_of(point), "eps_min": eps_min, "arm": arm}
-                    yield measurement(
-                        claim, name, where, less[quantity], diverged=int(lost[arm] + lost["dense"])
-                    )
+                change = change.assign(gain_over_random=change["gain"] - changes[random]["gain"])
+            regime = {**axes_of(point), "eps_min": eps_min, "arm": arm}
+            count = int(diverged[arm] + diverged["dense"])
+            for claim, quantity in MASK_CLAIMS.items():
+                if quantity in change and is_about(claim, arm):
+                    yield measurement(claim, study, regime, change[quantity], diverged=count)
 
 
-def belongs(claim: str, arm: str) -> bool:
-    """Whether an arm is one that a claim speaks of."""
-    oracle, contrast, stop = (
-        arm.startswith("oracle"),
-        "masked_keys" in arm,
-        "stop" in arm.split("-"),
-    )
+def is_about(claim: str, arm: str) -> bool:
+    """Return whether a claim on masks is about an arm."""
+    is_oracle, is_contrast = arm.startswith("oracle"), "masked_keys" in arm
     if claim == "I-nearest" or arm.startswith("oracle_nearest"):
         return claim == "I-nearest" and arm.startswith("oracle_nearest")
     if claim == "I-locked":
-        return oracle and not contrast
+        return is_oracle and not is_contrast
     if claim == "I-contrast":
-        return contrast
+        return is_contrast
     if claim == "I-stop":
-        return stop
-    return not oracle and not contrast
+        return "stop" in arm.split("-")
+    return not is_oracle and not is_contrast
 
 
-def helped(name: str, table: pd.DataFrame) -> Iterator[Measurement]:
-    """How far every arm moves the step, and what it costs the frequent features, at every point."""
-    for point, part in table.groupby("point"):
-        who = learned(part)
-        steps = {
-            arm: estimate_critical_frequency(wide.index.to_numpy(), wide.to_numpy())
-            for arm, wide in who.items()
+def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure how far every arm shifts the critical frequency, and its cost, at every point.
+
+    The cost is the change of the alignment of the frequent features.
+    """
+    for point, group in table.groupby("point"):
+        learned = {arm: learned_matrix(rows) for arm, rows in group.groupby("arm")}
+        estimates = {
+            arm: estimate_critical_frequency(matrix.index.to_numpy(), matrix.to_numpy())
+            for arm, matrix in learned.items()
         }
-        cost = (
-            part[part["quantity"] == "majority_alignment"].groupby(["arm", "seed"])["value"].mean()
-        )
-        for arm in [arm for arm in steps if arm != "dense"]:
-            other = "H-rate" if "rate" in arm else "H-later"
-            claim = OF_ARMS.get(arm, other if arm.startswith("dense") else "H-oracle")
-            both = steps[arm].place == steps["dense"].place == AMONG
-            shift = steps[arm].pseudo - steps["dense"].pseudo if both else []
-            found = part[(part["arm"] == arm) & (part["quantity"] == "diverged")]
-            where, lost = {**axes_of(point), "arm": arm}, int(found["value"].sum())
-            remark = SAME if who[arm].equals(who["dense"]) else ""
+        alignment = group[group["quantity"] == "majority_alignment"]
+        alignment = alignment.groupby(["arm", "seed"])["value"].mean()
+        dense = estimates["dense"]
+        for arm in [arm for arm in estimates if arm != "dense"]:
+            default = "H-rate" if "rate" in arm else "H-later"
+            claim = HELP_CLAIMS.get(arm, default if arm.startswith("dense") else "H-oracle")
+            estimate = estimates[arm]
+            both = estimate.place == dense.place == AMONG
+            diverged = group[(group["arm"] == arm) & (group["quantity"] == "diverged")]
+            regime, count = {**axes_of(point), "arm": arm}, int(diverged["value"].sum())
             yield measurement(
                 claim,
-                name,
-                where,
-                shift,
+                study,
+                regime,
+                estimate.pseudo - dense.pseudo if both else [],
                 untestable="" if both else BEYOND,
-                diverged=lost,
-                remark=remark,
+                diverged=count,
+                remark=SAME if learned[arm].equals(learned["dense"]) else "",
             )
-            yield measurement("H-cost", name, where, cost[arm] - cost["dense"], diverged=lost)
+            cost = alignment[arm] - alignment["dense"]
+            yield measurement("H-cost", study, regime, cost, diverged=count)
 
 
-def learned(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Who has learned, eps_min by seed, by arm."""
-    return {arm: learned_matrix(part) for arm, part in table.groupby("arm")}
+def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure errors of the critical-frequency model in the regimes of test and fit.
 
-
-def the_law(table: pd.DataFrame, fate: pd.DataFrame) -> Iterator[Measurement]:
-    """The law on the drawn regimes that it was not fitted on, and on those that it was."""
+    Parameters
+    ----------
+    table : DataFrame
+        `selection_law`.
+    outcomes : DataFrame
+        `selection_fate`.
+    """
     fitted = table[table["study"] != TEST]
     constant = fitted["step"].mean()
-    for name, part in table.groupby("study"):
-        error = np.abs(part["predicted"] - part["step"]).to_numpy()
-        step = part["step"].to_numpy()
-        beyond = f"{int((part['place'] != AMONG).sum())} of {len(part)} regimes have no step among the eps_min"
-        lost = (
-            f"; diverged in {int(part['diverged'].sum())} replicas"
-            if part["diverged"].any()
-            else ""
-        )
-        own = fate[fate["study"] == name]
-        found: dict[str, Any] = {
+    for name, group in table.groupby("study"):
+        error = np.abs(group["predicted"] - group["step"]).to_numpy()
+        step = group["step"].to_numpy()
+        beyond = int((group["place"] != AMONG).sum())
+        remark = f"{beyond} of {len(group)} regimes have no critical frequency among the eps_min"
+        if group["diverged"].any():
+            remark += f"; diverged in {int(group['diverged'].sum())} replicas"
+        replicas = outcomes[outcomes["study"] == name]
+        values_of = {
             "L-error": error,
             "L-error-constant": error - np.abs(constant - step),
-            "L-ridge": error - np.abs(model_diagnostics.ridge(fitted, part) - step),
-            "L-residual": model_diagnostics.explained(part),
-            "L-auc-within": model_diagnostics.auc_within(own),
-            "L-slope": model_diagnostics.calibration_slope(own),
-            "L-loss": model_diagnostics.excess_loss(own),
+            "L-ridge": error - np.abs(model_diagnostics.ridge(fitted, group) - step),
+            "L-residual": model_diagnostics.explained(group),
+            "L-auc-within": model_diagnostics.auc_within(replicas),
+            "L-slope": model_diagnostics.calibration_slope(replicas),
+            "L-loss": model_diagnostics.excess_loss(replicas),
         }
-        for claim, values in found.items():
-            said = "drawn regimes" if name == TEST else "the regimes of the fit"
-            yield measurement(claim, name, {"over": said}, values, remark=beyond + lost)
+        regime = {"over": "drawn regimes" if name == TEST else "the regimes of the fit"}
+        for claim, values in values_of.items():
+            yield measurement(claim, name, regime, values, remark=remark)
 
 
-def images(table: pd.DataFrame) -> Iterator[Measurement]:
-    """Every rule at every rho against the random mask, on the rare digits."""
+def digit_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure every rule at every rho against the random mask, on the rare digits."""
     tail = table[table["group"] == "tail"].pivot(
         index=["rho", "seed"], columns="rule", values="accuracy"
     )
     if "random" not in tail:
         return
-    for rho, part in tail.groupby(level="rho"):
-        for rule in part.columns.drop(["random", "dense"]):
+    for rho, group in tail.groupby(level="rho"):
+        for rule in group.columns.drop(["random", "dense"]):
             claim = "D-norm" if rule in ("norm", "largest") else "D-rate"
-            # A control that ruins the training makes a gain of any rule that does not.
-            points = 100 * part[[rule, "random"]].sub(part["dense"], axis=0).mean()
-            remark = f"against dense {rule} changes this accuracy by {points[rule]:+.1f} points, random by {points['random']:+.1f}"
-            yield measurement(
-                claim,
-                DIGITS,
-                {"rho": rho, "rule": rule},
-                part[rule] - part["random"],
-                remark=remark,
+            # A control that ruins the training would make a gain of any rule that does not.
+            points = 100 * group[[rule, "random"]].sub(group["dense"], axis=0).mean()
+            remark = (
+                f"against dense {rule} changes this accuracy by {points[rule]:+.1f} points, random"
+                f" by {points['random']:+.1f}"
             )
+            regime = {"rho": rho, "rule": rule}
+            yield measurement(claim, DIGITS, regime, group[rule] - group["random"], remark=remark)

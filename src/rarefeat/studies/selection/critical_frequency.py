@@ -1,4 +1,7 @@
-"""Where a rare feature's step lies: the eps_min at which half of the replicas have learned it, a logistic fit."""
+"""Critical frequency of a rare feature: the eps_min at which half the replicas learn it.
+
+It is the centre of a logistic fit of the column `learned`, a cosine of at least 0.5 at T.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,19 +19,26 @@ BELOW, AMONG, ABOVE = "below", "among", "above"
 
 
 class CriticalFrequency(NamedTuple):
-    """A step, and what each seed says of it."""
+    """An estimate of a critical frequency, and its jackknife over seeds."""
 
     place: str
     """Whether it lies among the eps_min, or below or above all of them."""
     value: float
     """eps_min; NaN unless among."""
     pseudo: np.ndarray
-    """Jackknife pseudo-values, (seeds,), whose mean and spread are those of the step; NaN unless among."""
+    """Jackknife pseudo-values, (n_seeds,); their mean estimates the critical frequency.
+
+    NaN unless among.
+    """
     gap: tuple[float, float] | None = None
-    """The neighbouring eps_min of which no replica has learned at the one and every one at the other; None without such."""
+    """Neighbouring eps_min between which the outcome of every replica changes, if there are."""
 
     def interval(self) -> tuple[float, float]:
-        """95 %, by the jackknife over seeds, which share their draws over eps_min; where all seeds agree, the gap."""
+        """Return the 95 % interval by the jackknife over seeds.
+
+        Seeds share their random streams over eps_min, hence the jackknife. Where all seeds agree,
+        the interval is the gap. NaN with a single seed.
+        """
         if self.gap:
             return self.gap
         n = len(self.pseudo)
@@ -36,59 +46,87 @@ class CriticalFrequency(NamedTuple):
         return self.value - half, self.value + half
 
 
-def learned_matrix(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Rows of one point and arm with the quantity `learned`, as a table of eps_min by seed."""
+def learned_matrix(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the quantity `learned` of one point and arm as a table of eps_min by seed."""
     return (
-        numbers[numbers["quantity"] == "learned"]
+        table[table["quantity"] == "learned"]
         .pivot(index="eps_min", columns="seed", values="value")
         .sort_index()
     )
 
 
-def estimate_critical_frequency(eps: np.ndarray, learned: np.ndarray) -> CriticalFrequency:
-    """The step of replicas that have learned, 1, or not, 0: (n,), (n, seeds).
+def estimate_critical_frequency(eps_min: np.ndarray, learned: np.ndarray) -> CriticalFrequency:
+    """Estimate the eps_min at which half of the replicas learn the feature, by a logistic fit.
 
-    Below all eps_min where half or more learn at the smallest, above all where less than half do at every one.
+    Parameters
+    ----------
+    eps_min : ndarray of shape (n,)
+        Frequencies in ascending order.
+    learned : ndarray of shape (n, n_seeds)
+        1 where the replica has learned the feature, else 0.
+
+    Returns
+    -------
+    CriticalFrequency
+        Its `place` is "below" if at least half learn at the smallest eps_min, "above" if fewer
+        than half learn at every eps_min, else "among"; only then is there a value.
     """
-    seeds, share = learned.shape[1], learned.mean(1)
-    nowhere = np.full(seeds, np.nan)
-    if share[0] >= 0.5:
-        return CriticalFrequency(BELOW, np.nan, nowhere)
-    if share.max() < 0.5:
-        return CriticalFrequency(ABOVE, np.nan, nowhere)
+    n_seeds, fraction = learned.shape[1], learned.mean(1)
+    undefined = np.full(n_seeds, np.nan)
+    if fraction[0] >= 0.5:
+        return CriticalFrequency(BELOW, np.nan, undefined)
+    if fraction.max() < 0.5:
+        return CriticalFrequency(ABOVE, np.nan, undefined)
 
-    def centre(kept: np.ndarray) -> float:
-        return fit_logistic(np.repeat(eps, kept.shape[1]), kept.ravel()).centre
+    def centre(columns: np.ndarray) -> float:
+        return fit_logistic(np.repeat(eps_min, columns.shape[1]), columns.ravel()).centre
 
     value = centre(learned)
-    if seeds < 2:
-        return CriticalFrequency(AMONG, value, nowhere)
-    first = int((share > 0).argmax())
-    gap = (float(eps[first - 1]), float(eps[first])) if share[first:].min() == 1 else None
-    others = np.array([centre(np.delete(learned, s, axis=1)) for s in range(seeds)])
-    return CriticalFrequency(AMONG, value, seeds * value - (seeds - 1) * others, gap)
+    if n_seeds < 2:
+        return CriticalFrequency(AMONG, value, undefined)
+    first = int((fraction > 0).argmax())
+    gap = None
+    if fraction[first:].min() == 1:
+        gap = (float(eps_min[first - 1]), float(eps_min[first]))
+    left_out = np.array([centre(np.delete(learned, s, axis=1)) for s in range(n_seeds)])
+    return CriticalFrequency(AMONG, value, n_seeds * value - (n_seeds - 1) * left_out, gap)
 
 
 def critical_frequencies(study: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The step of every point and arm of a study."""
+    """Return the critical frequency of every point and arm of a study.
+
+    Those with a single eps_min are left out.
+    """
     rows = []
-    for (point, arm), part in table.groupby(["point", "arm"], sort=False):
-        wide = learned_matrix(part)
-        if len(wide) < 2:
+    for (point, arm), group in table.groupby(["point", "arm"], sort=False):
+        learned = learned_matrix(group)
+        if len(learned) < 2:
             continue
-        found = estimate_critical_frequency(wide.index.to_numpy(), wide.to_numpy())
-        low, high = found.interval()
+        estimate = estimate_critical_frequency(learned.index.to_numpy(), learned.to_numpy())
+        low, high = estimate.interval()
         rows.append(
-            {"study": study, "point": point, "arm": arm, "place": found.place, "step": found.value, "ci_low": low,
-             "ci_high": high, "n": wide.shape[1]}
-        )  # fmt: skip
+            {
+                "study": study,
+                "point": point,
+                "arm": arm,
+                "place": estimate.place,
+                "step": estimate.value,
+                "ci_low": low,
+                "ci_high": high,
+                "n": learned.shape[1],
+            }
+        )
     return pd.DataFrame(rows, columns=list(SELECTION_STEPS.columns))
 
 
 def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The steps of every sweep."""
-    found = [
+    """Return the critical frequencies of every sweep.
+
+    Inputs: `STUDY_selection` of the sweeps with the roles `help`, `law_fit` and `law_test`.
+    Config: none.
+    """
+    rows = [
         critical_frequencies(name.removesuffix("_selection"), table)
         for name, table in tables.items()
     ]
-    return validate_sorted(SELECTION_STEPS, pd.concat(found, ignore_index=True))
+    return validate_sorted(SELECTION_STEPS, pd.concat(rows, ignore_index=True))

@@ -1,4 +1,4 @@
-"""What the study of selection makes."""
+"""Declaration of the study of selection: its stages, tables, figures, page and claims."""
 
 from rarefeat.studies.selection.config import DIGITS, Digits, InterventionSweep, Selection, inherit
 from rarefeat.study_kind import (
@@ -28,50 +28,60 @@ MEASURE_DIGITS = Stage(
 )
 SCHEMAS = f"{PACKAGE}.tables"
 LAW = ("law_fit", "law_test")
-SEE = {
+"""Roles of the sweeps of the critical-frequency model."""
+CAPTIONS = {
     "selection": (
-        "What finds the neurons of a rare feature, and what moves its step. (a) AUC of each rule for the neurons pure in it, by the"
-        " share of the bias. (b) What masks by these rules change, minority gain less majority gain. (c) Share of replicas that learn"
-        " the feature, over its frequency, as trained and with help before the gate closes; learned is here a cosine of at least 0.5. (d) The law's step against the measured"
-        " one in regimes that it was not fitted on. See which rule leaves the line of chance, and what"
-        " moves the curve."
+        "Which rules find the neurons of a rare feature, and what changes its critical frequency,"
+        " the eps_min at which half of the replicas learn it. (a) AUC of each rule for the neurons"
+        " pure in the rare feature, by bias scale. (b) Gain of masks by these rules: the change of"
+        " the alignment of the rare feature minus that of the frequent ones. (c) Fraction of"
+        " replicas that learn the rare feature against its frequency, as trained and with"
+        " interventions before the gate closes; learned is here a cosine of at least 0.5. (d)"
+        " Predicted against measured critical frequency in regimes that the model was not fitted"
+        " on. Compare the rules with the line of chance, and the curves of the interventions with"
+        " the one as trained."
     ),
     "selection_scores": (
-        "AUC of every rule over training step, by the share of the bias; means over seeds with 95 % intervals. A half is chance."
-        " Points at which fewer than five replicas have such a neuron are left out, here and in (a) of the figure of the whole study. See"
-        " that a rate tells the neurons only once they are pure, and only where a bias has made them so."
+        "AUC of every rule against training step, by bias scale; means over seeds with 95 %"
+        " intervals. Chance is 0.5. Points at which fewer than five replicas have such a neuron are"
+        " left out, here and in panel (a) of the figure of the whole study. A rate separates the"
+        " neurons only once they are pure, and only where a bias has made them so."
     ),
     "selection_interventions": (
-        "Every mask that begins at T3, with and without a stop and with masked keys, against the dense training at the same"
-        " seed: minority gain less majority gain, error of a linear head on balanced data, neurons pure in the rare feature,"
-        " and the largest norm; means with 95 % intervals. See which intervals leave zero, and beside which the norm runs away."
+        "Changes by every mask that begins at T3, with and without a stop and with masked keys,"
+        " from the dense training at the same seed: minority gain minus majority gain, error of a"
+        " linear head on balanced data, neurons pure in the rare feature, and the largest norm;"
+        " means with 95 % intervals. Look for intervals that exclude zero, and for masks under"
+        " which the norm diverges."
     ),
     "selection_steps": (
-        "The eps_min at which half of the replicas have a neuron with a cosine of at least 0.5 to the rare feature, by intervention and"
-        " share of the bias, with 95 % intervals; arrows where it lies beyond all eps_min. See what lies to the left of dense."
+        "Critical frequency, the eps_min at which half of the replicas have a neuron with a cosine"
+        " of at least 0.5 to the rare feature, by intervention and bias scale, with 95 % intervals;"
+        " arrows where it lies beyond all eps_min. Interventions to the left of dense lower it."
     ),
     "selection_law": (
-        "The law for the step. (a) Predicted against measured in drawn regimes; (b) the error over the share of the bias;"
-        " (c) share of replicas that learned by the probability that the law gives them; (d) AUC of the law's"
-        " margin and of the ratio at T1. See where points leave the diagonal."
+        "Predictions of the critical-frequency model. (a) Predicted against measured critical"
+        " frequency in drawn regimes. (b) Their difference against the bias scale. (c) Fraction of"
+        " replicas that learned against the predicted probability. (d) AUC of the margin of the"
+        " model and of the ratio at T1. Look for points that leave the diagonal."
     ),
     "selection_digits": (
-        "Long-tailed digits: what a mask by each rule changes of the accuracy on rare and on frequent digits, minus dense at the same"
-        " seed, with 95 % intervals, and in words where a rule ruins the training. See whether any other rule differs from random."
+        "Long-tailed digits: change of the accuracy on rare and on frequent digits by a mask of"
+        " each rule, minus dense at the same seed, with 95 % intervals; as a number where a rule"
+        " ruins the training. Compare each rule with the random mask."
     ),
-}  # fmt: skip
-
-FOUND = (
+}
+FINDINGS_TABLES = (
     "scores_new_selection_scores",
     "interventions_selection",
     "selection_steps",
     "selection_law",
 )
-"""Tables that what was found is read from."""
+"""Tables that the findings are computed from."""
 
 
 def build_outputs(section: Selection) -> StudyOutputs:
-    """The tables of each sweep; steps, the law and the digits; and their figures."""
+    """Return the tables of the sweeps, the model and the digits, their figures, and a page."""
     tables = {}
     for name, sweep in section.sweeps.items():
         tables[f"{name}_selection"] = collected_table(
@@ -80,63 +90,67 @@ def build_outputs(section: Selection) -> StudyOutputs:
         tables[f"{name}_selection_scores"] = collected_table(
             f"{SCHEMAS}:SELECTION_SCORES", MEASURE, "scores", name, sweep
         )
-    if of_steps := numbers_of(section, "help", *LAW):
+    if sources := tables_with_role(section, "help", *LAW):
         tables["selection_steps"] = table_from(
-            f"{PACKAGE}.critical_frequency:selection_steps", tables=of_steps
+            f"{PACKAGE}.critical_frequency:selection_steps", tables=sources
         )
-    if of_law := numbers_of(section, *LAW):
-        law = {"sweeps": section.studies_with_role(*LAW)}
+    if sources := tables_with_role(section, *LAW):
+        sections = {"sweeps": section.studies_with_role(*LAW)}
         tables |= {
-            name: table_from(f"{PACKAGE}.model_validation:{name}", law, tables=of_law)
+            name: table_from(f"{PACKAGE}.model_validation:{name}", sections, tables=sources)
             for name in ("selection_fate", "selection_law")
         }
     tables[DIGITS] = collected_table(
         f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits
     )
-    small = tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
+    shown = tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
     page = Page(
-        "which neurons to prune", f"{PACKAGE}.findings:answer", FOUND, {"selection": section}, small
+        "which neurons to prune",
+        f"{PACKAGE}.findings:answer",
+        FINDINGS_TABLES,
+        {"selection": section},
+        shown,
     )
-    return StudyOutputs(
-        tables, figures(section), {"selection": page} if set(FOUND) <= set(tables) else {}
-    )
+    pages = {"selection": page} if set(FINDINGS_TABLES) <= set(tables) else {}
+    return StudyOutputs(tables, figures(section), pages)
 
 
-def numbers_of(section: Selection, *roles: str) -> tuple[str, ...]:
-    """Tables of numbers of the sweeps with a role."""
+def tables_with_role(section: Selection, *roles: str) -> tuple[str, ...]:
+    """Return the names of the tables `STUDY_selection` of the sweeps that have some roles."""
     return tuple(f"{name}_selection" for name in section.studies_with_role(*roles))
 
 
 def figures(section: Selection) -> dict[str, Figure]:
-    """The figures of the sweeps that there are."""
+    """Return the figures whose sweeps exist."""
     scores = tuple(f"{name}_selection_scores" for name in section.studies_with_role("scores"))
-    masks, helped = numbers_of(section, "interventions"), numbers_of(section, "help")
+    masks = tables_with_role(section, "interventions")
+    helped = tables_with_role(section, "help")
     law = ("selection_fate", "selection_law") if section.studies_with_role(*LAW) else ()
-    found = {
-        "selection_scores": scores, "selection_interventions": masks, "selection_steps": ("selection_steps",) if helped else (),
-        "selection_law": law, "selection_digits": (DIGITS,),
-    }  # fmt: skip
+    tables_of = {
+        "selection_scores": scores,
+        "selection_interventions": masks,
+        "selection_steps": ("selection_steps",) if helped else (),
+        "selection_law": law,
+        "selection_digits": (DIGITS,),
+    }
     if scores and masks and helped and law:
-        found["selection"] = (*scores, *masks, *helped, *law)
-    parts = {"selection": section}
+        tables_of["selection"] = (*scores, *masks, *helped, *law)
+    sections = {"selection": section}
     return {
-        name: Figure(tables, SEE[name], sections=parts) for name, tables in found.items() if tables
+        name: Figure(tables, CAPTIONS[name], sections=sections)
+        for name, tables in tables_of.items()
+        if tables
     }
 
 
 def claim_inputs(section: Selection) -> ClaimInputs:
-    """What is stated beyond the papers."""
-    kept = {
-        **section.studies_with_role("scores", "interventions", "help"),
-        **section.studies_with_role(*LAW),
-    }
+    """Return the tables and regimes that the claims are measured on."""
     tables = [
-        f"{name}_selection"
-        for name, sweep in kept.items()
-        if sweep.role in ("interventions", "help")
+        *tables_with_role(section, "interventions", "help"),
+        *(f"{name}_selection_scores" for name in section.studies_with_role("scores")),
+        *(("selection_fate", "selection_law") if section.studies_with_role(*LAW) else ()),
+        DIGITS,
     ]
-    tables += [f"{name}_selection_scores" for name in section.studies_with_role("scores")]
-    tables += ["selection_fate", "selection_law"] if section.studies_with_role(*LAW) else []
     regimes = {
         name: {
             **values_on_axes(sweep),
@@ -147,11 +161,18 @@ def claim_inputs(section: Selection) -> ClaimInputs:
         for name, sweep in section.sweeps.items()
     }
     regimes[DIGITS] = {"rho": set(section.digits.rho), "rule": set(section.digits.training.rules)}
-    return ClaimInputs((*tables, DIGITS), {"selection": section}, regimes)
+    return ClaimInputs(tuple(tables), {"selection": section}, regimes)
 
 
-# By default once its full run has been made.
+# A plain `snakemake` makes it once its full run has been made.
 KIND = StudyKind(
-    "selection", "Which neurons to prune", Selection, build_outputs, Selection.studies, (MEASURE, MEASURE_DIGITS), inherit=inherit, claim_inputs=claim_inputs,
+    "selection",
+    "Which neurons to prune",
+    Selection,
+    build_outputs,
+    Selection.studies,
+    (MEASURE, MEASURE_DIGITS),
+    inherit=inherit,
+    claim_inputs=claim_inputs,
     by_default=False,
-)  # fmt: skip
+)

@@ -1,6 +1,9 @@
-"""Masks by neuron on long-tailed digits: a perceptron, NT-Xent, and the rules that choose neurons of the theory's study.
+"""Masks of neurons on long-tailed digits: a perceptron that is trained with NT-Xent.
 
-The weights have the replicas on their leading axis, and a replica's numbers do not depend on those beside it.
+The rules are those of the study of the theory. Tensors have the S replicas on their leading axis,
+and the numbers of a replica do not depend on the others.
+
+Purposes of the random streams, in the namespace `draws`: split, training, random mask.
 """
 
 import math
@@ -28,20 +31,33 @@ Parameters = list[Tensor]
 
 
 class Split(NamedTuple):
-    """Digits of one seed: pixels in [0, 1] less their mean, (n, 64), and labels."""
+    """Digits of one seed: pixels in [0, 1] minus their mean, (n, 64), and labels, (n,)."""
 
     long_tailed: Tensor
-    """What is trained on: of every rare digit 1 / rho of its images."""
+    """Training images; 1 / rho of the images of every rare digit."""
     train: Tensor
+    """All training images, on which the probe is fitted."""
     train_labels: Tensor
     test: Tensor
     test_labels: Tensor
     rare: Tensor
-    """bool (10,)."""
+    """True for rare digits, bool (10,)."""
 
 
-def split(draws: str, training: Perceptron, rho: float, seed: int) -> Split:
-    """The images of one seed; which digits are rare is drawn."""
+def split_digits(draws: str, training: Perceptron, rho: float, seed: int) -> Split:
+    """Split the images for one seed, and draw which digits are rare.
+
+    Parameters
+    ----------
+    draws : str
+        Namespace of the random streams.
+    training : Perceptron
+        Numbers of training images and of rare digits.
+    rho : float
+        Ratio of frequent to rare images of a digit.
+    seed : int
+        Seed.
+    """
     bunch = load_digits()
     random = generator(draws, seed, "split")
     pixels, label = torch.from_numpy(bunch.data).float() / 16, torch.from_numpy(bunch.target).long()
@@ -50,61 +66,93 @@ def split(draws: str, training: Perceptron, rho: float, seed: int) -> Split:
     train, test = slice(None, training.train), slice(training.train, None)
     rare = torch.zeros(CLASSES, dtype=torch.bool)
     rare[torch.randperm(CLASSES, generator=random)[: training.tail]] = True
-    kept = torch.ones(training.train, dtype=torch.bool)
+    is_used = torch.ones(training.train, dtype=torch.bool)
     for digit in rare.nonzero().flatten().tolist():
-        places = (y[train] == digit).nonzero().flatten()
-        kept[places[max(1, round(len(places) / rho)) :]] = False
-    return Split(x[train][kept], x[train], y[train], x[test], y[test], rare)
+        indices = (y[train] == digit).nonzero().flatten()
+        is_used[indices[max(1, round(len(indices) / rho)) :]] = False
+    return Split(x[train][is_used], x[train], y[train], x[test], y[test], rare)
 
 
-def layers(training: Perceptron, generators: list[torch.Generator]) -> Parameters:
-    """He's normal weights and zero biases, one generator a replica."""
-    found = []
-    for a, b in ((SIDE**2, training.hidden), (training.hidden, training.m)):
-        found.append(
-            torch.stack([torch.randn(a, b, generator=g) for g in generators]) * math.sqrt(2 / a)
-        )
-        found.append(torch.zeros(len(generators), 1, b))
-    return found
+def initial_parameters(training: Perceptron, generators: list[torch.Generator]) -> Parameters:
+    """Draw He's normal weights, one generator for each replica; biases are 0."""
+    parameters = []
+    for n_in, n_out in ((SIDE**2, training.hidden), (training.hidden, training.m)):
+        weights = torch.stack([torch.randn(n_in, n_out, generator=rng) for rng in generators])
+        parameters.append(weights * math.sqrt(2 / n_in))
+        parameters.append(torch.zeros(len(generators), 1, n_out))
+    return parameters
 
 
-def respond(parameters: Parameters, x: Tensor) -> Tensor:
-    """What the neurons answer, (S, n, 64) -> (S, n, m)."""
+def embed_images(parameters: Parameters, x: Tensor) -> Tensor:
+    """Compute the activations of the neurons, (S, n, 64) -> (S, n, m)."""
     for weights, bias in zip(parameters[::2], parameters[1::2], strict=True):
         x = torch.relu(matmul(x, weights) + bias)
     return x
 
 
 def logits(f: Tensor, tau: float) -> Tensor:
-    """Cosines over tau of all views with one another, -inf for a view with itself: (S, 2 B, m) -> (S, 2 B, 2 B)."""
-    z = functional.normalize(f, dim=-1)
-    own = torch.eye(f.shape[1], dtype=torch.bool)
-    return (matmul(z, z.mT) / tau).masked_fill(own, -torch.inf)
+    """Compute cosines over tau of all views with each other, (S, 2 B, m) -> (S, 2 B, 2 B).
 
-
-def descended(f: Tensor, mask: Tensor, tau: float) -> Tensor:
-    """What is descended, (S,): its gradient is that of NT-Xent, with the softmax weights of the masked neurons (eq. 5).
-
-    images/nt_xent.py, nt_xent with weights, for many replicas. f: (S, 2 B, m), second views last. mask: bool (S, m).
+    The logit of a view with itself is -inf.
     """
-    views = f.shape[1]
-    positive = torch.arange(views).roll(views // 2)
+    z = functional.normalize(f, dim=-1)
+    is_same = torch.eye(f.shape[1], dtype=torch.bool)
+    return (matmul(z, z.mT) / tau).masked_fill(is_same, -torch.inf)
+
+
+def masked_objective(f: Tensor, mask: Tensor, tau: float) -> Tensor:
+    """Compute an objective whose gradient is that of NT-Xent under a mask, eq. (5).
+
+    The softmax weights are those of the masked neurons. It is `nt_xent` of images/nt_xent.py with
+    weights, for many replicas.
+
+    Parameters
+    ----------
+    f : Tensor of shape (S, 2 B, m)
+        Embeddings, the second views last.
+    mask : bool Tensor of shape (S, m)
+        True where a neuron is pruned.
+    tau : float
+        Temperature.
+
+    Returns
+    -------
+    Tensor of shape (S,)
+        Only its gradient has a meaning.
+    """
+    n_views = f.shape[1]
+    positive = torch.arange(n_views).roll(n_views // 2)
     with torch.no_grad():
         weights = logits(f.masked_fill(mask[:, None], 0.0), tau).softmax(-1)
     dense = logits(f, tau)
-    attracted = dense[:, torch.arange(views), positive]
+    attracted = dense[:, torch.arange(n_views), positive]
     return ((weights * dense.masked_fill(weights == 0, 0.0)).sum(-1) - attracted).mean(-1)
 
 
 def views(x: Tensor, noise: float, generators: list[torch.Generator]) -> Tensor:
-    """Each image moved by up to a pixel either way, with noise of its own, (S, n, 64) -> (S, n, 64)."""
+    """Draw a view of each image: a shift by up to one pixel either way, and noise.
+
+    Parameters
+    ----------
+    x : Tensor of shape (S, n, 64)
+        Images.
+    noise : float
+        Standard deviation of the noise.
+    generators : list of torch.Generator
+        Generator of each replica.
+
+    Returns
+    -------
+    Tensor of shape (S, n, 64)
+        Pixels that are shifted in have the smallest value of all images.
+    """
     images = functional.pad(x.unflatten(-1, (SIDE, SIDE)), (1, 1, 1, 1), value=float(x.min()))
-    places = images.unfold(2, SIDE, 1).unfold(3, SIDE, 1).flatten(2, 3)
-    move = torch.stack([torch.randint(9, (x.shape[1],), generator=g) for g in generators])
-    moved = places.gather(2, move[..., None, None, None].expand(-1, -1, 1, SIDE, SIDE))[
-        :, :, 0
-    ].flatten(2)
-    return moved + noise * torch.stack([torch.randn(x.shape[1:], generator=g) for g in generators])
+    windows = images.unfold(2, SIDE, 1).unfold(3, SIDE, 1).flatten(2, 3)
+    shift = torch.stack([torch.randint(9, (x.shape[1],), generator=rng) for rng in generators])
+    index = shift[..., None, None, None].expand(-1, -1, 1, SIDE, SIDE)
+    shifted = windows.gather(2, index)[:, :, 0].flatten(2)
+    draws = [torch.randn(x.shape[1:], generator=rng) for rng in generators]
+    return shifted + noise * torch.stack(draws)
 
 
 def train(
@@ -115,14 +163,37 @@ def train(
     seeds: list[int],
     label: str = "train",
 ) -> tuple[Parameters, Tensor]:
-    """Train replicas under one rule, `dense` for none: the parameters, and the last mask, bool (S, m).
+    """Train replicas under one rule.
 
-    The draws of a seed are the same under every rule. A random mask is drawn anew at every step: neurons that are always
-    masked are always pulled, and take the whole embedding over.
+    The random streams of a seed are the same under every rule. A random mask is drawn at every
+    step: neurons that are masked at every step would get a gradient at every step, and take over
+    the whole embedding.
+
+    Parameters
+    ----------
+    draws : str
+        Namespace of the random streams.
+    training : Perceptron
+        Settings.
+    rule : str
+        Rule that chooses the pruned neurons; "dense" for none.
+    splits : list of Split
+        Digits of each seed.
+    seeds : list of int
+        Seeds.
+    label : str
+        Label of the progress display.
+
+    Returns
+    -------
+    parameters : list of Tensor
+        Weights and biases at the end.
+    mask : bool Tensor of shape (S, m)
+        Mask of the last step.
     """
     random = [generator(draws, seed, "training") for seed in seeds]
-    parameters = [part.requires_grad_() for part in layers(training, random)]
-    of_mask = [generator(draws, seed, "random mask") for seed in seeds]
+    parameters = [tensor.requires_grad_() for tensor in initial_parameters(training, random)]
+    mask_generators = [generator(draws, seed, "random mask") for seed in seeds]
     optimiser = torch.optim.SGD(
         parameters, lr=training.lr, momentum=training.momentum, weight_decay=training.weight_decay
     )
@@ -133,61 +204,91 @@ def train(
         )
         x = torch.stack(
             [
-                of.long_tailed[torch.randint(len(of.long_tailed), (training.batch,), generator=g)]
-                for of, g in zip(splits, random, strict=True)
+                split.long_tailed[
+                    torch.randint(len(split.long_tailed), (training.batch,), generator=rng)
+                ]
+                for split, rng in zip(splits, random, strict=True)
             ]
         )
-        f = respond(
-            parameters,
-            torch.cat([views(x, training.noise, random), views(x, training.noise, random)], 1),
-        )
+        first, second = (views(x, training.noise, random) for _ in range(2))
+        f = embed_images(parameters, torch.cat([first, second], 1))
         if rule != "dense":
-            mean = update_running_moments(mean, seen(parameters, f.detach()), step, training.memory)
-            draw = torch.stack([torch.rand(training.m, generator=g) for g in of_mask])
+            moments = measure_moments(parameters, f.detach())
+            mean = update_running_moments(mean, moments, step, training.memory)
+            draw = torch.stack([torch.rand(training.m, generator=rng) for rng in mask_generators])
             values = -mean.norm if rule == "largest" else compute_score(rule, mean, draw)
             mask = mask_smallest(values, training.alpha)
         optimiser.zero_grad()
-        descended(f, mask, training.tau).sum().backward()
+        masked_objective(f, mask, training.tau).sum().backward()
         optimiser.step()
-    return [part.detach() for part in parameters], mask
+    return [tensor.detach() for tensor in parameters], mask
 
 
-def seen(parameters: Parameters, f: Tensor) -> Moments:
-    """What scores are read from, of a step: the embeddings of both views, and the norms of the neurons' weights."""
+def measure_moments(parameters: Parameters, f: Tensor) -> Moments:
+    """Return the moments of a step, of the embeddings of both views and of the weights."""
     f_x, f_y = f.chunk(2, dim=1)
     norms = parameters[2].detach().norm(dim=1)
     return batch_moments(f_x, f_y, f_x, torch.zeros(f_x.shape[:2]), norms, norms)
 
 
-def rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list[dict]:
-    """The accuracy of a linear probe on balanced images, by rule, seed and group, and what the rule pruned at the end."""
-    splits, found = [split(draws, training, rho, seed) for seed in seeds], []
+def accuracy_rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list[dict]:
+    """Return the accuracy of a linear probe that is fitted on balanced images.
+
+    Parameters
+    ----------
+    draws : str
+        Namespace of the random streams.
+    training : Perceptron
+        Settings; every rule is trained, and dense.
+    rho : float
+        Ratio of frequent to rare images of a digit.
+    seeds : list of int
+        Seeds.
+
+    Returns
+    -------
+    list of dict
+        A row for each rule, seed and group of digits, with the fraction of the neurons of the last
+        mask whose mean activation is largest for a rare digit (`tables.SELECTION_DIGITS`).
+    """
+    splits, rows = [split_digits(draws, training, rho, seed) for seed in seeds], []
     for rule in ("dense", *training.rules):
         parameters, mask = train(draws, training, rule, splits, seeds, f"digits rho={rho:g} {rule}")
-        for s, (seed, of) in enumerate(zip(seeds, splits, strict=True)):
-            own = [part[s : s + 1] for part in parameters]
-            f_train, f_test = (respond(own, part[None])[0] for part in (of.train, of.test))
-            x, unseen = standardise(f_train, f_test)
-            right = (
-                predict(unseen, *logistic_probe(x, of.train_labels, CLASSES, training.l2))
-                == of.test_labels
+        for s, (seed, images) in enumerate(zip(seeds, splits, strict=True)):
+            replica = [tensor[s : s + 1] for tensor in parameters]
+            f_train, f_test = (
+                embed_images(replica, x[None])[0] for x in (images.train, images.test)
             )
+            x_train, x_test = standardise(f_train, f_test)
+            probe = logistic_probe(x_train, images.train_labels, CLASSES, training.l2)
+            is_right = predict(x_test, *probe) == images.test_labels
             best = torch.stack(
-                [f_train[of.train_labels == digit].mean(0) for digit in range(CLASSES)]
+                [f_train[images.train_labels == digit].mean(0) for digit in range(CLASSES)]
             ).argmax(0)
-            overlap = of.rare[best[mask[s]]].double().mean().item() if mask[s].any() else math.nan
-            rare = of.rare[of.test_labels]
-            for group, chosen in (("tail", rare), ("head", ~rare)):
-                found.append(
-                    {"rho": float(rho), "seed": seed, "rule": rule, "group": group,
-                     "accuracy": right[chosen].double().mean().item(), "overlap": overlap}
-                )  # fmt: skip
-    return found
+            overlap = math.nan
+            if mask[s].any():
+                overlap = images.rare[best[mask[s]]].double().mean().item()
+            is_rare = images.rare[images.test_labels]
+            rows += [
+                {
+                    "rho": float(rho),
+                    "seed": seed,
+                    "rule": rule,
+                    "group": group,
+                    "accuracy": is_right[chosen].double().mean().item(),
+                    "overlap": overlap,
+                }
+                for group, chosen in (("tail", is_rare), ("head", ~is_rare))
+            ]
+    return rows
 
 
-def digits_of_selection(read: JobInputs, job: Job) -> list[dict]:
-    """The stage of one rho and block of seeds, every rule."""
-    return rows(
+def digits_of_selection(inputs: JobInputs, job: Job) -> list[dict]:
+    """Return the accuracies under every rule of one rho and seed block.
+
+    Inputs: none. Config: `draws`, `training`.
+    """
+    return accuracy_rows(
         job.config_section("draws", str),
         job.config_section("training", Perceptron),
         job.cell["rho"],

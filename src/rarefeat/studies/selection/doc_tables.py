@@ -1,4 +1,4 @@
-"""What docs/studies/selection.md is filled in from."""
+"""Published tables of the study of selection, for docs/studies/selection.md."""
 
 from collections.abc import Iterable
 
@@ -8,101 +8,109 @@ import pandas as pd
 from rarefeat.claims.claim import RANGES
 from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.studies.selection import model_diagnostics
-from rarefeat.studies.selection.claims import LEAST
+from rarefeat.studies.selection.claims import MIN_REPLICAS
 from rarefeat.studies.selection.critical_frequency import AMONG
-from rarefeat.studies.selection.paired_changes import begins_first, changed, share_of
+from rarefeat.studies.selection.paired_changes import begins_first, changes_from_dense, share_of
 
 CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
-"""What an arm changes of dense at the same seed."""
-REGIONS = ("share", "lambda", "decay", "C", "L", "tau", "d", "d1", "m", "sigma_0")
+"""Quantities whose change from dense at the same seed is published."""
+PARAMETERS = ("share", "lambda", "decay", "C", "L", "tau", "d", "d1", "m", "sigma_0")
+"""Parameters of drawn regimes by whose thirds errors are published."""
+ROW = ["mean", "ci_low", "ci_high", "n"]
 
 
-def row(
+def mean_row(
     values: Iterable[float], inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float, int]:
-    """Mean, both ends of its 95 % interval, and n."""
+    """Return mean, both ends of its 95 % interval, and n."""
     mean, _, low, high, n = student_interval(np.asarray(list(values), dtype=float), inside=inside)
     return mean, low, high, n
 
 
-ROW = ["mean", "ci_low", "ci_high", "n"]
-
-
 def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
-    """AUC of every score at the last step of every point of the sweeps, from the running mean."""
+    """Return the AUC of every score at the last step of every point, from the running mean."""
     rows = []
     for table in tables:
-        part = table[(table["source"] == "running") & (table["step"] == table["step"].max())]
-        for key, found in part.groupby(["point", "eps_min", "score"], sort=False):
-            rows.append((*key, *row(found["auc"], RANGES["share"])))
+        last = table[(table["source"] == "running") & (table["step"] == table["step"].max())]
+        for key, group in last.groupby(["point", "eps_min", "score"], sort=False):
+            rows.append((*key, *mean_row(group["auc"], RANGES["share"])))
     return pd.DataFrame(rows, columns=["point", "eps_min", "score", *ROW])
 
 
 def scores_over_regimes(*tables: pd.DataFrame) -> pd.DataFrame:
-    """AUC of every score at the last step, by the bias's share: median and range over d, lambda and eps_min below 1.
+    """Return median and range of the AUC of every score over regimes, by bias scale.
 
-    Regimes are means over their replicas with a pure neuron; those with fewer than LEAST of them are left out.
+    At the last step, over d, lambda and eps_min below 1. The value of a regime is the mean over
+    its replicas with a pure neuron; regimes with fewer than MIN_REPLICAS of them are left out.
     """
     rows = []
     for table in tables:
-        part = table[
+        last = table[
             (table["source"] == "running")
             & (table["step"] == table["step"].max())
             & (table["eps_min"] < 1)
         ]
-        found = (
-            part.groupby(["point", "eps_min", "score"], sort=False)["auc"]
+        means = (
+            last.groupby(["point", "eps_min", "score"], sort=False)["auc"]
             .agg(["mean", "count"])
             .reset_index()
         )
-        rows.append(
-            found[found["count"] >= LEAST].assign(share=found["point"].map(share_of).astype(float))
-        )
-    found = pd.concat(rows).groupby(["score", "share"])["mean"]
+        means = means[means["count"] >= MIN_REPLICAS]
+        rows.append(means.assign(share=means["point"].map(share_of).astype(float)))
     return (
-        found.agg(["median", "min", "max", "count"])
+        pd.concat(rows)
+        .groupby(["score", "share"])["mean"]
+        .agg(["median", "min", "max", "count"])
         .rename(columns={"count": "regimes"})
         .reset_index()
     )
 
 
 def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """Steps of what was done to the training; those of drawn regimes are many, and stand in the figure."""
+    """Return the critical frequencies of interventions, without those of drawn regimes."""
     return table[~table["point"].str.startswith("regime=")].reset_index(drop=True)
 
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:
-    """What every arm changes of dense, at every point: CHANGES with intervals, and how many replicas diverged."""
+    """Return the changes of CHANGES from dense by every arm, at every point, with intervals.
+
+    With the number of replicas of the arm that diverged.
+    """
     rows = []
-    for (point, eps_min), part in table.groupby(["point", "eps_min"]):
-        diverged = part[part["quantity"] == "diverged"].groupby("arm")["value"].sum()
-        for arm, less in changed(part).items():
-            found = (name for name in CHANGES if name in less)
+    for (point, eps_min), group in table.groupby(["point", "eps_min"]):
+        diverged = group[group["quantity"] == "diverged"].groupby("arm")["value"].sum()
+        for arm, change in changes_from_dense(group).items():
             rows += [
-                (point, eps_min, arm, name, *row(less[name]), int(diverged[arm])) for name in found
+                (point, eps_min, arm, name, *mean_row(change[name]), int(diverged[arm]))
+                for name in CHANGES
+                if name in change
             ]
     return pd.DataFrame(rows, columns=["point", "eps_min", "arm", "quantity", *ROW, "diverged"])
 
 
 def masks(table: pd.DataFrame) -> pd.DataFrame:
-    """Of the masks that begin at T3, with and without a stop, and of the contrast branch: what they change."""
-    found = changes(table)
-    return found[begins_first(found["arm"])].reset_index(drop=True)
+    """Return the changes by masks that begin at T3, with or without a stop or masked keys."""
+    rows = changes(table)
+    return rows[begins_first(rows["arm"])].reset_index(drop=True)
 
 
 def helped(table: pd.DataFrame) -> pd.DataFrame:
-    """Of what may help between T1 and T3, over all eps_min: what it costs, and how much there was to re-open or redraw."""
-    found = changes(table)
-    cost = found[found["quantity"] == "majority_alignment"].groupby(["point", "arm"])["mean"].mean()
-    sums = table[table["quantity"].isin(["silent_share", "revivals", "diverged"])]
-    wide = sums.pivot_table(
+    """Return costs of the interventions between T1 and T3, and their silent neurons.
+
+    Means over all eps_min: the change of the alignment of frequent features, the fraction of
+    silent neurons, and the number of neurons that were re-initialised.
+    """
+    rows = changes(table)
+    cost = rows[rows["quantity"] == "majority_alignment"].groupby(["point", "arm"])["mean"].mean()
+    quantities = table[table["quantity"].isin(["silent_share", "revivals", "diverged"])]
+    wide = quantities.pivot_table(
         index=["point", "arm"], columns="quantity", values="value", aggfunc="mean"
     )
     return wide.join(cost.rename("majority_change")).reset_index()
 
 
 def law_constants(table: pd.DataFrame) -> pd.DataFrame:
-    """The two constants of the law as they were fitted, of how many regimes and replicas."""
+    """Return the fitted constants of the model, with numbers of regimes and replicas."""
     fit = table[table["study"].str.contains("fit")]
     centre, steepness = table[["centre", "steepness"]].iloc[0]
     return pd.DataFrame(
@@ -116,10 +124,13 @@ def law_constants(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def law_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """How far the law is off in the drawn regimes, all of them and the lower, middle and upper third of each parameter."""
+    """Return errors of the model in the drawn regimes of the test.
+
+    In all of them, and in the lower, middle and upper third of each parameter.
+    """
     test = table[table["study"].str.contains("test")]
-    rows = [("all", "", *of_regimes(test))]
-    for name in REGIONS:
+    rows = [("all", "", *error_row(test))]
+    for name in PARAMETERS:
         if test[name].nunique() > 2:
             rank = test[name].rank(method="first") / len(test)
             thirds = {
@@ -127,32 +138,38 @@ def law_errors(table: pd.DataFrame) -> pd.DataFrame:
                 "middle": (rank > 1 / 3) & (rank <= 2 / 3),
                 "upper": rank > 2 / 3,
             }
-            rows += [(name, third, *of_regimes(test[inside])) for third, inside in thirds.items()]
+            rows += [(name, third, *error_row(test[chosen])) for third, chosen in thirds.items()]
     columns = ["parameter", "third", "regimes", "no_step"]
     for quantity in ("error", "bias", "auc", "calibration"):
         columns += [quantity, f"{quantity}_low", f"{quantity}_high"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def of_regimes(part: pd.DataFrame) -> tuple:
-    """Number of regimes, of them without a step among the eps_min, and error, bias, AUC and calibration with intervals."""
-    off = (part["predicted"] - part["step"])[part["place"] == AMONG]
-    missed = part["probability"] - part["learned"]
+def error_row(regimes: pd.DataFrame) -> tuple:
+    """Return numbers of regimes, and error, bias, AUC and calibration with their intervals.
+
+    The second number is that of the regimes without a critical frequency among the eps_min.
+    """
+    error = (regimes["predicted"] - regimes["step"])[regimes["place"] == AMONG]
     rows = (
-        row(off.abs(), RANGES["count"]),
-        row(off),
-        row(part["auc"].dropna(), RANGES["share"]),
-        row(missed),
+        mean_row(error.abs(), RANGES["count"]),
+        mean_row(error),
+        mean_row(regimes["auc"].dropna(), RANGES["share"]),
+        mean_row(regimes["probability"] - regimes["learned"]),
     )
     return (
-        len(part),
-        int((part["place"] != AMONG).sum()),
-        *(number for found in rows for number in found[:3]),
+        len(regimes),
+        int((regimes["place"] != AMONG).sum()),
+        *(number for row in rows for number in row[:3]),
     )
 
 
 def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
-    """Error of the law minus that of ridge on the nine coordinates: fitted on the law's own regimes, and on all others."""
+    """Return the error of the model minus that of ridge regression on the nine coordinates.
+
+    The regression is fitted on the regimes that the model was fitted on, and on all other regimes
+    of the test.
+    """
     is_test = table["study"].str.contains("test")
     fit, test = table[~is_test], table[is_test & table["step"].notna()]
     others = [
@@ -160,8 +177,8 @@ def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
     ]
     error = (test["predicted"] - test["step"]).abs()
     rows = [
-        (regimes, *row(error - np.abs(found - test["step"])))
-        for regimes, found in (
+        (regimes, *mean_row(error - np.abs(baseline - test["step"])))
+        for regimes, baseline in (
             (int(fit["step"].notna().sum()), model_diagnostics.ridge(fit, test)),
             (len(test) - 1, np.array(others)),
         )
@@ -170,17 +187,23 @@ def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def acting(table: pd.DataFrame) -> pd.DataFrame:
-    """Of masks that act from the first step on, or from T1: what they change of the largest cosine to the rare feature."""
-    found = (
-        (point, eps_min, arm, *row(less["max_alignment"]))
-        for (point, eps_min), part in table.groupby(["point", "eps_min"])
-        for arm, less in changed(part).items()
+    """Return the change of the largest cosine to the rare feature by masks that act early.
+
+    They act from the first step on, or from T1.
+    """
+    rows = (
+        (point, eps_min, arm, *mean_row(change["max_alignment"]))
+        for (point, eps_min), group in table.groupby(["point", "eps_min"])
+        for arm, change in changes_from_dense(group).items()
     )
-    return pd.DataFrame(found, columns=["point", "eps_min", "arm", *ROW])
+    return pd.DataFrame(rows, columns=["point", "eps_min", "arm", *ROW])
 
 
 def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy on rare and on frequent digits less dense's at the same seed, by rule and rho."""
+    """Return the change of the accuracy on digits from dense at the same seed.
+
+    A row for each rule, rho, seed and group, rare or frequent digits.
+    """
     wide = table.pivot(index=["rho", "group", "seed"], columns="rule", values="accuracy")
     return (
         wide.drop(columns="dense")
@@ -191,9 +214,9 @@ def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def digits(table: pd.DataFrame) -> pd.DataFrame:
-    """The means of these with intervals."""
-    parts = digits_changes(table).groupby(["rho", "group", "rule"])["value"]
-    rows = [(rho, rule, group, *row(part)) for (rho, group, rule), part in parts]
+    """Return the means of `digits_changes` over seeds with their intervals."""
+    groups = digits_changes(table).groupby(["rho", "group", "rule"])["value"]
+    rows = [(rho, rule, group, *mean_row(values)) for (rho, group, rule), values in groups]
     return pd.DataFrame(rows, columns=["rho", "rule", "group", *ROW])
 
 

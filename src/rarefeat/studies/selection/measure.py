@@ -1,4 +1,4 @@
-"""One cell and block of a sweep: what every arm made of the rare feature, and how each score finds its neurons."""
+"""Stage of the study of selection: quantities of every arm, and dense scores."""
 
 import pandas as pd
 import torch
@@ -14,7 +14,7 @@ from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.core.sparse_coding import aggregated_sign, latent_pairs, regression_target
 from rarefeat.core.theory import activation_probability
-from rarefeat.core.thresholds import PURE_COSINE
+from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
 from rarefeat.core.training import replicas_per_batch
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
@@ -24,10 +24,9 @@ from rarefeat.studies.selection.scores import compute_score, evaluate_score
 from rarefeat.studies.selection.training import ArmReplicas, ScoredState, train
 
 CHUNK = 500
-LEARNED = 0.5
-"""Absolute cosine of a neuron to the rare feature from which it is learned."""
-NUMBERS = {"seed": "int64", "arm": "str", "quantity": "str", "value": "float64"}
-FOUND = {
+"""Samples that are embedded at once."""
+NUMBER_TYPES = {"seed": "int64", "arm": "str", "quantity": "str", "value": "float64"}
+SCORE_TYPES = {
     "seed": "int64",
     "step": "int64",
     "score": "str",
@@ -38,21 +37,37 @@ FOUND = {
 }
 
 
-def numbers(
-    at: TrainingPoint, replicas: ArmReplicas, dictionary: Tensor, patience: int
+def quantities(
+    training_point: TrainingPoint, replicas: ArmReplicas, dictionary: Tensor, patience: int
 ) -> dict[str, Tensor]:
-    """Quantities of one arm at T, (S,) each."""
-    minority, state = len(at.data.minority), replicas.state
-    weights = state.weights
+    """Compute the quantities of one arm at T.
+
+    Parameters
+    ----------
+    training_point : TrainingPoint
+        Data and training.
+    replicas : ArmReplicas
+        The S replicas of the arm.
+    dictionary : Tensor of shape (S, p, d)
+        Features as columns.
+    patience : int
+        Batches without an open gate after which a neuron is silent.
+
+    Returns
+    -------
+    dict of str to Tensor of shape (S,)
+        Quantities of `tables.QUANTITIES`. `learned` counts a cosine of at least HALF_LEARNED, 0.5.
+    """
+    minority, state = len(training_point.data.minority), replicas.state
+    weights, K = state.weights, training_point.training.K
     metrics = alignment_metrics(weights, dictionary, minority)
     names = ("max_alignment", "majority_alignment", "pure_minority_neurons", "feature_share")
-    found = {name: metrics[name] for name in names}
     rare = absolute_cosines(weights, dictionary)[..., -minority:].amax((1, 2))
-    return found | {
-        "learned": (rare >= LEARNED).double(),
+    return {name: metrics[name] for name in names} | {
+        "learned": (rare >= HALF_LEARNED).double(),
         "largest_norm": weights.norm(dim=-1).amax(-1),
         "loss": replicas.loss,
-        "diverged": (state.diverged | diverged(replicas.loss, at.training.K, weights)).double(),
+        "diverged": (state.diverged | diverged(replicas.loss, K, weights)).double(),
         "silent_share": (replicas.idle >= patience).double().mean(-1),
         "revivals": replicas.revivals,
         "pruned_neurons": replicas.chosen.double().sum(-1),
@@ -65,113 +80,159 @@ def numbers(
 
 
 def balanced_errors(
-    draws: str, at: TrainingPoint, found: dict[str, ArmReplicas], seeds: list[int]
+    draws: str, training_point: TrainingPoint, replicas: dict[str, ArmReplicas], seeds: list[int]
 ) -> dict[str, list[float]]:
-    """Test error of a linear head on data in which every feature is equally frequent, by arm, a number for each seed."""
-    data = at.data
-    chance = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
-    errors: dict[str, list[float]] = {label: [] for label in found}
+    """Compute the test error of a linear head on data with equally frequent features.
+
+    Parameters
+    ----------
+    draws : str
+        Namespace of the random streams; purposes are those of the chain, without eps_min.
+    training_point : TrainingPoint
+        Data, training and noise.
+    replicas : dict of str to ArmReplicas
+        Replicas by arm.
+    seeds : list of int
+        Seeds of the replicas.
+
+    Returns
+    -------
+    dict of str to list of float
+        Test MSE by arm, a number for each seed.
+    """
+    data = training_point.data
+    probabilities = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
+    errors: dict[str, list[float]] = {label: [] for label in replicas}
     for index, seed in enumerate(seeds):
-        space = make_simulator("reduced", draws, data.d, data.d1, at.training.m, [seed])
+        simulator = make_simulator(
+            "reduced", draws, data.d, data.d1, training_point.training.m, [seed]
+        )
         networks = [
             (arm.state.weights[index : index + 1], arm.state.bias[index : index + 1])
-            for arm in found.values()
+            for arm in replicas.values()
         ]
-        w_star, parts = regression_target(draws, seed, data.d), []
-        for n, keyed, purpose in (
+        w_star, samples = regression_target(draws, seed, data.d), []
+        for n, stream_seed, purpose in (
             (data.probe_pairs, seed, "probe"),
             (data.test_pairs, data.test_seed, "test"),
         ):
-            z = latent_pairs(n, data.L, chance, generator(draws, keyed, purpose))[:, 0]
+            rng = generator(draws, stream_seed, purpose)
+            z = latent_pairs(n, data.L, probabilities, rng)[:, 0]
             noise = generator(draws, seed, f"{purpose} noise")
-            embedded: list[list[Tensor]] = [[] for _ in networks]
+            embeddings: list[list[Tensor]] = [[] for _ in networks]
             for chunk in z.split(CHUNK):
-                attended = attend(space.sample_tokens(chunk[None].float(), at.sigma, [noise]))
-                for own, (weights, bias) in zip(embedded, networks, strict=True):
-                    own.append(embed(pre_activations(attended, weights), bias)[0])
-            parts.append(
-                ([torch.cat(own) for own in embedded], aggregated_sign(z).float() @ w_star)
-            )
-        (fitted, labels), (tested, test_labels) = parts
-        for own, f_fit, f_test in zip(errors.values(), fitted, tested, strict=True):
-            own.append(linear_probe(f_fit, labels, f_test, test_labels)[0])
+                tokens = simulator.sample_tokens(chunk[None].float(), training_point.sigma, [noise])
+                attended = attend(tokens)
+                for chunks, (weights, bias) in zip(embeddings, networks, strict=True):
+                    chunks.append(embed(pre_activations(attended, weights), bias)[0])
+            labels = aggregated_sign(z).float() @ w_star
+            samples.append(([torch.cat(chunks) for chunks in embeddings], labels))
+        (fit_embeddings, fit_labels), (test_embeddings, test_labels) = samples
+        for values, f_fit, f_test in zip(
+            errors.values(), fit_embeddings, test_embeddings, strict=True
+        ):
+            values.append(linear_probe(f_fit, fit_labels, f_test, test_labels)[0])
     return errors
 
 
-def judgements(
-    kept: list[ScoredState], draw: Tensor, dictionary: Tensor, seeds: list[int]
+def evaluate_scores(
+    states: list[ScoredState], draw: Tensor, dictionary: Tensor, seeds: list[int]
 ) -> list[dict]:
-    """How every score, from one batch and from the running mean, finds the rare feature's neurons at each step kept."""
+    """Evaluate how every score finds the neurons that are pure in the rare feature.
+
+    Parameters
+    ----------
+    states : list of ScoredState
+        The dense replicas at the scored steps.
+    draw : Tensor of shape (S, m)
+        Uniform draws of the score `random`.
+    dictionary : Tensor of shape (S, p, d)
+        Features as columns.
+    seeds : list of int
+        Seeds of the replicas.
+
+    Returns
+    -------
+    list of dict
+        A row for each step, score, source of its moments and seed.
+    """
     rows = []
-    for at in kept:
-        wanted = absolute_cosines(at.weights, dictionary)[..., -1] > PURE_COSINE
+    for state in states:
+        is_target = absolute_cosines(state.weights, dictionary)[..., -1] > PURE_COSINE
         for name in SCORES:
             for source in ("batch", "running"):
-                values = compute_score(name, getattr(at, source), draw)
+                values = compute_score(name, getattr(state, source), draw)
                 for s, seed in enumerate(seeds):
-                    auc, precision = evaluate_score(values[s], wanted[s])
-                    number = int(wanted[s].sum())
+                    auc, precision = evaluate_score(values[s], is_target[s])
                     rows.append(
-                        {"seed": seed, "step": at.step, "score": name, "source": source, "wanted": number, "auc": auc,
-                         "precision": precision}
-                    )  # fmt: skip
+                        {
+                            "seed": seed,
+                            "step": state.step,
+                            "score": name,
+                            "source": source,
+                            "wanted": int(is_target[s].sum()),
+                            "auc": auc,
+                            "precision": precision,
+                        }
+                    )
     return rows
 
 
 def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The numbers of every arm and seed, and the judgements of the scores; the second is empty where no step is scored."""
-    drawn = job.config_section("drawn", LatinHypercube | None) if job.config.get("drawn") else None
+    """Train the arms of a cell; return their quantities and the evaluations of the scores.
+
+    The second table is empty where no step is scored.
+    """
+    hypercube = (
+        job.config_section("drawn", LatinHypercube | None) if job.config.get("drawn") else None
+    )
     sigma = job.config_section("sigma", float) if "sigma" in job.config else 0.0
-    at = point(
-        job.config_section("data", Data),
-        job.config_section("training", Training),
-        sigma,
-        drawn,
-        job.cell_object,
-    )
-    draws, arms, patience = (
-        job.config_section("draws", str),
-        job.config_section("arms", list[Intervention]),
-        job.config_section("patience", int),
-    )
-    scored, memory = job.config.get("scored", []), job.config_section("memory", int)
-    of_arms, of_scores, seeds = [], [], job.seed_list
-    size = replicas_per_batch(at.training.K, at.data.L, min(at.data.d1, at.data.d + at.training.m))
-    for first in range(0, len(seeds), size):
-        now = seeds[first : first + size]
-        found, kept, draw = train(
-            draws,
-            at,
-            arms,
-            scored,
-            memory,
-            patience,
-            now,
-            f"{job.study}/{job.cell_object.path} from seed {now[0]}",
+    data, training = job.config_section("data", Data), job.config_section("training", Training)
+    training_point = point(data, training, sigma, hypercube, job.cell_object)
+    data, training = training_point.data, training_point.training
+    draws, arms = job.config_section("draws", str), job.config_section("arms", list[Intervention])
+    memory, patience = (job.config_section(name, int) for name in ("memory", "patience"))
+    scored = job.config.get("scored", [])
+    number_rows, score_rows = [], []
+    size = replicas_per_batch(training.K, data.L, min(data.d1, data.d + training.m))
+    for first in range(0, len(job.seed_list), size):
+        seeds = job.seed_list[first : first + size]
+        label = f"{job.study}/{job.cell_object.path} from seed {seeds[0]}"
+        replicas, states, draw = train(
+            draws, training_point, arms, scored, memory, patience, seeds, label
         )
-        space = make_simulator("reduced", draws, at.data.d, at.data.d1, at.training.m, now)
-        errors = balanced_errors(draws, at, found, now) if job.config.get("probed") else {}
-        for label, replicas in found.items():
-            quantities = {
+        simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
+        errors = (
+            balanced_errors(draws, training_point, replicas, seeds)
+            if job.config.get("probed")
+            else {}
+        )
+        for arm, own_replicas in replicas.items():
+            values_of = {
                 name: values.tolist()
-                for name, values in numbers(at, replicas, space.dictionary, patience).items()
+                for name, values in quantities(
+                    training_point, own_replicas, simulator.dictionary, patience
+                ).items()
             }
             if errors:
-                quantities["balanced_mse"] = errors[label]
-            of_arms += [
-                {"seed": seed, "arm": label, "quantity": name, "value": value}
-                for name, values in quantities.items()
-                for seed, value in zip(now, values, strict=True)
+                values_of["balanced_mse"] = errors[arm]
+            number_rows += [
+                {"seed": seed, "arm": arm, "quantity": name, "value": value}
+                for name, values in values_of.items()
+                for seed, value in zip(seeds, values, strict=True)
             ]
-        of_scores += judgements(kept, draw, space.dictionary, now)
-    return pd.DataFrame(of_arms, columns=list(NUMBERS)).astype(NUMBERS), pd.DataFrame(
-        of_scores, columns=list(FOUND)
-    ).astype(FOUND)
+        score_rows += evaluate_scores(states, draw, simulator.dictionary, seeds)
+    numbers = pd.DataFrame(number_rows, columns=list(NUMBER_TYPES)).astype(NUMBER_TYPES)
+    return numbers, pd.DataFrame(score_rows, columns=list(SCORE_TYPES)).astype(SCORE_TYPES)
 
 
-def measure_selection(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
-    """The stage of a cell and block: its numbers and judgements, each row with its point and eps_min."""
+def measure_selection(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
+    """Return quantities and evaluations of scores of a cell, with its point and eps_min.
+
+    Inputs: none. Config: `draws`, `data`, `training`, `sigma`, `drawn`, `arms`, `scored`,
+    `memory`, `patience`, `probed`.
+    """
     return tuple(
-        found.assign(point=point_of(job.cell_object), eps_min=float(job.cell["eps_min"]))
-        for found in measure(job)
+        table.assign(point=point_of(job.cell_object), eps_min=float(job.cell["eps_min"]))
+        for table in measure(job)
     )

@@ -1,4 +1,10 @@
-"""The law for the step, judged so that it can fail: what its errors depend on, and whether its probabilities are true."""
+"""Diagnostics of the critical-frequency model that can fail.
+
+They say whether its errors depend on the regime, and whether its probabilities are calibrated. A
+ridge regression on the coordinates of the regime is the baseline.
+"""
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -8,46 +14,55 @@ from scipy.special import logit
 from rarefeat.claims.estimate import Estimate
 
 COORDINATES = ("decay", "share", "C", "L", "tau", "d", "d1", "m", "sigma_0")
-"""What is drawn of a regime."""
+"""Parameters that are drawn for a regime."""
 LOGARITHMS = ("decay", "C", "tau", "d1", "sigma_0")
-BOUNDED = 0.005
-"""No probability is taken to be nearer to 0 or 1: one replica of 200."""
+"""Coordinates that enter the regressions as logarithms."""
+MIN_PROBABILITY = 0.005
+"""Probabilities are clipped to this distance from 0 and 1: one replica of 200."""
 PENALTY = 1.0
-"""Of ridge, on standardised coordinates: a prior of one standard deviation for each."""
+"""Ridge penalty on standardised coordinates: a prior of one standard deviation for each."""
 
 
-def jackknife(statistic, parts: list) -> Estimate:
-    """A statistic of a list of regimes, with the jackknife's error over them; NaN where it is not defined for one left out."""
-    n = len(parts)
-    value = statistic(parts)
-    others = np.array([statistic(parts[:i] + parts[i + 1 :]) for i in range(n)])
+def jackknife(statistic: Callable[[list], float], items: list) -> Estimate:
+    """Estimate a statistic of a list of regimes, with its jackknife error over them.
+
+    NaN where the statistic is not defined for one regime left out.
+    """
+    n = len(items)
+    value = statistic(items)
+    others = np.array([statistic(items[:i] + items[i + 1 :]) for i in range(n)])
     return Estimate(
         value, float(np.sqrt((n - 1) / n * ((others - others.mean()) ** 2).sum())), n - 1, n
     )
 
 
-def coordinates(table: pd.DataFrame, like: pd.DataFrame) -> np.ndarray:
-    """The nine coordinates of each regime, standardised as those of `like` are, (n, 9)."""
+def coordinates(table: pd.DataFrame, reference: pd.DataFrame) -> np.ndarray:
+    """Return the nine coordinates of each regime, standardised by a reference, (n, 9)."""
 
-    def plain(of: pd.DataFrame) -> np.ndarray:
+    def raw(regimes: pd.DataFrame) -> np.ndarray:
         return np.column_stack(
             [
-                np.log(of[name]) if name in LOGARITHMS else of[name].astype(float)
+                np.log(regimes[name]) if name in LOGARITHMS else regimes[name].astype(float)
                 for name in COORDINATES
             ]
         )
 
-    spread = plain(like).std(0)
-    return (plain(table) - plain(like).mean(0)) / np.where(spread > 0, spread, 1.0)
+    spread = raw(reference).std(0)
+    return (raw(table) - raw(reference).mean(0)) / np.where(spread > 0, spread, 1.0)
 
 
 def explained(table: pd.DataFrame) -> Estimate:
-    """Adjusted R^2 of predicted less measured step on the nine coordinates: 0 where the error does not depend on the regime."""
+    """Compute the adjusted R^2 of the model's error on the nine coordinates.
+
+    The error is the predicted minus the measured critical frequency. R^2 is 0 where it does not
+    depend on the regime.
+    """
     table = table[table["step"].notna()]
 
     def adjusted(indices: list[int]) -> float:
-        part = table.iloc[indices]
-        x, y = coordinates(part, part), (part["predicted"] - part["step"]).to_numpy()
+        regimes = table.iloc[indices]
+        x = coordinates(regimes, regimes)
+        y = (regimes["predicted"] - regimes["step"]).to_numpy()
         design = np.column_stack([np.ones(len(x)), x])
         left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
         freedom = len(y) - design.shape[1]
@@ -57,7 +72,20 @@ def explained(table: pd.DataFrame) -> Estimate:
 
 
 def ridge(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
-    """Steps of the regimes of `test` by ridge regression on the nine coordinates of those of `fit`, (n,)."""
+    """Predict critical frequencies by ridge regression on the nine coordinates.
+
+    Parameters
+    ----------
+    fit : DataFrame
+        Regimes that the regression is fitted on; those without a critical frequency are left out.
+    test : DataFrame of n rows
+        Regimes to predict.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Predicted eps_min, clipped to [0, 1].
+    """
     fit = fit[fit["step"].notna()]
     x, mean = coordinates(fit, fit), fit["step"].mean()
     slopes = np.linalg.solve(
@@ -66,55 +94,62 @@ def ridge(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
     return np.clip(mean + coordinates(test, fit) @ slopes, 0.0, 1.0)
 
 
-def replicas(fate: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
-    """By regime the law's probabilities, none of them 0 or 1, and who learned."""
+def replicas(outcomes: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return clipped probabilities and learning outcomes of the replicas, by regime."""
     return [
-        (part["probability"].clip(BOUNDED, 1 - BOUNDED).to_numpy(), part["learned"].to_numpy())
-        for _, part in fate.groupby("point", sort=False)
+        (
+            group["probability"].clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY).to_numpy(),
+            group["learned"].to_numpy(),
+        )
+        for _, group in outcomes.groupby("point", sort=False)
     ]
 
 
-def calibration_slope(fate: pd.DataFrame) -> Estimate:
-    """Slope of a logistic regression of who learned on the logit of the law's probability: 1 where that is true."""
+def calibration_slope(outcomes: pd.DataFrame) -> Estimate:
+    """Fit the slope of a logistic regression of outcomes on the logit of the probability.
 
-    def slope(parts: list) -> float:
-        x, y = (
-            logit(np.concatenate([p for p, _ in parts])),
-            np.concatenate([true for _, true in parts]),
-        )
+    It is 1 where the probabilities are true.
+    """
 
-        def loss(at: np.ndarray) -> tuple[float, np.ndarray]:
-            z = at[0] + at[1] * x
-            off = 1 / (1 + np.exp(-z)) - y
+    def slope(regimes: list) -> float:
+        x = logit(np.concatenate([p for p, _ in regimes]))
+        y = np.concatenate([true for _, true in regimes])
+
+        def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
+            z = line[0] + line[1] * x
+            residual = 1 / (1 + np.exp(-z)) - y
             return float((np.logaddexp(0, z) - y * z).mean()), np.array(
-                [off.mean(), (off * x).mean()]
+                [residual.mean(), (residual * x).mean()]
             )
 
         return float(minimize(loss, np.array([0.0, 1.0]), jac=True, method="BFGS").x[1])
 
-    return jackknife(slope, replicas(fate))
+    return jackknife(slope, replicas(outcomes))
 
 
-def excess_loss(fate: pd.DataFrame) -> np.ndarray:
-    """Mean log-loss of each regime less what it would be were the law's probabilities true, (regimes,)."""
-    found = []
-    for p, true in replicas(fate):
-        found.append(
+def excess_loss(outcomes: pd.DataFrame) -> np.ndarray:
+    """Compute the mean log-loss of each regime beyond that if calibrated, (n_regimes,)."""
+    excess = []
+    for p, true in replicas(outcomes):
+        excess.append(
             -(true * np.log(p) + (1 - true) * np.log(1 - p)).mean()
             + (p * np.log(p) + (1 - p) * np.log(1 - p)).mean()
         )
-    return np.array(found)
+    return np.array(excess)
 
 
-def auc_within(fate: pd.DataFrame) -> np.ndarray:
-    """Of each regime the AUC of the law's margin over pairs of replicas at one eps_min, (regimes,); NaN without such a pair."""
-    found = []
-    for _, regime in fate.groupby("point", sort=False):
+def auc_within(outcomes: pd.DataFrame) -> np.ndarray:
+    """Compute the AUC of the margin over pairs of replicas at one eps_min, by regime.
+
+    Ties count half; NaN for a regime without a pair of different outcomes. Shape (n_regimes,).
+    """
+    aucs = []
+    for _, regime in outcomes.groupby("point", sort=False):
         above, pairs = 0.0, 0
-        for _, part in regime.groupby("eps_min"):
-            margin, true = part["margin"].to_numpy(), part["learned"].to_numpy() > 0.5
+        for _, group in regime.groupby("eps_min"):
+            margin, true = group["margin"].to_numpy(), group["learned"].to_numpy() > 0.5
             difference = margin[true][:, None] - margin[~true]
             above += (difference > 0).sum() + (difference == 0).sum() / 2
             pairs += difference.size
-        found.append(above / pairs if pairs else np.nan)
-    return np.array(found)
+        aucs.append(above / pairs if pairs else np.nan)
+    return np.array(aucs)

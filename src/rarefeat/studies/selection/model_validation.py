@@ -1,4 +1,4 @@
-"""The law for the step held against what replicas did: its two constants from some regimes, its errors on others."""
+"""Validation of the critical-frequency model: its constants, and errors in other regimes."""
 
 from collections.abc import Mapping
 
@@ -22,32 +22,63 @@ from rarefeat.studies.selection.tables import SELECTION_FATE, SELECTION_LAW
 def replica_margins(
     name: str, sweep: InterventionSweep, table: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, critical_frequency.TrainingPoint]]:
-    """What every dense replica of a study did, beside the law's margin from its initial weights; and the study's points."""
+    """Return the outcome of every dense replica with its log margin, and the training points.
+
+    Parameters
+    ----------
+    name : str
+        Name of the sweep.
+    sweep : InterventionSweep
+        The sweep.
+    table : DataFrame
+        Its table `STUDY_selection`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each cell and seed.
+    dict of str to TrainingPoint
+        Training point of each point, at one of its eps_min.
+    """
     seeds = list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     dense = table[table["arm"] == "dense"].pivot(
         index=["point", "eps_min", "seed"], columns="quantity", values="value"
     )
     points, starts, rows = {}, {}, []
     for cell in sweep.cells():
-        at, key = point(sweep.data, sweep.training, sweep.sigma, sweep.drawn, cell), point_of(cell)
+        training_point = point(sweep.data, sweep.training, sweep.sigma, sweep.hypercube, cell)
+        key = point_of(cell)
         if key not in points:
-            points[key], starts[key] = (
-                at,
-                critical_frequency.draw_initial_projections(sweep.draws, at, seeds),
+            points[key] = training_point
+            starts[key] = critical_frequency.draw_initial_projections(
+                sweep.draws, training_point, seeds
             )
-        found = dense.loc[(key, at.eps_min)].reindex(seeds)
+        replicas = dense.loc[(key, training_point.eps_min)].reindex(seeds)
+        threshold = training_point.threshold
         rows.append(
             pd.DataFrame(
-                {"study": name, "point": key, "eps_min": at.eps_min, "seed": seeds, "learned": found["learned"].to_numpy(),
-                 "diverged": found["diverged"].to_numpy(), "margin": critical_frequency.log_margin(starts[key], at).numpy(),
-                 "ratio_at_T1": found["cosine_at_T1"].to_numpy() / at.threshold if at.threshold else np.nan}
+                {
+                    "study": name,
+                    "point": key,
+                    "eps_min": training_point.eps_min,
+                    "seed": seeds,
+                    "learned": replicas["learned"].to_numpy(),
+                    "diverged": replicas["diverged"].to_numpy(),
+                    "margin": critical_frequency.log_margin(starts[key], training_point).numpy(),
+                    "ratio_at_T1": replicas["cosine_at_T1"].to_numpy() / threshold
+                    if threshold
+                    else np.nan,
+                }
             )
-        )  # fmt: skip
+        )
     return pd.concat(rows, ignore_index=True), points
 
 
 def auc(values: np.ndarray, learned: np.ndarray) -> float:
-    """Probability that a replica that has learned has the larger value, ties as a half; NaN without one of either."""
+    """Compute the probability that a replica that has learned has the larger value.
+
+    Ties count half; NaN if all have learned, or none.
+    """
     yes, no = values[learned > 0.5], values[learned <= 0.5]
     if not len(yes) or not len(no):
         return np.nan
@@ -55,71 +86,110 @@ def auc(values: np.ndarray, learned: np.ndarray) -> float:
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
-def fit_constants(fate: pd.DataFrame) -> LogisticFit:
-    """The constants from replicas that did not diverge, and for which a bias gives a margin."""
-    used = fate[np.isfinite(fate["margin"]) & (fate["diverged"] == 0)]
+def fit_constants(outcomes: pd.DataFrame) -> LogisticFit:
+    """Fit the two constants on replicas that did not diverge and that have a finite margin."""
+    used = outcomes[np.isfinite(outcomes["margin"]) & (outcomes["diverged"] == 0)]
     return fit_logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
 
 
 def regime_rows(
-    fate: pd.DataFrame,
+    outcomes: pd.DataFrame,
     points: dict[str, critical_frequency.TrainingPoint],
     sweep: InterventionSweep,
     constants: LogisticFit,
 ) -> pd.DataFrame:
-    """A row for each regime: its parameters, the step measured and predicted, and how well the fate of replicas is told."""
+    """Return measured and predicted critical frequency of each regime, with its parameters.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        Replicas of the sweep, as returned by `replica_margins`, with their probabilities.
+    points : dict of str to TrainingPoint
+        Training point of each point.
+    sweep : InterventionSweep
+        The sweep.
+    constants : LogisticFit
+        Constants of the model.
+    """
     rows, seeds = [], list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
-    for key, part in fate.groupby("point", sort=False):
-        at, training = points[key], points[key].training
-        wide = learned_matrix(part.assign(quantity="learned", value=part["learned"]))
-        measured = estimate_critical_frequency(wide.index.to_numpy(), wide.to_numpy())
-        low, high = measured.interval()
+    for key, group in outcomes.groupby("point", sort=False):
+        data, training = points[key].data, points[key].training
+        matrix = learned_matrix(group.assign(quantity="learned", value=group["learned"]))
+        estimate = estimate_critical_frequency(matrix.index.to_numpy(), matrix.to_numpy())
+        low, high = estimate.interval()
+        start = critical_frequency.draw_initial_projections(sweep.draws, points[key], seeds)
+        learned, ratio = group["learned"].to_numpy(), group["ratio_at_T1"].fillna(0.0).to_numpy()
         rows.append(
             {
-                "study": part["study"].iloc[0], "point": key, "lambda": training.lambda_, "decay": training.lambda_ / at.growth_rate,
-                "share": training.bias.share, "C": at.data.C, "L": at.data.L, "tau": training.tau, "d": at.data.d,
-                "d1": at.data.d1, "m": training.m, "sigma_0": training.sigma_0, "eta": training.eta,
-                "place": measured.place, "step": measured.value, "ci_low": low, "ci_high": high,
-                "predicted": critical_frequency.critical_frequency(at, constants, critical_frequency.draw_initial_projections(sweep.draws, at, seeds)),
-                "auc": auc(part["margin"].to_numpy(), part["learned"].to_numpy()),
-                "auc_of_ratio": auc(part["ratio_at_T1"].fillna(0.0).to_numpy(), part["learned"].to_numpy()),
-                "learned": part["learned"].mean(), "probability": part["probability"].mean(),
-                "diverged": int(part["diverged"].sum()), "n": len(seeds),
-                "centre": constants.centre, "steepness": constants.steepness,
+                "study": group["study"].iloc[0],
+                "point": key,
+                "lambda": training.lambda_,
+                "decay": training.lambda_ / points[key].growth_rate,
+                "share": training.bias.share,
+                "C": data.C,
+                "L": data.L,
+                "tau": training.tau,
+                "d": data.d,
+                "d1": data.d1,
+                "m": training.m,
+                "sigma_0": training.sigma_0,
+                "eta": training.eta,
+                "place": estimate.place,
+                "step": estimate.value,
+                "ci_low": low,
+                "ci_high": high,
+                "predicted": critical_frequency.critical_frequency(points[key], constants, start),
+                "auc": auc(group["margin"].to_numpy(), learned),
+                "auc_of_ratio": auc(ratio, learned),
+                "learned": group["learned"].mean(),
+                "probability": group["probability"].mean(),
+                "diverged": int(group["diverged"].sum()),
+                "n": len(seeds),
+                "centre": constants.centre,
+                "steepness": constants.steepness,
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
 def validate_model(
     tables: Mapping[str, pd.DataFrame], job: Job
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every replica with its probability by the law, and every regime with the law's errors."""
+    """Fit the model on the sweeps of role law_fit, and predict all sweeps of the job.
+
+    Inputs: `STUDY_selection` of the sweeps with the roles `law_fit` and `law_test`. Config:
+    `sweeps`.
+
+    Returns
+    -------
+    outcomes : DataFrame
+        Every replica with its probability.
+    regimes : DataFrame
+        Every regime with its prediction.
+    """
     sweeps = job.config_section("sweeps", dict[str, InterventionSweep])
-    found = {
+    margins = {
         name: replica_margins(name, sweep, tables[f"{name}_selection"])
         for name, sweep in sweeps.items()
     }
     constants = fit_constants(
-        pd.concat([found[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"])
+        pd.concat([margins[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"])
     )
-    fates, rows = [], []
-    for name, (fate, points) in found.items():
-        margins = torch.tensor(fate["margin"].to_numpy())
-        fates.append(
-            fate.assign(
-                probability=critical_frequency.learning_probability(margins, constants).numpy()
-            )
+    outcomes, regimes = [], []
+    for name, (table, points) in margins.items():
+        probability = critical_frequency.learning_probability(
+            torch.tensor(table["margin"].to_numpy()), constants
         )
-        rows.append(regime_rows(fates[-1], points, sweeps[name], constants))
-    return pd.concat(fates, ignore_index=True), pd.concat(rows, ignore_index=True)
+        outcomes.append(table.assign(probability=probability.numpy()))
+        regimes.append(regime_rows(outcomes[-1], points, sweeps[name], constants))
+    return pd.concat(outcomes, ignore_index=True), pd.concat(regimes, ignore_index=True)
 
 
 def selection_fate(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Every replica of the sweeps of the law."""
+    """Return every replica of the sweeps of the model, see `validate_model`."""
     return validate_sorted(SELECTION_FATE, validate_model(tables, job)[0])
 
 
 def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Every regime of the sweeps of the law."""
+    """Return every regime of the sweeps of the model, see `validate_model`."""
     return validate_sorted(SELECTION_LAW, validate_model(tables, job)[1])

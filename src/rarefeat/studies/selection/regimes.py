@@ -1,4 +1,4 @@
-"""What a cell of a sweep is: its data, training and noise, also where the regime is one of a Latin hypercube."""
+"""Data, training and noise of a cell of a sweep, also where its regime is drawn."""
 
 import math
 from collections.abc import Mapping
@@ -12,58 +12,97 @@ from rarefeat.config.ranges import Range
 from rarefeat.core.randomness import generator
 from rarefeat.studies.selection.config import LatinHypercube
 
-WHOLE = ("L", "d", "d1", "m")
+INTEGERS = ("L", "d", "d1", "m")
+"""Parameters that are rounded to integers."""
 
 
 def hypercube(
     draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]
 ) -> dict[str, list[float]]:
-    """What config/latin_hypercube.py draws without torch: the jobs of sweeps have come through this one, and would all run anew."""
+    """Draw a Latin hypercube: the values of `config.ranges.latin_hypercube`, by torch.
+
+    Parameters
+    ----------
+    draws : str
+        Namespace of the random streams, one for each parameter.
+    seed : int
+        Seed.
+    regimes : int
+        Number of regimes, and of strata of each range.
+    ranges : mapping
+        Range of each parameter.
+
+    Returns
+    -------
+    dict of str to list of float
+        Values of the regimes, by parameter.
+    """
     columns = {}
-    for name, found in ranges.items():
+    for name, interval in ranges.items():
         random = generator(draws, seed, name)
         strata = torch.randperm(regimes, generator=random)
         shares = (strata + torch.rand(regimes, generator=random, dtype=torch.float64)) / regimes
-        columns[name] = [found.point(float(share)) for share in shares]
+        columns[name] = [interval.point(float(share)) for share in shares]
     return columns
 
 
-def drawn_regimes(drawn: LatinHypercube) -> list[dict[str, float]]:
-    """The values of every regime of a Latin hypercube."""
-    columns = hypercube("selection/hypercube", drawn.seed, drawn.regimes, drawn.ranges)
+def drawn_regimes(parameters: LatinHypercube) -> list[dict[str, float]]:
+    """Draw the values of every regime of a Latin hypercube."""
+    columns = hypercube(
+        "selection/hypercube", parameters.seed, parameters.regimes, parameters.ranges
+    )
     return [
-        {name: round(values[i]) if name in WHOLE else values[i] for name, values in columns.items()}
-        for i in range(drawn.regimes)
+        {
+            name: round(values[i]) if name in INTEGERS else values[i]
+            for name, values in columns.items()
+        }
+        for i in range(parameters.regimes)
     ]
 
 
 def point(
-    data: Data, training: Training, sigma: float, drawn: LatinHypercube | None, cell: Cell
+    data: Data,
+    training: Training,
+    sigma: float,
+    parameters: LatinHypercube | None,
+    cell: Cell,
 ) -> TrainingPoint:
-    """The point of a cell of a sweep with these values.
+    """Return the training point of a cell of a sweep.
 
-    Of a drawn regime sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the pull, and eta is such that a
-    frequent feature grows by `growth` a step.
+    In a drawn regime, sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the
+    growth rate of a frequent feature, and eta is such that a frequent feature grows by
+    `parameters.growth` per step.
+
+    Parameters
+    ----------
+    data : Data
+        Data of the sweep.
+    training : Training
+        Training of the sweep.
+    sigma : float
+        Standard deviation of the noise.
+    parameters : LatinHypercube or None
+        The hypercube, if regimes are drawn.
+    cell : Cell
+        Cell of the sweep.
     """
     values = {axis: value for axis, value in cell.axes if axis not in ("eps_min", "regime")}
-    if drawn:
-        values = drawn_regimes(drawn)[int(cell["regime"])]
-    d1, data = (
-        data.d1,
-        data.model_copy(
-            update={name: values[name] for name in ("C", "L", "d", "d1") if name in values}
-        ),
+    if parameters:
+        values = drawn_regimes(parameters)[int(cell["regime"])]
+    d1 = data.d1
+    data = data.model_copy(
+        update={name: values[name] for name in ("C", "L", "d", "d1") if name in values}
     )
     scale = math.sqrt(d1 / data.d1)
-    changed = {name: values[name] for name in ("tau", "m") if name in values}
-    changed["sigma_0"] = scale * values.get("sigma_0", training.sigma_0)
+    update = {name: values[name] for name in ("tau", "m") if name in values}
+    update["sigma_0"] = scale * values.get("sigma_0", training.sigma_0)
     if "share" in values:
-        changed["bias"] = training.bias.model_copy(update={"share": values["share"]})
+        update["bias"] = training.bias.model_copy(update={"share": values["share"]})
     if "lambda" in values:
-        changed["lambda_"] = values["lambda"]
-    found = TrainingPoint(data, training.model_copy(update=changed), scale * sigma, cell["eps_min"])
-    if not drawn:
-        return found
-    pull, decay = found.growth_rate, values.get("lambda", training.lambda_ / found.growth_rate)
-    rates = {"lambda_": decay * pull, "eta": drawn.growth / (pull * (1 - decay))}
-    return found._replace(training=found.training.model_copy(update=rates))
+        update["lambda_"] = values["lambda"]
+    result = TrainingPoint(data, training.model_copy(update=update), scale * sigma, cell["eps_min"])
+    if not parameters:
+        return result
+    rate, decay = result.growth_rate, values.get("lambda", training.lambda_ / result.growth_rate)
+    rates = {"lambda_": decay * rate, "eta": parameters.growth / (rate * (1 - decay))}
+    return result._replace(training=result.training.model_copy(update=rates))

@@ -1,6 +1,7 @@
-"""Scores of neurons that know no dictionary: from one batch of embeddings, or a running mean over steps of what they average.
+"""Scores by which rules choose neurons to prune, without knowledge of the dictionary.
 
-A rule prunes the lowest scores first. Definitions and reasons: docs/method/selection.md.
+They are computed from moments of one batch of embeddings, or from running means of moments over
+steps. A rule prunes the lowest scores first. Definitions and reasons: docs/method/selection.md.
 """
 
 import torch
@@ -10,52 +11,83 @@ from rarefeat.core.activation_moments import Moments
 from rarefeat.core.theory_metrics import auc_of_smaller_norm
 
 SILENT_LAST = torch.finfo(torch.float32).max
-"""A rate or a residual of a silent neuron, of which neither says anything."""
+"""Score of a silent neuron under rules that are not defined for it."""
 
 
 def effective_rate(mean: Tensor, mean_of_square: Tensor) -> Tensor:
-    """(E a)^2 / E a^2, (S, m): the frequency of an `a` that is one value or else 0; SILENT_LAST where it is always 0."""
+    """Compute (E a)^2 / E a^2, (S, m).
+
+    It is the frequency of an `a` that is one value or else 0; SILENT_LAST where it is always 0.
+    """
     return torch.where(mean_of_square > 0, mean.square() / mean_of_square, SILENT_LAST)
 
 
-def compute_score(name: str, of: Moments, draw: Tensor) -> Tensor:
-    """A score of every neuron, (S, m).
+def compute_score(name: str, moments: Moments, draw: Tensor) -> Tensor:
+    """Compute a score of every neuron.
 
-    A silent neuron, of which a rate or a residual says nothing, comes last.
+    Parameters
+    ----------
+    name : str
+        One of `config.SCORES`.
+    moments : Moments
+        Moments of the activations, (S, m) each.
+    draw : Tensor of shape (S, m)
+        Uniform draws, the score `random`.
 
-    Args:
-        draw: (S, m), uniform, one for each training, for `random`.
+    Returns
+    -------
+    Tensor of shape (S, m)
+        The lowest is pruned first. Rates and residuals of silent neurons are SILENT_LAST.
+
+    Raises
+    ------
+    ValueError
+        If there is no such score.
     """
     match name:
         case "norm":
-            return of.norm
+            return moments.norm
         case "firing_rate":
-            return of.fires
+            return moments.fires
         case "contribution":
-            return of.agreement
+            return moments.agreement
         case "residual":
-            # The largest first: what is not yet told apart.
-            return torch.where(of.fires > 0, -of.residual / of.fires, SILENT_LAST)
+            # Negative: the samples that the loss separates least come first.
+            return torch.where(moments.fires > 0, -moments.residual / moments.fires, SILENT_LAST)
         case "growth":
-            # The largest first: what still grows.
-            return -of.growth
+            # Negative: the neurons that grow most come first.
+            return -moments.growth
         case "effective_rate":
-            return effective_rate(of.second, of.fourth)
+            return effective_rate(moments.second, moments.fourth)
         case "hoyer_rate":
-            return effective_rate(of.first, of.second)
+            return effective_rate(moments.first, moments.second)
         case "paired_rate":
-            return effective_rate(of.agreement, of.agreement_squared)
+            return effective_rate(moments.agreement, moments.agreement_squared)
         case "random":
             return draw
-    raise ValueError(f"no score {name!r}")
+    raise ValueError(f"unknown score {name!r}")
 
 
-def evaluate_score(values: Tensor, wanted: Tensor) -> tuple[float, float]:
-    """How a score of one replica finds the wanted neurons, (m,), bool (m,): AUC, and precision at their number.
+def evaluate_score(values: Tensor, is_target: Tensor) -> tuple[float, float]:
+    """Evaluate how well a score of one replica finds the target neurons.
 
-    Both NaN where no neuron, or every one, is wanted. Ties go to the lower index in the precision, and count half in the AUC.
+    Parameters
+    ----------
+    values : Tensor of shape (m,)
+        Scores, lowest first.
+    is_target : bool Tensor of shape (m,)
+        True for the neurons to find.
+
+    Returns
+    -------
+    auc : float
+        Probability that a target neuron comes before another one; ties count half.
+    precision : float
+        Fraction of targets among as many first neurons as there are targets; ties go to the lower
+        index. Both are NaN if no neuron is a target, or every one.
     """
-    auc = auc_of_smaller_norm(values, wanted)
+    auc = auc_of_smaller_norm(values, is_target)
     if auc != auc:
         return auc, auc
-    return auc, wanted[values.argsort(stable=True)[: int(wanted.sum())]].double().mean().item()
+    first = values.argsort(stable=True)[: int(is_target.sum())]
+    return auc, is_target[first].double().mean().item()
