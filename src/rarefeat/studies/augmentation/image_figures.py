@@ -30,7 +30,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     middles = (bins[1:] + bins[:-1]) / 2
     figure, _ = panels(1, 1, 6.2)
     figure.clear()
-    beside = {"columns": 1, "place": "right center"}
+    beside = {"columns": 1, "location": "right center"}
     above, middle, below = figure.subfigures(3, 1, height_ratios=[1.15, 1.25, 1])
     firing = above.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     for ax, kind in zip(firing, kinds, strict=True):
