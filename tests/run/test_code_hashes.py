@@ -184,7 +184,8 @@ OTHER = {
     "a field of a quoted class": ("stage.py", "y: float = 3.0", "y: float = 4.0"),
     "a method that torch calls": ("stage.py", "return x + 1", "return x + 2"),
     "a method asked for by a text": ("stage.py", "return 3.0", "return 4.0"),
-    "a description that is read": ("stage.py", 'far(data, description="far")', 'far(data, description="near")'),
+    "a description that is read": ("stage.py", 'far(data, description="far")', 'far(data,'
+                                                                               ' description="near")'),
     "by way of a third module": ("late.py", "1.5", "1.25"),
     "an import within a function": ("stage.py", "import inner", "import another as inner"),
     "a module that a function imports": ("inside.py", "x + 7", "x + 8"),
@@ -343,83 +344,101 @@ def test_hash_sees_every_number_of_a_stage(stage):
     assert tried > 40
 
 
-# Edits of the package itself: the file, a text in it and another, and the stages whose hashes it must move, without `studies.`.
+# Edits of the package itself: the file, a text in it and another, and the stages whose hashes it
+# must move, without `studies.`.
 
-IMAGES = "images.pretrain:* fine_labels.granularity.[pr]*"
-ENCODERS = "chain.pretrain:* fate.measure:* fine_labels.crossing:* selection.measure:*"
+IMAGES = "images.pretrain:* fine_labels.granularity.[ps]*"
+ENCODERS = "chain.pretrain:* fate.measure:* fine_labels.contrastive_encoder:* selection.measure:*"
 DRAWN = f"""
-    chain.[ps]* images.[ps]* {IMAGES} augmentation.measure:* augmentation.representations:* augmentation.supervise:*
-    exact_results.*:measured fate.measure:* fine_labels.compare:* fine_labels.crossing:* fine_labels.measure:*
+    chain.[ps]* images.[ps]* {IMAGES} augmentation.measure:* augmentation.representations:* augmentation.supervised_baseline:*
+    exact_results.*:run_stage fate.measure:* fine_labels.simulator_comparison:* fine_labels.contrastive_encoder:* fine_labels.measure:*
     fine_labels.train:* fine_labels.granularity.digits:* imbalance.alignment_map:* scaling.aggregate:trained_sizes
-    scaling.lucky_sets:* selection.digits:* selection.measure:* selection.tested:* theory.milestones:* theory.one_step:*
+    scaling.lucky_sets:* selection.digits:* selection.measure:* selection.model_validation:* theory.milestones:* theory.one_step:*
     two_layer.measure:* two_layer.search:*
 """
 MULTIPLIED = f"""
-    {ENCODERS} chain.probe:* core.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervise:* imbalance.alignment_map:*
-    fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.tested:* theory.claims:*
+    {ENCODERS} chain.probe:* core.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervised_baseline:* imbalance.alignment_map:*
+    fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.model_validation:* theory.claims:*
     theory.milestones:* theory.one_step:* report.interactive_page:page
 """
 EDITS = {
-    "products in bfloat16": ("images/bfloat16.py", "return value.bfloat16().float()", "return value.float()", IMAGES),
+    "products in bfloat16": ("images/bfloat16.py", "return value.bfloat16().float()", "return"
+                                                                                      " value.float()", IMAGES),
     "a property of a section": (
-        "studies/fine_labels/config.py", "for name in Easy.model_fields})", "for name in Easy.model_fields if name})",
-        "fine_labels.compare:* fine_labels.measure:*",
+        "studies/fine_labels/config.py", "for name in EasyData.model_fields})", "for name in"
+                                                                                " EasyData.model_fields if name})",
+        "fine_labels.simulator_comparison:* fine_labels.measure:*",
     ),
     "a method of a section": (
         "studies/fine_labels/config.py", "2 * self.ids)", "3 * self.ids)",
-        "fine_labels.compare:* fine_labels.measure:* fine_labels.train:* fine_labels.figures:granularity",
+        "fine_labels.simulator_comparison:* fine_labels.measure:* fine_labels.train:*"
+        " fine_labels.figures:granularity",
     ),
     "an arm": (
-        "core/arms.py", "smallest(-seen.norms, seen.alpha)", "smallest(seen.norms, seen.alpha)",
+        "core/arms.py", "(-context.norms, context.alpha)", "(context.norms, context.alpha)",
         "core.arms:ARMS?largest_neuron? selection.measure:*",
     ),
-    "a rule that one study has": ("core/arms.py", "].amax(-1), seen", "].amin(-1), seen", "selection.measure:*"),
+    "a rule that one study has": ("core/arms.py", "].amax(-1), context", "].amin(-1), context", "selection.measure:*"),
     "a rule of the bias": (
         "core/bias.py", "2 * math.log(d) / d", "math.log(d) / d",
-        "chain.pretrain:* fine_labels.crossing:* selection.measure:*",
+        "chain.pretrain:* fine_labels.contrastive_encoder:* selection.measure:*",
     ),
-    "the slopes of a step": ("core/training.py", "negatives = whole.views(", "negatives = pruned.views(", ENCODERS),
-    "products": ("core/batch_invariant.py", "if r % COLUMNS and p > 2 * r", "if r % COLUMNS and p > 3 * r", MULTIPLIED),
+    "the slopes of a step": ("core/training.py", "negatives = dense.views(", "negatives ="
+                                                                             " masked.views(", ENCODERS),
+    "products": ("core/batch_invariant.py", "if r % COLUMNS and p > 2 * r", "if r % COLUMNS and p"
+                                                                            " > 3 * r", MULTIPLIED),
     "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWN),
     "views": (
-        "core/positive_pairs.py", "(views.rho or views.mask or views.colour)", "(views.rho or views.colour)",
-        "chain.pretrain:* augmentation.measure:* augmentation.supervise:*",
+        "core/positive_pairs.py", "(views.rho or views.mask or views.colour)", "(views.rho or"
+                                                                               " views.colour)",
+        "chain.pretrain:* augmentation.measure:* augmentation.supervised_baseline:*",
     ),
-    "a linear probe": ("core/linear_probe.py", "correction=0", "correction=1", "chain.probe:* selection.measure:*"),
-    "a constant": ("core/thresholds.py", "PURE = 0.9", "PURE = 0.95", """
-        chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.crossing:*
-        imbalance.found:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
+    "a linear probe": ("core/linear_probe.py", "correction=0", "correction=1", "chain.probe:*"
+                                                                               " selection.measure:*"),
+    "a constant": ("core/thresholds.py", "PURE_COSINE = 0.9", "PURE_COSINE = 0.95", """
+        chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
+        imbalance.findings:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
         theory.one_step:*
     """),
-    "a measure": ("studies/selection/measure.py", "[..., -1] > PURE", "[..., -1] >= PURE", "selection.measure:*"),
+    "a measure": ("studies/selection/measure.py", "[..., -1] > PURE_COSINE", "[..., -1] >="
+                                                                             " PURE_COSINE", "selection.measure:*"),
     "a floor": ("studies/fate/training.py", "clamp_min(1e-30)", "clamp_min(1e-20)", "fate.measure:*"),
-    "a search": ("studies/two_layer/learning_rates.py", "means.max() - NEAR", "means.max()", "two_layer.rates:*"),
-    "a schedule": ("images/trainer.py", "lr * (step + 1)", "lr * step", f"{IMAGES} fine_labels.granularity.digits:*"),
+    "a search": ("studies/two_layer/learning_rates.py", "means.max() - RATE_TOLERANCE", "means.max()", "two_layer.learning_rates:*"),
+    "a schedule": ("images/trainer.py", "lr * (step + 1)", "lr * step", f"{IMAGES}"
+                                                                        f" fine_labels.granularity.digits:*"),
     "what a claim measures": ("studies/two_layer/claims.py", '"cosine", 1) - ', '"cosine", 1) + ', "two_layer.claims:*"),
-    "the test of a claim": ("claims/verdict.py", "0.5**n", "0.5 ** (n - 1)", "claims.table:*"),
+    "the test of a claim": ("claims/verdict.py", "0.5**n", "0.5 ** (n - 1)", "claims.verdict_tables:*"),
     "a figure": (
         "studies/imbalance/figures.py", 'f"dense, seed {first}"', 'f"seed {first}"', "imbalance.figures:alignment_heatmap"
     ),
     "a lock": ("storage/sealed_files.py", "handle.seek(start)", "handle.seek(int(start))", ""),
-    "who may write": ("run/write_guard.py", "found != planned", "planned != found", ""),
+    "who may write": ("run/write_guard.py", "current != planned", "planned != current", ""),
     "a bar of progress": ("run/cli_helpers.py", "desc=label)", "desc=label, leave=False)", ""),
     "its label": ("studies/augmentation/supervised_baseline.py", '"supervised"):', '"classifiers"):', ""),
     "what is printed": ("images/pretrain.py", "is slow without", "is slower without", ""),
-    "a module's docstring": ("core/arms.py", '"""The arms: ', '"""Arms: ', ""),
-    "a docstring": ("core/training.py", '"""The replicas after a step', '"""Replicas after a step', ""),
+    "a module's docstring": ("core/arms.py", '"""Training arms: ', '"""Arms: ', ""),
+    "a docstring": ("core/training.py", '"""Take one training step', '"""Take a training step', ""),
     "a comment": ("core/batch_invariant.py", "# A tall product", "# Such a product", ""),
-    "the text of an error": ("chain/pretrain.py", "masks single weights in R^d1", "masks single weights", ""),
+    "the text of an error": ("chain/pretrain.py", "masks single weights in R^d1", "masks single"
+                                                                                  " weights", ""),
     "an annotation": ("core/statistics.py", "def holm(p_values: np.ndarray)", "def holm(p_values)", ""),
     "one more arm": (
-        "core/arms.py", 'NamedArm("initial"', 'NamedArm("one", "", "", random_neurons), NamedArm("initial"', ""
+        "core/arms.py", '"random_neuron", "random neurons", ', '"one", "", "",'
+                                                               ' mask_random_neurons),'
+                                                               ' ArmSpec("random_neuron", "random'
+                                                               ' neurons", ', ""
     ),
     "an arm's label": ("core/arms.py", '"random neurons"', '"neurons at random"', ""),
     "a helper's name": ("images/splits.py", "_draw(", "_drawn(", ""),
-    "a key's description": ("config/encoder.py", '"correlation of both', '"the correlation of both', ""),
+    "a key's description": ("config/model.py", '"correlation of both', '"the correlation of both', ""),
     "its default, which jobs are told": ("config/images.py", 'default="global"', 'default="per_layer"', ""),
-    "a validator": ("config/encoder.py", "if self.mask and self.rho:", "if self.mask and self.rho > 0:", ""),
-    "a column's description": ("studies/selection/tables.py", 'description="', 'description="in other words: ', ""),
-    "a caption": ("studies/imbalance/kind.py", '"Neurons whose weights point', '"Reworded: neurons that point', ""),
+    "a validator": ("config/model.py", "if self.mask and self.rho:", "if self.mask and self.rho >"
+                                                                     " 0:", ""),
+    "a column's description": ("studies/selection/tables.py", 'description="', 'description="in'
+                                                                               ' other words: ', ""),
+    "a caption": ("studies/imbalance/declaration.py", '"Neurons whose weights point', '"Reworded:'
+                                                                                      ' neurons'
+                                                                                      ' that point', ""),
 }  # fmt: skip
 
 
