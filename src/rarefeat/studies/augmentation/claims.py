@@ -1,4 +1,7 @@
-"""Feature decoupling by augmentation (Wen & Li 2021), and its crossing with imbalance and pruning."""
+"""Measurements of feature decoupling by augmentation (Wen & Li 2021).
+
+They include its crossing with imbalance and pruning.
+"""
 
 from collections.abc import Mapping
 
@@ -11,7 +14,7 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
 from rarefeat.studies.augmentation.config import Augmentation
 
-# Studies share W(0), which is looked at once.
+# Studies share W(0), which is measured once.
 FIRST = ("independent_noise",)
 MASKED = ("random_mask", "mask=0.25", "mask=0.1")
 WITH = (*MASKED, "independent_noise")
@@ -57,16 +60,28 @@ BY_STUDY = (
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Every study of the section `augmentation` that a claim is about."""
+    """Measure every study of the section `augmentation` that a claim is about."""
     table, studies = (
         tables["augmentation"],
         job.config_section("augmentation", Augmentation).studies,
     )
-    known = [name for name in studies if name in set(table["study"])]
+    names_in_table = [name for name in studies if name in set(table["study"])]
     rows = []
 
-    def found(study: str, metric: str, labels: int = 0, encoder: str = "trained") -> pd.DataFrame:
-        """Values by (eps_min, arm), a column per seed."""
+    def select_values(
+        study: str, metric: str, labels: int = 0, encoder: str = "trained"
+    ) -> pd.DataFrame:
+        """Return values by (eps_min, arm), a column per seed.
+
+        Parameters
+        ----------
+        study, metric : str
+            Study and metric, or a quantity that is derived from one.
+        labels : int, optional
+            Number of labels of a head; 0 where none is needed.
+        encoder : str, optional
+            Kind of encoder.
+        """
         chosen = table[
             (table["study"] == study) & (table["encoder"] == encoder) & (table["labels"] == labels)
         ]
@@ -79,7 +94,15 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
         return wide(chosen[chosen["metric"] == metric])
 
     def add(claim: str, study: str, values: pd.DataFrame) -> None:
-        """A row for every point and arm that has values."""
+        """Add a row for every point and arm that has values.
+
+        Parameters
+        ----------
+        claim, study : str
+            Claim and study.
+        values : DataFrame
+            Values by (eps_min, arm), a column per seed.
+        """
         for (eps_min, arm), of_point in values.iterrows():
             place = {"eps_min": eps_min, "arm": arm} if len(values) > 1 else {}
             few = claim in STAGED and np.isfinite(of_point).sum() < 5
@@ -94,26 +117,28 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
             )
 
     for claim, metric, names in BY_STUDY:
-        for study in (name for name in names if name in known):
-            add(claim, study, found(study, metric))
+        for study in (name for name in names if name in names_in_table):
+            add(claim, study, select_values(study, metric))
     most = table["labels"].max()
-    for study in (name for name in (*WITH, *WITHOUT) if name in known):
-        error = found(study, "regression_error", most)
+    for study in (name for name in (*WITH, *WITHOUT) if name in names_in_table):
+        error = select_values(study, "regression_error", most)
         add("WL-P12" if study in WITH else "WL-P11", study, error)
-        if study in WITH and "independent_noise" in known:
-            raw = found("independent_noise", "regression_error", most, "raw").droplevel("arm")
+        if study in WITH and "independent_noise" in names_in_table:
+            raw = select_values("independent_noise", "regression_error", most, "raw").droplevel(
+                "arm"
+            )
             add("WL-P12-raw", study, error.sub(raw, level="eps_min").dropna(how="all"))
         if study in WITH:
-            add("WL-P8", study, found(study, "activity") / probability(studies[study]))
+            add("WL-P8", study, select_values(study, "activity") / probability(studies[study]))
     for suffix in ("", "_without_bias"):
         mask, noise = (f"imbalance_{name}{suffix}" for name in ("random_mask", "independent_noise"))
-        if mask not in known:
+        if mask not in names_in_table:
             continue
-        fate = found(mask, "minority_alignment")
+        fate = select_values(mask, "minority_alignment")
         dense = fate.xs("dense", level="arm")
         add("crossing-pruning", mask, fate.drop("dense", level="arm").sub(dense, level="eps_min"))
-        if noise in known:
-            other = found(noise, "minority_alignment").xs("dense", level="arm")
+        if noise in names_in_table:
+            other = select_values(noise, "minority_alignment").xs("dense", level="arm")
             add(
                 "crossing-mask",
                 mask,
@@ -123,10 +148,10 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
 
 
 def probability(study: Study) -> float:
-    """p, that a majority feature is active."""
+    """Compute p, the probability that a majority feature is active."""
     return float(activation_probability(np.ones(study.data.d), study.data.C)[0])
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row per (eps_min, arm), a column per seed."""
+    """Return a row per (eps_min, arm), a column per seed."""
     return rows.pivot(index=["eps_min", "arm"], columns="seed", values="value")

@@ -12,7 +12,7 @@ from rarefeat.config.study import Study, merge_configs, share_defaults
 
 
 class Supervised(Section):
-    """Training of the encoder that learns <w*, z> from labels, to compare the contrastive ones with."""
+    """Training of the encoder that learns <w*, z> from labels, for comparison."""
 
     study: str = Field(description="the study whose samples it sees")
     steps: int = Field(ge=1, description="steps of Adam, each on fresh samples")
@@ -21,7 +21,10 @@ class Supervised(Section):
 
 
 class ImageViews(Section):
-    """An image study, dense on balanced images, under several kinds of augmentation on the same draws."""
+    """An image study, dense on balanced images, under several kinds of augmentation.
+
+    They share their draws.
+    """
 
     study: ImageStudy = Field(description="the image study, apart from its augmentation")
     kinds: dict[Name, ImageAugmentation] = Field(
@@ -32,7 +35,7 @@ class ImageViews(Section):
     )
 
     def studies(self) -> dict[str, ImageStudy]:
-        """The study under each kind of augmentation, by name."""
+        """Return the study under each kind of augmentation, by name."""
         return {
             f"views_{kind}": self.study.model_copy(update={"augmentation": views})
             for kind, views in self.kinds.items()
@@ -40,7 +43,7 @@ class ImageViews(Section):
 
 
 class Augmentation(Section):
-    """The studies of what the two views of a pair make an encoder learn (Wen & Li 2021), by name."""
+    """The studies of the two views of a pair (Wen & Li 2021), by name."""
 
     studies: dict[Name, Study] = Field(
         min_length=1, description="one token, simulator direct, with training.history"
@@ -59,22 +62,26 @@ class Augmentation(Section):
     def _measurable(self) -> "Augmentation":
         if self.supervised.study not in self.studies:
             raise ValueError(
-                f"supervised.study: {self.supervised.study!r} is none of studies{suggest(self.supervised.study, self.studies)}:"
-                f" {', '.join(self.studies)}"
+                f"supervised.study: {self.supervised.study!r} is none of"
+                f" studies{suggest(self.supervised.study, self.studies)}: {', '.join(self.studies)}"
             )
         for name, study in self.studies.items():
             if study.simulator != "direct" or study.data.L != 1 or not study.training.history:
                 raise ValueError(
-                    f"studies.{name} must have simulator: direct, data.L: 1 and training.history: true"
+                    f"studies.{name} must have simulator: direct, data.L: 1 and training.history:"
+                    " true"
                 )
         return self
 
     def supervise(self, cell: None = None) -> dict[str, Any]:
-        """What the training of the supervised encoders is told."""
+        """Return the config of the training of the supervised encoders."""
         return {"study": self.studies[self.supervised.study], "supervised": self.supervised}
 
     def like_supervised(self, name: str) -> bool:
-        """Whether the supervised encoders have the dictionary, the samples' law and the seeds of a study."""
+        """Return whether the supervised encoders can be compared with a study.
+
+        They can where they have its dictionary, the distribution of its samples and its seeds.
+        """
         study, other = self.studies[name], self.studies[self.supervised.study]
         same = ("d", "d1", "C", "minority")
         return (
@@ -85,7 +92,7 @@ class Augmentation(Section):
         )
 
     def every_study(self) -> dict[str, Any]:
-        """The studies of the encoder, and those of images."""
+        """Return the studies of the encoder, and those of images."""
         return merge_unique("studies", self.studies, self.images.studies())
 
 
@@ -98,7 +105,7 @@ DENSE_ON_BALANCED = {
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section with what is shared by studies of the encoder, and by image studies."""
+    """Return the section with the values that studies of the encoder, and of images, share."""
     raw = share_defaults(raw, shared)
     if not isinstance(raw, dict) or not isinstance(raw.get("images"), dict):
         return raw
@@ -108,7 +115,7 @@ def inherit(raw: Any, shared: dict) -> Any:
         return raw
     of_all = merge_configs(shared.get("images") or {}, DENSE_ON_BALANCED)
     if isinstance(kinds, dict):
-        # As of a study, null leaves one out.
+        # Null leaves a kind out, as it does a study.
         kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         views = views | {"kinds": kinds}
     any_kind = (

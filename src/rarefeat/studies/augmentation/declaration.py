@@ -1,4 +1,4 @@
-"""What the study of augmentation makes."""
+"""Outputs of the study of augmentation."""
 
 from rarefeat.studies.augmentation.config import Augmentation, inherit
 from rarefeat.study_kind import (
@@ -29,39 +29,46 @@ SUPERVISE = Stage(
 FIGURES = {
     "augmentation_stages": Figure(
         ("augmentation", "augmentation_course"),
-        "Over training: the share of the weights that lies in the features (a) and in a dense nuisance (b), by kind of"
-        " positive pair; a learned bias (c); and the error of linear heads on the final encoders against the number of labels"
-        " (d), beside a head on the input and the oracle, the grey line being a head that knows the mean alone. See which"
-        " pairs make the encoder keep features, and which the nuisance.",
+        "Over training: the share of the weights that lies in the features (a) and in a dense"
+        " nuisance (b), by kind of positive pair; a learned bias (c); and the error of linear heads"
+        " on the final encoders against the number of labels (d), beside a head on the input and"
+        " the oracle, the grey line being a head that knows the mean alone. See which pairs make"
+        " the encoder keep features, and which the nuisance.",
     ),
     "augmentation_dial": Figure(
         ("augmentation",),
-        "The end of training from pairs that share nothing but the features, above, to identical views, below: neurons with"
-        " one feature, coverage, activity, and what is left of the noise. The dashed line is the oracle. See whether the"
-        " order of the rows is that of the quantity, and what the bias alone does: rows that end in `no bias` differ from the"
-        " one above in nothing else.",
+        "The end of training from pairs that share nothing but the features, above, to identical"
+        " views, below: neurons with one feature, coverage, activity, and what is left of the"
+        " noise. The dashed line is the oracle. See whether the order of the rows is that of the"
+        " quantity, and what the bias alone does: rows that end in `no bias` differ from the one"
+        " above in nothing else.",
     ),
     "augmentation_representations": Figure(
         ("augmentation_neurons",),
-        "How often neurons fire, by kind of positive pair, beside the same neurons trained on labels. See whether neurons"
-        " are sparse.",
+        "How often neurons fire, by kind of positive pair, beside the same neurons trained on"
+        " labels. See whether neurons are sparse.",
     ),
     "augmentation_imbalance": Figure(
         ("augmentation",),
-        "The best alignment of any neuron with a rare feature, dense (a), and what a mask changes at the same seed (b),"
-        " under a random mask and under noise of its own, with a bias and without. See whether a better augmentation saves"
-        " the rare feature, and whether pruning adds to it.",
+        "The best alignment of any neuron with a rare feature, dense (a), and what a mask changes"
+        " at the same seed (b), under a random mask and under noise of its own, with a bias and"
+        " without. See whether a better augmentation saves the rare feature, and whether pruning"
+        " adds to it.",
     ),
 }
 SEE_IMAGES = (
-    "Images under several kinds of views. Above: how often units fire, by layer. Middle: t-SNE of the features of the test"
-    " images. Below: what probes read, how far the classes lie apart, and how far a crop or a change of intensity moves the"
-    " features, beside the network before training."
+    "Images under several kinds of views. Above: how often units fire, by layer. Middle: t-SNE of"
+    " the features of the test images. Below: what probes read, how far the classes lie apart, and"
+    " how far a crop or a change of intensity moves the features, beside the network before"
+    " training."
 )
 
 
 def build_outputs(section: Augmentation) -> StudyOutputs:
-    """Four tables of each study and three of each kind of views of images; then all of them in one."""
+    """Return four tables of each study, three of each kind of image views, and figures.
+
+    The tables of all studies are also concatenated.
+    """
     stage, images = (
         "studies.augmentation.measure:measure_augmentation",
         "studies.augmentation.representations:measure_image_views",
@@ -71,13 +78,13 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
     tables = {}
     for table in TABLES:
         for name, study in section.studies.items():
-            parts = {name: study, **sizes} | (
+            sections = {name: study, **sizes} | (
                 {"supervised": section.supervised} if section.like_supervised(name) else {}
             )
             tables[f"{name}.{table}"] = Table(
                 schema(table),
                 stage,
-                parts,
+                sections,
                 {"encoders": PRETRAIN},
                 study=name,
                 upstream=(SUPERVISE,),
@@ -118,12 +125,12 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
 
 
 def schema(table: str) -> str:
-    """Where its schema stands."""
+    """Return the place of the schema of a table."""
     return f"studies.augmentation.tables:{table.upper()}"
 
 
 def claim_inputs(section: Augmentation) -> ClaimInputs:
-    """What Wen & Li predict."""
+    """Return the inputs of the claims about the predictions of Wen & Li."""
     regimes = {
         name: {**values_on_axes(study), "arm": {arm.arm for arm in study.arms}}
         for name, study in section.studies.items()

@@ -1,4 +1,4 @@
-"""What neurons become along the dial of augmentations, and under a rare feature."""
+"""Figures of neurons along the dial of augmentations, and under a rare feature."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ from rarefeat.run.job import Job
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"
 LEARNED_BIAS = "_learned_bias"
-# Pairs of every panel, by their kind: a study's name without what it is a study of.
+# Kinds of pairs of every panel: names of studies without their suffixes.
 PAIRS = ("random_mask", "independent_noise", "identical", "mask_and_redrawn")
 OF_PAIR = dict(zip(PAIRS, STYLES, strict=False)) | {
     "identical" + WITHOUT_BIAS: STYLES[2].replace(filled=False, dash=(0, (2, 1))),
@@ -61,7 +61,10 @@ DIAL = (
 
 
 def pair_name(name: str) -> str:
-    """Of a kind of pair, for people: `mask=0.25` and `rho=0.5` by their symbol."""
+    """Return the human-readable name of a kind of pair.
+
+    `mask=0.25` and `rho=0.5` have their symbol.
+    """
     kind = name.removesuffix(WITHOUT_BIAS)
     symbol, equal, value = kind.partition("=")
     if equal:
@@ -74,17 +77,20 @@ def pair_name(name: str) -> str:
     )
 
 
-def known(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
-    """Those of the studies that a table has."""
+def names_in_table(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
+    """Return the names of the studies that a table has."""
     return [name for name in names if name in set(table["study"])]
 
 
 def augmentation_stages(tables: Tables, job: Job) -> Figure:
-    """Over training: features and nuisance in the weights, a learned bias; then heads against the number of labels."""
+    """Plot features, nuisance and a learned bias over training, and the error of heads.
+
+    Heads are against the number of labels.
+    """
     final, course = tables.values()
     course = course[course["step"] > 0]
     figure, axes = panels(2, 2, 4.6)
-    seen: list[str] = []
+    shown: list[str] = []
     four = (*PAIRS[:3], "identical" + WITHOUT_BIAS)
     for ax, studies, metric, title in (
         (axes[0, 0], {name: name for name in four}, "share_features", "features in the weights"),
@@ -105,30 +111,31 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
             "a bias that is learned",
         ),
     ):
-        part = course[(course["metric"] == metric) & course["study"].isin(studies.values())]
-        drawn = {study: OF_PAIR[kind] for kind, study in studies.items()}
+        rows = course[(course["metric"] == metric) & course["study"].isin(studies.values())]
+        styles = {study: OF_PAIR[kind] for kind, study in studies.items()}
         plot_lines(
             ax,
-            part,
+            rows,
             "step",
             "value",
-            drawn,
+            styles,
             by="study",
             inside=quantity(metric).range,
             band=True,
             every=4,
         )
-        seen += [kind for kind, study in studies.items() if study in set(part["study"])]
+        shown += [kind for kind, study in studies.items() if study in set(rows["study"])]
         ax.set(xscale="log", xlabel=STEP, ylabel=quantity(metric).symbol, title=title)
         set_y_range(ax, quantity(metric))
     draw_zero_line(axes[1, 0])
     ax, heads = axes[1, 1], final[final["metric"] == "regression_error"]
     of_head = heads["study"].where(heads["encoder"] == "trained", heads["encoder"])
     heads = heads.assign(series=of_head)[of_head.isin([*four, "raw", "oracle"])]
-    drawn = {name: look for name, look in OF_PAIR.items() if name in set(heads["series"])}
-    # A head with fewer labels than it needs errs by any factor: means of logarithms, and so a logarithmic axis.
-    plot_lines(ax, heads, "labels", "value", drawn, of="geometric")
-    seen += drawn
+    styles = {name: look for name, look in OF_PAIR.items() if name in set(heads["series"])}
+    # A head with fewer labels than it needs errs by any factor: means of logarithms, and so a
+    # logarithmic axis.
+    plot_lines(ax, heads, "labels", "value", styles, of="geometric")
+    shown += styles
     ax.axhline(1, color=GREY, lw=0.7, zorder=0.5)
     labels = sorted(heads["labels"].unique())
     ax.set(
@@ -144,12 +151,12 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
     ax.minorticks_off()
     if len(labels) == 1:
         ax.set_xlim(labels[0] / 2, labels[0] * 2)
-    entries = {pair_name(name): look for name, look in OF_PAIR.items() if name in seen}
+    entries = {pair_name(name): look for name, look in OF_PAIR.items() if name in shown}
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(final)}", columns=4)
 
 
 def augmentation_dial(tables: Tables, job: Job) -> Figure:
-    """The end of training by kind of pair: neurons, coverage, activity, and what noise does."""
+    """Plot neurons, coverage, activity and noise at the end of training by kind of pair."""
     (final,) = tables.values()
     shown = (
         "singletons",
@@ -159,29 +166,29 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
         "noise_cosine",
         "noise_left",
     )
-    names = known(DIAL, final)
+    names = names_in_table(DIAL, final)
     figure, axes = panels(2, 3, 1.5 + 0.3 * len(names), sharey=True)
     for ax, metric in zip(axes.flat, shown, strict=True):
-        what = quantity(metric)
+        plotted = quantity(metric)
         oracle = final[(final["metric"] == metric) & (final["encoder"] == "oracle")][
             "value"
         ].to_numpy()
         if len(oracle):
-            ax.axvspan(*mean_interval(oracle, what.range), color="0.85", lw=0)
+            ax.axvspan(*mean_interval(oracle, plotted.range), color="0.85", lw=0)
             ax.axvline(oracle.mean(), color=GREY, ls=(0, (6, 2)), lw=1)
-        part = final[(final["metric"] == metric) & (final["encoder"] == "trained")]
-        part = part.assign(study=part["study"].map(pair_name))
+        rows = final[(final["metric"] == metric) & (final["encoder"] == "trained")]
+        rows = rows.assign(study=rows["study"].map(pair_name))
         plot_points(
             ax,
-            part,
+            rows,
             "value",
             "study",
             STYLES[0],
-            inside=what.range,
+            inside=plotted.range,
             order=[pair_name(name) for name in names],
             across=True,
         )
-        ax.set_xlabel(what.symbol)
+        ax.set_xlabel(plotted.symbol)
         ax.margins(x=0.08)
         ax.locator_params(axis="x", nbins=5)
     entries = {"trained encoder": STYLES[0].without_line}
@@ -193,7 +200,10 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
 
 
 def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
-    """A rare feature under a random mask and under noise of its own, with and without a bias: dense, and what arms add."""
+    """Plot the alignment with a rare feature by kind of pair, and the gain of masks.
+
+    Pairs have a random mask or independent noise, with and without a bias.
+    """
     (final,) = tables.values()
     start, metric = "imbalance_", "minority_alignment"
     chosen = final[
@@ -210,7 +220,7 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
     }
     masks = assign_styles(sorted(set(chosen["series"]) - {"dense"}))
     figure, axes = panels(1, 2, 1.4 + 0.26 * len(places), sharey=True)
-    (left, right), what, order = axes[0], quantity(metric), list(places.values())
+    (left, right), plotted, order = axes[0], quantity(metric), list(places.values())
     draw_zero_line(right, across=True)
 
     def placed(table: pd.DataFrame) -> pd.DataFrame:
@@ -224,7 +234,7 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
         "value",
         "place",
         assign_styles(["dense"]),
-        inside=what.range,
+        inside=plotted.range,
         order=order,
         across=True,
     )
@@ -235,10 +245,17 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
     if gains:
         added = placed(pd.concat(gains))
         plot_points(
-            right, added, "value", "place", masks, inside=what.difference, order=order, across=True
+            right,
+            added,
+            "value",
+            "place",
+            masks,
+            inside=plotted.difference,
+            order=order,
+            across=True,
         )
     left.set_ylabel(r"pairs, and $\varepsilon_{\min}/\varepsilon_{\max}$")
-    left.set(xlabel=what.symbol + ", dense", xlim=(-0.03, 1.03))
+    left.set(xlabel=plotted.symbol + ", dense", xlim=(-0.03, 1.03))
     right.set_xlabel("change by a mask, same seed")
     right.locator_params(axis="x", nbins=5)
     entries = {
@@ -249,7 +266,10 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
 
 
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
-    """How often neurons fire, by kind of pair and under labels: Wen & Li's Figure 3 on synthetic data."""
+    """Plot firing rates of neurons by kind of pair and under labels.
+
+    Wen & Li's Figure 3 on synthetic data.
+    """
     (neurons,) = tables.values()
     wanted = (
         "identical" + WITHOUT_BIAS,
@@ -258,7 +278,7 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         "independent_noise",
         "random_mask",
     )
-    names = [(name, "trained") for name in known(wanted, neurons)]
+    names = [(name, "trained") for name in names_in_table(wanted, neurons)]
     names += [
         (name, "supervised")
         for name in neurons[neurons["encoder"] == "supervised"]["study"].unique()
@@ -269,8 +289,8 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         chosen = neurons[(neurons["study"] == name) & (neurons["encoder"] == encoder)]
         counts = np.array(
             [
-                np.histogram(part["activity"], bins)[0] / len(part)
-                for _, part in chosen.groupby("seed")
+                np.histogram(neurons_of_seed["activity"], bins)[0] / len(neurons_of_seed)
+                for _, neurons_of_seed in chosen.groupby("seed")
             ]
         )
         middles = (bins[1:] + bins[:-1]) / 2

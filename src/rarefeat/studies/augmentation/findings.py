@@ -1,4 +1,4 @@
-"""Findings of the study of augmentation, in words that its numbers choose."""
+"""Findings of the study of augmentation, in sentences that follow from its numbers."""
 
 from collections.abc import Mapping
 
@@ -19,15 +19,15 @@ NAMES = {
     "identical_without_bias": "identical views without a bias",
     "random_mask_without_bias": "a random mask without a bias",
 }
-"""Kinds of positive pairs, for people."""
+"""Human-readable names of kinds of positive pairs."""
 COMPARED = (
     ("identical", "identical_without_bias", "a bias", "for identical views"),
     ("random_mask", "random_mask_without_bias", "a bias", "for a random mask"),
     ("random_mask", "identical", "a random mask instead of identical views", "with a bias"),
     ("random_mask_without_bias", "identical_without_bias", "the same mask", "without a bias"),
 )
-"""Pairs of studies, what the first has that the second has not, and at what."""
-TOLD = (
+"""Pairs of studies, with what the first has and the second lacks, and the setting."""
+REPORTED = (
     "identical",
     "independent_noise",
     "random_mask",
@@ -37,9 +37,9 @@ TOLD = (
 
 
 def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say what bias and augmentation change of the features with a neuron, and of the error of a linear head."""
+    """Say how bias and augmentation change the covered features, and the error of a head."""
     table = tables["augmentation"]
-    covered = select_rows(table, metric="covered_features", study=list(TOLD)).sort_values(
+    covered = select_rows(table, metric="covered_features", study=list(REPORTED)).sort_values(
         "mean", ascending=False
     )
     shares = enumerate_words(
@@ -47,12 +47,15 @@ def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[
     )
     words = ("raises", "lowers", "is not shown to change")
     changes = [
-        f"{cause} {compare(single_row(covered, study=first), single_row(covered, study=second), *words)} it {where}"
+        f"{cause}"
+        f" {compare(single_row(covered, study=first), single_row(covered, study=second), *words)}"
+        f" it {where}"
         for first, second, cause, where in COMPARED
         if {first, second} <= set(covered["study"])
     ]
     sentences = [
-        f"The share of the features that have a neuron of their own is {shares} (n = {covered['n'].max()} seeds)."
+        f"The share of the features that have a neuron of their own is {shares} (n ="
+        f" {covered['n'].max()} seeds)."
         + (f" By intervals that do not overlap, {enumerate_words(changes)}." if changes else "")
     ]
     errors = select_rows(table, metric="regression_error")
@@ -62,9 +65,10 @@ def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[
         )
         sentences.append(
             "Without augmentation the part of the label's variance that a linear head leaves"
-            f" {compare(with_bias, without, 'rises', 'falls', 'is not shown to change')} with a bias: it is"
-            f" {interval(without, 'mean', 2)} without a bias and {interval(with_bias, 'mean', 2)} with one. The paper states"
-            " a constant error, and its footnote 3 that a bias does not matter for it."
+            f" {compare(with_bias, without, 'rises', 'falls', 'is not shown to change')} with a"
+            f" bias: it is {interval(without, 'mean', 2)} without a bias and"
+            f" {interval(with_bias, 'mean', 2)} with one. The paper states a constant error, and"
+            " its footnote 3 that a bias does not matter for it."
         )
     return sentences
 

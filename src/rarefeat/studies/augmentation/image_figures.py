@@ -1,4 +1,4 @@
-"""The image part of the study of augmentation: Wen & Li's Figures 3 and 4 by kind of augmentation."""
+"""The figure of image views: Wen & Li's Figures 3 and 4 by kind of augmentation."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,11 @@ METRICS = (
 
 
 def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """A column for each kind of views: firing rates by layer, t-SNE; below, what the features keep and forget."""
+    """Plot firing rates, t-SNE and metrics of features by kind of views.
+
+    The rates are by layer, a column for each kind; below are the metrics of what the features
+    keep and forget.
+    """
     kinds = job.config_section("kinds", list[str])
     metrics, units, embedding = tables.values()
     names = {kind: display_name(kind.removeprefix("views_")) for kind in kinds}
@@ -40,10 +44,10 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 {
                     "layer": layer,
                     "rate": middles,
-                    "share": np.histogram(part["firing_rate"], bins)[0] / len(part),
+                    "share": np.histogram(rows["firing_rate"], bins)[0] / len(rows),
                 }
             )
-            for (layer, _), part in trained.groupby(["layer", "seed"])
+            for (layer, _), rows in trained.groupby(["layer", "seed"])
         ]
         plot_lines(
             ax,
@@ -69,9 +73,9 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, kind in zip(maps, kinds, strict=True):
         plane = embedding[embedding["study"] == kind]
         for label, look in classes.items():
-            part = plane[plane["label"] == label]
+            rows = plane[plane["label"] == label]
             ax.plot(
-                part["x"], part["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True
+                rows["x"], rows["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True
             )
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
     maps[0].set_ylabel("t-SNE 2, first seed")
@@ -89,26 +93,26 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     series = {names[kind]: trained[trained["study"] == kind] for kind in kinds}
     # Before training the kinds are one network.
     series["before training"] = initial[initial["study"] == kinds[0]]
-    drawn = dict(zip(series, (*STYLES[: len(kinds)], SeriesStyle("0.55", "v")), strict=True))
+    styles = dict(zip(series, (*STYLES[: len(kinds)], SeriesStyle("0.55", "v")), strict=True))
     shown = [metric for metric in METRICS if metric in set(metrics["metric"])]
     symbols = {metric: quantity(metric).symbol for metric in shown}
-    every = pd.concat(part.assign(series=name) for name, part in series.items())
+    every = pd.concat(rows.assign(series=name) for name, rows in series.items())
     for metric in shown:
         # Each within its own range.
-        part = every[every["metric"] == metric].assign(metric=symbols[metric])
+        rows = every[every["metric"] == metric].assign(metric=symbols[metric])
         plot_points(
             ax,
-            part,
+            rows,
             "metric",
             "value",
-            drawn,
+            styles,
             inside=quantity(metric).range,
             order=list(symbols.values()),
         )
     ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))
     add_legend(
         below,
-        {name: look.without_line for name, look in drawn.items()},
+        {name: look.without_line for name, look in styles.items()},
         f"{INTERVALS},\n{seeds_of(metrics)}",
         **beside,
     )

@@ -1,7 +1,8 @@
-"""Stage 4 of the study of augmentation: what the two views of a pair make an encoder learn (Wen & Li 2021).
+"""Measurements of the encoders of the study of augmentation (Wen & Li 2021).
 
-What the neurons are made of, over training and at its end; what they answer to noise and to signal; and what linear heads make
-of them with few and many labels, beside heads on the raw input and on the paper's optimal learner.
+They are the composition of the neurons, over training and at its end; their response to noise and
+to signal; and linear heads on them with few and many labels, beside heads on the raw input and on
+the paper's optimal learner.
 """
 
 import math
@@ -43,11 +44,14 @@ from rarefeat.studies.augmentation.tables import SCHEMAS
 
 DENSE = Arm(arm="dense")
 MASKS = 200
-"""Masks that the cross-talk of features is looked at under."""
+"""Number of masks of the cross-talk of features."""
 
 
 class LabelledSamples(NamedTuple):
-    """Of one replica, not augmented: those that heads learn from first, those for tests at the end."""
+    """Samples of one replica, not augmented.
+
+    The first are those that heads learn from, the last those for tests.
+    """
 
     latents: Tensor
     """z, (n, d)."""
@@ -60,7 +64,7 @@ class LabelledSamples(NamedTuple):
 
 
 class MeasuredNetwork(NamedTuple):
-    """Something to be measured: its keys, and its weights (1, m, d1) and bias (1, m)."""
+    """A network to be measured: its keys, and its weights (1, m, d1) and bias (1, m)."""
 
     encoder: str
     arm: Arm
@@ -69,11 +73,13 @@ class MeasuredNetwork(NamedTuple):
 
 
 def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
-    """The tables of one study: the end of training, its course, the neurons, and an embedding of the samples.
+    """Return the tables of one study: end of training, trajectories, neurons, an embedding.
 
-    Encoder is trained, or where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the end of
-    stage 1, Wen & Li, Definition E.10), raw (the input itself) and, where there is one on the same draws, supervised. labels is
-    0 for what needs none.
+    Inputs are the encoders of the study and, where they are comparable, the supervised ones;
+    config is the study, `labels`, `tests` and `gradients`. The column `encoder` is trained, or
+    where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the
+    end of stage 1, Wen & Li, Definition E.10), raw (the input itself) and, where there is one on
+    the same draws, supervised. `labels` is 0 for what needs none.
     """
     study = job.config_section(job.study, Study)
     sizes = (
@@ -81,17 +87,17 @@ def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
         job.config_section("tests", int),
         job.config_section("gradients", int),
     )
-    found = {name: [] for name in SCHEMAS}
+    rows_by_table = {name: [] for name in SCHEMAS}
     blocks = list(read.files("encoders"))
     for encoders in progress(blocks, len(blocks), "augmentation"):
         cell = encoders.cell
         arms = {
-            arm: encoders.tensors(*(f"{arm.label}/{part}" for part in TrainedEncoder._fields))
+            arm: encoders.tensors(*(f"{arm.label}/{field}" for field in TrainedEncoder._fields))
             for arm in cell.trained
         }
         for index, seed in enumerate(encoders.seeds):
             trained = {
-                arm: TrainedEncoder(*(part[index : index + 1] for part in block))
+                arm: TrainedEncoder(*(tensor[index : index + 1] for tensor in block))
                 for arm, block in arms.items()
             }
             labelled = None
@@ -103,15 +109,15 @@ def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
                 labelled = MeasuredNetwork("supervised", DENSE, weights[None], bias[None])
             rows = measure_replica(study, cell, seed, trained, labelled, *sizes)
             for name, of_replica in zip(SCHEMAS, rows, strict=True):
-                found[name] += of_replica
+                rows_by_table[name] += of_replica
     return tuple(
         validate_sorted(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study))
-        for name, rows in found.items()
+        for name, rows in rows_by_table.items()
     )
 
 
 def supervised_of(job: Job) -> dict[str, Any]:
-    """What the file of the supervised encoders must say of itself."""
+    """Return the metadata that the file of the supervised encoders must have."""
     stage = "studies.augmentation.supervised_baseline:supervise_encoders"
     return {
         "config": {"supervised": job.config.get("supervised")},
@@ -129,11 +135,26 @@ def measure_replica(
     tests: int,
     gradients: int,
 ) -> tuple[list[dict], ...]:
-    """Rows of one seed at one point, for each of the tables.
+    """Return the rows of one seed at one point, for each of the tables.
 
-    Args:
-        trained: an encoder (S = 1) for each arm. tests: test samples. gradients: pairs of views that the pull on W(0) is
-            averaged over.
+    Parameters
+    ----------
+    study : Study
+        Study.
+    cell : Cell
+        Point of the grid.
+    seed : int
+        Seed of the replica.
+    trained : dict
+        Trained encoder (S = 1) of each arm.
+    labelled : MeasuredNetwork or None
+        Supervised encoder, where there is one.
+    labels : list of int
+        Numbers of labels of heads.
+    tests : int
+        Number of test samples.
+    gradients : int
+        Number of pairs of views over which the gradient at W(0) is averaged.
     """
     data, draws = study.data, study.draws
     space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
@@ -173,27 +194,27 @@ def measure_replica(
             )
 
     for name, arm, weights, bias in networks:
-        own = of_point | {**arm.model_dump(), "seed": seed}
-        keys = own | {"encoder": name}
+        replica_keys = of_point | {**arm.model_dump(), "seed": seed}
+        keys = replica_keys | {"encoder": name}
         f, f_noise, f_signal = (
-            embed(pre_activations(part, weights), bias)[0]
-            for part in (samples.x, samples.x - samples.signal, samples.signal)
+            embed(pre_activations(tokens, weights), bias)[0]
+            for tokens in (samples.x, samples.x - samples.signal, samples.signal)
         )
-        answers = f[-tests:]
+        responses = f[-tests:]
         active = (samples.latents[-tests:] != 0).any(-1)
-        metrics = response_metrics(answers, f_noise[-tests:], f_signal[-tests:], active)
-        metrics["separation"] = separation(answers[features.samples], features.signed)
+        metrics = response_metrics(responses, f_noise[-tests:], f_signal[-tests:], active)
+        metrics["separation"] = separation(responses[features.samples], features.signed)
         if name in ("trained", "supervised"):
             recorded = torch.cat(
                 [weights @ directions, weights.norm(dim=-1, keepdim=True), bias[..., None]], -1
             )[0]
             metrics |= end_metrics(recorded, data)
-            rates = (answers != 0).double().mean(0).tolist()
+            rates = (responses != 0).double().mean(0).tolist()
             neurons += [
                 {**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)
             ]
             if arm == DENSE and seed == study.first_seed:
-                places = principal_components(answers[features.samples]).tolist()
+                places = principal_components(responses[features.samples]).tolist()
                 embedding += [
                     {
                         **of_point,
@@ -223,13 +244,14 @@ def measure_replica(
             for metric, values in weight_composition(history, data.d, data.views.colour).items():
                 steps = zip(log_spaced(study.training.T), values.tolist(), strict=True)
                 course += [
-                    {**own, "step": step, "metric": metric, "value": value} for step, value in steps
+                    {**replica_keys, "step": step, "metric": metric, "value": value}
+                    for step, value in steps
                 ]
         final += [
             {**keys, "labels": 0, "metric": metric, "value": value}
             for metric, value in metrics.items()
         ]
-        # What masks do to a rare feature is seen in the neurons.
+        # The neurons show how masks change a rare feature, so other arms have no heads.
         if arm == DENSE:
             heads(keys, f)
     if reference:
@@ -240,7 +262,27 @@ def measure_replica(
 def draw(
     study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, n: int
 ) -> LabelledSamples:
-    """n samples of one replica, the same for every study with these draws."""
+    """Draw n samples of one replica, the same for every study with these draws.
+
+    Parameters
+    ----------
+    study : Study
+        Study, whose `draws` are the namespace of the random streams.
+    pairs : PairSampler
+        Sampler of the replica.
+    probability : Tensor of shape (d,)
+        Activation probability of each feature.
+    sigma : float
+        Noise.
+    seed : int
+        Seed of the replica.
+    n : int
+        Number of samples.
+
+    Notes
+    -----
+    Random streams: "augmentation" and "augmentation noise".
+    """
     z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
     tokens = z[None].float()
     signal = tokens @ pairs.simulator.dictionary.mT[:, None]
@@ -257,18 +299,18 @@ def draw(
 
 
 class SingleFeatureSamples(NamedTuple):
-    """The samples with one feature, which say what that feature looks like to an encoder."""
+    """Samples with one feature, which show how an encoder represents that feature."""
 
     samples: Tensor
-    """(n,), whether it is one."""
+    """Whether a sample has one feature, (n,)."""
     feature: Tensor
-    """Of each of them, its feature."""
+    """Feature of each of them."""
     signed: Tensor
     """Its class: f is odd, so that a feature and its negative are two."""
 
 
 def one_feature(latents: Tensor) -> SingleFeatureSamples:
-    """Of latents (n, d), those with a single feature."""
+    """Return those of latents (n, d) with a single feature."""
     single = (latents != 0).sum(-1) == 1
     feature = latents[single].abs().argmax(-1)
     return SingleFeatureSamples(
@@ -279,7 +321,32 @@ def one_feature(latents: Tensor) -> SingleFeatureSamples:
 def gradient_metrics(
     study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, gradients: int
 ) -> dict[str, float]:
-    """P2 and P3 of one replica: what the augmentation alone makes of features and noise, at W(0)."""
+    """Compute P2 and P3 of one replica: features and noise under augmentation alone, at W(0).
+
+    Parameters
+    ----------
+    study : Study
+        Study.
+    pairs : PairSampler
+        Sampler of the replica.
+    probability : Tensor of shape (d,)
+        Activation probability of each feature.
+    sigma : float
+        Noise.
+    seed : int
+        Seed of the replica.
+    gradients : int
+        Number of pairs of views.
+
+    Returns
+    -------
+    dict
+        Metrics of `gradient_fractions`, and `cross_talk` under a mask of 1/2.
+
+    Notes
+    -----
+    Random streams: "weights", "gradients", "gradients noise" and "cross-talk".
+    """
     space = pairs.simulator
     weights = space.initial_weights(
         study.training.sigma_0, [generator(study.draws, seed, "weights")]
@@ -291,10 +358,10 @@ def gradient_metrics(
     x, y = pairs.sample_pair_tokens(torch.cat([z, z])[None], sigma, noise)[
         0, : 2 * gradients, 0
     ].split(gradients)
-    found = gradient_fractions(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
+    metrics = gradient_fractions(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
     mask = study.data.views.mask
     if mask == 0.5:
-        found["cross_talk"] = cross_talk(
+        metrics["cross_talk"] = cross_talk(
             space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk")
         )
-    return found
+    return metrics

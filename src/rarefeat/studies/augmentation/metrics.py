@@ -1,6 +1,7 @@
-"""What the study of augmentation measures of an encoder: its neurons, what it answers, and what linear heads make of it.
+"""Metrics of an encoder of the study of augmentation: neurons, responses and linear heads.
 
-The predictions are those of Wen & Li 2021 (wen_li_feature_decoupling), numbered as in docs/method/augmentation.md.
+The predictions are those of Wen & Li 2021 (wen_li_feature_decoupling), numbered as in
+docs/method/augmentation.md.
 """
 
 import math
@@ -38,9 +39,19 @@ OF_THE_STAGES = (
 
 
 def weight_composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tensor]:
-    """What neurons are made of, each a mean over them: recorded (..., m, d + colour + 2) -> (...).
+    """Compute the composition of the weights, each a mean over neurons.
 
-    The last axis is <w_i, M_j>, <w_i, C_k>, ||w_i|| and b_i.
+    Parameters
+    ----------
+    recorded : Tensor of shape (..., m, d + colour + 2)
+        The last axis is <w_i, M_j>, <w_i, C_k>, ||w_i|| and b_i.
+    d, colour : int
+        Number of features, and of directions of the colour.
+
+    Returns
+    -------
+    dict
+        Tensors of shape (...).
     """
     recorded = recorded.double()
     norms, bias = recorded[..., -2], recorded[..., -1]
@@ -56,15 +67,18 @@ def weight_composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tenso
 
 
 def end_metrics(recorded: Tensor, data: Data) -> dict[str, float]:
-    """Of one encoder's neurons, (m, d + colour + 2): what they are made of, and which features they stand for."""
+    """Compute the composition and the features of one encoder's neurons.
+
+    `recorded` has the shape (m, d + colour + 2), see `weight_composition`.
+    """
     minority = len(data.minority)
     cosines = recorded[:, : data.d].double().abs() / recorded[:, -2:-1].double()
     pure = cosines > PURE_COSINE
-    found = {
+    composition = {
         name: value.item()
         for name, value in weight_composition(recorded, data.d, data.views.colour).items()
     }
-    return found | {
+    return composition | {
         "singletons": pure.any(-1).sum().item(),
         "covered_features": pure.any(0).double().mean().item(),
         "features_per_neuron": (cosines >= 1 / math.sqrt(data.d)).double().sum(-1).mean().item(),
@@ -74,7 +88,7 @@ def end_metrics(recorded: Tensor, data: Data) -> dict[str, float]:
 
 
 def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
-    """P1: the sets of Definition B.1 at W(0), from <w_i, M_j>, (m, d)."""
+    """Compute P1: the sets of Definition B.1 at W(0), from <w_i, M_j>, (m, d)."""
     d = projections.shape[-1]
     eye = torch.eye(d, dtype=torch.float64)[None]
     lucky, ordinary = (
@@ -92,43 +106,78 @@ def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
 def course_metrics(
     encoder: TrainedEncoder, study: Study, eps_min: float, sigma: float, seed: int
 ) -> dict[str, float]:
-    """P1 and P4-P6 of one replica, (1, ...) of each tensor, without a colour; NaN for what it does not have."""
+    """Compute P1 and P4-P6 of one replica, without a colour.
+
+    Parameters
+    ----------
+    encoder : TrainedEncoder
+        Encoder of one replica, (1, ...) of each tensor.
+    study : Study
+        Study.
+    eps_min, sigma : float
+        Point of the grid.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    dict
+        Metrics; NaN for what the replica does not have.
+    """
     data, training, steps = study.data, study.training, log_spaced(study.training.T)
     directions = generator(study.draws, seed, "directions")
     history, T1 = encoder.history[0], int(encoder.T1)
-    found = milestones(
+    metrics = milestones(
         history, encoder.ends[0], T1, int(encoder.T2), data, training, eps_min, sigma, directions
     )
-    found = {name: found[name] for name in OF_THE_STAGES} | initial_sets(
+    metrics = {name: metrics[name] for name in OF_THE_STAGES} | initial_sets(
         history[0, :, : data.d], eps_min
     )
-    found["growth_over_closed_form"] = math.nan
-    of, course = (
+    metrics["growth_over_closed_form"] = math.nan
+    parameters, neurons = (
         theory_parameters(data, training, eps_min, sigma),
         neurons_from_history(history, data.d),
     )
-    last = last_linear_index(course, steps, T1, of)
+    last = last_linear_index(neurons, steps, T1, parameters)
     if last is not None:
-        # Correlated noise is a signal, too: it adds rho sigma^2 to the variance that both views share.
+        # Correlated noise adds rho sigma^2 to the variance that both views share.
         predicted = (
-            of.growth_per_step
+            parameters.growth_per_step
             + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
         )
         shrink = 1 - training.eta * training.lambda_
-        strength = course.projections[[0, last]].square().sum(-2)
+        strength = neurons.projections[[0, last]].square().sum(-2)
         rate = (strength[1] / strength[0]) ** (1 / (2 * steps[last]))
-        found["growth_over_closed_form"] = (
+        metrics["growth_over_closed_form"] = (
             ((rate - shrink) / (predicted - shrink))[: -len(data.minority)].mean().item()
         )
-    return found
+    return metrics
 
 
 def gradient_fractions(
     weights: Tensor, dictionary: Tensor, x: Tensor, y: Tensor, p: float, sigma: float
 ) -> dict[str, float]:
-    """P3: E[h_i(y) <grad h_i(x), v>] at b = 0 over <w_i, v>, for v in the features in units of p, off them in those of sigma^2.
+    """Compute P3: E[h_i(y) <grad h_i(x), v>] at b = 0 over <w_i, v>.
 
-    Args: (m, d1), (d1, d), and two views (n, d1) each. Sums over neurons and directions, so that no small <w_i, v> divides.
+    Sums are over neurons and directions, so that no small <w_i, v> divides.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (m, d1)
+        Weights.
+    dictionary : Tensor of shape (d1, d)
+        Dictionary M.
+    x, y : Tensor of shape (n, d1)
+        Two views.
+    p : float
+        Activation probability of a feature.
+    sigma : float
+        Noise.
+
+    Returns
+    -------
+    dict
+        The fraction for v in the features in units of p, and off them in those of sigma^2.
     """
     weights, M = weights.double(), dictionary.double()
     pulled = weights @ (y.double().mT @ x.double() / len(x))
@@ -141,14 +190,34 @@ def gradient_fractions(
 
 
 def cross_talk(dictionary: Tensor, mask: float, masks: int, draws: torch.Generator) -> float:
-    """P2: largest |<M_j, (I - 2 D) M_k>| over features and masks, in units of log(d1) / sqrt(d1); (d1, d) for a mask of 1/2."""
+    """Compute P2: the largest |<M_j, (I - 2 D) M_k>| over features and masks.
+
+    Parameters
+    ----------
+    dictionary : Tensor of shape (d1, d)
+        Dictionary M.
+    mask : float
+        Share of coordinates that a mask D takes, 1/2.
+    masks : int
+        Number of masks.
+    draws : torch.Generator
+        Random stream of the masks.
+
+    Returns
+    -------
+    float
+        In units of log(d1) / sqrt(d1).
+    """
     d1 = len(dictionary)
     signs = 1.0 - 2.0 * (torch.rand(masks, d1, 1, generator=draws) < mask)
     return (dictionary.mT @ (signs * dictionary)).abs().max().item() * math.sqrt(d1) / math.log(d1)
 
 
 def mean_best_cosine(weights: Tensor, others: Tensor) -> float:
-    """P14: mean over the rows of `others`, by squared norm, of the largest |cosine| to one of `weights`, (m', d1), (m, d1)."""
+    """Compute P14: the mean of the largest |cosine| of `others` to one of `weights`.
+
+    The mean is over the rows of `others`, (m', d1), weighted by squared norm; `weights` is (m, d1).
+    """
     weights, others = weights.double(), others.double()
     power = others.square().sum(-1)
     cosines = (
@@ -161,7 +230,15 @@ def mean_best_cosine(weights: Tensor, others: Tensor) -> float:
 def response_metrics(
     f: Tensor, f_noise: Tensor, f_signal: Tensor, active: Tensor
 ) -> dict[str, float]:
-    """What the encoder answers: f(x), f(xi) and f(M z) of the same samples, (n, m) each; active (n,), where z is not 0."""
+    """Compute the metrics of an encoder's response to signal and noise.
+
+    Parameters
+    ----------
+    f, f_noise, f_signal : Tensor of shape (n, m)
+        f(x), f(xi) and f(M z) of the same samples.
+    active : Tensor of bool of shape (n,)
+        Where z is not 0.
+    """
     left = (f - f_signal).norm(dim=-1)[active].mean() / f_signal.norm(dim=-1)[
         active
     ].mean().clamp_min(1e-30)
@@ -174,7 +251,11 @@ def response_metrics(
 
 
 def separation(f: Tensor, feature: Tensor) -> float:
-    """Share of the variance of f(x), (n, m), that lies between the classes of `feature`, (n,): 1 where nothing else matters."""
+    """Compute the share of the variance of f(x) that lies between classes.
+
+    f is (n, m), the classes `feature` (n,). It is 1 where nothing else matters, and NaN without
+    variance.
+    """
     f = f.double()
     means = torch.stack([f[feature == j].mean(0) for j in feature.unique()])
     counts = torch.stack([(feature == j).sum() for j in feature.unique()])[:, None]
@@ -183,7 +264,10 @@ def separation(f: Tensor, feature: Tensor) -> float:
 
 
 def principal_components(f: Tensor) -> Tensor:
-    """The first two of f(x), (n, m) -> (n, 2), in units of their standard deviation; 0 where there is none."""
+    """Compute the first two components of f(x), (n, m) -> (n, 2).
+
+    They are in units of their standard deviation; 0 where there is none.
+    """
     centred = (f - f.mean(0)).double()
     U, S, _ = torch.linalg.svd(centred, full_matrices=False)
     return U[:, :2] * math.sqrt(len(f)) * (S[:2] > 1e-12)
@@ -192,9 +276,22 @@ def principal_components(f: Tensor) -> Tensor:
 def head_metrics(
     features: Tensor, values: Tensor, test: Tensor, test_values: Tensor
 ) -> dict[str, float]:
-    """Linear heads on the first n images: ridge regression of <w*, z>, error over variance, and accuracy of its sign.
+    """Fit linear heads and compute their error and accuracy.
 
-    The penalty of the regression is chosen by leave-one-out; samples without a sign are left out of the classification.
+    The ridge regression of <w*, z> has a penalty chosen by leave-one-out; the classification is
+    of its sign, and leaves out samples without one.
+
+    Parameters
+    ----------
+    features, test : Tensor of shape (n, m)
+        Inputs of the heads for fitting and for tests.
+    values, test_values : Tensor of shape (n,)
+        <w*, z> of these samples.
+
+    Returns
+    -------
+    dict
+        Squared error over the variance of the test values, and accuracy of the sign.
     """
     x, queries = standardise(features, test)
     ridge = RidgeCV(alphas=np.logspace(-2, 5, 15)).fit(x.numpy(), values.numpy())

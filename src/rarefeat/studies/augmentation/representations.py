@@ -1,4 +1,4 @@
-"""Stage 3 of the image part of the study of augmentation: how often units fire, and what the features keep and forget.
+"""Firing rates and features of networks under the image views of the augmentation study.
 
 The counterparts of Wen & Li 2021 (wen_li_feature_decoupling), Figures 3 and 4, on images.
 """
@@ -32,9 +32,10 @@ PLAIN = {
 
 @torch.no_grad()
 def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
-    """Share of images and places at which each channel is above 0, by layer, (channels,): the stem and every block.
+    """Compute the share of images and places at which each channel is above 0, by layer.
 
-    Under the running statistics; images are uint8 (N, 3, H, W).
+    Layers are the stem and every block, each (channels,), under the running statistics; images
+    are uint8 (N, 3, H, W).
     """
     counts: dict[str, Tensor] = {}
     places: dict[str, int] = {}
@@ -51,8 +52,8 @@ def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
         }.items()
     ]
     encoder.eval()
-    for part in batches_of(images):
-        encoder.features(part)
+    for batch in batches_of(images):
+        encoder.features(batch)
     encoder.train()
     for hook in hooks:
         hook.remove()
@@ -62,9 +63,28 @@ def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
 def invariance(
     encoder: ImageEncoder, images: Tensor, augment: nn.Module, study: str, seed: int
 ) -> float:
-    """Mean cosine of the features of an image and of its augmented self, both less the mean feature of all images.
+    """Compute the mean cosine of the features of an image and of its augmented self.
 
-    1 for features that the augmentation does not touch; about 0 for those that it makes another image of.
+    Both are less the mean feature of all images.
+
+    Parameters
+    ----------
+    encoder : ImageEncoder
+        Network.
+    images : Tensor of uint8 of shape (N, 3, H, W)
+        Images.
+    augment : nn.Module
+        Augmentation.
+    study : str
+        Namespace of the random streams.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    float
+        1 for features that the augmentation does not change; about 0 for those that it makes
+        another image of.
     """
     features = extract(encoder, images)[0]
     changed = extract(
@@ -87,11 +107,25 @@ def measure(
     encoders: dict[int, ImageEncoder],
     embedded: int,
 ) -> dict[str, pd.DataFrame]:
-    """The tables of one kind of augmentation, by their name: trained networks, and each before its training.
+    """Return the tables of one kind of augmentation, by their name.
 
-    Args:
-        images: train, train_labels, test, test_labels. pools: indices of the pretraining images. encoders: trained. By seed.
-        embedded: how many test images of the first trained network t-SNE places, at most, over the whole of them.
+    Trained networks are measured, and each before its training.
+
+    Parameters
+    ----------
+    study : ImageStudy
+        Study.
+    draws : str
+        Namespace of the random streams.
+    images : dict
+        train, train_labels, test, test_labels.
+    pools : dict
+        Indices of the pretraining images by seed.
+    encoders : dict
+        Trained networks by seed.
+    embedded : int
+        Number of test images of the first trained network that t-SNE places, at most, over the
+        whole of them.
     """
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1
@@ -100,7 +134,7 @@ def measure(
     intensity = make_augment(
         Augmentation(**PLAIN | {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0}), size
     )
-    found, units, places = [], [], []
+    values, units, places = [], [], []
     for seed, trained in encoders.items():
         pool, pool_labels = images["train"][pools[seed]], images["train_labels"][pools[seed]]
         initial = make_encoder(study.network, 1, draws, seed)
@@ -122,7 +156,7 @@ def measure(
                     encoder, test, intensity, f"{draws} intensity", seed
                 ),
             }
-            found += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
+            values += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
             units += [
                 {**keys, "layer": layer, "unit": unit, "firing_rate": rate}
                 for layer, rates in firing_rates(encoder, test).items()
@@ -142,11 +176,14 @@ def measure(
                         chosen, zip(labels[chosen].tolist(), plane, strict=True), strict=True
                     )
                 ]
-    return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (found, units, places)), strict=True))
+    return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (values, units, places)), strict=True))
 
 
 def measure_image_views(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
-    """The tables of one kind of views."""
+    """Return the tables of one kind of views.
+
+    Inputs are the images, splits and encoders, config the study and `embedded`.
+    """
     study = job.config_section(job.study, ImageStudy)
     names = ("train", "train_labels", "test", "test_labels")
     (of_data,) = read.files("images")
@@ -163,10 +200,10 @@ def measure_image_views(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
             encoder.load_state_dict(
                 dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True))
             )
-    measured = measure(
+    tables = measure(
         study, study.draws, images, pools, encoders, job.config_section("embedded", int)
     )
     return tuple(
         validate_sorted(IMAGE_SCHEMAS[name], table.assign(study=job.study))
-        for name, table in measured.items()
+        for name, table in tables.items()
     )

@@ -1,4 +1,7 @@
-"""A supervised encoder beside the contrastive ones: the same neurons, learning <w*, z> from samples without augmentation."""
+"""Supervised encoders to compare with the contrastive ones.
+
+The same neurons learn <w*, z> from samples without augmentation.
+"""
 
 import math
 
@@ -23,12 +26,36 @@ from rarefeat.studies.augmentation.config import Supervised
 def supervise(
     study: Study, training: Supervised, eps_min: float, sigma: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Weights (m, d1) and bias (m,) of one replica, trained with its linear head on fresh samples by Adam, the bias with them.
+    """Train the weights, bias and linear head of one replica on fresh samples by Adam.
 
     The start W(0) is that of the contrastive training of the same seed.
 
-    Raises:
-        RarefeatError: for weights that are no longer finite.
+    Parameters
+    ----------
+    study : Study
+        Study whose samples it sees.
+    training : Supervised
+        Settings.
+    eps_min, sigma : float
+        Point of the grid.
+    seed : int
+        Seed of the replica.
+
+    Returns
+    -------
+    weights : Tensor of shape (m, d1)
+        Weights.
+    bias : Tensor of shape (m,)
+        Bias.
+
+    Raises
+    ------
+    RarefeatError
+        If the weights are no longer finite.
+
+    Notes
+    -----
+    Random streams: "supervised", "supervised noise" and "weights".
     """
     data, m = study.data, study.training.m
     space = make_simulator("direct", study.draws, data.d, data.d1, m, [seed])
@@ -53,13 +80,17 @@ def supervise(
         optimiser.step()
     if not weights.isfinite().all():
         raise RarefeatError(
-            "the supervised training diverged: the weights are no longer finite; lower augmentation.supervised.lr"
+            "the supervised training diverged: the weights are no longer finite; lower"
+            " augmentation.supervised.lr"
         )
     return weights.detach()[0], bias.detach()[0]
 
 
 def supervise_encoders(read: JobInputs, job: Job) -> dict[str, Tensor]:
-    """The stage: every seed of the study whose samples they see."""
+    """Train a supervised encoder for every seed of the study whose samples they see.
+
+    Config is this study and `supervised`; the output is `supervised.safetensors`.
+    """
     study, training = (
         job.config_section("study", Study),
         job.config_section("supervised", Supervised),

@@ -27,20 +27,28 @@ AUGMENTED = metric_descriptions(
     lucky_neurons="mean |M_j^*| at W(0)",
     ordinary_features="mean |N_i| at W(0)",
     shared_ordinary="largest |M_j n M_k| at W(0), over log d",
-    lucky_above_threshold_at_T1="share of lucky neurons with |cos(w_i, M_j)| above sqrt(2 log d / d) at T1",
+    lucky_above_threshold_at_T1="share of lucky neurons with |cos(w_i, M_j)| above sqrt(2 log d /"
+    " d) at T1",
     others_below_threshold_at_T1="share of neurons outside M_j below it",
-    few_strong_features_at_T1="share of neurons with at most d / 2^sqrt(log d) features of absolute cosine >= log^(1/4) d / sqrt(d)",
-    outside_largest_at_T1="largest |cos| to a single direction outside span(M) over sqrt(log d / d1)",
+    few_strong_features_at_T1="share of neurons with at most d / 2^sqrt(log d) features of"
+    " absolute cosine >= log^(1/4) d / sqrt(d)",
+    outside_largest_at_T1="largest |cos| to a single direction outside span(M) over sqrt(log d /"
+    " d1)",
     lucky_focus_at_T2="mean |cos(w_i, M_j)| of lucky neurons at T2",
-    ordinary_over_lucky_at_T2="largest ratio of an ordinary neuron's projection to the best lucky one's",
+    ordinary_over_lucky_at_T2="largest ratio of an ordinary neuron's projection to the best lucky"
+    " one's",
     cross_talk="largest |<M_j, (I - 2 D) M_k>| over features and masks D, times sqrt(d1) / log d1",
-    pull_features="E[h_i(x') <grad h_i(x), v>] over <w_i, v> p at W(0), without a bias, for v in span(M)",
+    pull_features="E[h_i(x') <grad h_i(x), v>] over <w_i, v> p at W(0), without a bias, for v in"
+    " span(M)",
     pull_rest="the same off span(M), over <w_i, v> sigma^2",
-    likeness_to_supervised="mean over the supervised neurons, by squared norm, of the largest |cos| to a neuron",
-    growth_over_closed_form="growth of the features in stage 1, while the logits are uniform, over its closed form, both less 1 - eta lambda",
+    likeness_to_supervised="mean over the supervised neurons, by squared norm, of the largest"
+    " |cos| to a neuron",
+    growth_over_closed_form="growth of the features in stage 1, while the logits are uniform, over"
+    " its closed form, both less 1 - eta lambda",
     activity="Pr(h_i(x) != 0), mean over neurons",
     noise_cosine="mean cosine of f(x) and f(xi), xi the noise of x, where z is not 0",
-    separation="variance of f(x) between the signed features of samples with one active feature, over all of it",
+    separation="variance of f(x) between the signed features of samples with one active feature,"
+    " over all of it",
     noise_left="mean ||f(x) - f(Mz)|| over mean ||f(Mz)||, where z is not 0",
     silent_signals="share of the samples with z not 0 and f(Mz) = 0",
     regression_error="test MSE of a ridge head for <w*, z> over the variance of the label",
@@ -51,7 +59,8 @@ IMAGE_VIEWED = metric_descriptions(
     linear_accuracy="test accuracy of the linear probe fitted on the pretraining images",
     knn_accuracy="test accuracy by neighbours among them",
     separation="variance of the features between the classes of the test images, over all of it",
-    crop_invariance="mean cosine of the features of a test image and of a crop of it, less the mean feature of all",
+    crop_invariance="mean cosine of the features of a test image and of a crop of it, less the"
+    " mean feature of all",
     intensity_invariance="the same for a change of brightness and contrast",
 )
 
@@ -69,7 +78,8 @@ IMAGE_VIEWS = {
 
 AUGMENTATION = schema(
     "augmentation",
-    "a row per (study, eps_min, sigma, arm with its keys, seed, encoder, labels, metric) of the study of augmentation",
+    "a row per (study, eps_min, sigma, arm with its keys, seed, encoder, labels, metric) of the"
+    " study of augmentation",
     {"study": column(str, None, unit="", description="study of the section `augmentation`")}
     | KEYS
     | SEED
