@@ -129,7 +129,7 @@ def test_describe_masks_follows_the_interval(change, word):
     assert [w for w in ("rises by", "falls by", "is not shown to change") if w in text] == [word]
 
 
-def test_describe_masks_tells_a_mask_that_is_enough():
+def test_describe_masks_names_a_sufficient_mask():
     text = imbalance.describe_masks(masks(pruned_neuron=OPEN, oracle_gated=(0.4, 0.5, 0.6)), 0.1)
     assert (
         "its mean is 0.550 with the best mask and 0.050 without: only that with a mask reaches 0.3"
@@ -141,7 +141,7 @@ def test_describe_masks_tells_a_mask_that_is_enough():
     ("intervals", "word"),
     [((LOW, HIGH), "most seeds do not"), ((WIDE, WIDE), "at no frequency whether")],
 )
-def test_imbalance_found_with_few_seeds_is_open(intervals, word):
+def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
     training = SimpleNamespace(T=60, lambda_=0.05)
     study = SimpleNamespace(training=training, grid={"arms": SimpleNamespace(eps_min=[0.1, 0.2])})
     trends = masks(pruned_neuron=OPEN).assign(grid="arms", sigma=0.05)
@@ -281,7 +281,7 @@ def test_describe_fresh_needs_every_higher_frequency():
     ("values", "word"),
     [((HIGH, LOW), "raises"), ((LOW, HIGH), "lowers"), ((WIDE, WIDE), "not shown")],
 )
-def test_augmentation_found_follows_the_intervals(values, word):
+def test_augmentation_findings_follow_the_intervals(values, word):
     with_bias, without = values
     pairs = {"identical": with_bias, "identical_without_bias": without, "random_mask": with_bias,
              "random_mask_without_bias": without}  # fmt: skip
@@ -370,7 +370,7 @@ def test_describe_spurious_follows_the_accuracies(ridge, rank, words):
     ("first", "second", "words"),
     [(LOW, HIGH, "less often"), (HIGH, LOW, "more often"), (WIDE, WIDE, "not measurably")],
 )
-def test_fine_labels_found_follows_the_errors(first, second, words, change, word):
+def test_fine_labels_findings_follow_the_errors(first, second, words, change, word):
     columns = "k labels s_dag metric ci_low mean ci_high n"
     errors = [
         (8, labels, 6, "hard_error", *value, 20)
@@ -409,7 +409,7 @@ def test_fine_labels_found_follows_the_errors(first, second, words, change, word
 @pytest.mark.parametrize(
     ("change", "gains", "losses"), [(UP, "1 shows", "none shows"), (DOWN, "none shows", "1 shows")]
 )
-def test_long_tail_found_counts_gains_and_losses(change, gains, losses):
+def test_long_tail_findings_count_gains_and_losses(change, gains, losses):
     low, mean, high = change
     columns = "dataset rho split arm metric mean n paired_ci_low paired_difference paired_ci_high"
     rows = [("digits", 5.0, "long_tailed", arm, "accuracy", 0.9, 6) for arm in ("dense", "pruned")]
@@ -437,7 +437,7 @@ FIT = (
         (False, None, None),
     ],
 )
-def test_scaling_found_follows_the_fits(plain, divided, words):
+def test_scaling_findings_follow_the_fits(plain, divided, words):
     at = ("lucky_probability", 1.0, 2.0, 9, 16)
     rows = [(*at, 0.0, *DOWN, -1.0, "at least", plain)]
     rows += [] if divided is None else [(*at, -0.5, *DOWN, -1.0, "at least", divided)]
@@ -449,7 +449,7 @@ def test_scaling_found_follows_the_fits(plain, divided, words):
         assert words is None or words in rest[0]
 
 
-def test_scaling_found_tells_every_dimension():
+def test_scaling_findings_name_every_dimension():
     at = ("pure_minority_share", 1.0)
     rows = [(*at, power, 9, 16, 0.0, *change, -1.0, "at least", agrees)
             for power, change, agrees in (
@@ -472,7 +472,7 @@ def test_scaling_found_tells_every_dimension():
     ("network", "fixed", "word"),
     [(HIGH, LOW, "more often"), (LOW, HIGH, "less often"), (WIDE, WIDE, "not measurably")],
 )
-def test_two_layer_found_follows_the_accuracies(network, fixed, word):
+def test_two_layer_findings_follow_the_accuracies(network, fixed, word):
     arms = {"network": network, "ntk": fixed, "random_features": WIDE, "network-printed": fixed,
             "one_step": fixed, "two_step": network}  # fmt: skip
     rows = [("parity", arm, "test_accuracy", *value, 12, NAN) for arm, value in arms.items()]

@@ -59,7 +59,7 @@ SMALL = {
 }
 
 
-def test_composition_is_the_shares_of_the_squared_norm():
+def test_weight_composition_is_shares_of_squared_norm():
     """Plant a neuron 3 : 4 in features and the colour, and one half in features."""
     recorded = torch.tensor(
         [[3.0, 0.0, 4.0, 5.0, 1.0], [0.0, 1.0, 0.0, math.sqrt(2), -math.sqrt(2)]]
@@ -71,7 +71,7 @@ def test_composition_is_the_shares_of_the_squared_norm():
     assert shares["bias_share"].item() == pytest.approx((0.2 - 1.0) / 2)
 
 
-def test_neurons_on_one_feature_are_singletons_and_cover_theirs():
+def test_end_metrics_of_neurons_on_single_features():
     study = STUDIES["random_mask"]
     d, m = study.data.d, study.training.m
     end = torch.zeros(m, d + 2)
@@ -500,7 +500,7 @@ def test_invalid_studies_are_rejected():
             parse(merge_configs(RAW, {"augmentation": change}))
 
 
-def test_kinds_of_views_of_images_differ_in_nothing_else():
+def test_image_views_differ_only_in_their_augmentation():
     views = parse(RAW).sections["augmentation"].images
     kinds = views.studies()
     assert list(kinds) == ["views_none", "views_crops", "views_crops_and_intensity"]

@@ -38,7 +38,7 @@ def test_firing_rates_of_shifted_units(digits):
     assert len(rates["block 2"]) == 8
 
 
-def test_no_augmentation_changes_nothing_and_a_crop_does(digits):
+def test_invariance_without_augmentation_and_under_crops(digits):
     encoder = make_encoder(NETWORK, 1, "test", 1)
     calibrate(encoder, digits[0])
     same = make_augment(Augmentation(**PLAIN), 8)

@@ -37,14 +37,14 @@ def grid(
     return pd.DataFrame(rows)
 
 
-def test_equal_constants_agree_and_different_ones_do_not():
+def test_compare_constants():
     assert compare(np.zeros(50), np.zeros(10)) == (0.0, 0.0, 0.0, 1.0)
     *interval, p_value = compare(np.ones(50), np.zeros(10))
     assert interval == [1.0, 1.0, 1.0]
     assert p_value < 1e-10
 
 
-def test_the_interval_is_of_reduced_minus_direct():
+def test_compare_interval_is_of_reduced_minus_direct():
     difference, low, high, _ = compare(np.array([3.0, 4.0, 5.0, 4.0]), np.array([1.0, 2.0, 3.0]))
     assert difference == pytest.approx(2.0)
     assert low < difference < high
@@ -62,7 +62,7 @@ def test_cross_check_finds_a_shifted_metric():
     assert rejected["difference"].item() == pytest.approx(-0.4, abs=0.15)
 
 
-def test_only_common_cells_and_what_both_have_are_compared():
+def test_cross_check_compares_common_cells_and_metrics():
     table = cross_check_table(grid(50, 0), grid(10, 1, arms=("dense",)))
     assert set(table["arm"]) == {"dense"}
     # The floor of the loss is the test set's alone, and nothing is pruned in the dense arm.

@@ -58,7 +58,7 @@ def test_figure(name, size, sigmas):
         assert sum(r"\sigma^2 d_1" in text for text in texts(figure)) == len(sigmas)
 
 
-def test_a_further_arm_joins_the_fate_by_being_in_the_table():
+def test_fate_includes_further_arms_of_the_table():
     given = {
         "a": synthetic_tables.grid(arms=(*TRAINED, "a_new_arm"), seeds=3),
         "b": synthetic_tables.grid(arms=("dense",), seeds=5),
@@ -70,14 +70,14 @@ def test_a_further_arm_joins_the_fate_by_being_in_the_table():
 
 
 @pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])
-def test_an_arm_that_no_one_has_heard_of_stands_against_dense(name):
+def test_user_arm_is_compared_with_dense(name):
     given = {"": synthetic_tables.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
     drawn = texts(check(lambda: getattr(figures, name)(given, JOB)))
     for arm in ("pruned by neuron", "a new arm"):
         assert sum(text.startswith(f"{arm} \N{MINUS SIGN} dense") for text in drawn) == 1
 
 
-def test_no_interval_of_an_alignment_leaves_its_range():
+def test_intervals_of_alignments_stay_within_their_range():
     table = synthetic_tables.grid(eps_mins=(0.9, 1.0), seeds=3).assign(
         max_alignment=lambda rows: np.where(rows["seed"] == 100, 0.8, 1.0)
     )
@@ -92,14 +92,14 @@ def test_no_interval_of_an_alignment_leaves_its_range():
     assert np.nanmax([ends.max(), *map(np.max, segments)]) <= 1
 
 
-def test_medians_are_not_moved_by_one_loss_that_explodes():
+def test_trajectories_medians_ignore_one_diverged_loss():
     figure = check(
         lambda: figures.trajectories({"a": synthetic_tables.trajectories(seeds=7)}, JOB), most=99
     )
     assert figure.axes[2].get_ylim()[1] < 10
 
 
-def test_a_median_that_explodes_is_an_arrow_and_a_number():
+def test_trajectories_mark_diverged_medians_by_arrows():
     table = synthetic_tables.trajectories(eps_mins=(0.2, 1.0), seeds=5)
     last = (table["arm"] == "oracle_all") & (table["metric"] == "loss") & (table["step"] == 500)
     table.loc[last, "value"] = 6e11
@@ -110,7 +110,7 @@ def test_a_median_that_explodes_is_an_arrow_and_a_number():
     assert r"beyond the axis, up to $6 \times 10^{11}$" in texts(figure)
 
 
-def test_a_sign_of_pruning_in_the_table_is_one_in_the_figure():
+def test_figure1_has_the_sign_of_the_gain():
     table = synthetic_tables.grid(seeds=7)
     table.loc[table["arm"] == "pruned_neuron", "aligned_neurons"] = (
         table.loc[table["arm"] == "dense", "aligned_neurons"].to_numpy() + 2
@@ -122,7 +122,7 @@ def test_a_sign_of_pruning_in_the_table_is_one_in_the_figure():
     assert np.allclose(means, 2)
 
 
-def test_the_fate_shows_every_replica_and_the_share_that_learns():
+def test_fate_shows_replicas_and_share_that_learns():
     """Means of replicas that learn and of those that do not would be of none of them."""
     given = {
         "a": synthetic_tables.grid(arms=TRAINED, seeds=7),

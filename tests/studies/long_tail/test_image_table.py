@@ -63,7 +63,7 @@ def courses_of(classes):
     )
 
 
-def test_a_replica_s_groups_follow_its_own_order_of_the_classes():
+def test_groups_follow_the_class_order_of_the_replica():
     table = replicas(lambda arm, rho: 0.0)
     assert table["balanced_accuracy"].to_numpy() == pytest.approx(0.62, abs=1e-3)
     assert table["knn_delta_20"].to_numpy() == pytest.approx(0.32, abs=1e-9)
@@ -101,7 +101,7 @@ def test_intervals_of_accuracies_stay_within_their_range():
     assert gap["paired_ci_high"].max() <= 2
 
 
-def test_what_was_found_counts_gains_and_losses():
+def test_findings_count_gains_and_losses():
     lost, won = (replicas(lambda arm, rho, by=by: by * (arm != "dense")) for by in (-0.1, 0.1))
     (lost,), (won,) = (
         findings(
@@ -113,7 +113,7 @@ def test_what_was_found_counts_gains_and_losses():
     assert "none shows a loss" in won
 
 
-def test_a_study_over_widths_pairs_arms_at_their_own():
+def test_arms_are_paired_with_dense_of_their_width():
     study = STUDY.model_copy(update={"widths": [8, 32], "rho": [10.0]})
     assert {cell.path for cell in study.cells()} >= {"rho=10.0/split=long_tailed/width=8/arm=dense"}
     assert {study.network_of(cell).width for cell in study.cells()} == {8, 32}
@@ -178,12 +178,12 @@ def test_table2_claims_follow_planted_gains():
         ),
     ],
 )
-def test_a_bad_image_study_that_tests_faults_has_not_is_refused(change, words):
+def test_invalid_image_studies_are_rejected(change, words):
     with pytest.raises(ValueError, match=words):
         ImageStudy.model_validate(STUDY.model_dump() | change)
 
 
-def test_a_list_of_ratios_stands_for_an_arm_with_each():
+def test_list_of_ratios_expands_to_arms():
     arms = [
         {"arm": "dense"},
         {"arm": "pruned", "alpha": [0.05, 0.9], "pruned_update": ["unmasked", "straight_through"]},
@@ -195,7 +195,7 @@ def test_a_list_of_ratios_stands_for_an_arm_with_each():
     ]  # fmt: skip
 
 
-def test_labels_of_arms_are_distinct_in_what_makes_them_differ():
+def test_labels_of_different_arms_are_distinct():
     arms = [
         ImageArm(arm="pruned", alpha=0.5),
         ImageArm(arm="pruned", alpha=0.9),

@@ -53,7 +53,7 @@ def test_gains_have_columns_by_update_and_styles_by_ratio():
     assert any(line.get_ydata()[0] > 0.05 and line.get_ydata()[-1] < 0.02 for line in by_size)
 
 
-def test_two_class_orders_are_a_range_and_no_interval():
+def test_gains_show_a_range_for_two_class_orders():
     tables = synthetic_tables.long_tail_courses(seeds=2)
     figure = check(lambda: gains(tables, JOB), 2)
     assert "mean and range of the class orders" in figure.legends[0].get_title().get_text()
@@ -73,7 +73,7 @@ def test_two_class_orders_are_a_range_and_no_interval():
     assert ends in drawn
 
 
-def test_one_class_order_and_dense_alone_are_drawn_too():
+def test_figures_of_one_class_order_and_of_dense_alone():
     """As the first class order of a confirmation has them, and the choice of a regime."""
     check(lambda: gains(synthetic_tables.long_tail_courses(seeds=1), JOB), 1)
     tables = synthetic_tables.long_tail((100.0,), 2)

@@ -93,7 +93,7 @@ def of_screen(effect):
     )
 
 
-def test_the_first_regime_whose_tail_visibly_pays_is_taken():
+def test_choose_regime_takes_first_visible_cost():
     cheap, dear, worst = of_regime(0.01), of_regime(0.05), of_regime(0.015, REGIMES[1])
     assert staged_protocol.gap(dear) == pytest.approx((0.05, 0.05, 0.05, 5))
     assert staged_protocol.choose_regime({}) is None
@@ -164,7 +164,7 @@ def test_class_orders_follow_the_spread_of_dense():
     )
 
 
-def test_the_stages_follow_one_another():
+def test_next_run_follows_the_stages():
     tables = {}
 
     def following(name, table):
@@ -184,7 +184,7 @@ def test_the_stages_follow_one_another():
     assert following(MILDER, replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0))) is None
 
 
-def test_what_was_chosen_is_a_config_over_the_recipe():
+def test_overlay_is_a_config_over_the_recipe():
     regimes = {REGIMES[1]: {"data": {"n_max": 500}, "training": {"epochs": 400}}}
     tables = {REGIMES[0]: of_regime(0.0), REGIMES[1]: of_regime(0.05, REGIMES[1])}
     tables[SCREEN] = of_screen(lambda arm: (0.0, 0.0))
@@ -206,7 +206,7 @@ def test_what_was_chosen_is_a_config_over_the_recipe():
     assert staged_protocol.overlay({}, {}) == {"long_tail": {}}
 
 
-def test_every_stage_has_class_orders_of_its_own():
+def test_stages_have_distinct_class_orders():
     assert set(staged_protocol.STAGES) <= set(STUDIES)
     assert {STUDIES[name].draws for name in (staged_protocol.FORMER, *REGIMES)} == {
         "cifar10_regime"
@@ -266,7 +266,7 @@ def test_imbalance_table_says_whether_the_cost_is_visible():
     assert set(table["class_orders"]) == {staged_protocol.FEWEST}
 
 
-def test_courses_and_classes_are_paired_at_their_epoch_and_rank():
+def test_courses_and_classes_are_paired_by_epoch_and_rank():
     keys = replicas(STUDIES[SCREEN], lambda cell: (0.0, 0.0))
     keys = keys[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
     late = pd.concat(
@@ -435,7 +435,7 @@ STAGES = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_page_says_how_far_the_runs_are(stage, tmp_path):
+def test_page_says_how_far_the_runs_are(stage, tmp_path):
     (tmp_path / "origin.json").write_text("{}")
     published = PublishedTables(tmp_path)
     until = list(STAGES).index(stage)

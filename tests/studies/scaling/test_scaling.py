@@ -67,7 +67,7 @@ def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
 
 @pytest.mark.parametrize("d", [4, 9, 33])
 @pytest.mark.parametrize("ratio", [0.5, 0.8, 1.0])
-def test_sets_are_those_of_definition_b1(d, ratio):
+def test_sets_of_follows_definition_b1(d, ratio):
     weights = torch.randn(1, 20_000, d, generator=torch.Generator().manual_seed(d))
     lucky, ordinary = (
         sets(weights, torch.eye(d)[None], ratio, GAMMA)[0]
@@ -80,7 +80,7 @@ def test_sets_are_those_of_definition_b1(d, ratio):
     assert torch.equal(sizes.long(), ordinary.sum(-1))
 
 
-def test_chunks_cover_every_neuron_once():
+def test_count_covers_every_neuron_once():
     d, neurons = 64, 3 * CHUNK // 64 + 7
     totals = count(d, [1e-12, 1.0], neurons)
     # At a vanishing ratio every neuron is ordinary for every feature.
@@ -115,7 +115,7 @@ def test_lucky_probability_matches_closed_form(d, ratio):
     )
 
 
-def test_a_set_that_cannot_be_has_an_interval_from_zero():
+def test_impossible_set_has_an_interval_from_zero():
     (row,) = lucky_sets_table(9, [0.7], 10_000).itertuples()
     assert row.lucky_neurons == row.lucky_probability == row.lucky_ci_low == 0
     assert row.lucky_ci_high * 9 == pytest.approx(1 - 0.025 ** (1 / 10_000))
@@ -135,7 +135,7 @@ def planted(
 
 
 @pytest.mark.parametrize("misfit", [0.0, 0.1])
-def test_the_interval_covers_a_planted_exponent(misfit):
+def test_power_law_interval_covers_a_planted_exponent(misfit):
     rng = np.random.default_rng(0)
     fits = [power_law(D, *planted(-1.3, misfit, rng)) for _ in range(400)]
     assert np.mean([fit[0] for fit in fits]) == pytest.approx(-1.3, abs=0.01)
@@ -166,7 +166,7 @@ def test_power_law_widens_interval_of_bent_points():
         ("learned_features", 0.3),
     ],
 )
-def test_only_an_exponent_on_the_forbidden_side_contradicts(quantity, beyond):
+def test_consistency_depends_on_the_side_of_the_bound(quantity, beyond):
     bound = bounds(0.9)[quantity].exponent
     rng = np.random.default_rng(1)
     for shift, consistent in ((beyond, False), (0, True), (-beyond, True)):
@@ -177,7 +177,7 @@ def test_only_an_exponent_on_the_forbidden_side_contradicts(quantity, beyond):
         assert (row["consistent"], row["n"], row["d_low"], row["d_high"]) == (consistent, 9, 9, 128)
 
 
-def test_the_logarithm_of_the_proof_is_divided_out():
+def test_exponent_rows_divide_out_the_logarithm():
     estimate = D**-1.2 / np.sqrt(np.log(D))
     points = pd.DataFrame({"d": D, "estimate": estimate, "error": 1e-3 * estimate})
     stated, derived = exponent_rows("lucky_probability", 1.0, None, points)
@@ -273,7 +273,7 @@ def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
     assert len(draw({"lucky_sets": lucky_sets, "scaling": trained}, scaling_job(config)).axes) == 4
 
 
-def test_every_size_is_trained_until_t4():
+def test_every_size_is_trained_until_T4():
     """T4 = d^1.99 / eta of Theorem 3.1, rounded up."""
     lengths = {
         study.data.d: study.training.T for study in load().sections["scaling"].studies().values()
@@ -282,7 +282,7 @@ def test_every_size_is_trained_until_t4():
     assert list(lengths.values()) == sorted(lengths.values())
 
 
-def test_nothing_to_train_is_one_line(tmp_path):
+def test_no_trained_size_raises_one_line_error(tmp_path):
     config = scaling(least_lucky=1e9)
     with pytest.raises(RarefeatError, match="least_lucky"):
         trained_of(config, counted([4, 5]), tmp_path)

@@ -110,7 +110,7 @@ def test_saturated_strength_contradicts_curve_and_exponent():
     assert exponent == CONTRADICTED
 
 
-def test_no_line_is_drawn_through_a_step():
+def test_no_exponent_is_fitted_through_a_step():
     """Plant ratios 0.001, 0.001, 1, 1: where the feature is not learned, no power law is fitted."""
     _, exponent = of_curve(strength(0.0, learned=(0, 0, 1, 1)))
     assert exponent == NOT_TESTABLE
@@ -130,7 +130,7 @@ def test_gain_exponent_needs_a_learned_feature(learned, expected):
     assert found["15-eps"].to_list() == [expected]
 
 
-def test_a_curve_that_bends_is_no_power_law():
+def test_bends_detects_curvature():
     x = np.array(RATIOS)
     flat = np.ones(len(SEEDS)) * (1 + noise("flat"))
     assert bends(x, np.outer([0.1, 1.0, 1.03, 1.0], flat))
@@ -154,7 +154,7 @@ def oracles(magnitude, lost=()):
     return judged(pruning.measurements_at_T5, tables)
 
 
-def test_each_oracle_has_rows_of_its_own():
+def test_each_oracle_has_its_own_rows():
     found = oracles(lambda ratio: 1.0)
     for oracle in pruning.ORACLES:
         point = f"eps_min 0.7, sigma 0.05, {oracle}"

@@ -78,7 +78,7 @@ def test_one_step_of_the_dictionary_follows_theorem_3_2(simulator):
     assert abs(values["similarity_negative"]) < 0.1
 
 
-def test_neurons_that_a_bias_silences_have_no_gain_and_no_ratio():
+def test_silenced_neurons_have_no_gain_and_no_ratio():
     data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=4, K=8)
     space = make_simulator("direct", "planted", 4, 40, 4, [1])
     weights = space.dictionary.mT.contiguous()
@@ -341,7 +341,7 @@ def test_varied_studies_differ_in_one_number():
         assert study.draws == base.draws
 
 
-def test_the_studies_of_t5_end_no_sooner():
+def test_T5_studies_train_until_T5():
     claims = THEORY
     chosen = list(claims.studies_with_role("T5").values())
     assert len(chosen) > 2
@@ -354,7 +354,7 @@ def test_the_studies_of_t5_end_no_sooner():
         }
 
 
-def test_the_page_says_which_effects_a_hyper_parameter_changes():
+def test_sensitivity_page_lists_changed_effects():
     place, claim = {"eps_min": 0.3, "sigma": 0.05}, "3.1b"
     low, high = load_claims("theory").claims[claim].region
     planted = [("", (low + high) / 2), ("K = 64", high + 0.5), ("K = 256", (low + high) / 2)]

@@ -1,1 +1,1 @@
-"""What the two views of a pair make an encoder learn (Wen & Li 2021)."""
+"""Augmentation: the features that an encoder learns from the two views (Wen & Li 2021)."""

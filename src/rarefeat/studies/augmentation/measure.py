@@ -302,11 +302,11 @@ class SingleFeatureSamples(NamedTuple):
     """Samples with one feature, which show how an encoder represents that feature."""
 
     samples: Tensor
-    """Whether a sample has one feature, (n,)."""
+    """Bool (n,): True for a sample with one feature."""
     feature: Tensor
     """Feature of each of them."""
     signed: Tensor
-    """Its class: f is odd, so that a feature and its negative are two."""
+    """Class of each: f is odd, so a feature and its negative are two."""
 
 
 def one_feature(latents: Tensor) -> SingleFeatureSamples:

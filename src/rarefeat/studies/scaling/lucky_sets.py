@@ -19,7 +19,7 @@ from rarefeat.storage.schema import validate
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.tables import LUCKY_SETS
 
-# Numbers drawn at a time: few enough that a chunk and what is computed from it stay in the cache.
+# Numbers drawn at a time: a chunk and its intermediate tensors stay in the cache.
 CHUNK = 1 << 18
 
 

@@ -53,7 +53,7 @@ class Sensitivity(Section):
 
 
 class MapSettings(Section):
-    """What the maps show."""
+    """Settings of the maps."""
 
     overlap: Distinct[str] = Field(
         min_length=1, description="studies with a history whose smallest neurons are mapped"
