@@ -55,8 +55,11 @@ ENCODER_STUDIES = [name for name, study in STUDIES.items() if isinstance(study, 
 IMAGE_STUDIES = [name for name, study in STUDIES.items() if isinstance(study, ImageStudy)]
 config["captions"] = {name: item.caption for name, item in PROJECT.figures.items()}
 config["warning"] = PROJECT.warning
-os.environ["RAREFEAT_RESULTS"] = RESULTS
-os.environ["RAREFEAT_TARGETS"] = " ".join([*PROJECT.targets, *PROJECT.figures])
+# For the logger: where results are, and the names of targets.
+os.environ.update(
+    RAREFEAT_RESULTS=RESULTS,
+    RAREFEAT_TARGETS=" ".join([*PROJECT.targets, *PROJECT.figure_targets]),
+)
 
 if workflow.is_main_process and (
     warning := as_workflow_error(results_folder.explain_unrecorded, PROJECT)
@@ -92,7 +95,7 @@ onstart:
     os.environ[output_cache.FORCED] = "yes" * bool(forced.forceall or forced.forcerun)
     # A server that has the packages loaded runs the jobs of this machine.
     if workflow.local_exec and (name := fork_server.start(**MALLOC)):
-        os.environ["RAREFEAT_FORK_SERVER"] = name
+        os.environ.update(RAREFEAT_FORK_SERVER=name)
 
 
 def any_of(names):
@@ -111,8 +114,9 @@ wildcard_constraints:
 
 def find_cell(wildcards):
     """Return the cell of a job by its axes, or the cell that those share which read its file; None for a job of a study."""
-    axes = {key: value for key, value in wildcards.items() if key not in ("study", "seeds", "cell")}
-    path = wildcards.get("cell") or "/".join(f"{axis}={value}" for axis, value in axes.items())
+    others = ("study", "seeds", "cell")
+    axes = [f"{name}={value}" for name, value in wildcards.items() if name not in others]
+    path = wildcards.get("cell") or os.path.join("", *axes)
     if path and (wildcards.study, path) not in CELLS:
         raise WorkflowError(f"{wildcards.study} has no cell {path}; see its grid in the config")
     return CELLS.get((wildcards.study, path))
