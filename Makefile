@@ -126,7 +126,7 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
-	! $(BIN)/snakemake --lint 2>&1 | grep -v "Mixed rules" | grep -E '^    \* |Error|error'
+	! $(BIN)/snakemake --lint 2>&1 | grep -vE "Mixed rules|conda environment" | grep -E '^    \* |Error|error'
 	$(BIN)/lint-imports
 
 venv: $(VENV)/installed
