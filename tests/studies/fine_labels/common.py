@@ -19,6 +19,50 @@ DETECTORS = Detectors(m=8000, threshold=2.75, T=40)
 DESCENT = {"epochs": 2, "warmup": 0.1, "batch": 50, "lr": 0.1, "momentum": 0.9, "weight_decay": 0}
 
 
+CROSSING = {
+    "seeds": 2,
+    "seeds_per_block": 1,
+    "arms": {"views": [{"arm": "dense"}, {"arm": "oracle_gated", "bias": 1}]},
+    "training": {
+        "m": 8,
+        "K": 16,
+        "tau": 1.0,
+        "eta": 0.05,
+        "lambda": 0.01,
+        "sigma_0": 0.05,
+        "T": 5,
+        "bias_from": 2,
+    },
+}
+DIGITS = {
+    "seeds": 2,
+    "seeds_per_block": 1,
+    "first_seed": 0,
+    "superclass": ["parity"],
+    "levels": {"parity": [y % 2 for y in range(10)]},
+    "candidates": [2, 4],
+    "labels": [
+        {"kind": "coarse"},
+        {"kind": "manual"},
+        {"kind": "random", "ids": 2},
+        {"kind": "clusters", "ids": 5},
+        {"kind": "rebalanced", "ids": 5},
+        {"kind": "whole", "ids": 10},
+        {"kind": "sample"},
+    ],
+    "training": {
+        "pretraining": DESCENT,
+        "finetuning": DESCENT,
+        "features": DESCENT,
+        "checkpoints": [1, 2],
+        "shift": 1,
+        "l2": 0.1,
+        "train": 100,
+        "hidden": 8,
+    },
+}
+
+
 def hierarchy(**changes) -> HierarchicalData:
     base = {
         "d": 24,
@@ -44,38 +88,41 @@ def draws(purpose: str, seeds=(0,)):
 def network(
     labels: Labels, data: HierarchicalData, learner: Learner, seed=0, detectors=DETECTORS
 ) -> direct_simulator.Network:
-    """Initial weights in double precision, so that what is exact can be told from rounding."""
-    made = direct_simulator.initialise(
+    """Return initial weights in double precision, to separate exact results from rounding."""
+    initial = direct_simulator.initialise(
         labels.classes(data.k, learner.N),
         data.d,
         detectors,
         learner.sigma_0,
         draws("init", [seed])[0],
     )
-    return made._replace(weights=made.weights.double(), bias=made.bias.double())
+    return initial._replace(weights=initial.weights.double(), bias=initial.bias.double())
 
 
 def both(
     labels: Labels, data: HierarchicalData, learner: Learner, T: int, net=None, seed=0, tune=None
 ):
-    """The two simulators from the same initial weights on the same samples: initial network, trained network, state, loss."""
+    """Train with both simulators from the same initial weights on the same samples.
+
+    Returns initial network, trained network, its diagnostics, scalar state and its history.
+    """
     net = net or network(labels, data, learner, seed)
     noise = draws("noise", [seed])
 
     def with_noise():
         for patches, classes in stream(labels, data, learner, T, seed, tune):
             yield (
-                D.inputs(data, patches, noise, torch.float64)[0],
+                D.add_noise(data, patches, noise, torch.float64)[0],
                 classes[0],
                 patches.amplitude[0] == 0,
             )
 
-    trained, observed = direct_simulator.train(net, data, learner, with_noise(), tune)
-    state = direct_simulator.summary(net, net, data)
+    trained, diagnostics = direct_simulator.train(net, data, learner, with_noise(), tune)
+    state = direct_simulator.summarise(net, net, data)
     state, history = scalar_simulator.train(
         state, data, learner, stream(labels, data, learner, T, seed, tune), list(range(T)), tune
     )
-    return net, trained, observed, state, history
+    return net, trained, diagnostics, state, history
 
 
 def stream(labels, data, learner, T, seed=0, tune=None):
@@ -94,31 +141,31 @@ def stream(labels, data, learner, T, seed=0, tune=None):
 
 
 def section(**changes) -> FineLabels:
-    """A small study, as its file of the config has it."""
+    """Return a small section `fine_labels`."""
     base = {
-        "seeds": 2, "first_seed": 3, "seeds_per_block": 1, "k": [2, 4], "s_dag": [1, 3], "hierarchy": hierarchy().model_dump(),
-        "learner": learner(N=32).model_dump(), "coarse": {"m": 2000, "threshold": 2.5, "T": 20},
-        "fine": {"m": 1500, "threshold": 2.5, "T": 30}, "finetuning": 5, "tests": 80,
+        "seeds": 2,
+        "first_seed": 3,
+        "seeds_per_block": 1,
+        "k": [2, 4],
+        "s_dag": [1, 3],
+        "hierarchy": hierarchy().model_dump(),
+        "learner": learner(N=32).model_dump(),
+        "coarse": {"m": 2000, "threshold": 2.5, "T": 20},
+        "fine": {"m": 1500, "threshold": 2.5, "T": 30},
+        "finetuning": 5,
+        "tests": 80,
         "labels": [
-            {"kind": "subclass", "ids": 4}, {"kind": "random", "ids": 2}, {"kind": "misaligned", "ids": 2}, {"kind": "sample"},
+            {"kind": "subclass", "ids": 4},
+            {"kind": "random", "ids": 2},
+            {"kind": "misaligned", "ids": 2},
+            {"kind": "sample"},
         ],
         "heads": {"samples": 80, "ridge": [0, 0.1], "hard_share": [0, 0.1]},
-        "noise": {"P": 900, "sigma_zeta": 0.1, "samples": 80, "tests": 8}, "direct": {"seeds": 1, "k": [2], "N": 16},
-        "crossing": {
-            "seeds": 2, "seeds_per_block": 1, "arms": {"views": [{"arm": "dense"}, {"arm": "oracle_gated", "bias": 1}]},
-            "training": {"m": 8, "K": 16, "tau": 1.0, "eta": 0.05, "lambda": 0.01, "sigma_0": 0.05, "T": 5, "bias_from": 2},
-        },
-        "digits": {
-            "seeds": 2, "seeds_per_block": 1, "first_seed": 0, "superclass": ["parity"],
-            "levels": {"parity": [y % 2 for y in range(10)]}, "candidates": [2, 4],
-            "labels": [
-                {"kind": "coarse"}, {"kind": "manual"}, {"kind": "random", "ids": 2}, {"kind": "clusters", "ids": 5},
-                {"kind": "rebalanced", "ids": 5}, {"kind": "whole", "ids": 10}, {"kind": "sample"},
-            ],
-            "training": {name: DESCENT for name in ("pretraining", "finetuning", "features")}
-            | {"checkpoints": [1, 2], "shift": 1, "l2": 0.1, "train": 100, "hidden": 8},
-        },
-    }  # fmt: skip
+        "noise": {"P": 900, "sigma_zeta": 0.1, "samples": 80, "tests": 8},
+        "direct": {"seeds": 1, "k": [2], "N": 16},
+        "crossing": CROSSING,
+        "digits": DIGITS,
+    }
     return FineLabels(**base | changes)
 
 

@@ -1,4 +1,4 @@
-"""The contrastive encoder on hierarchical data: its pairs, its training, and what it is read by."""
+"""The contrastive encoder on hierarchical data: pairs, training and metrics."""
 
 import pytest
 import torch
@@ -47,11 +47,11 @@ def train(pair="views", arms=ARMS, seeds=(0,), data=None, **changes):
 
 
 @pytest.mark.parametrize("pair", ["views", "subclass", "superclass"])
-def test_pairs_share_what_they_say(pair):
+def test_positive_pairs_share_their_kind(pair):
     data = hierarchy(k=4)
     n = 80
-    first = D.easy(data, n, draws("first"))
-    other = contrastive_encoder.second(pair, data, first, draws("pairs"))
+    first = D.draw_easy(data, n, draws("first"))
+    other = contrastive_encoder.draw_partners(pair, data, first, draws("pairs"))
     y = D.subclasses(4, n)
     held = (other.amplitude * (other.feature >= 2)).argmax(-1)[0]
     subclass = other.feature[0].gather(-1, held[:, None])[:, 0] - 2
@@ -60,11 +60,11 @@ def test_pairs_share_what_they_say(pair):
     assert torch.equal(subclass[known] // 4, (y // 4)[known])
     assert same.all() == (pair != "superclass")
     assert torch.equal(other.feature, first.feature) == (pair == "views")
-    # A superclass pair is made of as many samples of every subclass.
+    # Partners of a superclass are drawn without replacement.
     assert (subclass[known].bincount(minlength=8) <= n // 8).all()
 
 
-def test_training_lowers_the_loss_and_neither_replicas_nor_arms_see_each_other():
+def test_training_lowers_the_loss_independently():
     start, end = train(T=1), train()
     for arm in ARMS:
         assert end[arm.label].loss < start[arm.label].loss
@@ -78,10 +78,10 @@ def test_training_lowers_the_loss_and_neither_replicas_nor_arms_see_each_other()
     assert end["dense"].pruned == 0
 
 
-def test_an_encoder_without_a_bias_is_linear_in_the_sum_of_the_patches():
+def test_encoder_without_bias_is_linear_in_the_sum():
     data = hierarchy(sigma_zeta=0.1)
-    patches = D.easy(data, 16, draws("samples"))
-    x = D.inputs(data, patches, draws("noise"))
+    patches = D.draw_easy(data, 16, draws("samples"))
+    x = D.add_noise(data, patches, draws("noise"))
     weights = torch.randn(1, 8, data.d, generator=draws("weights")[0])
     whole, summed = (
         embed(pre_activations(part, weights), torch.zeros(1, 8))
@@ -90,15 +90,15 @@ def test_an_encoder_without_a_bias_is_linear_in_the_sum_of_the_patches():
     torch.testing.assert_close(whole, summed)
 
 
-def test_a_step_is_one_of_gradient_descent():
-    """The first step's dense update is the gradient of the loss, with the core's own forward pass and autograd."""
+def test_first_step_is_gradient_descent():
+    """The update of the first step is the gradient of the loss, by autograd."""
     data, own = hierarchy(sigma_zeta=0.1), contrast(T=1, **{"lambda": 0.0})
     found = contrastive_encoder.train(data, own, "views", [CrossingArm(arm="dense")], [0], STUDY)[
         "dense"
     ].weights
-    first = D.easy(data, own.K, D.streams("crossing batches", [0], STUDY))
+    first = D.draw_easy(data, own.K, D.streams("crossing batches", [0], STUDY))
     noise = D.streams("crossing noise", [0], STUDY)
-    x, y = D.inputs(data, first, noise), D.inputs(data, first, noise)
+    x, y = D.add_noise(data, first, noise), D.add_noise(data, first, noise)
     g = D.streams("crossing weights", [0], STUDY)[0]
     start = (own.sigma_0 * torch.randn(own.m, data.d, generator=g))[None].requires_grad_()
     f_x = embed(pre_activations(x, start), torch.zeros(1, own.m))
@@ -107,7 +107,7 @@ def test_a_step_is_one_of_gradient_descent():
     torch.testing.assert_close(found, (start - own.eta * start.grad).detach(), rtol=1e-4, atol=1e-7)
 
 
-def test_pairs_of_a_superclass_teach_less_of_subclasses():
+def test_superclass_pairs_teach_less_of_subclasses():
     found = {
         pair: contrastive_encoder.composition(
             train(pair, ARMS[:1], data=hierarchy(k=4), T=100)["dense"], hierarchy(k=4)
@@ -118,7 +118,7 @@ def test_pairs_of_a_superclass_teach_less_of_subclasses():
     assert found["superclass"] < 0.8 * found["views"]
 
 
-def test_cosines_of_kinds():
+def test_cosine_to_kind():
     y = D.subclasses(2, 16)
     fine = torch.nn.functional.one_hot(y, 4).double()[None]
     coarse = torch.nn.functional.one_hot(y // 2, 2).double()[None]
@@ -132,10 +132,10 @@ def test_cosines_of_kinds():
     ] == pytest.approx([1, 1, -1])
 
 
-def test_rows_are_of_every_metric_penalty_and_share():
+def test_measure_arm_covers_metrics_and_heads():
     data = hierarchy()
     encoder = train(T=5, arms=ARMS[:1])["dense"]
-    final, probe = contrastive_encoder.rows(data, encoder, [0], 40, HEADS, STUDY)
+    final, probe = contrastive_encoder.measure_arm(data, encoder, [0], 40, HEADS, STUDY)
     assert {row["metric"] for row in final} >= {
         "strength_ratio",
         "within_subclass",
@@ -148,16 +148,16 @@ def test_rows_are_of_every_metric_penalty_and_share():
     assert all(0 <= row[kind] <= 1 for row in probe for kind in ("easy", "hard"))
 
 
-def test_divergence_is_one_clear_line():
+def test_divergence_is_reported():
     with pytest.raises(RarefeatError, match="contrastive arm dense at step"):
         train(eta=1e20, arms=ARMS[:1])
 
 
-def test_bad_arms_are_refused():
-    with pytest.raises(ValidationError, match="alpha must be above 0"):
+def test_bad_arms_are_rejected():
+    with pytest.raises(ValidationError, match="alpha must be greater than 0"):
         CrossingArm(arm="pruned_neuron")
     both = {"seeds": 1, "seeds_per_block": 1, "training": contrast().model_dump(by_alias=True)}
-    with pytest.raises(ValidationError, match=r"arms\.views: twice the same"):
+    with pytest.raises(ValidationError, match=r"arms\.views: arms must be distinct"):
         Crossing(**both, arms={"views": [{"arm": "dense"}, {"arm": "dense"}]})
     with pytest.raises(ValidationError, match="'views', 'subclass' or 'superclass'"):
         Crossing(**both, arms={"other": [{"arm": "dense"}]})

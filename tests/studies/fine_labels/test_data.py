@@ -1,4 +1,4 @@
-"""The hierarchical samples: their law, what hard ones lack and have, their classes, and what the config refuses."""
+"""Hierarchical samples: distributions, classes, and values that the config rejects."""
 
 import pytest
 import torch
@@ -21,10 +21,10 @@ def counts(patches, k, n):
 
 @settings(max_examples=20)
 @given(k=st.integers(1, 5), per=st.integers(1, 4), P=st.integers(4, 20), seed=st.integers(0, 10**6))
-def test_samples_hold_what_their_class_allows(k, per, P, seed):
+def test_samples_hold_features_of_their_class(k, per, P, seed):
     data = hierarchy(k=k, P=P, s_star=P / 3, s_dag=P / 4, iota=0.1)
     n = 2 * k * per
-    easy, hard = D.easy(data, n, draws("x", [seed])), D.hard(data, n, draws("x", [seed]))
+    easy, hard = D.draw_easy(data, n, draws("x", [seed])), D.draw_hard(data, n, draws("x", [seed]))
     assert (D.subclasses(k, n).bincount() == per).all()
     common, subclass, distractor = counts(easy, k, n)
     assert distractor.sum() == 0
@@ -41,7 +41,7 @@ def test_samples_hold_what_their_class_allows(k, per, P, seed):
 
 
 def chi_square(found, expected, n):
-    """Whether frequencies of cells are the expected ones, at a level of 1e-4 (Wilson & Hilferty's normal)."""
+    """Return whether frequencies of cells are as expected, at level 1e-4 (Wilson & Hilferty)."""
     likely = expected > 5 / n
     statistic = (n * (found - expected) ** 2 / expected.clamp(min=1e-300))[likely].sum()
     freedom = likely.sum() - 1
@@ -50,20 +50,20 @@ def chi_square(found, expected, n):
 
 
 def joint_frequencies(data, n):
-    _, subclass, distractor = counts(D.hard(data, n, draws("law")), data.k, n)
+    _, subclass, distractor = counts(D.draw_hard(data, n, draws("law")), data.k, n)
     cells = subclass * (data.P + 1) + distractor
     return cells.flatten().bincount(minlength=(data.P + 1) ** 2).double().view(data.P + 1, -1) / n
 
 
-LAWS = {
+DISTRIBUTIONS = {
     "the study's": {},
     "long": {"P": 24, "s_star": 6, "s_dag": 8},
     "full": {"P": 6, "s_star": 3, "s_dag": 3},
 }
 
 
-@pytest.mark.parametrize("changes", LAWS.values(), ids=LAWS)
-def test_numbers_of_patches_have_the_law_of_the_theory(changes):
+@pytest.mark.parametrize("changes", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
+def test_patch_numbers_have_the_distribution_of_theory(changes):
     data = hierarchy(**changes)
     n = 40_000
     expected = torch.from_numpy(theory.patch_numbers(data.P, data.s_star, data.s_dag))
@@ -72,7 +72,7 @@ def test_numbers_of_patches_have_the_law_of_the_theory(changes):
 
 
 def independent(P, s_star, s_dag):
-    """A wrong law: n_sub ~ Bin(P, s*/P), and n_dag as if subclass patches took no room."""
+    """Return a wrong distribution: n_dag as if it were independent of n_sub ~ Bin(P, s*/P)."""
     n = torch.arange(P + 1).double()
     log_choose = torch.lgamma(torch.tensor(P + 1.0)) - torch.lgamma(n + 1) - torch.lgamma(P - n + 1)
     pmf = [
@@ -86,7 +86,7 @@ def independent(P, s_star, s_dag):
     return pmf[0][:, None] * pmf[1]
 
 
-def test_a_wrong_law_is_seen():
+def test_wrong_distribution_is_detected():
     data = hierarchy()
     n = 40_000
     assert not chi_square(
@@ -94,10 +94,10 @@ def test_a_wrong_law_is_seen():
     )
 
 
-def test_inputs_are_patches_and_noise():
+def test_add_noise_keeps_patches():
     data = hierarchy(sigma_zeta=0.01, sigma_zeta_star=3.0)
-    patches = D.hard(data, 400, draws("x"))
-    x = D.inputs(data, patches, draws("noise"), torch.float64)
+    patches = D.draw_hard(data, 400, draws("x"))
+    x = D.add_noise(data, patches, draws("noise"), torch.float64)
     loud = x.norm(dim=-1) > 3
     assert torch.equal(loud.sum(-1) == 1, (patches.loud != 0).any(-1))
     torch.testing.assert_close(
@@ -145,7 +145,7 @@ def test_classes_of_every_kind():
     k=st.sampled_from([1, 2, 4]),
     ids=st.integers(1, 8),
 )
-def test_members_are_whom_the_classes_name(kind, k, ids):
+def test_members_are_those_of_the_classes(kind, k, ids):
     # Enough samples that each of eight random classes has one of every subclass.
     labels, n = Labels(kind=kind, ids=ids), 2 * k * 300
     try:
@@ -161,9 +161,12 @@ def test_members_are_whom_the_classes_name(kind, k, ids):
     assert torch.equal(own[:, 0], found[:, :k].any(1))
 
 
-def test_samples_do_not_depend_on_their_block():
+def test_samples_are_independent_of_their_block():
     data = hierarchy()
-    together, alone = D.hard(data, 24, draws("x", [1, 2, 3])), D.hard(data, 24, draws("x", [2]))
+    together, alone = (
+        D.draw_hard(data, 24, draws("x", [1, 2, 3])),
+        D.draw_hard(data, 24, draws("x", [2])),
+    )
     assert all(torch.equal(a[1:2], b) for a, b in zip(together, alone, strict=True))
 
 
@@ -181,15 +184,15 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("said", BAD)
-def test_bad_input_is_refused_with_the_key(said):
+@pytest.mark.parametrize("message", BAD)
+def test_bad_section_is_rejected_with_the_key(message):
     section()
-    with pytest.raises(ValidationError, match=said.replace("+", r"\+")):
-        section(**BAD[said])
+    with pytest.raises(ValidationError, match=message.replace("+", r"\+")):
+        section(**BAD[message])
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"s_star": 7}, "s_star must be at most"),
         ({"alpha_dag": [0.5, 0.2]}, "lower, upper"),
@@ -198,6 +201,6 @@ def test_bad_input_is_refused_with_the_key(said):
         ({"sigma_zeta": float("nan")}, "finite"),
     ],
 )
-def test_bad_data_is_refused(changes, said):
-    with pytest.raises(ValidationError, match=said):
+def test_bad_data_is_rejected(changes, message):
+    with pytest.raises(ValidationError, match=message):
         hierarchy(**changes)

@@ -1,4 +1,4 @@
-"""The sweep on the digits: labels of every scheme, a training of many replicas at once, tables, and what the config refuses."""
+"""The sweep on digits: label schemes, trainings of many replicas, tables, bad configs."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rarefeat.core.errors import RarefeatError
 from rarefeat.studies.fine_labels.config import Digits, LabelScheme, Perceptrons, SGDSettings
 from rarefeat.studies.fine_labels.granularity import aggregate, digits, label_schemes
-from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
+from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images
 
 STUDY = "fine labels tests"
 LEVELS = {
@@ -76,7 +76,7 @@ def levels():
 
 def named(scheme: str, seed: int = 0):
     """Labels of the training images, with their digits and superclasses."""
-    images = digits.split(training(), [seed], STUDY)
+    images = digits.split_digits(training(), [seed], STUDY)
     features = digits.self_supervised(training(), images, [seed], STUDY)[0]
     superclass = label_schemes.at_level(levels(), "parity", images.labels)[0]
     found = label_schemes.classes_of(
@@ -86,7 +86,7 @@ def named(scheme: str, seed: int = 0):
 
 
 @pytest.mark.parametrize("scheme", list(SCHEMES))
-def test_labels_are_those_that_the_scheme_says(scheme):
+def test_classes_of_every_scheme(scheme):
     assert SCHEMES[scheme].label == scheme
     found, digit, superclass = named(scheme)
     classes = found.unique()
@@ -113,8 +113,8 @@ def test_labels_are_those_that_the_scheme_says(scheme):
         assert len(classes) > 2
 
 
-def test_clusters_follow_the_digits_and_random_classes_do_not():
-    """Of the images of a digit the share in its largest class, less what as many classes have by chance."""
+def test_clusters_follow_the_digits():
+    """Purity is the fraction of the images of a digit in its largest class."""
 
     def purity(scheme):
         found, digit, _ = named(scheme)
@@ -125,7 +125,7 @@ def test_clusters_follow_the_digits_and_random_classes_do_not():
     assert purity("clusters-3") > purity("random-3") + 0.2
 
 
-def test_a_hierarchy_is_read_from_a_file(tmp_path):
+def test_read_levels_from_a_file(tmp_path):
     (tmp_path / "levels.csv").write_text("family,order\n3,1\n3,1\n5,0\n")
     found = label_schemes.read_levels("levels.csv", str(tmp_path))
     assert {name: column.tolist() for name, column in found.items()} == {
@@ -133,9 +133,9 @@ def test_a_hierarchy_is_read_from_a_file(tmp_path):
         "order": [1, 1, 0],
     }
     assert label_schemes.at_level(found, "family", torch.tensor([2, 0])).tolist() == [1, 0]
-    with pytest.raises(RarefeatError, match="genus is none of family, order"):
+    with pytest.raises(RarefeatError, match="unknown level genus; allowed: family, order"):
         label_schemes.at_level(found, "genus", torch.tensor([0]))
-    with pytest.raises(RarefeatError, match="3 labels, and an image has the label 3"):
+    with pytest.raises(RarefeatError, match="3 labels, but an image has the label 3"):
         label_schemes.at_level(found, "order", torch.tensor([3]))
     (tmp_path / "levels.csv").write_text("family\nx\n")
     with pytest.raises(RarefeatError, match=r"levels\.csv: the column family"):
@@ -145,23 +145,27 @@ def test_a_hierarchy_is_read_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["random-3", "rebalanced-10"])
-def test_replicas_do_not_depend_on_each_other(scheme):
+def test_replicas_are_independent(scheme):
     def rows(seeds):
         return pd.DataFrame(
-            digits.rows(training(), levels(), "loops", SCHEMES[scheme], seeds, STUDY, [2, 4, 8])
+            digits.error_rows(
+                training(), levels(), "loops", SCHEMES[scheme], seeds, STUDY, [2, 4, 8]
+            )
         )
 
     together = rows([0, 1, 2])
     pd.testing.assert_frame_equal(together[together["seed"] == 1].reset_index(drop=True), rows([1]))
 
 
-def test_the_task_is_learned_and_a_probe_leaves_the_body():
+def test_task_is_learned_and_probe_keeps_the_body():
     long = training(
         pretraining=descent(epochs=20), finetuning=descent(epochs=20), checkpoints=[2, 20]
     )
     errors = {}
     for scheme in ("coarse", "manual", "sample"):
-        rows = pd.DataFrame(digits.rows(long, levels(), "parity", SCHEMES[scheme], [0, 1], STUDY))
+        rows = pd.DataFrame(
+            digits.error_rows(long, levels(), "parity", SCHEMES[scheme], [0, 1], STUDY)
+        )
         assert set(rows["epoch"]) == {2, 20}
         assert set(rows["readout"]) == {
             "finetuned",
@@ -172,15 +176,15 @@ def test_the_task_is_learned_and_a_probe_leaves_the_body():
     assert errors["coarse"]["finetuned"] < 0.12
     assert errors["coarse"]["once"] < 0.15
     assert errors["manual"]["probe"] < 0.2
-    # A wrong head, or a body that is not the pretrained one, would be no worse than the true labels.
+    # With a wrong head or body, both kinds of labels would be equally bad.
     assert errors["sample"]["probe"] > errors["manual"]["probe"] + 0.02
 
 
 @pytest.mark.parametrize("pixels", [0, 1, 2])
-def test_images_move_by_so_many_pixels_at_most(pixels):
+def test_shift_images_is_bounded(pixels):
     x = torch.zeros(2, 60, 3, 8, 8)
     x[..., 3, 4] = 1
-    found = moved(x, pixels, draws("shift", [0, 1]))
+    found = shift_images(x, pixels, draws("shift", [0, 1]))
     at = found.nonzero()[:, 3:] - torch.tensor([3, 4])
     assert len(at) == 2 * 60 * 3
     assert at.abs().max() == pixels
@@ -190,7 +194,7 @@ def test_images_move_by_so_many_pixels_at_most(pixels):
     assert pixels == 0 or not torch.equal(found[0], found[1])
 
 
-def test_the_rate_warms_up_and_falls_to_nothing():
+def test_learning_rate_warms_up_and_falls_to_0():
     rates = [
         learning_rate(SGDSettings(**descent(lr=2.0, warmup=0.1)), step, 100) for step in range(100)
     ]
@@ -200,9 +204,9 @@ def test_the_rate_warms_up_and_falls_to_nothing():
     assert rates[-1] < 0.01
 
 
-def test_divergence_is_one_clear_line():
+def test_divergence_is_reported():
     with pytest.raises(RarefeatError, match="diverged"):
-        digits.rows(
+        digits.error_rows(
             training(pretraining=descent(lr=1e20)),
             levels(),
             "parity",
@@ -212,7 +216,7 @@ def test_divergence_is_one_clear_line():
         )
 
 
-def test_the_summary_is_of_paired_differences():
+def test_summary_has_paired_differences():
     same = {"superclass": "parity", "readout": "probe", "classes": 2}
     rows = [
         same | {"labels": labels, "epoch": epoch, "seed": seed, "error": error}
@@ -230,11 +234,11 @@ def test_the_summary_is_of_paired_differences():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
-        ({"superclass": ["x"]}, "levels: x is none of parity"),
-        ({"labels": [{"kind": "sample"}]}, "labels must hold"),
-        ({"labels": [{"kind": "coarse"}, {"kind": "coarse"}]}, "twice the same"),
+        ({"superclass": ["x"]}, "levels: unknown level x; allowed: parity"),
+        ({"labels": [{"kind": "sample"}]}, "labels must contain"),
+        ({"labels": [{"kind": "coarse"}, {"kind": "coarse"}]}, "labels must be distinct"),
         ({"labels": [{"kind": "coarse"}, {"kind": "random"}]}, "ids is required"),
         ({"labels": [{"kind": "coarse"}, {"kind": "sample", "ids": 3}]}, "ids is required"),
         (
@@ -242,7 +246,7 @@ def test_the_summary_is_of_paired_differences():
             "level is for manual",
         ),
         ({"levels": {name: [0, 1] for name in LEVELS}}, "ten digits"),
-        ({"levels": LEVELS | {"parity": [0] * 10}}, "two superclasses"),
+        ({"levels": LEVELS | {"parity": [0] * 10}}, "at least two superclasses"),
         ({"levels": LEVELS | {"loops": [0, 1]}}, "same number"),
         ({"training": training().model_dump() | {"checkpoints": [2]}}, "must end with"),
         (
@@ -254,15 +258,14 @@ def test_the_summary_is_of_paired_differences():
         ),
     ],
 )
-def test_bad_input_is_refused(changes, said):
-    with pytest.raises(ValidationError, match=said):
+def test_bad_sweep_is_rejected(changes, message):
+    with pytest.raises(ValidationError, match=message):
         section(**changes)
 
 
-def test_another_scheme_or_superclass_leaves_a_cell_s_job_as_it_is():
+def test_config_of_a_cell_has_only_its_own_keys():
     one = section(labels=[{"kind": "coarse"}, {"kind": "rebalanced", "ids": 10}])
     two = section(superclass=["parity", "loops"], candidates=[2, 16])
-    for at in one.cells():
-        assert (one.measurement_config(at) == two.measurement_config(at)) == (
-            at["labels"] == "coarse"
-        )
+    for cell in one.cells():
+        same = one.measurement_config(cell) == two.measurement_config(cell)
+        assert same == (cell["labels"] == "coarse")

@@ -1,8 +1,8 @@
-"""What the page shows of a granularity sweep, beside Table 1 as printed."""
+"""The published table of a granularity sweep, with the rows of Table 1."""
 
 import pandas as pd
 
-from rarefeat.studies.fine_labels.doc_tables import granularity, printed
+from rarefeat.studies.fine_labels.doc_tables import granularity, nearest_paper_row
 
 ROWS = [
     # labels, classes, epoch, difference, its interval
@@ -26,36 +26,40 @@ def summary():
     )
 
 
-def test_table_1_stands_beside_at_the_nearest_number_of_classes_for_each_superclass():
+def test_nearest_paper_row_by_granularity():
     # Five classes for each of 11 superclasses are 55, and fifty are 550.
-    assert printed("manual", 5)[:2] == (51, 5.10)
-    assert printed("random", 50)[:2] == (352, 6.12)
-    assert printed("sample", 2500)[0] == 500_000
-    assert printed("coarse", 1)[:2] == (11, 5.25)
+    assert nearest_paper_row("manual", 5)[:2] == (51, 5.10)
+    assert nearest_paper_row("random", 50)[:2] == (352, 6.12)
+    assert nearest_paper_row("sample", 2500)[0] == 500_000
+    assert nearest_paper_row("coarse", 1)[:2] == (11, 5.25)
 
 
-def test_a_direction_is_compared_where_both_are_beyond_their_spread():
+def test_direction_needs_differences_beyond_spread():
     found = granularity(summary())
     last = found[(found["readout"] == "finetuned") & (found["epoch"] == 15)].set_index("labels")
-    assert (
-        last["direction"].to_dict()
-        == {
-            "coarse": "not compared",
-            "manual": "as printed",
-            "clusters-50": "as printed",
-            "clusters-128": "not compared",  # 5.24 beside 5.25, with standard deviations of 0.03 and 0.05
-            "random-5": "opposite",
-            "random-50": "as printed",
-            "sample": "not shown",
-        }
-    )
+    assert last["direction"].to_dict() == {
+        "coarse": "not compared",
+        "manual": "as printed",
+        "clusters-50": "as printed",
+        "clusters-128": "not compared",  # 5.24 and 5.25 printed, with sd 0.03 and 0.05
+        "random-5": "opposite",
+        "random-50": "as printed",
+        "sample": "not shown",
+    }
     assert last.loc["manual", "printed_classes"] == 51
 
 
-def test_rows_are_by_kind_and_earlier_checkpoints_of_manual_labels_alone():
+def test_rows_are_in_the_order_of_kinds():
+    """Earlier checkpoints are given for manual labels alone."""
     found = granularity(summary())
     assert found["labels"].unique().tolist() == [
-        "coarse", "manual", "clusters-50", "clusters-128", "random-5", "random-50", "sample",
-    ]  # fmt: skip
+        "coarse",
+        "manual",
+        "clusters-50",
+        "clusters-128",
+        "random-5",
+        "random-50",
+        "sample",
+    ]
     early = found[found["epoch"] == 5]
     assert early[["labels", "readout"]].to_numpy().tolist() == [["manual", "finetuned"]]

@@ -1,4 +1,4 @@
-"""The granularity sweep on photographs: resumed trainings, the stages from file to file, and the recipes."""
+"""The granularity sweep on photographs: trainings, stages from file to file, and recipes."""
 
 import contextlib
 from pathlib import Path
@@ -11,7 +11,6 @@ import yaml
 from common import DESCENT
 from conftest import made_table, refusal, run_cell
 from pydantic import ValidationError
-from rarefeat.studies.fine_labels.kind import REPRESENT, SWEEP_PHOTOGRAPHS
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.trainer import TrainingRun
@@ -20,8 +19,9 @@ from rarefeat.project import load
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.fine_labels.config import LabelScheme, Photographs, ResNetSettings
+from rarefeat.studies.fine_labels.declaration import REPRESENT, SWEEP_PHOTOGRAPHS
 from rarefeat.studies.fine_labels.granularity import label_schemes, photographs
-from rarefeat.study_kind import IMAGE_DATA, collected
+from rarefeat.study_kind import IMAGE_DATA, collected_table
 
 REPOSITORY = Path(__file__).parents[3]
 STUDY = "sweep_of_tests"
@@ -47,24 +47,43 @@ def training(**changes):
     return ResNetSettings(**base | changes)
 
 
+SIMCLR = {
+    "tau": 0.2,
+    "epochs": 1,
+    "warmup_epochs": 0,
+    "batch": 128,
+    "optimiser": "sgd",
+    "lr": 0.1,
+    "final_lr": 0,
+    "momentum": 0.9,
+    "weight_decay": 0,
+    "log_epochs": 1,
+    "checkpoint_minutes": 5,
+    "device": "cpu",
+    "threads": 1,
+}
+VIEWS = {
+    "crop_scale": [0.8, 1.0],
+    "flip": 0,
+    "jitter": [0, 0, 0, 0],
+    "jitter_probability": 0,
+    "grey": 0,
+    "blur": 0,
+}
+
+
 def sweep(**changes):
-    simclr = {
-        "tau": 0.2, "epochs": 1, "warmup_epochs": 0, "batch": 128, "optimiser": "sgd", "lr": 0.1, "final_lr": 0,
-        "momentum": 0.9, "weight_decay": 0, "log_epochs": 1, "checkpoint_minutes": 5, "device": "cpu", "threads": 1,
-    }  # fmt: skip
-    views = {
-        "crop_scale": [0.8, 1.0],
-        "flip": 0,
-        "jitter": [0, 0, 0, 0],
-        "jitter_probability": 0,
-        "grey": 0,
-        "blur": 0,
-    }
     base = {
-        "data": {"format": "digits"}, "seeds": 2, "first_seed": 0, "seeds_per_block": 2, "superclass": ["parity"],
-        "levels": {"parity": [y % 2 for y in range(10)]}, "labels": [{"kind": "coarse"}, {"kind": "clusters", "ids": 3}],
-        "training": training(checkpoints=[2]).model_dump(), "features": {"augmentation": views, "training": simclr},
-    }  # fmt: skip
+        "data": {"format": "digits"},
+        "seeds": 2,
+        "first_seed": 0,
+        "seeds_per_block": 2,
+        "superclass": ["parity"],
+        "levels": {"parity": [y % 2 for y in range(10)]},
+        "labels": [{"kind": "coarse"}, {"kind": "clusters", "ids": 3}],
+        "training": training(checkpoints=[2]).model_dump(),
+        "features": {"augmentation": VIEWS, "training": SIMCLR},
+    }
     return Photographs(**base | changes)
 
 
@@ -73,13 +92,12 @@ def images(n=60):
     y = torch.arange(n) % 4
     x = torch.randint(40, (n, 3, 8, 8), generator=g, dtype=torch.uint8)
     half = torch.arange(8)[None, :] // 4 == y[:, None] // 2
-    x[torch.arange(n), y % 2] += 150 * half[:, :, None].to(
-        torch.uint8
-    )  # a channel for the superclass, a half for the class
+    # A channel for the superclass, a half of the image for the class.
+    x[torch.arange(n), y % 2] += 150 * half[:, :, None].to(torch.uint8)
     return photographs.SweepImages(x, y, y % 2, x[:20], (y % 2)[:20])
 
 
-def course(folder, identity=0, minutes=5):
+def run_of(folder, identity=0, minutes=5):
     tag = torch.full((32,), identity, dtype=torch.uint8)
     return TrainingRun(STUDY, 0, folder / "a.safetensors", tag, minutes, "a", "pretraining ")
 
@@ -89,15 +107,15 @@ def classifier(classes=4):
     return photographs.Classifier(encoder, classes, torch.Generator().manual_seed(0))
 
 
-def fit(folder, own=None, identity=0):
-    model, own = classifier(), own or training(pretraining=DESCENT | {"batch": 16})
-    at = course(folder, identity, own.checkpoint_minutes)
-    photographs.fit(model, images().train, images().labels, own, own.pretraining, at, [1])
+def fit(folder, config=None, identity=0):
+    model, config = classifier(), config or training(pretraining=DESCENT | {"batch": 16})
+    run = run_of(folder, identity, config.checkpoint_minutes)
+    photographs.fit(model, images().train, images().labels, config, config.pretraining, run, [1])
     return model.trained
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4])
-def test_a_training_that_was_interrupted_takes_the_same_course(stop, tmp_path, monkeypatch):
+def test_interrupted_training_ends_with_the_same_weights(stop, tmp_path, monkeypatch):
     whole = fit(tmp_path / "whole")
     often = training(pretraining=DESCENT | {"batch": 16}, checkpoint_minutes=1e-9)
     true = photographs.learning_rate
@@ -113,13 +131,15 @@ def test_a_training_that_was_interrupted_takes_the_same_course(stop, tmp_path, m
     monkeypatch.setattr(photographs, "learning_rate", true)
     resumed = fit(tmp_path / "cut", often)
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
-    # The state after the first epoch is there too, and is another one.
+    # The weights after the first epoch are written too, and differ.
     early = classifier()
-    held = load_weights(course(tmp_path / "cut"), course(tmp_path / "cut").epoch_path(1), early.trained)
-    assert not torch.equal(held["head.weight"], whole["head.weight"])
+    run = run_of(tmp_path / "cut")
+    first = load_weights(run, run.epoch_path(1), early.trained)
+    assert not torch.equal(first["head.weight"], whole["head.weight"])
 
 
-def test_checkpoints_of_another_training_are_refused_and_damaged_ones_are_none(tmp_path, capsys):
+def test_checkpoint_of_another_training_is_rejected(tmp_path, capsys):
+    """A damaged checkpoint is ignored, with a warning."""
     whole = fit(tmp_path)
     with pytest.raises(RarefeatError, match="checkpoint of another config"):
         fit(tmp_path, identity=1)
@@ -130,14 +150,14 @@ def test_checkpoints_of_another_training_are_refused_and_damaged_ones_are_none(t
     assert all(torch.equal(again[name], value) for name, value in whole.items())
 
 
-def test_a_loss_that_is_not_finite_is_one_clear_line(tmp_path):
+def test_infinite_loss_is_reported(tmp_path):
     with pytest.raises(RarefeatError, match="the loss is not finite after epoch 2; lower lr"):
         fit(tmp_path, training(pretraining=DESCENT | {"lr": 1e30}))
 
 
-def test_a_replica_has_a_row_for_every_checkpoint_and_readout(tmp_path):
+def test_replica_rows_cover_checkpoints_and_readouts(tmp_path):
     found = pd.DataFrame(
-        photographs.replica(
+        photographs.iter_replica_rows(
             images(),
             images().superclass,
             LabelScheme(kind="coarse"),
@@ -145,7 +165,7 @@ def test_a_replica_has_a_row_for_every_checkpoint_and_readout(tmp_path):
             0,
             STUDY,
             tmp_path,
-            course(tmp_path).identity,
+            run_of(tmp_path).identity,
         )
     )
     assert (
@@ -156,7 +176,7 @@ def test_a_replica_has_a_row_for_every_checkpoint_and_readout(tmp_path):
     assert found["error"].between(0, 1).all()
 
 
-def test_the_task_is_learned(tmp_path):
+def test_task_is_learned(tmp_path):
     long = DESCENT | {"epochs": 20, "batch": 20}
     own = training(
         pretraining=long,
@@ -166,7 +186,7 @@ def test_the_task_is_learned(tmp_path):
         flip=0,
         network=NETWORK | {"width": 8},
     )
-    rows = photographs.replica(
+    rows = photographs.iter_replica_rows(
         images(),
         images().labels,
         LabelScheme(kind="manual"),
@@ -174,7 +194,7 @@ def test_the_task_is_learned(tmp_path):
         0,
         STUDY,
         tmp_path,
-        course(tmp_path).identity,
+        run_of(tmp_path).identity,
     )
     assert {row["readout"]: row["error"] for row in rows} == {
         "probe": pytest.approx(0, abs=0.1),
@@ -182,44 +202,42 @@ def test_the_task_is_learned(tmp_path):
     }
 
 
-def test_the_stages_run_from_file_to_file(tmp_path):
+def test_stages_run_from_file_to_file(tmp_path):
     study = sweep()
-    checkpoints = "--checkpoints", tmp_path / "checkpoints"
     first, block = study.cells()[0], next(iter(study.blocks()))
     run_cell(tmp_path, IMAGE_DATA, STUDY, study, first, block)
-    run_cell(tmp_path, REPRESENT, STUDY, study, first, block, *checkpoints)
-    for at in study.cells():
+    run_cell(tmp_path, REPRESENT, STUDY, study, first, block)
+    for cell in study.cells():
         for block in study.blocks():
-            run_cell(tmp_path, SWEEP_PHOTOGRAPHS, STUDY, study, at, block, *checkpoints)
-    assert not list((tmp_path / "checkpoints").iterdir())
-    errors = made_table(
-        tmp_path,
-        collected("studies.fine_labels.tables:SWEEP", SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study),
-    )
+            run_cell(tmp_path, SWEEP_PHOTOGRAPHS, STUDY, study, cell, block)
+    assert not list((tmp_path / "checkpoints").rglob("*.safetensors"))
+    schema = "studies.fine_labels.tables:SWEEP"
+    table = collected_table(schema, SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study)
+    errors = made_table(tmp_path, table)
     assert errors.groupby("labels")["classes"].first().to_dict() == {"clusters-3": 6, "coarse": 2}
     assert len(errors) == 2 * (2 + 3)
 
 
-def test_features_of_other_images_are_refused(tmp_path):
+def test_features_of_other_images_are_rejected(tmp_path):
     study = sweep()
-    at = next(at for at in study.cells() if at["labels"].startswith("clusters"))
+    cell = next(cell for cell in study.cells() if cell["labels"].startswith("clusters"))
     write_tensors(
         tmp_path / f"features/{STUDY}.safetensors",
         {"features": torch.zeros(1)},
-        REPRESENT.job(STUDY, study, more={"contents": "these"}).text,
+        REPRESENT.job(STUDY, study, extra={"contents": "these"}).to_json,
     )
-    for contents, refused in (("these", False), ("others", True)):
-        told = SWEEP_PHOTOGRAPHS.job(STUDY, study, at, "0-1", {"contents": contents})
+    for contents, is_rejected in (("these", False), ("others", True)):
+        job = SWEEP_PHOTOGRAPHS.job(STUDY, study, cell, "0-1", {"contents": contents})
         with (
             pytest.raises(RarefeatError, match=r"config\.contents")
-            if refused
+            if is_rejected
             else contextlib.nullcontext()
         ):
-            JobInputs(told, tmp_path).file("features").tensors("features")
+            JobInputs(job, tmp_path).file("features").tensors("features")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "No columns to parse from file"),
         ("living\n0,1\n1,1\n", "Length of header or names does not match"),
@@ -227,39 +245,38 @@ def test_features_of_other_images_are_refused(tmp_path):
         ('living\n"0\n', "EOF inside string"),
     ],
 )
-def test_hierarchies_that_are_refused(tmp_path, text, said):
+def test_bad_hierarchy_file_is_rejected(tmp_path, text, message):
     (tmp_path / "levels.csv").write_text(text)
-    assert said in refusal(label_schemes.read_levels, "levels.csv", str(tmp_path))
+    assert message in refusal(label_schemes.read_levels, "levels.csv", str(tmp_path))
 
 
-def test_one_superclass_is_no_task(tmp_path):
-    made, study = IMAGE_DATA.job(STUDY, sweep()), sweep()
+def test_single_superclass_is_rejected(tmp_path):
+    study = sweep()
     labels = torch.arange(4)
     tensors = {"train": torch.zeros(4, 3, 8, 8, dtype=torch.uint8), "train_labels": labels}
     write_tensors(
         tmp_path / f"images/{STUDY}.safetensors",
         tensors | {"test": images(4).test, "test_labels": labels.clone()},
-        made.to_json,
+        IMAGE_DATA.job(STUDY, study).to_json,
     )
     file = JobInputs(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file(
         "images"
     )
-    with pytest.raises(RarefeatError, match=r"levels\.all: two superclasses at least are needed"):
+    with pytest.raises(RarefeatError, match=r"levels\.all: must have at least two superclasses"):
         photographs.read_images(file, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
 
 
 def test_clusters_need_features():
     with pytest.raises(ValidationError, match="features are required"):
         sweep(features=None)
-    told = sweep(features=None, labels=[{"kind": "coarse"}, {"kind": "sample"}])
-    assert "features" not in told.measurement_config(told.cells()[0])
+    study = sweep(features=None, labels=[{"kind": "coarse"}, {"kind": "sample"}])
+    assert "features" not in study.measurement_config(study.cells()[0])
 
 
 @pytest.mark.parametrize("name", ["cifar100", "inaturalist", "imagenet21k"])
-def test_recipes_are_whole_configs(name):
+def test_recipes_are_complete_configs(name):
     project = load(REPOSITORY / "config/config.yaml", REPOSITORY / f"config/{name}_labels.yaml")
-    made = project.targets[f"{name}_labels"]
-    assert f"tables/{name}_labels_summary.parquet" in made
+    assert f"tables/{name}_labels_summary.parquet" in project.targets[f"{name}_labels"]
     text = (REPOSITORY / f"config/{name}_labels.yaml").read_text(encoding="utf-8")
     assert f"snakemake {name}_labels " in text
     assert (
@@ -267,7 +284,7 @@ def test_recipes_are_whole_configs(name):
     ) in text
 
 
-def test_the_superclasses_of_cifar_100_are_those_of_its_files():
+def test_cifar_100_superclasses_are_those_of_its_files():
     folder = REPOSITORY.parent / "shared/data/cifar100"
     paths = sorted(folder.glob("*.parquet")) or sorted(
         (REPOSITORY.parents[1] / "shared/data/cifar100").glob("*.parquet")
@@ -277,12 +294,12 @@ def test_the_superclasses_of_cifar_100_are_those_of_its_files():
     recipe = yaml.safe_load(
         (REPOSITORY / "config/cifar100_labels.yaml").read_text(encoding="utf-8")
     )
-    named = recipe["fine_labels"]["photographs"]["cifar100_labels"]["levels"]["superclass"]
+    levels = recipe["fine_labels"]["photographs"]["cifar100_labels"]["levels"]["superclass"]
     for path in paths:
         table = pq.read_table(path, columns=["fine_label", "coarse_label"]).to_pandas()
         assert (
             table.groupby("fine_label")["coarse_label"]
             .agg(["min", "max"])
-            .eq(pd.Series(named), axis=0)
+            .eq(pd.Series(levels), axis=0)
             .all(axis=None)
         )

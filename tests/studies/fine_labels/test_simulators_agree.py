@@ -1,4 +1,4 @@
-"""The scalar simulator against the direct one: from the same weights, on the same samples; and mistakes that must be seen."""
+"""The scalar simulator against the direct one, and mistakes that the comparison must find."""
 
 import math
 
@@ -11,14 +11,18 @@ from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import direct_simulator, metrics, scalar_simulator
 from rarefeat.studies.fine_labels.config import Detectors, Labels
 
-# Of A and B of the detectors of a class' own features, relative, mean over the features; of the largest answer to a test
-# sample; of the loss. What differs: neurons of two features, detectors that some of the first patches switch on, and the noise.
+# Relative tolerance of A and B of the detectors of a class, mean over features; of the
+# largest score of a test sample; and of the loss. The simulators differ in neurons of two features,
+# in detectors that some of the first patches switch on, and in the noise.
 TOLERANCE = 0.03
 ROUNDING = 1e-9
 
 
 def pure(labels, data, learner):
-    """A network without what the scalar simulator leaves out: every neuron detects one feature at most, and is then on."""
+    """Return a network for which the scalar simulator is exact.
+
+    Every neuron detects one feature at most, and is then on for each of its patches.
+    """
     net = network(labels, data, learner)
     margin = net.weights[:, : data.features] + net.bias[:, None]
     first = margin.argmax(-1, keepdim=True)
@@ -32,8 +36,8 @@ def pure(labels, data, learner):
 
 
 def difference(initial, trained, state, data, own):
-    """Relative difference of A and of B, mean over the detectors of a class' own features, the larger of the four."""
-    summary = direct_simulator.summary(initial, trained, data)
+    """Return the largest relative difference of A and B, of common and subclass detectors."""
+    summary = direct_simulator.summarise(initial, trained, data)
     return max(
         ((x - y).abs() / y.abs())[n > 0].mean().item()
         for a, b in (
@@ -50,13 +54,13 @@ def difference(initial, trained, state, data, own):
     "labels", [COARSE, fine(2), Labels(kind="subclass", ids=4)], ids=lambda labels: labels.label
 )
 @pytest.mark.parametrize("iota", [0.0, 0.02])
-def test_exact_to_rounding_without_noise_and_with_one_feature_a_neuron(labels, iota):
+def test_simulators_are_equal_where_scalar_is_exact(labels, iota):
     """Also with random amplitudes, as long as they do not decide which detectors are on."""
     data = hierarchy(sigma_zeta=0.0, iota=iota)
-    initial, trained, observed, state, history = both(
+    initial, trained, diagnostics, state, history = both(
         labels, data, learner(), 12, pure(labels, data, learner())
     )
-    found = direct_simulator.summary(initial, trained, data)
+    found = direct_simulator.summarise(initial, trained, data)
     scale = state.displacement.abs().amax()
     torch.testing.assert_close(
         found.displacement / scale, state.displacement / scale, rtol=ROUNDING, atol=ROUNDING
@@ -64,25 +68,25 @@ def test_exact_to_rounding_without_noise_and_with_one_feature_a_neuron(labels, i
     torch.testing.assert_close(
         found.decrement / scale, state.decrement / scale, rtol=ROUNDING, atol=ROUNDING
     )
-    torch.testing.assert_close(observed.loss, history.loss[:, 0], rtol=ROUNDING, atol=0)
-    samples = D.hard(data, 40, draws("tests"))._replace(loud=None)
-    x = D.inputs(data, samples, draws("test noise"), torch.float64)[0]
-    F = direct_simulator.scores(trained, direct_simulator.answers(trained, x))
+    torch.testing.assert_close(diagnostics.loss, history.loss[:, 0], rtol=ROUNDING, atol=0)
+    samples = D.draw_hard(data, 40, draws("tests"))._replace(loud=None)
+    x = D.add_noise(data, samples, draws("test noise"), torch.float64)[0]
+    F = direct_simulator.scores(trained, direct_simulator.activations(trained, x))
     torch.testing.assert_close(
         F, scalar_simulator.scores(state, samples)[0], rtol=ROUNDING, atol=ROUNDING
     )
 
 
 @pytest.mark.parametrize("labels", [COARSE, fine(2)], ids=lambda labels: labels.label)
-def test_whole_trainings_agree_within_the_tolerance(labels):
+def test_trainings_agree_within_the_tolerance(labels):
     data = hierarchy()
-    initial, trained, observed, state, history = both(labels, data, learner(), 40)
+    initial, trained, diagnostics, state, history = both(labels, data, learner(), 40)
     superclass = D.superclasses(labels, data.k, 64)
     assert difference(initial, trained, state, data, D.own_features(labels, 2, 64)) < TOLERANCE
-    assert abs(math.log(observed.loss[-1] / history.loss[-1, 0])) < TOLERANCE
-    samples = D.hard(data, 400, draws("tests"))
-    x = D.inputs(data, samples, draws("test noise"), torch.float64)[0]
-    F = direct_simulator.scores(trained, direct_simulator.answers(trained, x))[None]
+    assert abs(math.log(diagnostics.loss[-1] / history.loss[-1, 0])) < TOLERANCE
+    samples = D.draw_hard(data, 400, draws("tests"))
+    x = D.add_noise(data, samples, draws("test noise"), torch.float64)[0]
+    F = direct_simulator.scores(trained, direct_simulator.activations(trained, x))[None]
     theirs = scalar_simulator.scores(state, samples)
     assert (F - theirs).abs().max() < TOLERANCE * theirs.max()
     gap = metrics.superclass_error(F, superclass, data.k) - metrics.superclass_error(
@@ -102,7 +106,7 @@ def test_fine_tuning_agrees():
         data,
         learner(),
         (
-            (D.inputs(data, p, noise, torch.float64)[0], c[0], p.amplitude[0] == 0)
+            (D.add_noise(data, p, noise, torch.float64)[0], c[0], p.amplitude[0] == 0)
             for p, c in batches
         ),
         superclass,
@@ -115,8 +119,8 @@ def test_fine_tuning_agrees():
     assert all((part >= 0).all() and part.max() > 0 for part in grown)
 
 
-def test_the_initial_law_is_that_of_gaussian_weights():
-    """|S(v)| of the direct simulator is binomial with the scalar simulator's mean, and so are the projections' means."""
+def test_initial_state_has_the_gaussian_distribution():
+    """Means and spreads of |S(v)| and of projections are those of the direct simulator."""
     data, own = hierarchy(iota=0.05), DETECTORS
     seeds = range(60)
     drawn = scalar_simulator.initialise(2, data, own, 1e-4, draws("scalar init", seeds))
@@ -124,7 +128,7 @@ def test_the_initial_law_is_that_of_gaussian_weights():
         direct_simulator.initialise(2, data.d, own, 1e-4, draws("init", [seed])[0])
         for seed in seeds
     ]
-    found = [direct_simulator.summary(net, net, data) for net in nets]
+    found = [direct_simulator.summarise(net, net, data) for net in nets]
     for name in ("detectors", "initial"):
         a, b = getattr(drawn, name), torch.cat([getattr(state, name) for state in found])
         spread = (a.var() + b.var()).sqrt() / a.numel() ** 0.5
@@ -166,7 +170,7 @@ def forgotten_silence(monkeypatch):
     "mistake", [flipped_gradient, forgotten_bias, transposed_sums, forgotten_silence]
 )
 @pytest.mark.parametrize("labels", [COARSE, fine(2)], ids=lambda labels: labels.label)
-def test_planted_mistakes_are_seen(monkeypatch, mistake, labels):
+def test_planted_mistakes_are_detected(monkeypatch, mistake, labels):
     data = hierarchy()
     mistake(monkeypatch)
     initial, trained, _, state, _ = both(labels, data, learner(), 40)
@@ -177,14 +181,14 @@ def test_planted_mistakes_are_seen(monkeypatch, mistake, labels):
     )
 
 
-def test_a_wrong_class_balance_is_seen():
+def test_wrong_class_balance_is_detected():
     """Samples of the first superclass called the second now and then."""
     data = hierarchy()
     own = learner()
     net = network(COARSE, data, own)
     batches = list(stream(COARSE, data, own, 20))
     wrong = [(p, c.clone().index_fill_(1, torch.arange(8), 1)) for p, c in batches]
-    start = direct_simulator.summary(net, net, data)
+    start = direct_simulator.summarise(net, net, data)
     right, _ = scalar_simulator.train(start, data, own, batches, [0])
     other, _ = scalar_simulator.train(start, data, own, wrong, [0])
     assert ((right.displacement - other.displacement).abs() / right.displacement.abs())[
@@ -192,7 +196,7 @@ def test_a_wrong_class_balance_is_seen():
     ].max() > TOLERANCE
 
 
-def test_replicas_do_not_depend_on_their_block():
+def test_replicas_are_independent_of_their_block():
     data, own, labels = hierarchy(), learner(), fine(2)
 
     def run(seeds):
@@ -207,37 +211,37 @@ def test_replicas_do_not_depend_on_their_block():
         assert torch.equal(a[1:2], b)
 
 
-def test_divergence_is_one_clear_line():
+def test_divergence_is_reported():
     data = hierarchy()
-    own = learner(eta=1.7e308)
+    own = learner().model_copy(update={"eta": 1.7e308})
     state = scalar_simulator.initialise(2, data, DETECTORS, own.sigma_0, draws("init"))
     with pytest.raises(RarefeatError, match="diverged"):
         scalar_simulator.train(state, data, own, stream(COARSE, data, own, 5), list(range(5)))
 
 
 def test_invariances_of_the_direct_simulator():
-    """Q7: no neuron is active on noise, those outside every S(v) rest, and no off-diagonal response outgrows its start."""
+    """Q7: noise activates no neuron, none outside every S(v) changes or grows off-diagonal."""
     data, labels = hierarchy(), fine(2)
-    initial, trained, observed, state, _ = both(labels, data, learner(), 30)
-    assert observed.on_noise.sum() == 0
+    initial, trained, diagnostics, state, _ = both(labels, data, learner(), 30)
+    assert diagnostics.on_noise.sum() == 0
     outside = ~direct_simulator.can_activate(initial, data)
     assert torch.equal(initial.weights[outside], trained.weights[outside])
     assert (
         metrics.off_diagonal_growth(
-            direct_simulator.summary(initial, trained, data), D.own_features(labels, 2, 64)
+            direct_simulator.summarise(initial, trained, data), D.own_features(labels, 2, 64)
         )
         <= 0
     )
     assert metrics.off_diagonal_growth(state, D.own_features(labels, 2, 64)) <= 0
 
 
-def test_what_is_left_out_of_the_products_would_not_have_moved():
+def test_neurons_that_cannot_activate_never_change():
     data, labels = hierarchy(), fine(2)
     net = network(labels, data, learner(), detectors=Detectors(m=500, threshold=2.0, T=1))
     whole = partial = net
     noise = draws("noise")
     for patches, classes in stream(labels, data, learner(), 15):
-        x = D.inputs(data, patches, noise, torch.float64)[0]
+        x = D.add_noise(data, patches, noise, torch.float64)[0]
         rest = patches.amplitude[0] == 0
         whole, _ = direct_simulator.step(whole, learner(), x, classes[0], rest)
         partial, _ = direct_simulator.train(partial, data, learner(), [(x, classes[0], rest)])

@@ -1,4 +1,4 @@
-"""The study as the workflow runs it: its stages from file to file, its tables, and its claims on planted numbers."""
+"""The study of fine labels: stages from file to file, tables, and claims on planted numbers."""
 
 import json
 from pathlib import Path
@@ -8,40 +8,46 @@ import pandas as pd
 import pytest
 from common import COARSE, DETECTORS, fine, hierarchy, learner, section
 from conftest import made_table, make_cells
-from rarefeat.studies.fine_labels.kind import COMPARE, CROSS, KIND, MEASURE, SWEEP_DIGITS, TRAIN
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.job import job
+from rarefeat.run.job import make_job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels import claims, figures, measure, theory, train
 from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
+from rarefeat.studies.fine_labels.declaration import (
+    COMPARE,
+    CROSS,
+    KIND,
+    MEASURE,
+    SWEEP_DIGITS,
+    TRAIN,
+)
 
 DRAWS = "fine labels tests"
 REPOSITORY = Path(__file__).parents[3]
 STAGES = "studies.fine_labels"
 
 
-KNOWN = load_claims("fine_labels")
+CLAIM_SET = load_claims("fine_labels")
 
 
-def tables_of(study, folder):
-    """Every table of a study, each cell and block a job of its own."""
-    studies, found = study.studies(), {}
+def tables_of(section, folder):
+    """Return every table of a section; each cell and block is a job of its own."""
+    tables = {}
     for stage in (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS):
-        for name, part in studies.items():
-            if isinstance(part, stage.study):
-                make_cells(folder, stage, name, part)
-    made = KIND.made(study).tables
-    for name, table in made.items():
-        told = table.job({})
-        read = JobInputs(told, folder)
-        read.update({other: found[other] for other in table.tables})
-        found[name] = load_function(table.stage)(read, told)
-    return {name.removeprefix("fine_labels_"): table for name, table in found.items()}
+        for name, study in section.studies().items():
+            if isinstance(study, stage.study):
+                make_cells(folder, stage, name, study)
+    for name, table in KIND.build_outputs(section).tables.items():
+        job = table.job({})
+        inputs = JobInputs(job, folder)
+        inputs.update({source: tables[source] for source in table.tables})
+        tables[name] = load_function(table.function)(inputs, job)
+    return {name.removeprefix("fine_labels_"): table for name, table in tables.items()}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +91,7 @@ def test_tables_are_whole(results):
     assert (hard["n"] == 2).all()
 
 
-def test_numbers_do_not_depend_on_how_seeds_are_cut(results, tmp_path):
+def test_tables_are_independent_of_seed_blocks(results, tmp_path):
     _, apart = results
     together = tables_of(section(seeds_per_block=2), tmp_path)
     for name, table in apart.items():
@@ -94,45 +100,41 @@ def test_numbers_do_not_depend_on_how_seeds_are_cut(results, tmp_path):
         )
 
 
-def test_a_stage_reads_no_other_file_than_its_own(results, tmp_path):
+def test_stage_rejects_files_of_another_config(results):
     folder, _ = results
-    networks = section().studies()[SCALAR]
-    at, other = (
-        networks.cells()[0],
-        section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR],
-    )
-    told = MEASURE.job(SCALAR, other, at, "3-3")
+    cell = section().studies()[SCALAR].cells()[0]
+    other = section(finetuning=6, learner=learner(N=32, eta=0.2).model_dump()).studies()[SCALAR]
+    job = MEASURE.job(SCALAR, other, cell, "3-3")
     with pytest.raises(RarefeatError, match=r"another config\.learner"):
-        train.replicas_of(JobInputs(told, folder).file("detectors"), told)
+        train.replicas_of(JobInputs(job, folder).file("detectors"), job)
     with pytest.raises(RarefeatError, match=r"another config\.tests"):
-        made_table(folder, KIND.made(section(tests=160)).tables["fine_labels_errors"])
+        made_table(folder, KIND.build_outputs(section(tests=160)).tables["fine_labels_errors"])
 
 
-def test_a_cell_need_not_have_every_arm_of_its_study(tmp_path):
-    """The digest of an arm stands in the files of the cells that have it, and in the job of the table that has all."""
-    of_quick = load("config/config.yaml", "config/quick.yaml").sections["fine_labels"]
-    told = KIND.made(of_quick).tables["fine_labels_crossing"].job({})
-    assert any("ARMS[" in name for name in told.code)
-    assert {
-        tuple(file.expected["code"]) for file in JobInputs(told, tmp_path).files("crossing")
-    } == {(CROSS.function,)}
+def test_files_name_the_arms_of_their_cell(tmp_path):
+    """The hash of an arm is in the job of the table, which has all, not in every file's."""
+    quick = load("config/config.yaml", "config/quick.yaml").sections["fine_labels"]
+    job = KIND.build_outputs(quick).tables["fine_labels_crossing"].job({})
+    assert any("ARMS[" in name for name in job.code)
+    files = JobInputs(job, tmp_path).files("crossing")
+    assert {tuple(file.expected["code"]) for file in files} == {(CROSS.function,)}
 
 
-def test_training_is_told_nothing_of_hard_samples():
-    """So that no change of the distractors trains anything again."""
-    for changed in (
+def test_training_config_has_no_hard_samples():
+    """A change of the distractors trains nothing again."""
+    for changes in (
         {"s_dag": [2]},
         {"hierarchy": hierarchy(s_dag=2, alpha_dag=[0.2, 0.4]).model_dump()},
         {"tests": 160},
     ):
-        one, two = section().studies()[SCALAR], section(**changed).studies()[SCALAR]
-        for at in one.cells():
-            told = [TRAIN.job(SCALAR, networks, at, "3-3").text for networks in (one, two)]
-            assert told[0] == told[1]
+        one, two = section().studies()[SCALAR], section(**changes).studies()[SCALAR]
+        for cell in one.cells():
+            jobs = [TRAIN.job(SCALAR, networks, cell, "3-3").to_json for networks in (one, two)]
+            assert jobs[0] == jobs[1]
         assert one.measurement_config(one.cells()[0]) != two.measurement_config(one.cells()[0])
 
 
-def test_fine_labels_learn_what_coarse_ones_do_not():
+def test_fine_labels_learn_subclasses():
     """The study's theorems at a small size: k = 4, where distractors outweigh what coarse labels learn of subclasses."""
     data, own = hierarchy(k=4, P=24, s_star=6, s_dag=10), learner()
     found = {}
@@ -146,22 +148,24 @@ def test_fine_labels_learn_what_coarse_ones_do_not():
     assert found["random-4"]["hard_error"] > 0.3
 
 
-def claimed(tables, study):
-    told = job(f"{STAGES}.claims:measure", (), {"fine_labels": study})
-    named = {f"fine_labels_{name}": table for name, table in tables.items()}
-    return claims.run_measurements(named, told)
+def measure_claims(tables, section):
+    """Measure the claims on tables whose names lack the prefix."""
+    job = make_job(f"{STAGES}.claims:measure", (), {"fine_labels": section})
+    return claims.measure({f"fine_labels_{name}": table for name, table in tables.items()}, job)
 
 
-def test_every_claim_is_measured_or_says_why(results):
+def test_every_claim_is_measured_or_explained(results):
     _, tables = results
-    rows = claimed(tables, section())
-    assert {row.claim for row in rows} == set(KNOWN.claims)
-    table = measured_table(rows, KNOWN)
-    assert set(table["group"]) == set(KNOWN.groups)
+    rows = measure_claims(tables, section())
+    assert {row.claim for row in rows} == set(CLAIM_SET.claims)
+    table = measured_table(rows, CLAIM_SET)
+    assert set(table["group"]) == set(CLAIM_SET.groups)
     # Every claim has one primary row, which is that of its regime, or says that it was not run.
     assert table.groupby("claim_id")["primary"].sum().eq(1).all()
     without = {**tables, "heads": tables["heads"].query("labels != 'sample'")}
-    left = measured_table(claimed(without, section()), KNOWN).query("claim_id == '7-sample'")
+    left = measured_table(measure_claims(without, section()), CLAIM_SET).query(
+        "claim_id == '7-sample'"
+    )
     assert left["remark"].tolist() == [NOT_RUN]
 
 
@@ -173,11 +177,11 @@ def test_every_claim_is_measured_or_says_why(results):
         ("pruned_neuron-alpha=0.5-bias=0.7", r"pruned neuron, $\alpha$ = 0.5, bias 0.7"),
     ],
 )
-def test_a_figure_names_an_arm_for_people(arm, name):
+def test_name_of_arm(arm, name):
     assert figures.name_of_arm(arm) == name
 
 
-def test_quantities_are_those_that_the_claims_say(results):
+def test_quantities_of_claims_on_planted_tables(results):
     """On tables where every quantity is known."""
     _, tables = results
     study = section()
@@ -225,8 +229,10 @@ def test_quantities_are_those_that_the_claims_say(results):
     swept.loc[~late, "error"] += 0.1
     swept.loc[swept["readout"] != "finetuned", "error"] = 1.0
     swept.loc[swept["labels"] == "clusters-5", "classes"] = 10
-    rows = claimed({**tables, "errors": errors, "heads": heads, "digits_errors": swept}, study)
-    found = {(row.claim, KNOWN.format_regime(row.regime)): row.estimate for row in rows}
+    rows = measure_claims(
+        {**tables, "errors": errors, "heads": heads, "digits_errors": swept}, study
+    )
+    found = {(row.claim, CLAIM_SET.format_regime(row.regime)): row.estimate for row in rows}
     floor = theory.fine_floor(study.hierarchy.P, study.hierarchy.s_star)
     expected = {
         ("4-first-coarse", "k=2"): 0.0,
@@ -261,10 +267,10 @@ def test_quantities_are_those_that_the_claims_say(results):
     assert found["F1-noise", f"{DIRECT}: k=2, fine"].value == 0
 
 
-def test_the_claims_primary_regimes_are_in_the_config():
+def test_primary_regimes_are_in_the_config():
     study = load(REPOSITORY / "config/config.yaml").sections["fine_labels"]
     labels = {scheme.label for scheme in study.digits.labels}
-    for item in KNOWN.claims.values():
+    for item in CLAIM_SET.claims.values():
         name, axes = item.primary
         if "over_k" in axes:
             assert axes["over_k"] == (min(study.k), max(study.k))
@@ -276,15 +282,15 @@ def test_the_claims_primary_regimes_are_in_the_config():
             assert axes.get("epoch", 1) in [1, *study.digits.training.checkpoints[:-1]]
 
 
-def test_the_default_study_is_valid_and_in_the_theory_s_order():
+def test_default_config_is_in_the_order_of_theory():
     study = load(REPOSITORY / "config/config.yaml").sections["fine_labels"]
     data, own = study.hierarchy, study.learner
     assert data.sigma_zeta * data.d**0.5 < 1 / own.kappa_b < data.alpha_dag[0]
     assert data.sigma_zeta_star < 1 / own.kappa_b
     assert (
-        theory.distraction(study.at(max(study.k)), own.kappa_b)
+        theory.distraction(study.data_at(max(study.k)), own.kappa_b)
         > 1
-        > theory.distraction(study.at(min(study.k)), own.kappa_b)
+        > theory.distraction(study.data_at(min(study.k)), own.kappa_b)
     )
     # A feature without a detector would be one in a million.
     for detectors in (study.coarse, study.fine):
@@ -294,7 +300,7 @@ def test_the_default_study_is_valid_and_in_the_theory_s_order():
     assert study.noise.sigma_zeta < 1 / own.kappa_b
 
 
-def test_the_workflow_s_quick_study_is_part_of_the_quick_grid():
+def test_quick_study_is_part_of_the_quick_grid():
     project = load(REPOSITORY / "config/config.yaml", REPOSITORY / "config/quick.yaml")
     assert json.loads(project.table_job("fine_labels_errors").to_json)["study"] == SCALAR
     assert len(project.studies[SCALAR].cells()) <= 8

@@ -1,4 +1,4 @@
-"""The closed forms against Monte Carlo and against trainings, and the laws they obey."""
+"""Closed forms against Monte Carlo and trainings, and the properties that they have."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,9 @@ def equal_detectors(labels, data, own, seeds=(0,), number=25.0):
 
 
 def first_step(data, learner, classes) -> tuple[float, float]:
-    """E of the first displacement of common and of subclass detectors (Theorem D.1, Lemma G.2 at t = 0).
+    """Return the expected first displacement of common and of subclass detectors.
+
+    Theorem D.1, Lemma G.2 at t = 0.
 
     Logits are 1/2 or 1/2k; an expected s* patches of a sample hold either feature.
     """
@@ -57,11 +59,11 @@ def test_sums_of_uniforms(n, low, high):
     ("subclass", "distractor", "tau"),
     [(0.2, 1.0, 0.1), (0.1, 1.3, 0.3), (0.05, 0.9, 0.4), (0.0, 1.0, 0.1)],
 )
-def test_hard_error_is_what_samples_give(subclass, distractor, tau):
+def test_hard_error_is_that_of_samples(subclass, distractor, tau):
     """Also where the bias silences some of the distractors, or all."""
     data = hierarchy(P=24, s_star=6, s_dag=6)
     n = 40_000
-    samples = D.hard(data, n, draws("mc"))
+    samples = D.draw_hard(data, n, draws("mc"))
     own = samples.feature >= 2
     answer = subclass * ((samples.amplitude > 0) & own).sum(-1)
     against = distractor * (((samples.amplitude - tau).clamp(min=0)) * ~own).sum(-1)
@@ -70,10 +72,10 @@ def test_hard_error_is_what_samples_give(subclass, distractor, tau):
     assert abs(found - expected) < binomial_error(expected, n)
 
 
-def test_the_floor_is_the_share_of_samples_without_a_subclass_patch():
+def test_fine_floor_counts_samples_without_subclass_patch():
     data = hierarchy(s_star=2)
     n = 40_000
-    samples = D.hard(data, n, draws("mc"))
+    samples = D.draw_hard(data, n, draws("mc"))
     found = (~((samples.amplitude > 0) & (samples.feature >= 2)).any(-1)).double().mean().item()
     floor = theory.fine_floor(data.P, data.s_star)
     assert abs(found - floor) < binomial_error(floor, n)
@@ -93,8 +95,8 @@ def test_the_floor_is_the_share_of_samples_without_a_subclass_patch():
     s_dag=st.floats(0, 4),
     scale=st.floats(0.1, 10),
 )
-def test_laws_of_the_hard_error(subclass, more, tau, s_dag, scale):
-    """It falls with the subclass answer and with the bias, rises with the distractors, and only a ratio counts."""
+def test_hard_error_is_monotone(subclass, more, tau, s_dag, scale):
+    """It falls with subclass response and bias, rises with distractors; only a ratio counts."""
     data, other = hierarchy(s_dag=s_dag), hierarchy(s_dag=s_dag + 1)
     error = theory.hard_error(data, subclass, 1.0, tau)
     slack = 1e-9
@@ -107,10 +109,10 @@ def test_laws_of_the_hard_error(subclass, more, tau, s_dag, scale):
     )
 
 
-def test_R_is_the_expected_ratio_of_the_answers():
+def test_R_is_the_ratio_of_mean_responses():
     """Where every feature has as many detectors and the ratio of displacements is 1/k."""
     data = hierarchy(k=4, iota=0.0, P=24, s_star=6, s_dag=6)
-    samples = D.hard(data, 40_000, draws("mc"))
+    samples = D.draw_hard(data, 40_000, draws("mc"))
     own = samples.feature >= 2
     subclass = ((samples.amplitude > 0) & own).sum(-1) * (1 - 0.1) / 4
     distractor = ((samples.amplitude - 0.1).clamp(min=0) * ~own).sum(-1)
@@ -121,7 +123,7 @@ def test_R_is_the_expected_ratio_of_the_answers():
 
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("kind", ["coarse", "fine"])
-def test_the_first_step_has_the_closed_form(kind, k):
+def test_first_step_has_the_closed_form(kind, k):
     data, own = hierarchy(k=k, d=24), learner(N=16 * k)
     labels = COARSE if kind == "coarse" else fine(k)
     seeds = range(200)
@@ -143,7 +145,7 @@ def test_the_first_step_has_the_closed_form(kind, k):
     assert first[1] / first[0] == pytest.approx(theory.first_step_ratio(k, kind))
 
 
-def test_a_wrong_balance_moves_the_first_step():
+def test_wrong_balance_changes_the_first_step():
     """With half the samples of one subclass, its detectors are beyond the closed form's error."""
     data, own = hierarchy(), learner(N=256)
     state = equal_detectors(COARSE, data, own)
@@ -157,7 +159,7 @@ def test_a_wrong_balance_moves_the_first_step():
         assert (abs(after.displacement[0, 0, 3] / expected - 1) > 0.2) == wrong
 
 
-def test_growth_solves_its_equation():
+def test_coarse_growth_solves_its_equation():
     data, own = hierarchy(), learner()
     t = np.linspace(0, 3000, 3001)
     A = theory.coarse_growth(t, data, own, 25.0)
@@ -171,8 +173,8 @@ def test_growth_solves_its_equation():
     assert np.diff(late)[1] == pytest.approx(np.diff(late)[0], rel=1e-3)
 
 
-def test_growth_is_that_of_a_training_with_constant_numbers():
-    """Every sample with exactly s* patches of either kind: the simulator then follows the equation, Euler's steps apart."""
+def test_coarse_growth_is_that_of_constant_numbers():
+    """With exactly s* patches of either kind the simulator follows the differential equation."""
     data, own = hierarchy(iota=0.0, sigma_zeta=0.0), learner(eta=0.002)
     y = D.subclasses(2, own.N)[:, None]
     feature = torch.cat([(y // 2).expand(-1, 3), (2 + y).expand(-1, 9)], 1)[None]
@@ -185,15 +187,15 @@ def test_growth_is_that_of_a_training_with_constant_numbers():
     )
 
 
-def test_detectors_are_as_many_as_expected():
+def test_expected_detectors():
     data, own = hierarchy(iota=0.1), learner()
     state = scalar_simulator.initialise(2, data, DETECTORS, own.sigma_0, draws("init", range(200)))
     expected = theory.expected_detectors(DETECTORS, data.iota)
     assert abs(state.detectors.mean() - expected) < 5 * (expected / state.detectors.numel()) ** 0.5
 
 
-def test_the_prediction_on_a_replica_s_own_numbers():
-    """With trained detectors, the closed form is the error on hard samples without zeta*, but for chance."""
+def test_predicted_hard_error_of_trained_detectors():
+    """For trained detectors the closed form is the error on hard samples without zeta*."""
     data, own = hierarchy(k=2, P=24, s_star=6, s_dag=8), learner()
     for labels in (COARSE, fine(2)):
         state = scalar_simulator.initialise(
@@ -202,7 +204,9 @@ def test_the_prediction_on_a_replica_s_own_numbers():
         state, _ = scalar_simulator.train(state, data, own, stream(labels, data, own, 40), [0])
         superclass = D.superclasses(labels, 2, own.N)
         n = 20_000
-        scores = scalar_simulator.scores(state, D.hard(data, n, draws("tests"))._replace(loud=None))
+        scores = scalar_simulator.scores(
+            state, D.draw_hard(data, n, draws("tests"))._replace(loud=None)
+        )
         found = metrics.superclass_error(scores, superclass, 2).item()
         expected = metrics.predicted_hard_error(state, data, superclass).item()
         assert abs(found - expected) < binomial_error(expected, n) + 0.003
@@ -225,7 +229,7 @@ def test_errors_count_ties():
 @given(
     scale=st.floats(0.01, 100), penalty=st.sampled_from([1e-3, 0.1, 1.0]), seed=st.integers(0, 1000)
 )
-def test_ridge_does_not_depend_on_the_scale_of_the_features(scale, penalty, seed):
+def test_ridge_heads_are_scale_invariant(scale, penalty, seed):
     x = torch.randn(40, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     y = x[:, 0].sign()
     [(head, intercept)] = metrics.ridge_heads(x, y, [penalty])
@@ -243,11 +247,11 @@ def test_ridge_does_not_depend_on_the_scale_of_the_features(scale, penalty, seed
     )
 
 
-def test_one_feature_for_equal_neurons_is_the_same_regression():
+def test_head_inputs_group_equal_neurons():
     data, own = hierarchy(), learner()
     state = equal_detectors(COARSE, data, own, number=3.0)
     state, _ = scalar_simulator.train(state, data, own, stream(COARSE, data, own, 5), [0])
-    samples = D.easy(data, 80, draws("x"))
+    samples = D.draw_easy(data, 80, draws("x"))
     grouped = scalar_simulator.head_inputs(state, samples)[0]
     answers = next(scalar_simulator.detector_outputs(state, samples)).flatten(1)
     neurons = answers.repeat_interleave(3, 1)
@@ -262,11 +266,11 @@ def test_one_feature_for_equal_neurons_is_the_same_regression():
     )
 
 
-def test_a_linear_model_on_patch_sums_fails_where_noise_adds_up_the_network_not():
+def test_linear_model_on_patch_sums_fails_in_noise():
     data = hierarchy(k=1, P=20_000, s_star=3, s_dag=3, sigma_zeta=0.025, iota=0.0)
     n = 200
     train, test = (
-        metrics.patch_sums(data, D.easy(data, n, draws(p)), draws(p + " noise"))[0]
+        metrics.patch_sums(data, D.draw_easy(data, n, draws(p)), draws(p + " noise"))[0]
         for p in ("train", "test")
     )
     [head] = metrics.ridge_heads(train, metrics.signs(1, n), [1e-2])
@@ -276,28 +280,28 @@ def test_a_linear_model_on_patch_sums_fails_where_noise_adds_up_the_network_not(
     state = state._replace(decrement=state.displacement.abs() / 8)
     few = 20
     scores = metrics.scores_in_noise(
-        state, data, D.easy(data, few, draws("few")), draws("patch noise")
+        state, data, D.draw_easy(data, few, draws("few")), draws("patch noise")
     )
     assert linear > 0.15
     assert metrics.superclass_error(scores, torch.arange(2), 1) == 0
 
 
-def test_probe_rows_cover_the_sweep():
+def test_probe_errors_cover_penalties_and_shares():
     x = torch.randn(16, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rows = metrics.probe_errors((x, x + 1), (x, x), 2, [0.0, 1.0], [0.0, 0.5])
     assert len(rows) == 4
-    mixture, labels = metrics.mixed(x, x + 1, 0.5, 2)
+    mixture, labels = metrics.mix_samples(x, x + 1, 0.5, 2)
     assert ((mixture - x).any(1)).sum() == 8
     assert labels.sum() == 0
 
 
-def test_labels_name_themselves():
+def test_labels_of_tables():
     assert Labels(kind="sample").label == "sample"
     assert fine(4).label == "subclass-4"
 
 
-def test_the_best_linear_model_on_sums():
-    """On samples with s* patches of either kind, of every subclass as many; no other weights of subclass features do better."""
+def test_best_linear_model_on_sums():
+    """With s* patches of either kind in every sample, the best subclass weights are 1 / k."""
     data, n = hierarchy(k=3, P=900, sigma_zeta=0.1, s_star=3), 60_000
     y = D.subclasses(3, n)
     sums = (

@@ -1,1 +1,1 @@
-"""Labels coarse and fine: what a network learns of the features that few samples have (Hong et al.)."""
+"""Study of coarse and fine labels: which rare features a network learns (Hong et al.)."""

@@ -11,16 +11,16 @@ from rarefeat.studies.fine_labels.tables import SUMMARY
 
 
 def summary(errors: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds with their intervals."""
+    """Return the mean of every metric over seeds, with its interval."""
     keys = ["k", "labels", "s_dag", "metric"]
     rows = [
         (
             *key,
             *student_interval(
-                part["value"].to_numpy(), inside=(0, 1) if "error" in key[-1] else UNBOUNDED
+                group["value"].to_numpy(), inside=(0, 1) if "error" in key[-1] else UNBOUNDED
             ),
         )
-        for key, part in errors.groupby(keys)
+        for key, group in errors.groupby(keys)
     ]
     return validate_sorted(
         SUMMARY, pd.DataFrame(rows, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"])
@@ -28,5 +28,8 @@ def summary(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def fine_labels_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The summary of the errors of all networks."""
+    """Return the summary of the errors of all networks.
+
+    Inputs: `fine_labels_errors`. Config: none.
+    """
     return summary(tables["fine_labels_errors"])

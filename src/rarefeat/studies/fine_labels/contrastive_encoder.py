@@ -1,8 +1,13 @@
-"""The contrastive encoder of the core on hierarchical data: does it behave as coarse or as fine labels?
+"""Contrastive encoder on hierarchical data, between coarse and fine labels.
 
-The positive pair decides. Two views of a sample have its patches and amplitudes, with noise of their own; two samples of a
-subclass share that alone, as fine labels do, and two of a superclass share what coarse labels do. The neurons see patch by
-patch, as those of the supervised networks do, without attention.
+The positive pair decides. Two views of a sample have its patches and amplitudes, with independent
+noise. Two samples of a subclass share the subclass alone, as fine labels do; two samples of a
+superclass share what coarse labels do. The neurons process patch by patch, as those of the
+supervised networks do, without attention.
+
+Purposes of the random streams, in the namespace `data.DRAWS`: crossing weights, crossing batches,
+crossing pairs, crossing noise; for heads and tests those of `measure`, with noise from crossing
+KIND PURPOSE noise.
 """
 
 from typing import NamedTuple
@@ -39,20 +44,18 @@ from rarefeat.studies.fine_labels.data import (
     DRAWS,
     Generators,
     Patches,
-    easy,
-    hard,
-    inputs,
+    add_noise,
+    draw_easy,
     streams,
     subclasses,
 )
+from rarefeat.studies.fine_labels.measure import SAMPLERS
 from rarefeat.studies.fine_labels.metrics import probe_errors
 from rarefeat.studies.fine_labels.scalar_simulator import DIVERGED
 
-SAMPLES = {"easy": easy, "hard": hard}
-
 
 class ContrastiveEncoder(NamedTuple):
-    """S replicas."""
+    """Trained contrastive encoders of S replicas."""
 
     weights: Tensor
     """(S, m, d)."""
@@ -61,29 +64,47 @@ class ContrastiveEncoder(NamedTuple):
     loss: Tensor
     """Unmasked InfoNCE of the last batch, (S,)."""
     pruned: Tensor
-    """Share of the neurons that the last step's mask left out, (S,)."""
+    """Fraction of the neurons that the mask of the last step prunes, (S,)."""
 
 
-def second(pair: Pair, data: HierarchicalData, first: Patches, generators: Generators) -> Patches:
-    """The other sample of each positive pair, in the order of the first."""
+def draw_partners(
+    pair: Pair, data: HierarchicalData, first: Patches, generators: Generators
+) -> Patches:
+    """Draw the second sample of each positive pair.
+
+    Parameters
+    ----------
+    pair : {"views", "subclass", "superclass"}
+        Kind of positive pair.
+    data : HierarchicalData
+        Distribution of the samples.
+    first : Patches
+        First samples, in the order of their subclasses.
+    generators : list of torch.Generator
+        Generator of each replica.
+
+    Returns
+    -------
+    Patches
+        Second samples, in the order of the first ones.
+    """
     if pair == "views":
         return first
     n = first.feature.shape[1]
-    fresh = easy(data, n, generators)
+    fresh = draw_easy(data, n, generators)
     if pair == "subclass":
         return fresh
     half = n // 2
-    order = torch.stack(
-        [
-            torch.cat([torch.randperm(half, generator=g), half + torch.randperm(half, generator=g)])
-            for g in generators
-        ]
-    )
-    return Patches(*(part.gather(1, order[..., None].expand_as(part)) for part in fresh[:2]))
+    orders = [
+        torch.cat([torch.randperm(half, generator=rng), half + torch.randperm(half, generator=rng)])
+        for rng in generators
+    ]
+    index = torch.stack(orders)[..., None]
+    return Patches(*(tensor.gather(1, index.expand_as(tensor)) for tensor in fresh[:2]))
 
 
 def dictionary(data: HierarchicalData, S: int) -> Tensor:
-    """The features, (S, d, F): common ones first, then the subclasses', which are the minority."""
+    """Return the features, (S, d, F), common ones first; those of subclasses are the minority."""
     return torch.eye(data.d)[:, : data.features].expand(S, -1, -1)
 
 
@@ -95,75 +116,116 @@ def train(
     seeds: list[int],
     draws: str = DRAWS,
 ) -> dict[str, ContrastiveEncoder]:
-    """Eq. (1)-(5) and Algorithm 1 on fresh easy samples, all arms on the same: encoders by label of the arm.
+    """Train all arms on the same fresh easy samples, by eq. (1)-(5) and Algorithm 1.
 
-    What is pruned is left out of the logits alone (eq. 5). The bias follows the norms from the step `bias_from` on, as in the
-    core's rule `follow`; an arm without one is linear in the sum of the patches, which is what it is given.
+    A mask acts on the logits alone (eq. 5). From the step `bias_from` on the bias follows the
+    norms, as the rule `follow` of the core. An arm without a bias is linear in the sum of the
+    patches, hence gets the sum as its input.
 
-    Raises:
-        RarefeatError: for weights that are no longer finite.
+    Parameters
+    ----------
+    data : HierarchicalData
+        Distribution of the samples.
+    training : ContrastiveSettings
+        Settings.
+    pair : {"views", "subclass", "superclass"}
+        Kind of positive pair.
+    arms : list of CrossingArm
+        Arms.
+    seeds : list of int
+        Seeds.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    dict of str to ContrastiveEncoder
+        Encoders by label of the arm.
+
+    Raises
+    ------
+    RarefeatError
+        If weights are no longer finite.
     """
     purposes = ("crossing weights", "crossing batches", "crossing pairs", "crossing noise")
-    of_weights, of_batches, of_pairs, of_noise = (
+    weight_rngs, batch_rngs, pair_rngs, noise_rngs = (
         streams(purpose, seeds, draws) for purpose in purposes
     )
-    space = DirectSimulator(dictionary(data, len(seeds)), training.m)
-    begun = initial_state(
-        training.sigma_0
-        * torch.stack([torch.randn(training.m, data.d, generator=g) for g in of_weights])
-    )
-    states, encoders, nothing = {arm.label: begun for arm in arms}, {}, torch.zeros(len(seeds))
+    simulator = DirectSimulator(dictionary(data, len(seeds)), training.m)
+    weights = torch.stack([torch.randn(training.m, data.d, generator=rng) for rng in weight_rngs])
+    initial = initial_state(training.sigma_0 * weights)
+    states, encoders, no_mask = {arm.label: initial for arm in arms}, {}, torch.zeros(len(seeds))
     for step in range(training.T):
-        first = easy(data, training.K, of_batches)
-        other = second(pair, data, first, of_pairs)
-        patches = torch.cat([inputs(data, part, of_noise) for part in (first, other)], 1)
+        first = draw_easy(data, training.K, batch_rngs)
+        second = draw_partners(pair, data, first, pair_rngs)
+        patches = torch.cat(
+            [add_noise(data, samples, noise_rngs) for samples in (first, second)], 1
+        )
         sums = patches.sum(2, keepdim=True)
         for arm in arms:
             state = states[arm.label]
             x = patches if state.bias.any() else sums
-            whole, rule = forward(x, state), ARMS[arm.arm].rule
-            mask = (
-                rule(
+            dense, rule, mask = forward(x, state), ARMS[arm.arm].rule, None
+            if rule:
+                mask = rule(
                     PruningContext(
-                        state.weights, space.dictionary, 2 * data.k, arm.alpha, step=step
+                        state.weights, simulator.dictionary, 2 * data.k, arm.alpha, step=step
                     )
                 )
-                if rule
-                else None
+            masked = dense if mask is None else apply_mask(dense, mask, x, state)
+
+            def bias_rule(context: BiasContext, share: float = arm.bias) -> Tensor:
+                bias = follow(context.norms, data.d, share)
+                return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
+
+            gradient = loss_gradient(dense, masked, state.bias, training, "masked_keys")
+            next_state = apply_step(
+                simulator, state, gradient, x, training, training.bias_from, bias_rule, step
             )
-            pruned = whole if mask is None else apply_mask(whole, mask, x, state)
-
-            def bias(moved: BiasContext, share: float = arm.bias) -> Tensor:
-                return torch.where(
-                    (moved.T1 >= 0)[:, None], follow(moved.norms, data.d, share), moved.bias
-                )
-
-            gradient = loss_gradient(whole, pruned, state.bias, training, "masked_keys")
-            after = apply_step(space, state, gradient, x, training, training.bias_from, bias, step)
-            if after.diverged.any():
+            if next_state.diverged.any():
                 raise RarefeatError(
                     f"{DIVERGED}: the contrastive arm {arm.label} at step {step + 1}"
                 )
-            states[arm.label] = after
+            states[arm.label] = next_state
             if step == training.T - 1:
-                share = nothing if mask is None else mask.float().mean(-1)
                 encoders[arm.label] = ContrastiveEncoder(
-                    after.weights, after.bias, batch_loss(whole, training), share
+                    next_state.weights,
+                    next_state.bias,
+                    batch_loss(dense, training),
+                    no_mask if mask is None else mask.float().mean(-1),
                 )
     return encoders
 
 
-def embeddings(
+def embed_samples(
     encoder: ContrastiveEncoder, data: HierarchicalData, patches: Patches, generators: Generators
 ) -> Tensor:
-    """f(X), (S, n, m) float64."""
-    return embed(
-        pre_activations(inputs(data, patches, generators), encoder.weights), encoder.bias
-    ).double()
+    """Compute the embeddings f(X) of samples.
+
+    Parameters
+    ----------
+    encoder : ContrastiveEncoder
+        Encoders of S replicas.
+    data : HierarchicalData
+        Distribution of the samples.
+    patches : Patches
+        n samples of S replicas.
+    generators : list of torch.Generator
+        Generators of the noise.
+
+    Returns
+    -------
+    Tensor of shape (S, n, m), float64
+    """
+    pre = pre_activations(add_noise(data, patches, generators), encoder.weights)
+    return embed(pre, encoder.bias).double()
 
 
 def composition(encoder: ContrastiveEncoder, data: HierarchicalData) -> dict[str, Tensor]:
-    """What the neurons have become, each (S,)."""
+    """Compute which features the neurons have learned, (S,) each.
+
+    A neuron is pure in a feature above PURE_COSINE, 0.9. Names are those of `tables.ENCODED`.
+    """
     cosines = absolute_cosines(encoder.weights, dictionary(data, len(encoder.weights)))
     pure = cosines > PURE_COSINE
     strength = encoder.weights[..., : data.features].double().square().sum(1).sqrt()
@@ -180,9 +242,22 @@ def composition(encoder: ContrastiveEncoder, data: HierarchicalData) -> dict[str
 
 
 def cosine_to_kind(embedding: Tensor, k: int) -> dict[str, Tensor]:
-    """Mean cosines of centred embeddings: within a subclass, across those of a superclass, and across superclasses, each (S,).
+    """Compute mean cosines of centred embeddings, within and across classes.
 
-    (S, n, m) in order of their subclass. Fine labels tell the first from the second, coarse ones the second from the third.
+    Fine labels separate samples within a subclass from those across subclasses, coarse labels those
+    of a superclass from those across superclasses.
+
+    Parameters
+    ----------
+    embedding : Tensor of shape (S, n, m)
+        Embeddings of samples in the order of their subclasses.
+    k : int
+        Subclasses of a superclass.
+
+    Returns
+    -------
+    dict of str to Tensor of shape (S,)
+        `within_subclass`; `within_superclass`, across its subclasses; `across` superclasses.
     """
     n = embedding.shape[1]
     unit = torch.nn.functional.normalize(embedding - embedding.mean(1, keepdim=True), dim=-1)
@@ -200,7 +275,7 @@ def cosine_to_kind(embedding: Tensor, k: int) -> dict[str, Tensor]:
     }
 
 
-def rows(
+def measure_arm(
     data: HierarchicalData,
     encoder: ContrastiveEncoder,
     seeds: list[int],
@@ -208,55 +283,74 @@ def rows(
     heads: LinearHeadSettings,
     draws: str = DRAWS,
 ) -> tuple[list[dict], list[dict]]:
-    """One arm: rows of metrics, and of linear heads on easy and hard samples (`metrics.probe_errors`).
+    """Return metrics and linear heads of one arm.
 
-    The samples of the heads and of the tests are those of the supervised networks.
+    The samples of heads and tests are those of the supervised networks.
+
+    Parameters
+    ----------
+    data : HierarchicalData
+        Distribution of the samples.
+    encoder : ContrastiveEncoder
+        Encoders of the arm.
+    seeds : list of int
+        Seeds of the replicas.
+    tests : int
+        Number of easy, and of hard, test samples.
+    heads : LinearHeadSettings
+        Samples, penalties and fractions of hard samples of the heads.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    metrics : list of dict
+        Rows seed, metric, value.
+    heads : list of dict
+        Rows of `metrics.probe_errors`, by seed.
     """
     sizes = {"probe": heads.samples, "tests": tests}
-    made = {
-        (kind, purpose): embeddings(
+    embeddings = {
+        (kind, purpose): embed_samples(
             encoder,
             data,
-            part(data, size, streams(f"{kind} {purpose}", seeds, draws)),
+            sampler(data, size, streams(f"{kind} {purpose}", seeds, draws)),
             streams(f"crossing {kind} {purpose} noise", seeds, draws),
         )
         for purpose, size in sizes.items()
-        for kind, part in SAMPLES.items()
+        for kind, sampler in SAMPLERS.items()
     }
-    metrics = composition(encoder, data) | cosine_to_kind(made["easy", "tests"], data.k)
-    final = [
+    values_of = composition(encoder, data) | cosine_to_kind(embeddings["easy", "tests"], data.k)
+    metrics = [
         {"seed": seed, "metric": metric, "value": value}
-        for metric, values in metrics.items()
+        for metric, values in values_of.items()
         for seed, value in zip(seeds, values.tolist(), strict=True)
     ]
-    probe = []
+    head_rows = []
     for s, seed in enumerate(seeds):
-        fit_on, tested = (tuple(made[kind, purpose][s] for kind in SAMPLES) for purpose in sizes)
-        found = probe_errors(fit_on, tested, data.k, heads.ridge, heads.hard_share)
-        probe += [{"seed": seed, **row} for row in found]
-    return final, probe
+        fit, test = (tuple(embeddings[kind, purpose][s] for kind in SAMPLERS) for purpose in sizes)
+        errors = probe_errors(fit, test, data.k, heads.ridge, heads.hard_share)
+        head_rows += [{"seed": seed, **row} for row in errors]
+    return metrics, head_rows
 
 
-def train_contrastive(read: JobInputs, job: Job) -> tuple[list[dict], list[dict]]:
-    """The stage of one number of subclasses and one kind of positive pair, with every arm: metrics, and linear heads."""
-    data, training, heads = (
-        job.config_section("hierarchy", HierarchicalData),
-        job.config_section("training", ContrastiveSettings),
-        job.config_section("heads", LinearHeadSettings),
-    )
-    arms, pair, tests = (
-        job.config_section("arms", list[CrossingArm]),
-        job.config_section("pair", Pair),
-        job.config_section("tests", int),
-    )
-    found: tuple[list[dict], list[dict]] = ([], [])
+def train_contrastive(inputs: JobInputs, job: Job) -> tuple[list[dict], list[dict]]:
+    """Return metrics and linear heads of every arm, of one k and one kind of positive pair.
+
+    Inputs: none. Config: `hierarchy`, `training`, `pair`, `arms`, `tests`, `heads`.
+    """
+    data = job.config_section("hierarchy", HierarchicalData)
+    training = job.config_section("training", ContrastiveSettings)
+    heads = job.config_section("heads", LinearHeadSettings)
+    arms, pair = job.config_section("arms", list[CrossingArm]), job.config_section("pair", Pair)
+    tests = job.config_section("tests", int)
+    metrics, head_rows = [], []
     # One replica at a time: its tokens stay in the cache.
     for seed in progress(job.seed_list, len(job.seed_list), "replicas"):
         encoders = train(data, training, pair, arms, [seed])
         for arm in arms:
             keys = {**job.cell, "arm": arm.label}
-            for part, own in zip(
-                found, rows(data, encoders[arm.label], [seed], tests, heads), strict=True
-            ):
-                part += [{**keys, **row} for row in own]
-    return found
+            arm_metrics, arm_heads = measure_arm(data, encoders[arm.label], [seed], tests, heads)
+            metrics += [{**keys, **row} for row in arm_metrics]
+            head_rows += [{**keys, **row} for row in arm_heads]
+    return metrics, head_rows

@@ -1,8 +1,11 @@
-"""Hierarchical multi-view samples (Definitions 4.1 and 4.2, Appendix B.1), easy and hard, and what their classes are called.
+"""Hierarchical multi-view samples, easy and hard, and their classes.
 
-Features are numbered 0 for v_+, 1 for v_-, then 2 + y for subclass y = 0, ..., 2 k - 1, whose superclass is y // k. Samples
-lie in order of their subclass, exactly n / 2k of each. Which patch holds what is drawn apart from the noise of the patches, so
-that both simulators can have the same samples.
+hong_fine_grained_labels, Definitions 4.1 and 4.2, Appendix B.1. Features are numbered: 0 for v_+,
+1 for v_-, then 2 + y for subclass y = 0, ..., 2 k - 1, whose superclass is y // k. Samples are in
+the order of their subclasses, exactly n / 2k of each. The patches that hold features are drawn
+apart from the noise of the patches, so that both simulators can have the same samples.
+
+Shapes: S replicas, n samples, P patches, d coordinates, F = 2 + 2k features, G classes.
 """
 
 from collections.abc import Iterator
@@ -15,46 +18,92 @@ from rarefeat.core.randomness import generator
 from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData, Labels
 
 Generators = list[torch.Generator]
+"""One generator for each replica."""
 DRAWS = "fine_labels"
-"""Name that keys the random draws; pilots of the regime had another."""
+"""Namespace of the random streams; pilots of the regime had another."""
 
 
 def streams(purpose: str, seeds: list[int], draws: str = DRAWS) -> Generators:
-    """A generator for each replica."""
+    """Make a generator for each replica.
+
+    Parameters
+    ----------
+    purpose : str
+        Name of the stream; renaming it changes all draws.
+    seeds : list of int
+        Seed of each replica.
+    draws : str
+        Namespace of the streams.
+    """
     return [generator(draws, seed, purpose) for seed in seeds]
 
 
 class Patches(NamedTuple):
-    """n samples of each of S replicas, but for the noise of their patches."""
+    """Samples of S replicas without the noise of their patches, n each."""
 
     feature: Tensor
-    """Feature that dominates a patch, (S, n, P) int64; of no meaning where the amplitude is 0."""
+    """Feature of a patch, (S, n, P) int64; without a meaning where the amplitude is 0."""
     amplitude: Tensor
     """Its alpha or alpha_dag, (S, n, P) float64; 0 for noise patches."""
     loud: Tensor | None = None
-    """zeta* of a hard sample along the 2 + 2k features, (S, n, F); it takes the place of the first noise patch."""
+    """zeta* of a hard sample along the features, (S, n, F).
+
+    It replaces the first noise patch.
+    """
 
     def rows(self, start: int, stop: int) -> "Patches":
-        """Replicas start, ..., stop - 1."""
-        return Patches(*(None if part is None else part[start:stop] for part in self))
+        """Return the samples of replicas start, ..., stop - 1."""
+        return Patches(*(None if tensor is None else tensor[start:stop] for tensor in self))
 
 
 def subclasses(k: int, n: int) -> Tensor:
-    """y of n samples, (n,): n / 2k of each subclass."""
+    """Return the subclass y of n samples, (n,): n / 2k of each."""
     return torch.arange(2 * k).repeat_interleave(n // (2 * k))
 
 
-def uniforms(n: int, P: int, generators: Generators) -> Tensor:
-    """One draw a patch, one generator a replica: -> (S, n, P)."""
-    return torch.stack([torch.rand(n, P, generator=g) for g in generators])
+def draw_uniforms(n: int, P: int, generators: Generators) -> Tensor:
+    """Draw a uniform number for each patch.
 
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    P : int
+        Patches of a sample.
+    generators : list of torch.Generator
+        Generator of each replica.
 
-def kinds(data: EasyData, n: int, generators: Generators) -> tuple[Tensor, Tensor]:
-    """Which patches hold the common and which the subclass feature (B.1, 5 (a) and (b)): -> bool (S, n, P) twice.
-
-    A patch is common with s*/P; each of the others is a subclass patch with s* / (P - number of common patches).
+    Returns
+    -------
+    Tensor of shape (S, n, P)
     """
-    u = uniforms(n, data.P, generators)
+    return torch.stack([torch.rand(n, P, generator=rng) for rng in generators])
+
+
+def draw_patch_kinds(data: EasyData, n: int, generators: Generators) -> tuple[Tensor, Tensor]:
+    """Draw which patches hold the common, and which the subclass feature.
+
+    A patch holds the common feature with probability s*/P; each of the others holds the subclass
+    feature with probability s* / (P - number of common patches).
+
+    Parameters
+    ----------
+    data : EasyData
+        Distribution.
+    n : int
+        Number of samples.
+    generators : list of torch.Generator
+        Generator of each replica.
+
+    Returns
+    -------
+    common, subclass : bool Tensor of shape (S, n, P)
+
+    References
+    ----------
+    hong_fine_grained_labels, B.1, 5 (a) and (b).
+    """
+    u = draw_uniforms(n, data.P, generators)
     share = data.s_star / data.P
     common = u < share
     left = data.P - common.sum(-1, keepdim=True)
@@ -62,34 +111,64 @@ def kinds(data: EasyData, n: int, generators: Generators) -> tuple[Tensor, Tenso
     return common, subclass
 
 
-def amplitudes(data: EasyData, n: int, generators: Generators) -> Tensor:
-    """alpha, (S, n, P): alpha^2 uniform in [1 - iota, 1 + iota]."""
-    return (1 + data.iota * (2 * uniforms(n, data.P, generators).double() - 1)).sqrt()
+def draw_amplitudes(data: EasyData, n: int, generators: Generators) -> Tensor:
+    """Draw alpha, (S, n, P), with alpha^2 uniform in [1 - iota, 1 + iota].
+
+    Parameters
+    ----------
+    data : EasyData
+        Distribution.
+    n : int
+        Number of samples.
+    generators : list of torch.Generator
+        Generator of each replica.
+    """
+    return (1 + data.iota * (2 * draw_uniforms(n, data.P, generators).double() - 1)).sqrt()
 
 
-def easy(data: EasyData, n: int, generators: Generators) -> Patches:
-    """n easy samples (B.1, 5), one generator a replica."""
-    y = subclasses(data.k, n)[:, None]
-    common, subclass = kinds(data, n, generators)
-    feature = torch.where(common, y // data.k, 2 + y)
-    return Patches(feature, amplitudes(data, n, generators) * (common | subclass))
+def draw_easy(data: EasyData, n: int, generators: Generators) -> Patches:
+    """Draw easy samples (B.1, 5).
 
-
-def hard(data: HierarchicalData, n: int, generators: Generators) -> Patches:
-    """n hard samples (B.1, 6), one generator a replica.
-
-    Common patches become noise; every patch that is not the subclass' is a distractor with s_dag / (P - number of subclass
-    patches), the other superclass' common feature at amplitude alpha_dag; one noise patch, if any is left, is zeta*.
+    Parameters
+    ----------
+    data : EasyData
+        Distribution.
+    n : int
+        Number of samples of a replica.
+    generators : list of torch.Generator
+        Generator of each replica.
     """
     y = subclasses(data.k, n)[:, None]
-    _, subclass = kinds(data, n, generators)
-    alpha = amplitudes(data, n, generators)
+    common, subclass = draw_patch_kinds(data, n, generators)
+    feature = torch.where(common, y // data.k, 2 + y)
+    return Patches(feature, draw_amplitudes(data, n, generators) * (common | subclass))
+
+
+def draw_hard(data: HierarchicalData, n: int, generators: Generators) -> Patches:
+    """Draw hard samples (B.1, 6).
+
+    Common patches become noise. Every patch without the subclass feature is a distractor with
+    probability s_dag / (P - number of subclass patches): it holds the common feature of the other
+    superclass at amplitude alpha_dag. One noise patch, if any is left, is zeta*.
+
+    Parameters
+    ----------
+    data : HierarchicalData
+        Distribution.
+    n : int
+        Number of samples of a replica.
+    generators : list of torch.Generator
+        Generator of each replica.
+    """
+    y = subclasses(data.k, n)[:, None]
+    _, subclass = draw_patch_kinds(data, n, generators)
+    alpha = draw_amplitudes(data, n, generators)
     left = data.P - subclass.sum(-1, keepdim=True)
-    distractor = ~subclass & (uniforms(n, data.P, generators) < data.s_dag / left)
+    distractor = ~subclass & (draw_uniforms(n, data.P, generators) < data.s_dag / left)
     low, high = data.alpha_dag
-    alpha_dag = low + (high - low) * uniforms(n, data.P, generators).double()
+    alpha_dag = low + (high - low) * draw_uniforms(n, data.P, generators).double()
     loud = torch.stack(
-        [torch.randn(n, data.features, generator=g, dtype=torch.float64) for g in generators]
+        [torch.randn(n, data.features, generator=rng, dtype=torch.float64) for rng in generators]
     )
     amplitude = torch.where(subclass, alpha, alpha_dag * distractor)
     full = (subclass | distractor).all(-1, keepdim=True)
@@ -100,78 +179,144 @@ def hard(data: HierarchicalData, n: int, generators: Generators) -> Patches:
     )
 
 
-def inputs(
+def add_noise(
     data: EasyData, patches: Patches, generators: Generators, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """X with its noise, one generator a replica, and with v_i = e_i: -> (S, n, P, d).
+    """Return samples X with the noise of their patches, for the dictionary v_i = e_i.
 
-    Any other dictionary turns patches and Gaussian initial weights alike.
+    Another dictionary would rotate patches and Gaussian initial weights in the same way.
+
+    Parameters
+    ----------
+    data : EasyData
+        Distribution.
+    patches : Patches
+        Samples.
+    generators : list of torch.Generator
+        Generator of each replica.
+    dtype : torch.dtype
+        Type of the result; the noise is drawn in float32.
+
+    Returns
+    -------
+    Tensor of shape (S, n, P, d)
     """
     _, n, P = patches.feature.shape
     x = data.sigma_zeta * torch.stack(
-        [torch.randn(n, P, data.d, generator=g) for g in generators]
+        [torch.randn(n, P, data.d, generator=rng) for rng in generators]
     ).to(dtype)
     if patches.loud is not None:
-        noise_patch = patches.amplitude == 0
-        first = noise_patch.double().argmax(-1)
+        is_noise = patches.amplitude == 0
+        first = is_noise.double().argmax(-1)
         rest = torch.stack(
-            [torch.randn(n, data.d - data.features, generator=g) for g in generators]
+            [torch.randn(n, data.d - data.features, generator=rng) for rng in generators]
         )
         loud = torch.cat([patches.loud, data.sigma_zeta_star * rest], -1).to(dtype)
-        at = first[..., None, None].expand(-1, -1, 1, data.d)
-        x.scatter_(
-            2,
-            at,
-            torch.where(noise_patch.any(-1)[..., None, None], loud[:, :, None], x.gather(2, at)),
-        )
+        index = first[..., None, None].expand(-1, -1, 1, data.d)
+        has_noise = is_noise.any(-1)[..., None, None]
+        x.scatter_(2, index, torch.where(has_noise, loud[:, :, None], x.gather(2, index)))
     return x.scatter_add_(3, patches.feature[..., None], patches.amplitude.to(dtype)[..., None])
 
 
 def classes(labels: Labels, k: int, n: int, generators: Generators) -> Tensor:
-    """What n samples in order of their subclass are called, (S, n); random labels take one generator a replica."""
+    """Return the classes of n samples in the order of their subclasses.
+
+    Parameters
+    ----------
+    labels : Labels
+        Kind of labels.
+    k : int
+        Subclasses of a superclass.
+    n : int
+        Number of samples of a replica.
+    generators : list of torch.Generator
+        Generator of each replica, used for random labels and for parts of subclasses.
+
+    Returns
+    -------
+    int64 Tensor of shape (S, n)
+    """
     y = subclasses(k, n)
-    superclass, own = y // k, y % k
+    superclass, within = y // k, y % k
     S, ids = len(generators), labels.ids
     labels.check(k)
     if labels.kind == "sample":
         return torch.arange(n).expand(S, n)
     if labels.kind == "misaligned":
-        return (own % ids).expand(S, n)
+        return (within % ids).expand(S, n)
     if labels.kind == "subclass" and ids <= k:
-        return (superclass * ids + own % ids).expand(S, n)
-    drawn = torch.stack(
-        [
-            torch.randint(ids if labels.kind == "random" else ids // k, (n,), generator=g)
-            for g in generators
-        ]
-    )
-    return superclass * ids + (drawn if labels.kind == "random" else own + k * drawn)
+        return (superclass * ids + within % ids).expand(S, n)
+    is_random = labels.kind == "random"
+    bound = ids if is_random else ids // k
+    draws = torch.stack([torch.randint(bound, (n,), generator=rng) for rng in generators])
+    return superclass * ids + (draws if is_random else within + k * draws)
 
 
 def members(labels: Labels, k: int, n: int) -> Tensor:
-    """Which subclasses a class has samples of, bool (G, 2k)."""
+    """Return which subclasses each class has samples of.
+
+    Parameters
+    ----------
+    labels : Labels
+        Kind of labels.
+    k : int
+        Subclasses of a superclass.
+    n : int
+        Number of samples of a batch.
+
+    Returns
+    -------
+    bool Tensor of shape (G, 2 k)
+    """
     y, ids = torch.arange(2 * k), labels.ids
-    named = torch.arange(labels.classes(k, n))[:, None]
+    index = torch.arange(labels.classes(k, n))[:, None]
     if labels.kind == "sample":
         return subclasses(k, n)[:, None] == y
     if labels.kind == "misaligned":
-        return y % k % ids == named
-    of_superclass = named // ids == y // k
+        return y % k % ids == index
+    of_superclass = index // ids == y // k
     if labels.kind == "random":
         return of_superclass
-    return of_superclass & (named % ids % k == y % k % ids)
+    return of_superclass & (index % ids % k == y % k % ids)
 
 
 def superclasses(labels: Labels, k: int, n: int) -> Tensor | None:
-    """The superclass of each class, (G,); None where classes have samples of either."""
+    """Return the superclass of each class, (G,).
+
+    None if classes have samples of both.
+
+    Parameters
+    ----------
+    labels : Labels
+        Kind of labels.
+    k : int
+        Subclasses of a superclass.
+    n : int
+        Number of samples of a batch.
+    """
     first, second = (half.any(-1) for half in members(labels, k, n).split(k, -1))
     return None if (first & second).any() else second.long()
 
 
 def own_features(labels: Labels, k: int, n: int) -> Tensor:
-    """The features that samples of a class hold, bool (G, 2 + 2k)."""
-    held = members(labels, k, n)
-    return torch.cat([torch.stack([half.any(-1) for half in held.split(k, -1)], -1), held], -1)
+    """Return which features the samples of each class hold.
+
+    Parameters
+    ----------
+    labels : Labels
+        Kind of labels.
+    k : int
+        Subclasses of a superclass.
+    n : int
+        Number of samples of a batch.
+
+    Returns
+    -------
+    bool Tensor of shape (G, F)
+    """
+    subclass = members(labels, k, n)
+    common = torch.stack([half.any(-1) for half in subclass.split(k, -1)], -1)
+    return torch.cat([common, subclass], -1)
 
 
 def batches(
@@ -182,9 +327,30 @@ def batches(
     generators: Generators,
     label_generators: Generators,
 ) -> Iterator[tuple[Patches, Tensor]]:
-    """T batches of N fresh easy samples and their classes; where every sample is a class, T times the same ones."""
-    kept = labels.kind == "sample"
+    """Yield batches of easy samples with their classes.
+
+    Parameters
+    ----------
+    data : EasyData
+        Distribution.
+    labels : Labels
+        Kind of labels. If every sample is a class, all batches are the first one.
+    N : int
+        Samples of a batch.
+    T : int
+        Number of batches.
+    generators, label_generators : list of torch.Generator
+        Generators of samples and of labels, one for each replica.
+
+    Yields
+    ------
+    patches : Patches
+        Samples.
+    classes : int64 Tensor of shape (S, N)
+        Their classes.
+    """
+    is_fixed = labels.kind == "sample"
     for t in range(T):
-        if not (kept and t):
-            batch = easy(data, N, generators), classes(labels, data.k, N, label_generators)
+        if not (is_fixed and t):
+            batch = draw_easy(data, N, generators), classes(labels, data.k, N, label_generators)
         yield batch

@@ -1,4 +1,4 @@
-"""What the study of fine labels makes."""
+"""Declaration of the study of fine labels: its stages, tables, figures, page and claims."""
 
 from rarefeat.studies.fine_labels.config import (
     DIGITS,
@@ -24,39 +24,44 @@ from rarefeat.study_kind import (
 )
 
 SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
-CROSSED = ("fine_labels_crossing", "fine_labels_crossing_heads")
+CROSSING_TABLES = ("fine_labels_crossing", "fine_labels_crossing_heads")
 FIGURES = {
     "fine_labels_errors": (
         ("fine_labels_errors",),
-        "Errors on easy and on hard samples against the number of subclasses k, and of the hard ones against R, which says how much"
-        " distractors outweigh what coarse labels learn of subclasses; with the closed forms. See where the coarse errors leave the"
-        " fine ones, and whether one R gives one error at every k.",
+        "(a) Errors on easy and on hard samples against the number of subclasses k, with coarse and"
+        " with fine labels. (b) Errors on hard samples against R, the ratio of the responses to"
+        " distractors and to subclasses in a coarse network, with the closed form. Compare coarse"
+        " with fine labels at each k, and errors of equal R between values of k.",
     ),
     "fine_labels_growth": (
         ("fine_labels_trajectories",),
-        "Over training: displacement of subclass over that of common detectors, both displacements at the primary k, and bias over"
-        " displacement. See that the ratio starts at its closed form and stays near 1/k with coarse labels.",
+        "Against training step: ratio of the displacements of subclass and common detectors, both"
+        " displacements at the primary k, and bias over displacement. With coarse labels the ratio"
+        " starts at its closed form and stays near 1/k.",
     ),
     "fine_labels_probes": (
         ("fine_labels_heads",),
-        "Linear heads on the frozen detectors of four kinds of labels, over their penalty, by the share of hard samples that they are"
-        " fitted on. See that what coarse labels have learned of subclasses is weak, not absent: what a head finds there depends on its"
-        " penalty.",
+        "Error of linear heads on frozen detectors against their penalty, by the fraction of hard"
+        " samples that they are fitted on, for four kinds of labels. With coarse labels the"
+        " response to subclasses is weak, not absent: what a head finds depends on its penalty.",
     ),
     "fine_labels_granularity": (
         ("fine_labels_errors", "fine_labels_heads"),
-        "Error on hard samples against the number of classes of a superclass, by linear head and by the maximum rule: too coarse labels,"
-        " the subclasses themselves, parts of them, and classes that do not know them. See that more classes help only where they"
-        " follow the subclasses.",
+        "Error on hard samples against the number of classes of a superclass, by the maximum rule"
+        " and by linear heads: unions of subclasses, the subclasses, parts of them, and classes"
+        " that are independent of them. More classes help only where they follow the subclasses.",
     ),
     "fine_labels_crossing": (
-        ("fine_labels_heads", *CROSSED),
-        "Contrastive encoders between networks with coarse and with fine labels: error of linear heads on hard samples over the number"
-        " of subclasses, by positive pair with a bias (a) and without (b), and by mask (c); how alike two embeddings are (d). See to"
-        " which of the two supervised curves each kind of positive pair is nearer, and whether a mask or a bias moves it.",
+        ("fine_labels_heads", *CROSSING_TABLES),
+        "Contrastive encoders between networks with coarse and with fine labels. Error of linear"
+        " heads on hard samples against the number of subclasses, by positive pair with a bias (a)"
+        " and without (b), and by mask (c); mean cosine of two embeddings (d). Compare each kind of"
+        " positive pair with both supervised curves, and look for effects of the mask and of the"
+        " bias.",
     ),
 }
-SWEPT = f"{STAGES}.granularity"
+"""Tables and caption of each figure of the networks."""
+GRANULARITY = f"{STAGES}.granularity"
 TRAIN = Stage(
     f"{STAGES}.train:train_detectors",
     NetworkStudy,
@@ -64,9 +69,12 @@ TRAIN = Stage(
     ("detectors.safetensors",),
 )
 MEASURE = Stage(
-    f"{STAGES}.measure:measure_detectors", NetworkStudy, NetworkStudy.measurement_config,
-    ("errors.parquet", "trajectories.parquet", "heads.parquet"), (TRAIN,),
-)  # fmt: skip
+    f"{STAGES}.measure:measure_detectors",
+    NetworkStudy,
+    NetworkStudy.measurement_config,
+    ("errors.parquet", "trajectories.parquet", "heads.parquet"),
+    (TRAIN,),
+)
 COMPARE = Stage(
     f"{STAGES}.simulator_comparison:compare_simulators",
     SimulatorComparison,
@@ -74,53 +82,63 @@ COMPARE = Stage(
     ("simulators.parquet",),
 )
 CROSS = Stage(
-    f"{STAGES}.contrastive_encoder:train_contrastive", ContrastiveStudy, ContrastiveStudy.measurement_config, ("crossing.parquet", "crossing_heads.parquet"),
-)  # fmt: skip
+    f"{STAGES}.contrastive_encoder:train_contrastive",
+    ContrastiveStudy,
+    ContrastiveStudy.measurement_config,
+    ("crossing.parquet", "crossing_heads.parquet"),
+)
 SWEEP_DIGITS = Stage(
-    f"{SWEPT}.digits:sweep_digits", Digits, Digits.measurement_config, ("sweeps.parquet",)
+    f"{GRANULARITY}.digits:sweep_digits", Digits, Digits.measurement_config, ("sweeps.parquet",)
 )
 REPRESENT = Stage(
-    f"{SWEPT}.simclr_features:represent_photographs", Photographs, Photographs.representation_config, ("features.safetensors",), (IMAGE_DATA,),
+    f"{GRANULARITY}.simclr_features:represent_photographs",
+    Photographs,
+    Photographs.representation_config,
+    ("features.safetensors",),
+    (IMAGE_DATA,),
     axes=(),
-)  # fmt: skip
+)
 SWEEP_PHOTOGRAPHS = Stage(
-    f"{SWEPT}.photographs:sweep_photographs",
+    f"{GRANULARITY}.photographs:sweep_photographs",
     Photographs,
     Photographs.measurement_config,
     ("sweeps.parquet",),
     (IMAGE_DATA, REPRESENT),
 )
-SEE_SWEEP = (
-    "Error of the coarse task on validation images against the number of classes in pretraining, minus that of the baseline, which is"
-    " pretrained on the superclasses themselves; means over seeds with 95 % intervals, and for Table 1 of the paper, last, its"
-    " printed standard deviations. See which labels lie below zero, and whether the directions are the paper's; levels are of"
-    " other images and networks."
-)
-SEE_CHECKPOINTS = (
-    "The same by epochs of pretraining, after fine-tuning; last, Table 2 of the paper. See whether a late checkpoint is better than an"
-    " early one."
-)
-
-FOUND = (
+SWEEP_CAPTIONS = {
+    "granularity": (
+        "Error of the coarse task on validation images against the number of classes in"
+        " pretraining, minus that of the baseline, which is pretrained on the superclasses; means"
+        " over seeds with 95 % intervals. The last panel is Table 1 of the paper, with its printed"
+        " standard deviations. Look for labels below zero, and compare the directions with the"
+        " paper's; its levels are of other images and networks."
+    ),
+    "checkpoints": (
+        "Error of the coarse task after fine-tuning against epochs of pretraining; the last panel"
+        " is Table 2 of the paper. Compare late checkpoints with early ones."
+    ),
+}
+"""Caption of each figure of a granularity sweep."""
+FINDINGS_TABLES = (
     "fine_labels_summary",
     "fine_labels_heads",
     "fine_labels_crossing",
     "fine_labels_crossing_heads",
     "fine_labels_digits_summary",
 )
-"""Tables that what was found is read from."""
+"""Tables that the findings are computed from."""
 
 
 def build_outputs(section: FineLabels) -> StudyOutputs:
-    """Tables of the networks, the simulators, the contrastive encoders and the sweeps on images, each with its figures."""
-    parts, studies = {"fine_labels": section}, section.studies()
-    of_cells = {"errors": MEASURE, "trajectories": MEASURE, "heads": MEASURE, "simulators": COMPARE}
-    of_cells |= {"crossing": CROSS, "crossing_heads": CROSS}
+    """Return the tables of networks, simulators, encoders and sweeps; figures; and a page."""
+    sections, studies = {"fine_labels": section}, section.studies()
+    stage_of = {"errors": MEASURE, "trajectories": MEASURE, "heads": MEASURE, "simulators": COMPARE}
+    stage_of |= {"crossing": CROSS, "crossing_heads": CROSS}
     tables = {
         f"fine_labels_{folder}": collected_table(
             f"{SCHEMAS}:{folder.upper()}", stage, folder, name, studies[name]
         )
-        for folder, stage in of_cells.items()
+        for folder, stage in stage_of.items()
         for name in studies
         if isinstance(studies[name], stage.study)
     }
@@ -131,8 +149,10 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
         study=SCALAR,
     )
     figures = {
-        name: Figure(read, see, function=name.removeprefix("fine_labels_"), sections=parts)
-        for name, (read, see) in FIGURES.items()
+        name: Figure(
+            figure_tables, caption, function=name.removeprefix("fine_labels_"), sections=sections
+        )
+        for name, (figure_tables, caption) in FIGURES.items()
     }
     shown = (
         "fine_labels_summary",
@@ -144,23 +164,23 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
         tables[f"{name}_errors"] = collected_table(f"{SCHEMAS}:SWEEP", stage, "sweeps", name, sweep)
         tables[f"{name}_summary"] = Table(
             f"{SCHEMAS}:SWEEP_SUMMARY",
-            f"{SWEPT}.aggregate:sweep_summary",
+            f"{GRANULARITY}.aggregate:sweep_summary",
             tables=(f"{name}_errors",),
             study=name,
         )
-        for kind, see in (("granularity", SEE_SWEEP), ("checkpoints", SEE_CHECKPOINTS)):
-            drawn = f"{SWEPT}.figures"
+        for kind, caption in SWEEP_CAPTIONS.items():
             figures[f"{name}_{kind}"] = Figure(
-                (f"{name}_errors",), see, drawn, kind, {"sweep": sweep}
+                (f"{name}_errors",), caption, f"{GRANULARITY}.figures", kind, {"sweep": sweep}
             )
     page = Page(
-        "fine-grained labels", f"{STAGES}.findings:answer", FOUND, {"fine_labels": section}, shown
+        "fine-grained labels", f"{STAGES}.findings:answer", FINDINGS_TABLES, sections, shown
     )
-    return StudyOutputs(tables, figures, {"fine_labels": page} if set(FOUND) <= set(tables) else {})
+    pages = {"fine_labels": page} if set(FINDINGS_TABLES) <= set(tables) else {}
+    return StudyOutputs(tables, figures, pages)
 
 
 def claim_inputs(section: FineLabels) -> ClaimInputs:
-    """What Hong et al. prove and predict."""
+    """Return the tables and regimes that the claims of Hong et al. are measured on."""
     tables = ("fine_labels_errors", "fine_labels_heads", "fine_labels_simulators")
     tables += tuple(f"{name}_errors" for name in section.sweeps)
     regimes = {SCALAR: {"k": set(section.k)}, DIRECT: {}} | {name: {} for name in section.sweeps}
@@ -168,6 +188,12 @@ def claim_inputs(section: FineLabels) -> ClaimInputs:
 
 
 KIND = StudyKind(
-    "fine_labels", "Fine-grained labels", FineLabels, build_outputs, FineLabels.studies,
-    (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS, REPRESENT, SWEEP_PHOTOGRAPHS), claim_inputs=claim_inputs, by_default=False,
-)  # fmt: skip
+    "fine_labels",
+    "Fine-grained labels",
+    FineLabels,
+    build_outputs,
+    FineLabels.studies,
+    (TRAIN, MEASURE, COMPARE, CROSS, SWEEP_DIGITS, REPRESENT, SWEEP_PHOTOGRAPHS),
+    claim_inputs=claim_inputs,
+    by_default=False,
+)

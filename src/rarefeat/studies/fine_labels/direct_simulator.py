@@ -1,4 +1,7 @@
-"""The direct simulator: every patch in R^d and every neuron (eq. 2, 14-18)."""
+"""Direct simulator of Hong et al.: every patch in R^d and every neuron.
+
+hong_fine_grained_labels, eq. (2), (14)-(18).
+"""
 
 import math
 from collections.abc import Iterable
@@ -12,39 +15,54 @@ from rarefeat.studies.fine_labels.config import Detectors, EasyData, Learner
 from rarefeat.studies.fine_labels.objective import cross_entropy, fine_tuning
 from rarefeat.studies.fine_labels.scalar_simulator import DIVERGED, DetectorState
 
-SIFT = 5
-"""Steps between two looks at which neurons can still be switched on."""
+SELECT_STEPS = 5
+"""Steps between two selections of the neurons that can be active."""
 
 
 class Network(NamedTuple):
-    """One replica: n neurons, each of one class."""
+    """Network of one replica: n neurons, each of one class."""
 
     weights: Tensor
     """w, (n, d)."""
     bias: Tensor
     """b, (n,)."""
     owner: Tensor
-    """The class a neuron belongs to, (n,)."""
+    """Class of each neuron, (n,)."""
     classes: int
     """G."""
 
-    def part(self, kept: Tensor) -> "Network":
-        """Those neurons alone, bool (n,)."""
-        return Network(self.weights[kept], self.bias[kept], self.owner[kept], self.classes)
+    def select(self, neurons: Tensor) -> "Network":
+        """Return the network of some neurons alone, bool (n,)."""
+        return Network(self.weights[neurons], self.bias[neurons], self.owner[neurons], self.classes)
 
 
 class StepDiagnostics(NamedTuple):
-    """What a step shows that the scalar simulator takes for granted (Theorem F.1; Q7)."""
+    """Diagnostics of a step that the scalar simulator takes for granted (Theorem F.1; Q7)."""
 
     loss: Tensor
+    """Loss of the batch (nat)."""
     on_noise: Tensor
-    """Activations of a neuron on a noise patch."""
+    """Number of activations of a neuron on a noise patch."""
 
 
 def initialise(
     classes: int, d: int, detectors: Detectors, sigma_0: float, generator: torch.Generator
 ) -> Network:
-    """w(0) ~ N(0, sigma_0^2 I_d), b(0) = -threshold sigma_0, m neurons a class."""
+    """Draw w(0) ~ N(0, sigma_0^2 I_d), with b(0) = -threshold sigma_0.
+
+    Parameters
+    ----------
+    classes : int
+        Number G of classes.
+    d : int
+        Dimension of a patch.
+    detectors : Detectors
+        Neurons of a class, and their threshold.
+    sigma_0 : float
+        Standard deviation of the initial weights.
+    generator : torch.Generator
+        Generator of the replica.
+    """
     n = classes * detectors.m
     weights = sigma_0 * torch.randn(n, d, generator=generator)
     owner = torch.arange(classes).repeat_interleave(detectors.m)
@@ -52,23 +70,27 @@ def initialise(
 
 
 def can_activate(network: Network, data: EasyData) -> Tensor:
-    """Neurons that some patch could switch on, (n,): the others answer no easy sample and so never move again.
+    """Return whether some patch can activate each neuron, (n,).
 
-    Feature patches have amplitudes up to sqrt(1 + iota); of the noise along w, eight standard deviations are allowed for, which
-    a patch and neuron in 10^15 exceeds.
+    The others are active on no easy sample, and hence never change. Feature patches have amplitudes
+    up to sqrt(1 + iota). Of the noise along w, eight standard deviations are allowed for; one patch
+    and neuron in 10^15 exceeds them.
     """
-    most = math.sqrt(1 + data.iota) * network.weights[:, : data.features].amax(-1)
-    return most + 8 * data.sigma_zeta * network.weights.norm(dim=-1) > -network.bias
+    largest = math.sqrt(1 + data.iota) * network.weights[:, : data.features].amax(-1)
+    return largest + 8 * data.sigma_zeta * network.weights.norm(dim=-1) > -network.bias
 
 
-def answers(network: Network, x: Tensor) -> Tensor:
-    """ReLU(<w_r, x_p> + b_r), (n, P, d) samples -> (n, P, neurons)."""
+def activations(network: Network, x: Tensor) -> Tensor:
+    """Compute ReLU(<w_r, x_p> + b_r), samples (n, P, d) -> (n, P, neurons)."""
     return torch.relu(x @ network.weights.T + network.bias)
 
 
-def scores(network: Network, answers: Tensor) -> Tensor:
-    """F_c(X), the sum over patches and over the neurons of c (eq. 14 with a = 1): (n, P, neurons) -> (n, G)."""
-    summed = answers.sum(1)
+def scores(network: Network, activations: Tensor) -> Tensor:
+    """Compute F_c(X), the sum over patches and neurons of c, (n, P, neurons) -> (n, G).
+
+    Eq. (14) with a = 1.
+    """
+    summed = activations.sum(1)
     return summed.new_zeros(len(summed), network.classes).index_add_(1, network.owner, summed)
 
 
@@ -80,25 +102,43 @@ def step(
     noise: Tensor,
     tune: Tensor | None = None,
 ) -> tuple[Network, StepDiagnostics]:
-    """One update (16) and (18).
+    """Take one step, eq. (16) and (18).
 
-    Args:
-        x: (N, P, d). classes: (N,), or where tune, the superclass. noise: bool (N, P), patches without a feature.
-        tune: fine-tune by the maximum rule; the superclass of each class, (G,).
+    Parameters
+    ----------
+    network : Network
+        Network before the step.
+    learner : Learner
+        Learning rate and kappa_b.
+    x : Tensor of shape (N, P, d)
+        Samples.
+    classes : int64 Tensor of shape (N,)
+        Classes of the samples; their superclasses with `tune`.
+    noise : bool Tensor of shape (N, P)
+        True for patches without a feature.
+    tune : Tensor of shape (G,), optional
+        Superclass of each class, to fine-tune by the maximum rule.
+
+    Returns
+    -------
+    Network
+        Network after the step.
+    StepDiagnostics
+        Diagnostics of the step.
     """
     N, P = x.shape[:2]
-    answer = answers(network, x)
-    F = scores(network, answer)[None]
-    loss, pull = (
+    outputs = activations(network, x)
+    F = scores(network, outputs)[None]
+    loss, descent = (
         cross_entropy(F, classes[None]) if tune is None else fine_tuning(F, classes[None], tune)
     )
-    active = answer > 0
-    coefficient = (active * pull[0][:, None, network.owner]).flatten(0, 1)
-    moved = learner.eta / (N * P) * (coefficient.T @ x.flatten(0, 1))
-    after = network._replace(
-        weights=network.weights + moved, bias=network.bias - moved.norm(dim=-1) / learner.kappa_b
+    active = outputs > 0
+    coefficient = (active * descent[0][:, None, network.owner]).flatten(0, 1)
+    change = learner.eta / (N * P) * (coefficient.T @ x.flatten(0, 1))
+    next_network = network._replace(
+        weights=network.weights + change, bias=network.bias - change.norm(dim=-1) / learner.kappa_b
     )
-    return after, StepDiagnostics(loss[0], active[noise].sum())
+    return next_network, StepDiagnostics(loss[0], active[noise].sum())
 
 
 def train(
@@ -108,42 +148,79 @@ def train(
     batches: Iterable[tuple[Tensor, Tensor, Tensor]],
     tune: Tensor | None = None,
 ) -> tuple[Network, StepDiagnostics]:
-    """Train on every batch in turn, (x, classes, noise) as of `step`; what was observed, stacked over the steps.
+    """Train on batches of samples.
 
-    Neurons that are not `can_activate` rest where they are, and are left out of the products.
+    Neurons that cannot be active keep their weights, and are left out of the products.
 
-    Raises:
-        RarefeatError: the responses are no longer finite.
+    Parameters
+    ----------
+    network : Network
+        Initial network.
+    data : EasyData
+        Distribution of the samples.
+    learner : Learner
+        Learning rate and kappa_b.
+    batches : iterable of (Tensor, Tensor, Tensor)
+        Samples, classes and noise patches, see `step`.
+    tune : Tensor of shape (G,), optional
+        See `step`.
+
+    Returns
+    -------
+    Network
+        Network at the end.
+    StepDiagnostics
+        Diagnostics, stacked over the steps.
+
+    Raises
+    ------
+    RarefeatError
+        If responses are no longer finite.
     """
-    seen = []
+    rows = []
     for t, (x, classes, noise) in enumerate(batches):
-        if t % SIFT == 0:
-            kept = can_activate(network, data)
-        moving, observed = step(network.part(kept), learner, x, classes, noise, tune)
+        if t % SELECT_STEPS == 0:
+            neurons = can_activate(network, data)
+        selected, diagnostics = step(network.select(neurons), learner, x, classes, noise, tune)
         network = network._replace(
-            weights=network.weights.masked_scatter(kept[:, None], moving.weights),
-            bias=network.bias.masked_scatter(kept, moving.bias),
+            weights=network.weights.masked_scatter(neurons[:, None], selected.weights),
+            bias=network.bias.masked_scatter(neurons, selected.bias),
         )
-        if not observed.loss.isfinite():
+        if not diagnostics.loss.isfinite():
             raise RarefeatError(DIVERGED)
-        seen.append(observed)
-    return network, StepDiagnostics(*(torch.stack(column) for column in zip(*seen, strict=True)))
+        rows.append(diagnostics)
+    return network, StepDiagnostics(*(torch.stack(column) for column in zip(*rows, strict=True)))
 
 
-def summary(initial: Network, trained: Network, data: EasyData) -> DetectorState:
-    """The scalar simulator's state of a network (S = 1): of each class and feature, means over the detectors S(v) at t = 0."""
+def summarise(initial: Network, trained: Network, data: EasyData) -> DetectorState:
+    """Return the state of the scalar simulator that describes a network (S = 1).
+
+    For each class and feature, means over the detectors S(v) at t = 0.
+
+    Parameters
+    ----------
+    initial : Network
+        Network at t = 0.
+    trained : Network
+        Network at a later step.
+    data : EasyData
+        Distribution of the samples.
+    """
     features = data.features
     threshold = -initial.bias[0].item()
     start = initial.weights[:, :features].double()
-    member = (math.sqrt(1 + data.iota) * start > threshold).double()
-    moved = trained.weights[:, :features].double() - start
-    fallen = (initial.bias.double() - trained.bias.double())[:, None].expand_as(moved)
+    is_member = (math.sqrt(1 + data.iota) * start > threshold).double()
+    displacement = trained.weights[:, :features].double() - start
+    decrement = (initial.bias.double() - trained.bias.double())[:, None].expand_as(displacement)
 
     def total(values: Tensor) -> Tensor:
         return values.new_zeros(initial.classes, features).index_add_(
-            0, initial.owner, values * member
+            0, initial.owner, values * is_member
         )
 
     number = total(torch.ones_like(start))
-    mean = (total(part)[None] / number.clamp(min=1) for part in (start - threshold, moved, fallen))
-    return DetectorState(number[None], *mean, threshold)
+    means = (
+        total(values)[None] / number.clamp(min=1)
+        for values in (start - threshold, displacement, decrement)
+    )
+    return DetectorState(number[None], *means, threshold)

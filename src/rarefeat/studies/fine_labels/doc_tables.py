@@ -1,4 +1,4 @@
-"""What docs/studies/fine_labels.md is filled in from."""
+"""Published tables of the study of fine labels, for docs/studies/fine_labels.md."""
 
 import math
 from typing import Any
@@ -16,37 +16,52 @@ RANGES = {
     **dict.fromkeys(("easy", "hard", "pruned", "pure_common", "pure_subclass"), (0, 1)),
     **dict.fromkeys(("within_subclass", "within_superclass", "across"), (-1, 1)),
 }
-"""Of quantities."""
+"""Range of each quantity that has one."""
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Errors on easy and hard samples with coarse and with fine labels, at every number of subclasses and of distractors."""
-    fine = "subclass-" + table["k"].astype(str)
-    labels = (table["labels"] == COARSE) | (table["labels"] == fine)
-    shown = labels & table["metric"].isin(["easy_error", "hard_error"])
-    found = table[shown].assign(
-        labels=table["labels"]
-        .where(table["labels"] != COARSE, "coarse")
-        .where(table["labels"] == COARSE, "fine")
-    )
-    return found[["k", "labels", "s_dag", "metric", "mean", "ci_low", "ci_high", "n"]].reset_index(
-        drop=True
-    )
+    """Return errors with coarse and with fine labels on easy and hard samples.
+
+    At every number of subclasses and of distracting patches.
+    """
+    is_coarse = table["labels"] == COARSE
+    is_fine = table["labels"] == "subclass-" + table["k"].astype(str)
+    chosen = (is_coarse | is_fine) & table["metric"].isin(["easy_error", "hard_error"])
+    rows = table[chosen].assign(labels=is_coarse[chosen].map({True: "coarse", False: "fine"}))
+    columns = ["k", "labels", "s_dag", "metric", "mean", "ci_low", "ci_high", "n"]
+    return rows[columns].reset_index(drop=True)
 
 
 def crossing_rows(
     supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame
 ) -> pd.DataFrame:
-    """Of contrastive encoders and networks with labels, a row a seed: errors of heads that saw easy samples alone; cosines."""
+    """Return quantities of contrastive encoders and of supervised networks, by seed.
+
+    Parameters
+    ----------
+    supervised : DataFrame
+        `fine_labels_heads`.
+    encoders : DataFrame
+        `fine_labels_crossing`.
+    heads : DataFrame
+        `fine_labels_crossing_heads`.
+
+    Returns
+    -------
+    DataFrame
+        Errors of linear heads that were fitted on easy samples alone, and metrics of encoders;
+        for supervised networks `pair` is "labels" and `arm` the kind of labels.
+    """
     labels = supervised["labels"].where(supervised["labels"] != COARSE, "coarse")
-    fine = labels == "subclass-" + supervised["k"].astype(str)
-    named = supervised.assign(pair="labels", arm=labels.where(~fine, "fine"))
-    rows = pd.concat(
-        [named[(named["features"] == "detectors") & named["arm"].isin(["coarse", "fine"])], heads]
-    )
+    is_fine = labels == "subclass-" + supervised["k"].astype(str)
+    networks = supervised.assign(pair="labels", arm=labels.where(~is_fine, "fine"))
+    networks = networks[
+        (networks["features"] == "detectors") & networks["arm"].isin(["coarse", "fine"])
+    ]
+    rows = pd.concat([networks, heads])
     rows = rows[(rows["hard_share"] == 0) & (rows["penalty"] == RIDGE)]
-    found = rows.melt(["k", "pair", "arm", "seed"], ["easy", "hard"], "quantity", "value")
-    cosines = encoders.rename(columns={"metric": "quantity"})
+    rows = rows.melt(["k", "pair", "arm", "seed"], ["easy", "hard"], "quantity", "value")
+    metrics = encoders.rename(columns={"metric": "quantity"})
     shown = [
         "within_subclass",
         "within_superclass",
@@ -55,61 +70,74 @@ def crossing_rows(
         "pure_common",
         "pure_subclass",
     ]
-    return pd.concat([found, cosines[cosines["quantity"].isin(shown)]])
+    return pd.concat([rows, metrics[metrics["quantity"].isin(shown)]])
 
 
 def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """The means of these over seeds."""
-    return means(crossing_rows(supervised, encoders, heads), ["k", "pair", "arm", "quantity"])
+    """Return the means of `crossing_rows` over seeds with their intervals.
 
-
-def means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Means over seeds with their intervals."""
-    found = [
-        (*key, *student_interval(part["value"].to_numpy(), inside=RANGES.get(key[-1], UNBOUNDED)))
-        for key, part in rows.groupby(keys)
+    Parameters
+    ----------
+    supervised, encoders, heads : DataFrame
+        See `crossing_rows`.
+    """
+    keys = ["k", "pair", "arm", "quantity"]
+    rows = [
+        (*key, *student_interval(group["value"].to_numpy(), inside=RANGES.get(key[-1], UNBOUNDED)))
+        for key, group in crossing_rows(supervised, encoders, heads).groupby(keys)
     ]
-    return pd.DataFrame(found, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"]).drop(
-        columns="sd"
-    )
+    columns = [*keys, "mean", "sd", "ci_low", "ci_high", "n"]
+    return pd.DataFrame(rows, columns=columns).drop(columns="sd")
 
 
 def granularity(summary: pd.DataFrame) -> pd.DataFrame:
-    """A sweep at its last checkpoint, and of manual labels at every one, beside Table 1 as printed.
+    """Return a sweep at its last checkpoint with the nearest rows of Table 1 of the paper.
 
-    Each row stands beside that of Table 1 with the same kind of labels and the nearest granularity: classes in pretraining for
-    each class of the coarse task, as a ratio.
+    Manual labels are given at every checkpoint. The nearest row is that of the same kind of labels
+    and the nearest granularity, classes in pretraining for each class of the coarse task, as a
+    ratio.
 
-    Returns:
-        The rows by kind of labels and classes, with `printed_classes`, the G of that row of Table 1; `printed`, its error less
-        its baseline's in per cent; and `direction` of the difference here beside that one.
+    Parameters
+    ----------
+    summary : DataFrame
+        `STUDY_summary`.
+
+    Returns
+    -------
+    DataFrame
+        Rows by kind of labels and classes, with `printed_classes`, the G of the row of Table 1;
+        `printed`, its error minus that of its baseline (%); and `direction` of the difference here
+        in comparison with the printed one.
     """
     kind = summary["labels"].str.partition("-")[0]
-    found = summary[
+    rows = summary[
         (summary["epoch"] == summary["epoch"].max())
         | ((kind == "manual") & (summary["readout"] == "finetuned"))
     ]
-    coarse = found[found["labels"] == COARSE_LABELS].groupby("superclass")["classes"].first()
+    coarse = rows[rows["labels"] == COARSE_LABELS].groupby("superclass")["classes"].first()
     nearest = [
-        printed(labels.partition("-")[0], classes / coarse[task])
+        nearest_paper_row(labels.partition("-")[0], classes / coarse[task])
         for labels, classes, task in zip(
-            found["labels"], found["classes"], found["superclass"], strict=True
+            rows["labels"], rows["classes"], rows["superclass"], strict=True
         )
     ]
-    found = found.assign(
+    rows = rows.assign(
         printed_classes=[classes for classes, _, _ in nearest],
         printed=[error - BASELINE[1] for _, error, _ in nearest],
         printed_sd=[math.hypot(sd, BASELINE[2]) for _, _, sd in nearest],
     )
-    found["direction"] = [direction(row) for row in found.itertuples()]
+    rows["direction"] = [direction(row) for row in rows.itertuples()]
     order = list(KINDS)
-    found["place"] = [order.index(name) if name in order else -1 for name in kind[found.index]]
+    rows["place"] = [order.index(name) if name in order else -1 for name in kind[rows.index]]
     keys = ["superclass", "place", "classes", "labels", "epoch", "readout"]
-    return found.sort_values(keys).drop(columns=["place", "printed_sd"]).reset_index(drop=True)
+    return rows.sort_values(keys).drop(columns=["place", "printed_sd"]).reset_index(drop=True)
 
 
-def printed(kind: str, granularity: float) -> tuple[int, float, float]:
-    """Row of Table 1 with this kind of labels whose G over its 11 superclasses is nearest to a granularity, as a ratio."""
+def nearest_paper_row(kind: str, granularity: float) -> tuple[int, float, float]:
+    """Return the row of Table 1 of a kind of labels that is nearest to a granularity.
+
+    The granularity is classes for each of its 11 superclasses; distances are ratios.
+    """
     return min(
         TABLE_1.get(kind, [BASELINE]),
         key=lambda row: abs(math.log(row[0] / BASELINE[0] / granularity)),
@@ -117,7 +145,11 @@ def printed(kind: str, granularity: float) -> tuple[int, float, float]:
 
 
 def direction(row: Any) -> str:
-    """Whether a difference with its interval has the sign of the printed one, if that is beyond its own spread."""
+    """Return whether a difference has the sign of the printed one, in words.
+
+    Printed differences within their own spread are not compared; a difference whose interval
+    contains 0 is not shown.
+    """
     if abs(row.printed) <= row.printed_sd:
         return "not compared"
     if row.paired_ci_low <= 0 <= row.paired_ci_high:

@@ -1,4 +1,4 @@
-"""Findings of the study of fine-grained labels, in words that its numbers choose."""
+"""Findings of the study of fine-grained labels; the numbers choose the words."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ from rarefeat.studies.fine_labels.config import FineLabels
 
 TABLES = ("fine_labels_errors", "fine_labels_crossing", "fine_labels_digits")
 DISTRACTORS = 6
-"""Expected number of distracting patches at which errors are told."""
+"""Expected number of distracting patches at which errors are described."""
 
 
 def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Errors with coarse and fine labels, of contrastive encoders between them, and on images."""
+    """Describe errors with coarse and fine labels, of contrastive encoders, and on images."""
     errors, crossed, images = (tables[name] for name in TABLES)
     k = errors["k"].max()
     distractors = DISTRACTORS if DISTRACTORS in set(errors["s_dag"]) else errors["s_dag"].max()
@@ -30,11 +30,13 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
     )
     easy = select_rows(many, metric="easy_error")
     sentences = [
-        f"On hard samples, with {k} subclasses and {distractors:g} distracting patches, networks with fine labels are wrong"
-        f" {compare(fine, coarse, *words)} than networks with coarse ones: on {interval(fine, 'mean', 1, '', 100)} % against"
+        f"On hard samples, with {k} subclasses and {distractors:g} distracting patches, networks"
+        f" with fine labels are wrong {compare(fine, coarse, *words)} than networks with coarse"
+        f" ones: on {interval(fine, 'mean', 1, '', 100)} % against"
         f" {interval(coarse, 'mean', 1, '', 100)} % (n = {many['n'].max()} seeds)."
         + (
-            f" On easy samples neither is wrong on more than {number(100 * easy['mean'].max(), 1)} %."
+            " On easy samples neither is wrong on more than"
+            f" {number(100 * easy['mean'].max(), 1)} %."
             if len(easy)
             else ""
         )
@@ -50,12 +52,15 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
             single_row(hard, pair="views", arm=arm) for arm in ("dense-bias=1", "dense")
         )
         sentences.append(
-            "A linear head on contrastive encoders that see two views of a sample is wrong on hard samples"
-            f" {compare(strong, without, *words)} with a bias of 1 than without: at {hard['k'].max()} subclasses on"
+            "A linear head on contrastive encoders that see two views of a sample is wrong on hard"
+            f" samples {compare(strong, without, *words)} with a bias of 1 than without: at"
+            f" {hard['k'].max()} subclasses on"
             f" {error(hard, pair='views', arm='dense-bias=1')}{with_half}, and"
-            f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}); fine labels give"
-            f" {error(hard, pair='labels', arm='fine')}, coarse ones {error(hard, pair='labels', arm='coarse')}. At"
-            f" {few['k'].max()} subclasses they are wrong on {error(few, pair='views', arm='dense-bias=1')} with a bias of 1."
+            f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}); fine"
+            f" labels give {error(hard, pair='labels', arm='fine')}, coarse ones"
+            f" {error(hard, pair='labels', arm='coarse')}. At"
+            f" {few['k'].max()} subclasses they are wrong on"
+            f" {error(few, pair='views', arm='dense-bias=1')} with a bias of 1."
         )
     images = select_rows(
         images, readout="finetuned", epoch=images["epoch"].max(), superclass="loops"
@@ -65,9 +70,11 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
         manual, sample = (single_row(images, labels=labels) for labels in ("manual", "sample"))
         changes = [interval(row, "paired_difference", 1, "+", 100) for row in (manual, sample)]
         sentences.append(
-            "On images of digits, pretraining on the ten digits instead of on the question that is asked, whether there is a"
-            f" closed loop, {trend_word(manual, 'paired_difference', *words)} the error ({changes[0]} points); one class for each"
-            f" image {trend_word(sample, 'paired_difference', *words)} it ({changes[1]} points)."
+            "On images of digits, pretraining on the ten digits instead of on the question that is"
+            " asked, whether there is a closed loop,"
+            f" {trend_word(manual, 'paired_difference', *words)} the error ({changes[0]} points);"
+            f" one class for each image {trend_word(sample, 'paired_difference', *words)} it"
+            f" ({changes[1]} points)."
         )
     return sentences
 

@@ -1,4 +1,9 @@
-"""Stage 2 of the study of fine labels: errors, growth, and linear heads of the networks of one k and one kind of labels."""
+"""Second stage of the study of fine labels: errors, growth and linear heads of one cell.
+
+Purposes of the random streams, in the namespace `data.DRAWS`: easy tests, hard tests, easy probe,
+hard probe; and on noisy samples linear train, linear test, each also with noise, network in noise,
+noise on patches.
+"""
 
 from collections.abc import Mapping
 
@@ -16,14 +21,24 @@ from rarefeat.studies.fine_labels.config import (
     Noise,
     fine,
 )
-from rarefeat.studies.fine_labels.data import DRAWS, easy, hard, streams
+from rarefeat.studies.fine_labels.data import DRAWS, draw_easy, draw_hard, streams
 from rarefeat.studies.fine_labels.train import TrainedReplicas, replicas_of
 
-SAMPLES = {"easy": easy, "hard": hard}
+SAMPLERS = {"easy": draw_easy, "hard": draw_hard}
 
 
-def by_seed(seeds: list[int], keys: Mapping, values: Tensor) -> list[dict]:
-    """A row for each replica, (S,)."""
+def rows_by_seed(seeds: list[int], keys: Mapping, values: Tensor) -> list[dict]:
+    """Return a row for each replica.
+
+    Parameters
+    ----------
+    seeds : list of int
+        Seeds of the S replicas.
+    keys : mapping
+        Columns that all rows have.
+    values : Tensor of shape (S,)
+        The column `value`.
+    """
     return [
         {**keys, "seed": seed, "value": value}
         for seed, value in zip(seeds, values.tolist(), strict=True)
@@ -38,14 +53,35 @@ def error_rows(
     s_dag: list[float],
     draws: str = DRAWS,
 ) -> list[dict]:
-    """Growth, and where every class has a superclass, errors by the maximum rule: rows of s_dag, metric, seed, value."""
-    found = {(name, hierarchy.s_dag): value for name, value in growth(replicas).items()}
+    """Return growth and, if every class has a superclass, errors by the maximum rule.
+
+    Parameters
+    ----------
+    replicas : TrainedReplicas
+        Trained networks.
+    hierarchy : HierarchicalData
+        Distribution of the samples.
+    learner : Learner
+        Network and training.
+    tests : int
+        Number of easy, and of hard, test samples.
+    s_dag : list of float
+        Expected numbers of distracting patches.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    list of dict
+        Rows s_dag, metric, seed, value.
+    """
+    values_of = {(name, hierarchy.s_dag): values for name, values in growth(replicas).items()}
     if replicas.superclass is not None:
-        found |= errors(replicas, hierarchy, learner, tests, s_dag, draws)
+        values_of |= errors(replicas, hierarchy, learner, tests, s_dag, draws)
     return [
         row
-        for (name, s), values in found.items()
-        for row in by_seed(replicas.seeds, {"s_dag": s, "metric": name}, values)
+        for (name, s), values in values_of.items()
+        for row in rows_by_seed(replicas.seeds, {"s_dag": s, "metric": name}, values)
     ]
 
 
@@ -57,72 +93,88 @@ def errors(
     s_dag: list[float],
     draws: str,
 ) -> dict[tuple[str, float], Tensor]:
-    """Errors on easy samples, and for every s_dag on hard ones, each (S,)."""
+    """Compute errors on easy samples and, for every s_dag, on hard samples.
+
+    Parameters
+    ----------
+    replicas, hierarchy, learner, tests, s_dag, draws
+        See `error_rows`.
+
+    Returns
+    -------
+    dict of (str, float) to Tensor of shape (S,)
+        Values by metric and s_dag.
+    """
     k, superclass, primary = hierarchy.k, replicas.superclass, hierarchy.s_dag
-    found: dict[tuple[str, float], Tensor] = {}
+    values: dict[tuple[str, float], Tensor] = {}
 
-    def tested(kind: str, data: HierarchicalData, state: scalar_simulator.DetectorState) -> Tensor:
-        return scalar_simulator.scores(
-            state, SAMPLES[kind](data, tests, streams(f"{kind} tests", replicas.seeds, draws))
-        )
+    def score(kind: str, data: HierarchicalData, state: scalar_simulator.DetectorState) -> Tensor:
+        generators = streams(f"{kind} tests", replicas.seeds, draws)
+        return scalar_simulator.scores(state, SAMPLERS[kind](data, tests, generators))
 
-    scores = tested("easy", hierarchy, replicas.trained)
-    found["easy_error", primary] = metrics.superclass_error(scores, superclass, k)
+    scores = score("easy", hierarchy, replicas.trained)
+    values["easy_error", primary] = metrics.superclass_error(scores, superclass, k)
     if replicas.labels == fine(k):
-        found["easy_subclass_error", primary] = metrics.fine_error(scores, k)
+        values["easy_subclass_error", primary] = metrics.fine_error(scores, k)
     for s in s_dag:
         data = HierarchicalData(**hierarchy.model_dump() | {"s_dag": s})
-        found["hard_error", s] = metrics.superclass_error(
-            tested("hard", data, replicas.trained), superclass, k
+        values["hard_error", s] = metrics.superclass_error(
+            score("hard", data, replicas.trained), superclass, k
         )
-        found["predicted_hard_error", s] = metrics.predicted_hard_error(
+        values["predicted_hard_error", s] = metrics.predicted_hard_error(
             replicas.trained, data, superclass
         )
-        found["R", s] = torch.full(
+        values["R", s] = torch.full(
             (len(replicas.seeds),), theory.distraction(data, learner.kappa_b)
         )
     if replicas.tuned is not None:
-        found["tuning_smallest_change", primary] = metrics.smallest_change(
-            replicas.trained, replicas.tuned, replicas.own
+        values["tuning_smallest_change", primary] = metrics.smallest_change(
+            replicas.trained, replicas.tuned, replicas.features
         )
-        for kind in SAMPLES:
-            scores = tested(kind, hierarchy, replicas.tuned)
-            found[f"tuned_{kind}_error", primary] = metrics.superclass_error(scores, superclass, k)
-    return found
+        for kind in SAMPLERS:
+            scores = score(kind, hierarchy, replicas.tuned)
+            values[f"tuned_{kind}_error", primary] = metrics.superclass_error(scores, superclass, k)
+    return values
 
 
 def growth(replicas: TrainedReplicas) -> dict[str, Tensor]:
-    """Ratios of growth, its shape, detectors and biases, each (S,)."""
-    own, history, end = replicas.own, replicas.history, replicas.trained
-    at = {t: i for i, t in enumerate(history.steps.tolist())}
-    T = max(at) + 1
-    ratios = metrics.growth_ratio(history.displacement[1:], end.detectors, own)
-    common = metrics.on_diagonal(history.displacement, own)[0].mean(-1)
-    # As much for every factor of four in t, where growth is logarithmic.
-    late, early = common[at[T - 1]] - common[at[T // 4]], common[at[T // 4]] - common[at[T // 16]]
-    bias = metrics.bias_over_displacement(end, own)
+    """Compute ratios and shape of growth, numbers of detectors, and biases, (S,) each."""
+    features, history, end = replicas.features, replicas.history, replicas.trained
+    row_of = {t: i for i, t in enumerate(history.steps.tolist())}
+    T = max(row_of) + 1
+    ratios = metrics.growth_ratio(history.displacement[1:], end.detectors, features)
+    common = metrics.on_diagonal(history.displacement, features)[0].mean(-1)
+    # Logarithmic growth is the same for every factor of four in t.
+    late = common[row_of[T - 1]] - common[row_of[T // 4]]
+    early = common[row_of[T // 4]] - common[row_of[T // 16]]
+    bias = metrics.bias_over_displacement(end, features)
     return {
         "loss": history.loss[-1],
         "first_ratio": ratios[0],
-        "ratio": metrics.growth_ratio(end.displacement, end.detectors, own),
+        "ratio": metrics.growth_ratio(end.displacement, end.detectors, features),
         "largest_ratio": ratios.amax(0),
         "late_over_early_growth": late / early,
         "bias_over_common": bias[0],
         "bias_over_subclass": bias[1],
-        "smallest_detectors": metrics.smallest_detectors(end, own),
-        "off_diagonal_growth": metrics.off_diagonal_growth(end, own) / end.threshold,
+        "smallest_detectors": metrics.smallest_detectors(end, features),
+        "off_diagonal_growth": metrics.off_diagonal_growth(end, features) / end.threshold,
     }
 
 
 def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
-    """Mean displacement and bias decrement of common and of subclass detectors, loss and largest response, by step and seed."""
+    """Return a row for each recorded step and seed.
+
+    Mean displacement and bias decrement of common and of subclass detectors, loss, and largest
+    response.
+    """
     history = replicas.history
-    parts = {"loss": history.loss, "response": history.response}
-    for name, values in (("displacement", history.displacement), ("decrement", history.decrement)):
-        common, subclass = metrics.on_diagonal(values, replicas.own)
-        parts |= {f"common_{name}": common.mean(-1), f"subclass_{name}": subclass.mean(-1)}
+    columns = {"loss": history.loss, "response": history.response}
+    for name in ("displacement", "decrement"):
+        common, subclass = metrics.on_diagonal(getattr(history, name), replicas.features)
+        columns |= {f"common_{name}": common.mean(-1), f"subclass_{name}": subclass.mean(-1)}
     return [
-        {"step": int(t), "seed": seed} | {name: value[i, s].item() for name, value in parts.items()}
+        {"step": int(t), "seed": seed}
+        | {name: values[i, s].item() for name, values in columns.items()}
         for i, t in enumerate(history.steps)
         for s, seed in enumerate(replicas.seeds)
     ]
@@ -135,22 +187,45 @@ def head_rows(
     tests: int,
     draws: str = DRAWS,
 ) -> list[dict]:
-    """Linear heads on the frozen detectors, for every penalty and share of hard samples among those they are fitted on."""
-    made = [
-        part(hierarchy, size, streams(f"{kind} {purpose}", replicas.seeds, draws))
+    """Return errors of linear heads on the frozen detectors.
+
+    Parameters
+    ----------
+    replicas : TrainedReplicas
+        Trained networks.
+    hierarchy : HierarchicalData
+        Distribution of the samples.
+    heads : LinearHeadSettings
+        Samples, penalties and fractions of hard samples of the heads.
+    tests : int
+        Number of easy, and of hard, test samples.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    list of dict
+        A row for each seed, penalty and fraction of hard samples.
+    """
+    samples = [
+        sampler(hierarchy, size, streams(f"{kind} {purpose}", replicas.seeds, draws))
         for purpose, size in (("probe", heads.samples), ("tests", tests))
-        for kind, part in SAMPLES.items()
+        for kind, sampler in SAMPLERS.items()
     ]
     rows = []
     for s, seed in enumerate(replicas.seeds):
-        features = [
+        fit_easy, fit_hard, test_easy, test_hard = (
             scalar_simulator.head_inputs(replicas.trained.row(s), patches.rows(s, s + 1))[0]
-            for patches in made
-        ]
-        found = metrics.probe_errors(
-            tuple(features[:2]), tuple(features[2:]), hierarchy.k, heads.ridge, heads.hard_share
+            for patches in samples
         )
-        rows += [{"features": "detectors", "seed": seed, **row} for row in found]
+        head_errors = metrics.probe_errors(
+            (fit_easy, fit_hard),
+            (test_easy, test_hard),
+            hierarchy.k,
+            heads.ridge,
+            heads.hard_share,
+        )
+        rows += [{"features": "detectors", "seed": seed, **row} for row in head_errors]
     return rows
 
 
@@ -161,7 +236,28 @@ def noise_rows(
     ridge: list[float],
     draws: str = DRAWS,
 ) -> tuple[list[dict], list[dict]]:
-    """The networks on noisy easy samples (rows of errors), and a linear model on summed patches (rows of heads; B.2)."""
+    """Return errors of the networks, and of a linear model on summed patches, in noise (B.2).
+
+    Parameters
+    ----------
+    replicas : TrainedReplicas
+        Trained networks.
+    hierarchy : HierarchicalData
+        Distribution of the samples.
+    noise : Noise
+        Numbers of patches and samples, and the standard deviation of the noise.
+    ridge : list of float
+        Penalties of the linear model.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    network : list of dict
+        Rows of the table of errors.
+    heads : list of dict
+        Rows of the table of heads.
+    """
     data = EasyData(**hierarchy.easy.model_dump() | {"P": noise.P, "sigma_zeta": noise.sigma_zeta})
     k, heads, network = data.k, [], []
     signs = metrics.signs(k, noise.samples)
@@ -173,42 +269,41 @@ def noise_rows(
         fit, test = (
             metrics.patch_sums(
                 data,
-                easy(data, noise.samples, stream(f"linear {purpose}")),
+                draw_easy(data, noise.samples, stream(f"linear {purpose}")),
                 stream(f"linear {purpose} noise"),
             )[0]
             for purpose in ("train", "test")
         )
-        few = easy(data, noise.tests, stream("network in noise"))
+        samples = draw_easy(data, noise.tests, stream("network in noise"))
         scores = metrics.scores_in_noise(
-            replicas.trained.row(s), data, few, stream("noise on patches")
+            replicas.trained.row(s), data, samples, stream("noise on patches")
         )
         network.append(metrics.superclass_error(scores, replicas.superclass, k))
         for penalty, head in zip(ridge, metrics.ridge_heads(fit, signs, ridge), strict=True):
             keys = {"features": "patch sums", "seed": seed, "penalty": penalty, "hard_share": 0.0}
             heads.append({**keys, "easy": metrics.head_error(head, test, signs)})
-    return by_seed(
-        replicas.seeds, {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}, torch.cat(network)
-    ), heads
+    keys = {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}
+    return rows_by_seed(replicas.seeds, keys, torch.cat(network)), heads
 
 
-def measure_detectors(read: JobInputs, job: Job) -> tuple[list[dict], ...]:
-    """The stage of one k and one kind of labels: errors, growth, and linear heads."""
-    hierarchy, learner, heads = (
-        job.config_section("hierarchy", HierarchicalData),
-        job.config_section("learner", Learner),
-        job.config_section("heads", LinearHeadSettings),
-    )
-    tests, replicas = job.config_section("tests", int), replicas_of(read.file("detectors"), job)
-    errors = error_rows(
-        replicas, hierarchy, learner, tests, job.config_section("s_dag", list[float])
-    )
-    of_heads = head_rows(replicas, hierarchy, heads, tests)
+def measure_detectors(inputs: JobInputs, job: Job) -> tuple[list[dict], ...]:
+    """Return rows of errors, trajectories and linear heads of one k and one kind of labels.
+
+    Inputs: `detectors` of the cell. Config: that of `train.train_detectors`, `hierarchy`, `s_dag`,
+    `tests`, `heads`, and `noise` for coarse labels at the primary k.
+    """
+    hierarchy = job.config_section("hierarchy", HierarchicalData)
+    learner = job.config_section("learner", Learner)
+    heads = job.config_section("heads", LinearHeadSettings)
+    tests, replicas = job.config_section("tests", int), replicas_of(inputs.file("detectors"), job)
+    s_dag = job.config_section("s_dag", list[float])
+    all_errors = error_rows(replicas, hierarchy, learner, tests, s_dag)
+    all_heads = head_rows(replicas, hierarchy, heads, tests)
     if "noise" in job.config:
-        of_network, of_noisy_heads = noise_rows(
-            replicas, hierarchy, job.config_section("noise", Noise), heads.ridge
-        )
-        errors, of_heads = errors + of_network, of_heads + of_noisy_heads
+        noise = job.config_section("noise", Noise)
+        network, linear = noise_rows(replicas, hierarchy, noise, heads.ridge)
+        all_errors, all_heads = all_errors + network, all_heads + linear
     return tuple(
         [{**job.cell, **row} for row in rows]
-        for rows in (errors, trajectory_rows(replicas), of_heads)
+        for rows in (all_errors, trajectory_rows(replicas), all_heads)
     )

@@ -1,4 +1,7 @@
-"""What is read off a trained network: errors, growth, detectors, the closed form on its own numbers, and linear heads."""
+"""Metrics of trained networks: errors, growth, closed form, and linear heads.
+
+Shapes: S replicas, G classes, F features, n samples in the order of their subclasses.
+"""
 
 import numpy as np
 import torch
@@ -12,123 +15,223 @@ from rarefeat.studies.fine_labels.scalar_simulator import DetectorState
 
 
 def truth(k: int, n: int) -> Tensor:
-    """The superclass of n samples in order of their subclass, (n,)."""
+    """Return the superclass of n samples, (n,)."""
     return subclasses(k, n) // k
 
 
 def superclass_error(scores: Tensor, superclass: Tensor, k: int) -> Tensor:
-    """Share of samples with Fhat_y <= Fhat_y' (Theorems 5.1 and 5.2: ties are errors), (S, n, G) -> (S,)."""
+    """Compute the fraction of samples with Fhat_y <= Fhat_y'; ties are errors.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (S, n, G)
+        Outputs F_c(X) of the heads.
+    superclass : Tensor of shape (G,)
+        Superclass of each class.
+    k : int
+        Subclasses of a superclass.
+
+    Returns
+    -------
+    Tensor of shape (S,)
+
+    References
+    ----------
+    hong_fine_grained_labels, Theorems 5.1 and 5.2.
+    """
     fhat, _ = strongest(scores, superclass)
-    own = truth(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
-    return (fhat.gather(-1, own) <= fhat.gather(-1, 1 - own))[..., 0].double().mean(-1)
+    y = truth(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
+    return (fhat.gather(-1, y) <= fhat.gather(-1, 1 - y))[..., 0].double().mean(-1)
 
 
 def fine_error(scores: Tensor, k: int) -> Tensor:
-    """Share of samples with F_y <= max of the other subclasses' (Theorem G.3.1), (S, n, 2k) -> (S,)."""
-    own = subclasses(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
-    others = scores.scatter(-1, own, -torch.inf).amax(-1)
-    return (scores.gather(-1, own)[..., 0] <= others).double().mean(-1)
+    """Compute the fraction of samples with F_y <= max of the other subclasses (Theorem G.3.1).
+
+    Scores are (S, n, 2 k), the result (S,).
+    """
+    y = subclasses(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
+    others = scores.scatter(-1, y, -torch.inf).amax(-1)
+    return (scores.gather(-1, y)[..., 0] <= others).double().mean(-1)
 
 
-def on_diagonal(values: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Of (..., G, F), what is for the common and for the subclass features a class has samples of (`data.own_features`)."""
-    return values[..., :2][..., own[:, :2]], values[..., 2:][..., own[:, 2:]]
+def on_diagonal(values: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Select values of the common and of the subclass features that classes have samples of.
+
+    Values are (..., G, F); features are bool (G, F), `data.own_features`.
+    """
+    return values[..., :2][..., features[:, :2]], values[..., 2:][..., features[:, 2:]]
 
 
-def growth_ratio(displacement: Tensor, detectors: Tensor, own: Tensor) -> Tensor:
-    """Mean A of subclass over mean A of common features, where there are detectors: (..., G, F) -> (...)."""
-    present = on_diagonal((detectors > 0).expand_as(displacement), own)
+def growth_ratio(displacement: Tensor, detectors: Tensor, features: Tensor) -> Tensor:
+    """Compute the mean A of subclass over the mean A of common features.
+
+    Parameters
+    ----------
+    displacement : Tensor of shape (..., G, F)
+        A.
+    detectors : Tensor of shape (S, G, F)
+        |S(v)|; features without a detector are left out.
+    features : bool Tensor of shape (G, F)
+        Features that classes have samples of.
+
+    Returns
+    -------
+    Tensor of shape (...)
+    """
+    has_detector = on_diagonal((detectors > 0).expand_as(displacement), features)
     common, subclass = (
-        (A * there).sum(-1) / there.sum(-1)
-        for A, there in zip(on_diagonal(displacement, own), present, strict=True)
+        (A * mask).sum(-1) / mask.sum(-1)
+        for A, mask in zip(on_diagonal(displacement, features), has_detector, strict=True)
     )
     return subclass / common
 
 
-def smallest_detectors(state: DetectorState, own: Tensor) -> Tensor:
-    """The smallest |S(v)| on the diagonal, (S,): at 0 a subclass without a detector makes an error floor."""
-    return torch.cat(on_diagonal(state.detectors, own), -1).amin(-1)
+def smallest_detectors(state: DetectorState, features: Tensor) -> Tensor:
+    """Return the smallest |S(v)| on the diagonal, (S,).
+
+    A subclass without a detector, 0, makes an error floor.
+    """
+    return torch.cat(on_diagonal(state.detectors, features), -1).amin(-1)
 
 
-def bias_over_displacement(state: DetectorState, own: Tensor) -> tuple[Tensor, Tensor]:
-    """B / A of common and of subclass detectors, means over the diagonal where there are detectors (Lemma E.7): (S,), (S,)."""
+def bias_over_displacement(state: DetectorState, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute B / A of common and of subclass detectors, (S,) each (Lemma E.7).
+
+    Means over the diagonal, where there are detectors.
+    """
     ratio = torch.where(state.detectors > 0, state.decrement / state.displacement, torch.nan)
-    common, subclass = on_diagonal(ratio, own)
+    common, subclass = on_diagonal(ratio, features)
     return common.nanmean(-1), subclass.nanmean(-1)
 
 
 def predicted_hard_error(
     state: DetectorState, data: HierarchicalData, superclass: Tensor
 ) -> Tensor:
-    """`theory.hard_error` on each replica's own detectors, mean over the subclasses: -> (S,).
+    """Compute `theory.hard_error` for the detectors of each replica, the mean over subclasses.
 
-    Against a subclass stands the strongest of the other superclass' groups at the mean amplitude.
+    Against a subclass, the strongest group of the other superclass at the mean amplitude counts.
+
+    Parameters
+    ----------
+    state : DetectorState
+        Detectors of S replicas.
+    data : HierarchicalData
+        Distribution of the samples.
+    superclass : Tensor of shape (G,)
+        Superclass of each class.
+
+    Returns
+    -------
+    Tensor of shape (S,)
     """
     k = data.k
-    slope, cost = state.projection, state.negative_bias
-    one = (state.detectors * state.net_response.clamp(min=0))[..., 2:]
-    predicted = []
+    projection, negative_bias = state.projection, state.negative_bias
+    responses = (state.detectors * state.net_response.clamp(min=0))[..., 2:]
+    errors = []
     for y in (0, 1):
-        own, other = superclass == y, superclass != y
-        heard = one[:, own, y * k : (y + 1) * k].amax(1)
-        # The groups of the other superclass, and the common feature that distracts from y.
-        slopes, costs, count = (part[:, other, 1 - y] for part in (slope, cost, state.detectors))
-        loudest = (count * (slopes * np.mean(data.alpha_dag) - costs).clamp(min=0)).argmax(
-            -1, keepdim=True
+        same, other = superclass == y, superclass != y
+        subclass = responses[:, same, y * k : (y + 1) * k].amax(1)
+        # The groups of the other superclass, for the common feature that distracts from y.
+        slopes, costs, count = (
+            tensor[:, other, 1 - y] for tensor in (projection, negative_bias, state.detectors)
         )
-        slopes, costs, count = (part.gather(-1, loudest) for part in (slopes, costs, count))
+        mean_response = count * (slopes * np.mean(data.alpha_dag) - costs).clamp(min=0)
+        largest = mean_response.argmax(-1, keepdim=True)
+        slopes, costs, count = (tensor.gather(-1, largest) for tensor in (slopes, costs, count))
         error = theory.hard_error(
-            data, heard.numpy(), (count * slopes).numpy(), (costs / slopes).numpy()
+            data, subclass.numpy(), (count * slopes).numpy(), (costs / slopes).numpy()
         )
-        predicted.append(torch.from_numpy(error).mean(-1))
-    return torch.stack(predicted).mean(0)
+        errors.append(torch.from_numpy(error).mean(-1))
+    return torch.stack(errors).mean(0)
 
 
-def off_diagonal_growth(state: DetectorState, own: Tensor) -> Tensor:
-    """How far any detector of a class outgrew its response at t = 0 to a feature that is not the class' own (Q7), (S,)."""
-    grown = (state.net_response.clamp(min=0) - state.initial) * state.detectors.sign()
-    return grown.masked_fill(own, -torch.inf).amax((-2, -1))
+def off_diagonal_growth(state: DetectorState, features: Tensor) -> Tensor:
+    """Compute the largest growth of a response to a feature that the class has no samples of.
+
+    In comparison with its value at t = 0 (Q7); (S,).
+    """
+    growth = (state.net_response.clamp(min=0) - state.initial) * state.detectors.sign()
+    return growth.masked_fill(features, -torch.inf).amax((-2, -1))
 
 
 def ridge_heads(
     features: Tensor, labels: Tensor, penalties: list[float]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Minimisers of mean squared error + penalty v |head|^2 with free intercept: (n, p), (n,) -> (head (p,), intercept) each.
+    """Minimise the mean squared error + penalty v |head|^2, with a free intercept.
 
-    v is the summed variance of the features, which makes the penalty free of their scale. 0: least squares of smallest norm.
+    v is the summed variance of the features, so that the penalty does not depend on their scale.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, p)
+        Inputs.
+    labels : Tensor of shape (n,)
+        Targets.
+    penalties : list of float
+        Penalties; 0 for the least squares solution of smallest norm.
+
+    Returns
+    -------
+    list of (Tensor of shape (p,), Tensor)
+        Head and intercept for each penalty.
     """
-    used = (features != 0).any(0)  # a neuron that never answers has no part in any of the solutions
-    x, y = features[:, used], labels - labels.mean()
+    is_used = (features != 0).any(0)  # a neuron that is never active has weight 0 in all solutions
+    x, y = features[:, is_used], labels - labels.mean()
     mean = x.mean(0)
     U, s, Vh = torch.linalg.svd(x - mean, full_matrices=False)
-    known = s > s[:1] * max(x.shape) * torch.finfo(s.dtype).eps
+    is_positive = s > s[:1] * max(x.shape) * torch.finfo(s.dtype).eps
     along = U.T @ y
 
     def solution(penalty: float) -> tuple[Tensor, Tensor]:
-        shrunk = torch.where(known, s / (s.square() + penalty * s.square().sum()), 0.0)
+        shrunk = torch.where(is_positive, s / (s.square() + penalty * s.square().sum()), 0.0)
         head = torch.zeros_like(features[0])
-        head[used] = Vh.T @ (shrunk * along)
-        return head, labels.mean() - mean @ head[used]
+        head[is_used] = Vh.T @ (shrunk * along)
+        return head, labels.mean() - mean @ head[is_used]
 
     return [solution(penalty) for penalty in penalties]
 
 
 def head_error(head: tuple[Tensor, Tensor], features: Tensor, labels: Tensor) -> float:
-    """Share of samples on the wrong side of 0, or on it; labels -1 and 1."""
+    """Compute the fraction of samples on the wrong side of 0, or on it.
+
+    Parameters
+    ----------
+    head : (Tensor of shape (p,), Tensor)
+        Weights and intercept.
+    features : Tensor of shape (n, p)
+        Inputs.
+    labels : Tensor of shape (n,)
+        -1 or 1.
+    """
     weights, intercept = head
     return ((features @ weights + intercept) * labels <= 0).double().mean().item()
 
 
 def signs(k: int, n: int) -> Tensor:
-    """The superclass as +1 and -1, (n,) float64."""
+    """Return the superclass of n samples as +1 and -1, (n,) float64."""
     return 1.0 - 2 * truth(k, n).double()
 
 
-def mixed(easy: Tensor, hard: Tensor, share: float, k: int) -> tuple[Tensor, Tensor]:
-    """As many samples of every subclass, of which a share are hard, and their signs: (n, p) twice -> (n, p), (n,)."""
-    per = len(easy) // (2 * k)
-    swapped = torch.arange(per) < round(share * per)
-    return torch.where(swapped.repeat(2 * k)[:, None], hard, easy), signs(k, len(easy))
+def mix_samples(easy: Tensor, hard: Tensor, share: float, k: int) -> tuple[Tensor, Tensor]:
+    """Replace a fraction of the easy samples of every subclass by hard ones.
+
+    Parameters
+    ----------
+    easy, hard : Tensor of shape (n, p)
+        Inputs.
+    share : float
+        Fraction of hard samples, rounded to samples of a subclass.
+    k : int
+        Subclasses of a superclass.
+
+    Returns
+    -------
+    inputs : Tensor of shape (n, p)
+    signs : Tensor of shape (n,)
+    """
+    per_subclass = len(easy) // (2 * k)
+    is_hard = torch.arange(per_subclass) < round(share * per_subclass)
+    return torch.where(is_hard.repeat(2 * k)[:, None], hard, easy), signs(k, len(easy))
 
 
 def probe_errors(
@@ -138,31 +241,57 @@ def probe_errors(
     penalties: list[float],
     shares: list[float],
 ) -> list[dict]:
-    """Errors of linear heads on easy and hard samples for every penalty and share of hard training samples.
+    """Compute errors of linear heads on easy and hard samples.
 
-    Args:
-        train, test: features of easy and of hard samples, (n, p) each.
+    Parameters
+    ----------
+    train, test : pair of Tensor of shape (n, p)
+        Inputs of easy and of hard samples.
+    k : int
+        Subclasses of a superclass.
+    penalties : list of float
+        Penalties of the heads.
+    shares : list of float
+        Fractions of hard samples that the heads are fitted on.
 
-    Returns:
+    Returns
+    -------
+    list of dict
         Rows penalty, hard_share, easy, hard.
     """
     rows = []
     for share in shares:
-        x, y = mixed(*train, share, k)
+        x, y = mix_samples(*train, share, k)
         for penalty, head in zip(penalties, ridge_heads(x, y, penalties), strict=True):
             errors = {
-                kind: head_error(head, part, signs(k, len(part)))
-                for kind, part in zip(("easy", "hard"), test, strict=True)
+                kind: head_error(head, features, signs(k, len(features)))
+                for kind, features in zip(("easy", "hard"), test, strict=True)
             }
             rows.append({"penalty": penalty, "hard_share": share, **errors})
     return rows
 
 
 def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Tensor:
-    """sum_p x_p, what a linear model on patches sees, in law: the noise of P patches is one Gaussian. -> (S, n, d) float64."""
+    """Draw sum_p x_p, the input of a linear model on patches.
+
+    The noise of P patches is drawn as one Gaussian, which has the distribution of their sum.
+
+    Parameters
+    ----------
+    data : EasyData
+        Distribution of the samples.
+    patches : Patches
+        n samples of S replicas.
+    generators : list of torch.Generator
+        Generator of each replica.
+
+    Returns
+    -------
+    Tensor of shape (S, n, d), float64
+    """
     _, n, P = patches.feature.shape
     noise = torch.stack(
-        [torch.randn(n, data.d, generator=g, dtype=torch.float64) for g in generators]
+        [torch.randn(n, data.d, generator=rng, dtype=torch.float64) for rng in generators]
     )
     sums = data.sigma_zeta * P**0.5 * noise
     return sums.scatter_add_(-1, patches.feature, patches.amplitude)
@@ -171,31 +300,57 @@ def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Tens
 def scores_in_noise(
     state: DetectorState, data: EasyData, patches: Patches, generators: Generators
 ) -> Tensor:
-    """`scalar_simulator.scores` with what the detectors answer to the noise along their feature, patch by patch: -> (S, n, G).
+    """Compute F_c(X) with the response of detectors to the noise along their feature.
 
-    For a cell whose patches are many and loud; one generator a replica.
+    For samples whose patches are many and loud. Otherwise as `scalar_simulator.scores`.
+
+    Parameters
+    ----------
+    state : DetectorState
+        Detectors of S replicas.
+    data : EasyData
+        Distribution of the samples.
+    patches : Patches
+        n samples of S replicas.
+    generators : list of torch.Generator
+        Generator of each replica.
+
+    Returns
+    -------
+    Tensor of shape (S, n, G)
     """
-    slope, cost = state.projection, state.negative_bias
+    projection, negative_bias = state.projection, state.negative_bias
     S, n, P = patches.feature.shape
-    F = slope.shape[-1]
-    total = torch.empty(S, n, slope.shape[1], dtype=slope.dtype)
-    for s, g in enumerate(generators):
+    F = projection.shape[-1]
+    total = torch.empty(S, n, projection.shape[1], dtype=projection.dtype)
+    for s, rng in enumerate(generators):
         for i in range(n):
-            amount = data.sigma_zeta * torch.randn(P, F, generator=g, dtype=slope.dtype)
+            amount = data.sigma_zeta * torch.randn(P, F, generator=rng, dtype=projection.dtype)
             amount.scatter_add_(1, patches.feature[s, i, :, None], patches.amplitude[s, i, :, None])
-            heard = (amount[:, None] * slope[s] - cost[s]).clamp(min=0).sum(0)
-            total[s, i] = (heard * state.detectors[s]).sum(-1)
+            outputs = (amount[:, None] * projection[s] - negative_bias[s]).clamp(min=0).sum(0)
+            total[s, i] = (outputs * state.detectors[s]).sum(-1)
     return total
 
 
-def smallest_change(before: DetectorState, after: DetectorState, own: Tensor) -> Tensor:
-    """Smallest change of a detector of a class' own features, in units of their mean displacement before it: (S,)."""
-    changes = [
-        part.amin(-1) / whole.mean(-1)
-        for part, whole in zip(
-            on_diagonal(after.displacement - before.displacement, own),
-            on_diagonal(before.displacement, own),
-            strict=True,
-        )
-    ]
-    return torch.minimum(*changes)
+def smallest_change(before: DetectorState, after: DetectorState, features: Tensor) -> Tensor:
+    """Compute the smallest change of a detector on the diagonal, over the mean displacement.
+
+    Parameters
+    ----------
+    before, after : DetectorState
+        Detectors of S replicas; the displacement is that of `before`.
+    features : bool Tensor of shape (G, F)
+        Features that classes have samples of.
+
+    Returns
+    -------
+    Tensor of shape (S,)
+        The smaller one of common and subclass features.
+    """
+    changes = on_diagonal(after.displacement - before.displacement, features)
+    displacements = on_diagonal(before.displacement, features)
+    ratios = (
+        change.amin(-1) / displacement.mean(-1)
+        for change, displacement in zip(changes, displacements, strict=True)
+    )
+    return torch.minimum(*ratios)

@@ -1,4 +1,9 @@
-"""Both simulators from the same initial weights on the same samples: errors and invariances, and how far they differ."""
+"""Comparison of both simulators, from the same initial weights on the same samples.
+
+Errors and invariances of the direct simulator, and differences to the scalar one. Purposes of the
+random streams, in the namespace `data.DRAWS`: weights LABEL, batches, labels LABEL, patch noise,
+easy tests, hard tests, easy test noise, hard test noise.
+"""
 
 import torch
 
@@ -11,16 +16,16 @@ from rarefeat.studies.fine_labels.config import Detectors, HierarchicalData, Lab
 from rarefeat.studies.fine_labels.data import (
     DRAWS,
     Generators,
+    add_noise,
     batches,
-    inputs,
     own_features,
     streams,
     superclasses,
 )
-from rarefeat.studies.fine_labels.measure import SAMPLES
+from rarefeat.studies.fine_labels.measure import SAMPLERS
 
-EVALUATED = 200
-"""Samples at a time in the direct simulator."""
+CHUNK = 200
+"""Samples that the direct simulator processes at once."""
 
 
 def compare(
@@ -32,9 +37,33 @@ def compare(
     tests: int,
     draws: str = DRAWS,
 ) -> dict[str, float]:
-    """The metrics of one replica. A difference is direct less scalar; of displacements, decrements and loss, of logarithms."""
+    """Compare the simulators in one replica.
+
+    Parameters
+    ----------
+    data : HierarchicalData
+        Distribution of the samples.
+    learner : Learner
+        Network and training.
+    detectors : Detectors
+        Neurons of a class, and T.
+    labels : Labels
+        Kind of labels.
+    seed : int
+        Seed of the replica.
+    tests : int
+        Number of easy, and of hard, test samples.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    dict of str to float
+        Metrics of `tables.COMPARED`. A difference is direct minus scalar; of displacements,
+        decrements and the loss it is one of logarithms.
+    """
     k, G = data.k, labels.classes(data.k, learner.N)
-    superclass, own = superclasses(labels, k, learner.N), own_features(labels, k, learner.N)
+    superclass, features = superclasses(labels, k, learner.N), own_features(labels, k, learner.N)
 
     def stream() -> list[Generators]:
         return [
@@ -46,54 +75,64 @@ def compare(
     )
     noise = streams("patch noise", [seed], draws)
     noisy = (
-        (inputs(data, patches, noise)[0], classes[0], patches.amplitude[0] == 0)
+        (add_noise(data, patches, noise)[0], classes[0], patches.amplitude[0] == 0)
         for patches, classes in batches(data, labels, learner.N, detectors.T, *stream())
     )
-    trained, seen = direct_simulator.train(initial, data, learner, noisy)
-    able, found = (
-        direct_simulator.can_activate(initial, data),
-        direct_simulator.summary(initial, trained, data),
+    trained, diagnostics = direct_simulator.train(initial, data, learner, noisy)
+    can_activate = direct_simulator.can_activate(initial, data)
+    direct = direct_simulator.summarise(initial, trained, data)
+    scalar, history = scalar_simulator.train(
+        direct_simulator.summarise(initial, initial, data),
+        data,
+        learner,
+        batches(data, labels, learner.N, detectors.T, *stream()),
+        [detectors.T - 1],
     )
-    fresh = batches(data, labels, learner.N, detectors.T, *stream())
-    state, history = scalar_simulator.train(
-        direct_simulator.summary(initial, initial, data), data, learner, fresh, [detectors.T - 1]
-    )
+    has_changed = (trained.weights != initial.weights).any(-1)
     values = {
-        "on_noise": float(seen.on_noise.sum()),
-        "moved_outside": float((trained.weights != initial.weights).any(-1)[~able].sum()),
-        "off_diagonal_growth": metrics.off_diagonal_growth(found, own).item() / found.threshold,
-        "loss_difference": (seen.loss[-1].double() / history.loss[-1, 0]).log().item(),
+        "on_noise": float(diagnostics.on_noise.sum()),
+        "moved_outside": float(has_changed[~can_activate].sum()),
+        "off_diagonal_growth": metrics.off_diagonal_growth(direct, features).item()
+        / direct.threshold,
+        "loss_difference": (diagnostics.loss[-1].double() / history.loss[-1, 0]).log().item(),
     }
-    answering = trained.part(able)
-    for kind, part in SAMPLES.items():
-        samples = part(data, tests, streams(f"{kind} tests", [seed], draws))
-        x = inputs(data, samples, streams(f"{kind} test noise", [seed], draws))[0]
-        F = torch.cat(
-            [
-                direct_simulator.scores(answering, direct_simulator.answers(answering, some))
-                for some in x.split(EVALUATED)
-            ]
-        )[None]
-        both = F.double(), scalar_simulator.scores(state, samples)
+    network = trained.select(can_activate)
+    for kind, sampler in SAMPLERS.items():
+        samples = sampler(data, tests, streams(f"{kind} tests", [seed], draws))
+        x = add_noise(data, samples, streams(f"{kind} test noise", [seed], draws))[0]
+        chunks = [
+            direct_simulator.scores(network, direct_simulator.activations(network, chunk))
+            for chunk in x.split(CHUNK)
+        ]
         error, scalar_error = (
-            metrics.superclass_error(scores, superclass, k).item() for scores in both
+            metrics.superclass_error(scores, superclass, k).item()
+            for scores in (
+                torch.cat(chunks)[None].double(),
+                scalar_simulator.scores(scalar, samples),
+            )
         )
         values |= {f"{kind}_error": error, f"{kind}_error_difference": error - scalar_error}
     for name in ("displacement", "decrement"):
-        ends = (metrics.on_diagonal(getattr(end, name), own) for end in (found, state))
-        for where, a, b in zip(("common", "subclass"), *ends, strict=True):
-            values[f"{where}_{name}_difference"] = (a.mean() / b.mean()).log().item()
+        ends = (metrics.on_diagonal(getattr(state, name), features) for state in (direct, scalar))
+        for group, a, b in zip(("common", "subclass"), *ends, strict=True):
+            values[f"{group}_{name}_difference"] = (a.mean() / b.mean()).log().item()
     return values
 
 
-def compare_simulators(read: JobInputs, job: Job) -> list[dict]:
-    """The stage of a cell and block of seeds."""
-    told = (
-        job.config_section("hierarchy", HierarchicalData), job.config_section("learner", Learner), job.config_section("detectors", Detectors),
+def compare_simulators(inputs: JobInputs, job: Job) -> list[dict]:
+    """Return the metrics of the comparison at a cell, by seed.
+
+    Inputs: none. Config: `hierarchy`, `learner`, `detectors`, `labels`, `tests`.
+    """
+    sections = (
+        job.config_section("hierarchy", HierarchicalData),
+        job.config_section("learner", Learner),
+        job.config_section("detectors", Detectors),
         job.config_section("labels", Labels),
-    )  # fmt: skip
+    )
+    tests = job.config_section("tests", int)
     return [
         {**job.cell, "seed": seed, "metric": metric, "value": value}
         for seed in progress(job.seed_list, len(job.seed_list), "replicas")
-        for metric, value in compare(*told, seed, job.config_section("tests", int)).items()
+        for metric, value in compare(*sections, seed, tests).items()
     ]

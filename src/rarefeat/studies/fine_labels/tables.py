@@ -1,4 +1,4 @@
-"""Tables of the study of fine labels."""
+"""Schemas of the tables of the study of fine labels."""
 
 import pandera.pandas as pa
 
@@ -12,39 +12,45 @@ from rarefeat.storage.schema import (
 )
 
 PAPER = "hong_fine_grained_labels"
-MEASURED = metric_descriptions(
-    easy_error="share of easy samples with Fhat_y <= Fhat_y', the maximum rule; ties are errors (eq. (4), (6))",
-    easy_subclass_error="share of them whose subclass has not the largest head (Theorem G.3)",
-    hard_error="share of hard samples with Fhat_y <= Fhat_y' (eq. (5), (6))",
-    predicted_hard_error="its closed form on the replica's own detectors",
+OFF_DIAGONAL = (
+    "largest growth of a detector for a feature that its class has no samples of, in units of -b(0)"
+)
+METRICS = metric_descriptions(
+    easy_error="fraction of easy samples with Fhat_y <= Fhat_y', the maximum rule; ties are errors"
+    " (eq. (4), (6))",
+    easy_subclass_error="fraction of easy samples whose subclass has not the largest head (Theorem"
+    " G.3)",
+    hard_error="fraction of hard samples with Fhat_y <= Fhat_y' (eq. (5), (6))",
+    predicted_hard_error="closed form of hard_error for the detectors of the replica",
     R="k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b))",
     tuned_easy_error="easy_error after fine-tuning on the superclasses",
     tuned_hard_error="hard_error after it",
-    tuning_smallest_change="smallest change of a detector of a class' own features by it, over their mean displacement",
+    tuning_smallest_change="smallest change by fine-tuning of a detector of a feature that its"
+    " class has samples of, over their mean displacement",
     error_in_noise="easy_error where the patches are many and loud (`noise` of the config)",
     loss="cross-entropy of the last batch",
     first_ratio="mean displacement of subclass over common detectors, after the first step",
-    ratio="at the end",
-    largest_ratio="the largest over training",
+    ratio="that ratio at the end",
+    largest_ratio="largest such ratio over training",
     late_over_early_growth="A(T) - A(T/4) over A(T/4) - A(T/16) of common detectors",
     bias_over_common="bias decrement over displacement of common detectors (Lemma E.7)",
-    bias_over_subclass="of subclass detectors",
-    smallest_detectors="smallest |S(v)| of a class and one of its own features",
-    off_diagonal_growth="how far a detector outgrew its start for a feature that is not its class' own, in units of -b(0)",
+    bias_over_subclass="bias decrement over displacement of subclass detectors",
+    smallest_detectors="smallest |S(v)| of a class and a feature that it has samples of",
+    off_diagonal_growth=OFF_DIAGONAL,
 )
 COMPARED = metric_descriptions(
     on_noise="activations on noise patches, in a whole training",
-    moved_outside="neurons outside every S(v) that moved",
-    off_diagonal_growth="how far a detector outgrew its start for a feature that is not its class' own, in units of -b(0)",
-    easy_error="of the direct simulator",
-    hard_error="of the direct simulator",
-    easy_error_difference="to the scalar one, as all that follow",
-    hard_error_difference="on hard samples",
-    loss_difference="of logarithms",
-    common_displacement_difference="of logarithms of means",
-    subclass_displacement_difference="of logarithms of means",
-    common_decrement_difference="of logarithms of means",
-    subclass_decrement_difference="of logarithms of means",
+    moved_outside="neurons outside every S(v) whose weights changed",
+    off_diagonal_growth=OFF_DIAGONAL,
+    easy_error="error of the direct simulator on easy samples",
+    hard_error="error of the direct simulator on hard samples",
+    easy_error_difference="error on easy samples, direct minus scalar, as all that follow",
+    hard_error_difference="difference of the error on hard samples",
+    loss_difference="difference of the logarithm of the loss",
+    common_displacement_difference="difference of logarithms of means",
+    subclass_displacement_difference="difference of logarithms of means",
+    common_decrement_difference="difference of logarithms of means",
+    subclass_decrement_difference="difference of logarithms of means",
 )
 KEYS = {
     "k": column(
@@ -58,7 +64,8 @@ KEYS = {
         str,
         None,
         unit="",
-        description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k fine",
+        description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k"
+        " fine",
     ),
 }
 S_DAG = column(
@@ -71,13 +78,14 @@ S_DAG = column(
 SHARE = pa.Check.in_range(0, 1)
 ERRORS = schema(
     "fine_labels_errors",
-    "a row per (k, labels, s_dag, seed, metric): the ends of trainings; s_dag is the primary one where a metric knows none",
+    "a row per (k, labels, s_dag, seed, metric): metrics at the end of training; s_dag is the"
+    " primary one for metrics that do not depend on it",
     KEYS
     | {"s_dag": S_DAG}
     | SEED
     | {
         "metric": column(
-            str, pa.Check.isin(MEASURED), unit="", description=format_descriptions(MEASURED)
+            str, pa.Check.isin(METRICS), unit="", description=format_descriptions(METRICS)
         ),
         "value": column(
             float, None, unit="of the metric", description="value of the metric", nullable=True
@@ -87,12 +95,12 @@ ERRORS = schema(
 )
 SUMMARY = schema(
     "fine_labels_summary",
-    "its means, a row per (k, labels, s_dag, metric)",
+    "means of fine_labels_errors, a row per (k, labels, s_dag, metric)",
     KEYS
     | {
         "s_dag": S_DAG,
         "metric": column(
-            str, pa.Check.isin(MEASURED), unit="", description="of fine_labels_errors"
+            str, pa.Check.isin(METRICS), unit="", description="metric of fine_labels_errors"
         ),
         "mean": column(
             float, None, unit="of the metric", description="mean over seeds", nullable=True
@@ -137,7 +145,9 @@ TRAJECTORIES = schema(
             description="mean displacement A of common detectors",
             source=f"{PAPER}, Lemma E.2",
         ),
-        "subclass_displacement": column(float, None, unit="1", description="of subclass detectors"),
+        "subclass_displacement": column(
+            float, None, unit="1", description="mean of subclass detectors"
+        ),
         "common_decrement": column(
             float,
             None,
@@ -145,7 +155,9 @@ TRAJECTORIES = schema(
             description="mean bias decrement B of common detectors",
             source=f"{PAPER}, eq. (18)",
         ),
-        "subclass_decrement": column(float, None, unit="1", description="of subclass detectors"),
+        "subclass_decrement": column(
+            float, None, unit="1", description="mean of subclass detectors"
+        ),
         "loss": column(float, at_least(0), unit="nat", description="cross-entropy of the batch"),
         "response": column(float, at_least(0), unit="1", description="largest head on the batch"),
     },
@@ -160,7 +172,8 @@ HEADS = schema(
             str,
             pa.Check.isin(["detectors", "patch sums"]),
             unit="",
-            description="what the head sees: every neuron; or the sum of the patches, on samples of `noise`",
+            description="inputs of the head: all neurons; or the sum of the patches, on samples of"
+            " `noise`",
             source=f"{PAPER}, B.2",
         )
     }
@@ -170,17 +183,17 @@ HEADS = schema(
             float,
             at_least(0),
             unit="1",
-            description="of |head|^2, over the summed variance of the features",
+            description="penalty of |head|^2, over the summed variance of the features",
         ),
         "hard_share": column(
-            float, SHARE, unit="1", description="share of hard samples among those it is fitted on"
+            float, SHARE, unit="1", description="fraction of hard samples that it is fitted on"
         ),
-        "easy": column(float, SHARE, unit="1", description="its error on easy samples"),
+        "easy": column(float, SHARE, unit="1", description="error on easy samples"),
         "hard": column(
             float,
             SHARE,
             unit="1",
-            description="on hard samples; null for patch sums",
+            description="error on hard samples; null for patch sums",
             nullable=True,
         ),
     },
@@ -188,7 +201,7 @@ HEADS = schema(
 )
 SIMULATORS = schema(
     "fine_labels_simulators",
-    "a row per (k, labels, seed, metric): the direct simulator beside the scalar one on the same draws",
+    "a row per (k, labels, seed, metric): the direct simulator in comparison with the scalar one",
     KEYS
     | SEED
     | {
@@ -202,16 +215,16 @@ SIMULATORS = schema(
     unique=["k", "labels", "seed", "metric"],
 )
 ENCODED = metric_descriptions(
-    pure_common="share of neurons with |cos| above the purity of core/thresholds.py to a common feature",
-    pure_subclass="to a subclass feature",
-    common_strength="norm of all neurons' weights along a common feature, mean over the two",
-    subclass_strength="along a subclass feature, mean over the 2k",
+    pure_common="fraction of neurons with |cos| above 0.9 to a common feature",
+    pure_subclass="fraction of neurons with |cos| above 0.9 to a subclass feature",
+    common_strength="norm of the weights of all neurons along a common feature, mean over the two",
+    subclass_strength="norm along a subclass feature, mean over the 2k",
     strength_ratio="subclass_strength over common_strength",
     contrastive_loss="InfoNCE of the last batch, without a mask",
-    pruned="share of neurons that the mask of the last step leaves out",
+    pruned="fraction of neurons that the mask of the last step prunes",
     within_subclass="mean cosine of centred embeddings of easy samples, within a subclass",
-    within_superclass="across the subclasses of a superclass",
-    across="across superclasses",
+    within_superclass="mean cosine across the subclasses of a superclass",
+    across="mean cosine across superclasses",
 )
 PAIRED = {
     "k": KEYS["k"],
@@ -219,13 +232,13 @@ PAIRED = {
         str,
         pa.Check.isin(["views", "subclass", "superclass"]),
         unit="",
-        description="what the two of a positive pair share",
+        description="kind of positive pair",
     ),
     "arm": column(
         str,
         None,
         unit="",
-        description="mask of the logits, its ratio, and the bias where there is one",
+        description="mask of the logits, its pruning ratio, and the bias if there is one",
     ),
 }
 CROSSING = schema(
@@ -245,21 +258,22 @@ CROSSING = schema(
 )
 CROSSING_HEADS = schema(
     "fine_labels_crossing_heads",
-    "a row per (k, pair, arm, seed, penalty, hard_share): linear heads for the superclass on the embeddings",
+    "a row per (k, pair, arm, seed, penalty, hard_share): linear heads for the superclass on the"
+    " embeddings",
     PAIRED
     | SEED
     | {
         "penalty": HEADS.columns["penalty"],
         "hard_share": HEADS.columns["hard_share"],
         "easy": HEADS.columns["easy"],
-        "hard": column(float, SHARE, unit="1", description="on hard samples"),
+        "hard": column(float, SHARE, unit="1", description="error on hard samples"),
     },
     unique=["k", "pair", "arm", "seed", "penalty", "hard_share"],
 )
 READOUTS = metric_descriptions(
     finetuned="all weights trained on the superclasses",
     probe="a linear probe of frozen features",
-    once="with the labels `coarse`, which are then trained on twice: before they are",
+    once="labels `coarse` alone, before fine-tuning, by which the superclasses are trained twice",
 )
 ERROR = {"unit": "1", "source": f"{PAPER}, Table 1"}
 POINT = {
@@ -275,7 +289,7 @@ READ = {
         "int64",
         at_least(1),
         unit="epochs",
-        description="of pretraining",
+        description="epochs of pretraining",
         source=f"{PAPER}, Table 2",
     ),
     "readout": column(
@@ -290,12 +304,12 @@ SWEEP = schema(
     | SEED
     | {
         "classes": column(
-            "int64", at_least(2), unit="classes", description="G, of the labels in pretraining"
+            "int64", at_least(2), unit="classes", description="number G of classes in pretraining"
         ),
         "error": column(
             float,
             SHARE,
-            description="share of validation images whose superclass is missed",
+            description="fraction of validation images with a wrong superclass",
             **ERROR,
         ),
     },
@@ -303,7 +317,7 @@ SWEEP = schema(
 )
 SWEEP_SUMMARY = schema(
     "{study}_summary",
-    "its means, a row per (superclass, labels, epoch, readout)",
+    "means over seeds, a row per (superclass, labels, epoch, readout)",
     POINT
     | READ
     | {
@@ -322,7 +336,7 @@ SWEEP_SUMMARY = schema(
         "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
         "n": column("int64", at_least(1), unit="replicas", description="seeds"),
         "paired_difference": column(
-            float, None, unit="1", description="mean over seeds of the error less that of `coarse`"
+            float, None, unit="1", description="mean over seeds of the error minus that of `coarse`"
         ),
         "paired_ci_low": column(
             float,

@@ -1,4 +1,8 @@
-"""Closed forms of the study, in float64 numpy. Derivations: docs/method/fine_labels.md."""
+"""Closed forms of the study of fine labels, in float64 numpy.
+
+Derivations: docs/method/fine_labels.md. Theorems and equations are those of
+hong_fine_grained_labels.
+"""
 
 from functools import lru_cache
 
@@ -11,24 +15,48 @@ from rarefeat.studies.fine_labels.config import Detectors, EasyData, Hierarchica
 
 
 def expected_detectors(detectors: Detectors, iota: float) -> float:
-    """E |S(v)|: each of m neurons is switched on by the strongest v-patches by itself (Proposition 1 without asymptotics)."""
+    """Compute E |S(v)|, the neurons that the strongest v-patches switch on by themselves.
+
+    Proposition 1 without asymptotics.
+    """
     return detectors.m * norm.sf(detectors.threshold / np.sqrt(1 + iota))
 
 
 def first_step_ratio(k: int, classes: str) -> float:
-    """Subclass over common growth in the first step, in expectation: 1/k (Theorem D.1), or 2 - 1/k with fine labels."""
+    """Compute subclass over common growth in the first step, in expectation.
+
+    1/k with coarse labels (Theorem D.1), and 2 - 1/k with fine labels.
+    """
     return {"coarse": 1 / k, "fine": 2 - 1 / k}[classes]
 
 
 def coarse_growth(t: np.ndarray, data: EasyData, learner: Learner, detectors: float) -> np.ndarray:
-    """A_+(t) of coarse training where every sample has exactly s* patches of either kind and every feature as many detectors.
+    """Compute A_+(t) of coarse training with constant numbers of patches and detectors.
 
-    The margin F = s* |S| (1 - 1/kappa_b) (1 + 1/k) A_+ then obeys F' = C / (1 + e^F), whose solution is
-    F = x - W(e^x), x = C t + 1: linear at first, log(C t) in the end (Lemma E.4, with its C replaced).
+    Every sample has exactly s* patches of either kind, and every feature as many detectors. The
+    margin F = s* |S| (1 - 1/kappa_b) (1 + 1/k) A_+ then obeys F' = C / (1 + e^F), whose solution is
+    F = x - W(e^x), x = C t + 1: linear at first, log(C t) in the end (Lemma E.4, with its C
+    replaced).
+
+    Parameters
+    ----------
+    t : ndarray
+        Training steps.
+    data : EasyData
+        Distribution of the samples.
+    learner : Learner
+        Learning rate and kappa_b.
+    detectors : float
+        Number |S| of detectors of each feature.
+
+    Returns
+    -------
+    ndarray
+        A_+ at each t.
     """
     gain = data.s_star * detectors * (1 - 1 / learner.kappa_b) * (1 + 1 / data.k)
     x = gain * learner.eta * data.s_star / (2 * data.P) * np.asarray(t, dtype=float) + 1
-    # W(e^x), beyond what exp can hold by Newton's steps on w + log w = x.
+    # exp overflows for large x: there W(e^x) is found by Newton's steps on w + log w = x.
     w = np.where(x < 500, lambertw(np.exp(np.minimum(x, 500))).real, x - np.log(x))
     for _ in range(3):
         w *= (1 + x - np.log(w)) / (1 + w)
@@ -36,9 +64,23 @@ def coarse_growth(t: np.ndarray, data: EasyData, learner: Learner, detectors: fl
 
 
 def patch_numbers(P: int, s_star: float, s_dag: float) -> np.ndarray:
-    """Pr(n_sub, n_dag), (P + 1, P + 1): subclass and distracting patches of a hard sample (B.1, 5 (b) and 6 (b)).
+    """Compute Pr(n_sub, n_dag) of the subclass and distracting patches of a hard sample.
 
-    n_com ~ Bin(P, s*/P), n_sub ~ Bin(P - n_com, s*/(P - n_com)), n_dag ~ Bin(P - n_sub, s_dag/(P - n_sub)).
+    n_com ~ Bin(P, s*/P), n_sub ~ Bin(P - n_com, s*/(P - n_com)), n_dag ~ Bin(P - n_sub,
+    s_dag/(P - n_sub)); B.1, 5 (b) and 6 (b).
+
+    Parameters
+    ----------
+    P : int
+        Patches of a sample.
+    s_star : float
+        Expected number s* of subclass patches.
+    s_dag : float
+        Expected number s_dag of distracting patches.
+
+    Returns
+    -------
+    ndarray of shape (P + 1, P + 1)
     """
     n = np.arange(P + 1)
 
@@ -52,69 +94,105 @@ def patch_numbers(P: int, s_star: float, s_dag: float) -> np.ndarray:
 
 @lru_cache
 def irwin_hall(n: int) -> BSpline:
-    """Distribution function of a sum of n >= 1 uniforms on [0, 1], within [0, n]: the integral of the cardinal B-spline."""
+    """Return the distribution function of a sum of n >= 1 uniforms on [0, 1], within [0, n].
+
+    It is the integral of the cardinal B-spline.
+    """
     return BSpline.basis_element(np.arange(n + 1), extrapolate=False).antiderivative()
 
 
 def sum_reaches(n: int, low: float, high: float, bound: np.ndarray) -> np.ndarray:
-    """Pr(the sum of n uniforms on [low, high] >= bound)."""
+    """Compute Pr(the sum of n uniforms on [low, high] >= bound).
+
+    Parameters
+    ----------
+    n : int
+        Number of uniforms.
+    low, high : float
+        Their range.
+    bound : ndarray
+        Bounds.
+
+    Returns
+    -------
+    ndarray
+        Probability for each bound.
+    """
     bound = np.asarray(bound, dtype=float)
     if n == 0 or high == low:
         return (n * low >= bound).astype(float)
-    at = np.clip((bound - n * low) / (high - low), 0, n)
-    # irwin_hall(1) is a step's integral, whose right end B-splines leave out.
-    return np.clip(1 - (at if n == 1 else irwin_hall(n)(at)), 0, 1)
+    x = np.clip((bound - n * low) / (high - low), 0, n)
+    # irwin_hall(1) integrates a step, at whose right end B-splines are not defined.
+    return np.clip(1 - (x if n == 1 else irwin_hall(n)(x)), 0, 1)
 
 
 def hard_error(
     data: HierarchicalData, subclass: np.ndarray, distractor: np.ndarray, tau: np.ndarray
 ) -> np.ndarray:
-    """Pr(the distractor wins) on a hard sample: the sum over the law of (n_sub, n_dag), alpha_dag integrated; ties are errors.
+    """Compute the probability of an error on a hard sample; ties are errors.
 
-    A subclass patch (of amplitude 1) is answered by `subclass` in the sample's own superclass, a distractor of amplitude a by
-    `distractor` (a - tau)^+ in the other one; what zeta* and the other groups answer is left out.
+    It is a sum over the distribution of (n_sub, n_dag), with alpha_dag integrated. The loud patch
+    zeta* and the other groups of detectors are left out.
 
-    Args:
-        subclass, distractor, tau: arrays of one shape (...).
+    Parameters
+    ----------
+    data : HierarchicalData
+        Distribution of the samples.
+    subclass : ndarray
+        Response of the own superclass to a subclass patch, of amplitude 1.
+    distractor, tau : ndarray
+        Response of the other superclass to a distractor of amplitude a: distractor (a - tau)^+.
 
-    Returns:
-        (...), the share of errors.
+    Returns
+    -------
+    ndarray
+        Probability, of the common shape of the three arrays.
     """
     subclass, distractor, tau = np.broadcast_arrays(
         *(np.asarray(x, dtype=float) for x in (subclass, distractor, tau))
     )
-    out = np.empty(subclass.shape)
+    errors = np.empty(subclass.shape)
     low, high = data.alpha_dag
-    for at in np.ndindex(subclass.shape):
-        # Only distractors above tau count: a binomial thinned by their share is a binomial.
-        least = min(max(low, tau[at]), high)
-        heard = (high - least) / (high - low) if high > low else float(low > tau[at])
-        law = patch_numbers(data.P, data.s_star, data.s_dag * heard)
-        answer = np.arange(data.P + 1) * max(subclass[at], 0.0)
+    for index in np.ndindex(subclass.shape):
+        # Only distractors above tau count: a binomial thinned by their fraction is a binomial.
+        lowest = min(max(low, tau[index]), high)
+        fraction = (high - lowest) / (high - low) if high > low else float(low > tau[index])
+        probability = patch_numbers(data.P, data.s_star, data.s_dag * fraction)
+        response = np.arange(data.P + 1) * max(subclass[index], 0.0)
         error = 0.0
         for n_dag in range(data.P + 1):
-            if distractor[at] > 0:
-                wins = sum_reaches(n_dag, least, high, answer / distractor[at] + n_dag * tau[at])
+            if distractor[index] > 0:
+                bound = response / distractor[index] + n_dag * tau[index]
+                wins = sum_reaches(n_dag, lowest, high, bound)
             else:
-                wins = (answer <= 0).astype(float)
-            # Without a subclass patch, and where its detectors are silent, nothing is reached: a tie at least.
-            error += (law[:, n_dag] * np.where(answer <= 0, 1.0, wins)).sum()
-        out[at] = error
-    return out
+                wins = (response <= 0).astype(float)
+            # Without a response the sample is an error, a tie at least.
+            error += (probability[:, n_dag] * np.where(response <= 0, 1.0, wins)).sum()
+        errors[index] = error
+    return errors
 
 
 def coarse_hard_error(data: HierarchicalData, kappa_b: float) -> float:
-    """`hard_error` of a coarse network with equal detectors whose subclass ones have 1/k of the common ones' displacement."""
+    """Compute `hard_error` of a coarse network with equal detectors.
+
+    The displacement of subclass detectors is 1/k of that of common ones.
+    """
     return float(hard_error(data, (1 - 1 / kappa_b) / data.k, 1.0, 1 / kappa_b))
 
 
 def fine_floor(P: int, s_star: float) -> float:
-    """E[(1 - s*/(P - n_com))^(P - n_com)], the share of hard samples without a subclass patch: no labels can help there."""
+    """Compute the fraction of hard samples without a subclass patch, where no labels can help.
+
+    It is E[(1 - s*/(P - n_com))^(P - n_com)].
+    """
     return float(patch_numbers(P, s_star, 0.0)[0].sum())
 
 
 def distraction(data: HierarchicalData, kappa_b: float) -> float:
-    """R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)): distractors over subclass patches in a coarse network."""
+    """Compute R, the response to distractors over that to subclass patches, coarse labels.
+
+    R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)).
+    """
     return (
         data.k
         * data.s_dag

@@ -1,4 +1,8 @@
-"""Stage 1 of the study of fine labels: the detectors of one k and one kind of labels, by the scalar simulator."""
+"""First stage of the study of fine labels: detectors of one k and one kind of labels.
+
+They are trained by the scalar simulator. Purposes of the random streams, in the namespace
+`data.DRAWS`: detectors LABEL, batches, labels LABEL, fine-tuning.
+"""
 
 from typing import NamedTuple
 
@@ -20,11 +24,13 @@ from rarefeat.studies.fine_labels.data import (
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorHistory, DetectorState
 
 ENDS = ("trained", "tuned")
-MOVED = ("displacement", "decrement")
+"""States that a file holds."""
+CHANGES = ("displacement", "decrement")
+"""Tensors of a state that training changes."""
 
 
 class TrainedReplicas(NamedTuple):
-    """Networks of one k and one kind of labels, a replica each seed."""
+    """Trained networks of one k and one kind of labels, one replica for each seed."""
 
     data: EasyData
     labels: Labels
@@ -32,30 +38,30 @@ class TrainedReplicas(NamedTuple):
     trained: DetectorState
     history: DetectorHistory
     tuned: DetectorState | None = None
-    """After fine-tuning on the superclasses, where the labels are the fine ones."""
+    """State after fine-tuning on the superclasses, for fine labels."""
 
     @property
     def classes(self) -> int:
-        """G, which with one class a sample is also the batch size."""
+        """Number G of classes; the batch size if every sample is a class."""
         return self.trained.detectors.shape[1]
 
     @property
     def superclass(self) -> Tensor | None:
-        """Of each class, (G,)."""
+        """Superclass of each class, (G,)."""
         return superclasses(self.labels, self.data.k, self.classes)
 
     @property
-    def own(self) -> Tensor:
-        """The features of each class, (G, F)."""
+    def features(self) -> Tensor:
+        """Features that samples of each class hold, bool (G, F)."""
         return own_features(self.labels, self.data.k, self.classes)
 
     def row(self, s: int) -> "TrainedReplicas":
-        """Replica s alone, without its history."""
+        """Return replica s alone, with the history of all."""
         return self._replace(seeds=self.seeds[s : s + 1], trained=self.trained.row(s))
 
 
-def recorded(T: int) -> list[int]:
-    """Steps of the history: log-spaced, with those that growth in log t is read off at."""
+def recorded_steps(T: int) -> list[int]:
+    """Return the recorded steps: log-spaced ones, T / 16, T / 4 and T - 1."""
     return sorted({*log_spaced(T), T // 16, T // 4, T - 1} - {T})
 
 
@@ -68,10 +74,24 @@ def train(
     finetuning: int = 0,
     draws: str = DRAWS,
 ) -> TrainedReplicas:
-    """Initial weights by their law, then T fresh batches: the same samples for all labels.
+    """Train on T fresh batches; the samples are the same for all labels.
 
-    Args:
-        finetuning: so many batches more by the maximum rule on the superclasses (G.4), as `tuned`; 0 for none.
+    Parameters
+    ----------
+    data : EasyData
+        Distribution of the samples.
+    learner : Learner
+        Network and training.
+    detectors : Detectors
+        Neurons of a class, and T.
+    labels : Labels
+        Kind of labels.
+    seeds : list of int
+        Seeds.
+    finetuning : int
+        Batches of fine-tuning on the superclasses by the maximum rule (G.4); 0 for none.
+    draws : str
+        Namespace of the random streams.
     """
     classes = labels.classes(data.k, learner.N)
     initial = scalar_simulator.initialise(
@@ -89,79 +109,97 @@ def train(
         streams("batches", seeds, draws),
         streams(f"labels {labels.label}", seeds, draws),
     )
+    record = recorded_steps(detectors.T)
     trained = TrainedReplicas(
-        data,
-        labels,
-        seeds,
-        *scalar_simulator.train(initial, data, learner, fresh, recorded(detectors.T)),
+        data, labels, seeds, *scalar_simulator.train(initial, data, learner, fresh, record)
     )
-    return (
-        trained._replace(tuned=fine_tune(trained, learner, finetuning, draws))
-        if finetuning
-        else trained
-    )
+    if not finetuning:
+        return trained
+    return trained._replace(tuned=fine_tune(trained, learner, finetuning, draws))
 
 
 def fine_tune(
     replicas: TrainedReplicas, learner: Learner, T: int, draws: str = DRAWS
 ) -> DetectorState:
-    """Fhat trained on the superclasses by the maximum rule (G.4), T more batches."""
+    """Train Fhat on the superclasses by the maximum rule (G.4).
+
+    Parameters
+    ----------
+    replicas : TrainedReplicas
+        Trained networks.
+    learner : Learner
+        Network and training.
+    T : int
+        Number of batches.
+    draws : str
+        Namespace of the random streams.
+    """
     data, seeds = replicas.data, replicas.seeds
     truth = (subclasses(data.k, learner.N) // data.k).expand(len(seeds), -1)
-    fresh = (
-        (patches, truth)
-        for patches, _ in batches(
-            data, COARSE, learner.N, T, streams("fine-tuning", seeds, draws), []
-        )
-    )
+    generators = streams("fine-tuning", seeds, draws)
+    # Coarse labels take no random numbers.
+    samples = batches(data, COARSE, learner.N, T, generators, [])
+    fresh = ((patches, truth) for patches, _ in samples)
     return scalar_simulator.train(
         replicas.trained, data, learner, fresh, [0], tune=replicas.superclass
     )[0]
 
 
 def tensors_of(replicas: TrainedReplicas) -> dict[str, Tensor]:
-    """The detectors of the start, what they moved by, and the history."""
+    """Return the tensors of a file: initial detectors, their changes, and the history."""
     start = {name: getattr(replicas.trained, name) for name in ("detectors", "initial")}
-    ends = {end: state for end in ENDS if (state := getattr(replicas, end)) is not None}
-    moved = {f"{end}/{name}": getattr(state, name) for end, state in ends.items() for name in MOVED}
-    return (
-        start
-        | moved
-        | {f"history/{name}": part for name, part in replicas.history._asdict().items()}
-    )
+    states = {end: state for end in ENDS if (state := getattr(replicas, end)) is not None}
+    changes = {
+        f"{end}/{name}": getattr(state, name) for end, state in states.items() for name in CHANGES
+    }
+    history = {f"history/{name}": tensor for name, tensor in replicas.history._asdict().items()}
+    return start | changes | history
 
 
 def replicas_of(detectors: CellFile, job: Job) -> TrainedReplicas:
-    """The replicas that a job of the same cell and seeds reads; RarefeatError where the file is another."""
-    data, labels, learner = (
-        job.config_section("data", EasyData),
-        job.config_section("labels", Labels),
-        job.config_section("learner", Learner),
-    )
+    """Read the trained networks of a job's cell and seeds.
+
+    Parameters
+    ----------
+    detectors : CellFile
+        Their file.
+    job : Job
+        Job that reads them, with the config of the training.
+
+    Raises
+    ------
+    RarefeatError
+        If the file is of another job.
+    """
+    data, labels = job.config_section("data", EasyData), job.config_section("labels", Labels)
+    learner = job.config_section("learner", Learner)
     threshold = learner.sigma_0 * job.config_section("detectors", Detectors).threshold
     ends = ENDS if "finetuning" in job.config else ENDS[:1]
     names = [
-        *(f"{end}/{name}" for end in ends for name in MOVED),
+        *(f"{end}/{name}" for end in ends for name in CHANGES),
         *(f"history/{name}" for name in DetectorHistory._fields),
     ]
-    start, initial, *parts = detectors.tensors("detectors", "initial", *names)
+    start, initial, *tensors = detectors.tensors("detectors", "initial", *names)
     states = [
-        DetectorState(start, initial, *parts[2 * i : 2 * i + 2], threshold)
+        DetectorState(start, initial, *tensors[2 * i : 2 * i + 2], threshold)
         for i in range(len(ends))
     ]
-    return TrainedReplicas(
-        data,
-        labels,
+    history = DetectorHistory(*tensors[2 * len(ends) :])
+    return TrainedReplicas(data, labels, job.seed_list, states[0], history, *states[1:])
+
+
+def train_detectors(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+    """Return the trained detectors of one k and one kind of labels.
+
+    Inputs: none. Config: `data`, `learner`, `detectors`, `labels`, and `finetuning` for fine
+    labels.
+    """
+    replicas = train(
+        job.config_section("data", EasyData),
+        job.config_section("learner", Learner),
+        job.config_section("detectors", Detectors),
+        job.config_section("labels", Labels),
         job.seed_list,
-        states[0],
-        DetectorHistory(*parts[2 * len(ends) :]),
-        *states[1:],
+        job.config.get("finetuning", 0),
     )
-
-
-def train_detectors(read: JobInputs, job: Job) -> dict[str, Tensor]:
-    """The stage of one k and one kind of labels."""
-    parts = (
-        job.config_section("data", EasyData), job.config_section("learner", Learner), job.config_section("detectors", Detectors), job.config_section("labels", Labels),
-    )  # fmt: skip
-    return tensors_of(train(*parts, job.seed_list, job.config.get("finetuning", 0)))
+    return tensors_of(replicas)

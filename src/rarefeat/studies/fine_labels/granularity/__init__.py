@@ -1,1 +1,1 @@
-"""The granularity sweep on images: labels of every sort, trainings of digits and of photographs, tables and figures."""
+"""Granularity sweep on images: label schemes, digits, photographs, and figures."""

@@ -1,4 +1,4 @@
-"""Means over the seeds of a sweep, beside the baseline."""
+"""Means over the seeds of a sweep, and differences to the baseline."""
 
 from collections.abc import Mapping
 
@@ -13,31 +13,36 @@ POINT = ["superclass", "labels", "epoch", "readout"]
 BASELINE = "coarse"
 
 
-def less_baseline(table: pd.DataFrame) -> pd.Series:
-    """Error less that of the baseline at the same seed, coarse task, checkpoint and readout, in the order of the rows."""
-    at = ["superclass", "epoch", "readout", "seed"]
-    baseline = table[table["labels"] == BASELINE].set_index(at)["error"]
-    return table["error"] - baseline.loc[pd.MultiIndex.from_frame(table[at])].to_numpy()
+def subtract_baseline(table: pd.DataFrame) -> pd.Series:
+    """Return the error minus that of the baseline, in the order of the rows.
+
+    At the same seed, coarse task, checkpoint and readout.
+    """
+    keys = ["superclass", "epoch", "readout", "seed"]
+    baseline = table[table["labels"] == BASELINE].set_index(keys)["error"]
+    return table["error"] - baseline.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds with their intervals, of the errors and of their differences to the baseline."""
-    table = table.assign(difference=less_baseline(table))
+    """Return means over seeds of errors and of differences to the baseline, with intervals."""
+    table = table.assign(difference=subtract_baseline(table))
     rows = []
-    for point, part in table.groupby(POINT):
-        mean, sd, low, high, n = student_interval(part["error"].to_numpy(), inside=(0, 1))
-        gain, _, gain_low, gain_high, _ = student_interval(
-            part["difference"].to_numpy(), inside=(-1, 1)
+    for point, group in table.groupby(POINT):
+        mean, sd, low, high, n = student_interval(group["error"].to_numpy(), inside=(0, 1))
+        difference, _, difference_low, difference_high, _ = student_interval(
+            group["difference"].to_numpy(), inside=(-1, 1)
         )
-        rows.append(
-            (*point, part["classes"].mean(), mean, sd, low, high, n, gain, gain_low, gain_high)
-        )
+        paired = difference, difference_low, difference_high
+        rows.append((*point, group["classes"].mean(), mean, sd, low, high, n, *paired))
     columns = [*POINT, "classes", "mean", "sd", "ci_low", "ci_high", "n"]
     columns += ["paired_difference", "paired_ci_low", "paired_ci_high"]
     return validate_sorted(SWEEP_SUMMARY, pd.DataFrame(rows, columns=columns))
 
 
 def sweep_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The summary of the errors of one sweep."""
+    """Return the summary of the errors of one sweep.
+
+    Inputs: `STUDY_errors`. Config: none.
+    """
     (errors,) = tables.values()
     return summary(errors)

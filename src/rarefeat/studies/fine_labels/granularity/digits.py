@@ -1,6 +1,10 @@
-"""The granularity sweep on scikit-learn's digits: perceptrons of many replicas at once.
+"""Granularity sweep on scikit-learn's digits: perceptrons of many replicas at once.
 
-The weights have the replicas on their leading axis, and a replica's numbers do not depend on those beside it.
+Tensors have the S replicas on their leading axis, and the numbers of a replica do not depend on the
+others.
+
+Purposes of the random streams, in the namespace `draws`: split, self-supervised, pretraining,
+superclasses, and the label of a scheme.
 """
 
 import itertools
@@ -26,7 +30,7 @@ from rarefeat.studies.fine_labels.granularity.label_schemes import (
     most_classes,
     read_levels,
 )
-from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
+from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images
 
 SIDE = 8
 Parameters = list[Tensor]
@@ -34,20 +38,30 @@ Parameters = list[Tensor]
 
 
 class Split(NamedTuple):
-    """Digits for S replicas, in an order of their own: those for training, then those for validation."""
+    """Digits for S replicas, in an order that differs between replicas."""
 
     train: Tensor
-    """(S, n, 64), pixels in [0, 1] less their mean."""
+    """Training images, (S, n, 64): pixels in [0, 1] minus their mean."""
     labels: Tensor
-    """Digits, (S, n)."""
+    """Their digits, (S, n)."""
     test: Tensor
-    """(S, n', 64)."""
+    """Validation images, (S, n', 64)."""
     test_labels: Tensor
-    """(S, n')."""
+    """Their digits, (S, n')."""
 
 
-def split(training: Perceptrons, seeds: list[int], draws: str) -> Split:
-    """The images, divided anew by each seed."""
+def split_digits(training: Perceptrons, seeds: list[int], draws: str) -> Split:
+    """Split the images into training and validation, for each seed.
+
+    Parameters
+    ----------
+    training : Perceptrons
+        Number of training images.
+    seeds : list of int
+        Seeds.
+    draws : str
+        Namespace of the random streams.
+    """
     bunch = load_digits()
     pixels, digit = torch.from_numpy(bunch.data).float() / 16, torch.from_numpy(bunch.target).long()
     order = torch.stack(
@@ -57,64 +71,85 @@ def split(training: Perceptrons, seeds: list[int], draws: str) -> Split:
     return Split(x[:, :n], y[:, :n], x[:, n:], y[:, n:])
 
 
-def layers(sizes: list[int], generators: list[torch.Generator]) -> Parameters:
-    """He's normal weights and zero biases, one generator a replica."""
-    found = []
-    for a, b in itertools.pairwise(sizes):
-        weights = torch.stack([torch.randn(a, b, generator=g) for g in generators]) * math.sqrt(
-            2 / a
-        )
-        found += [weights, torch.zeros(len(generators), 1, b)]
-    return found
+def initial_parameters(sizes: list[int], generators: list[torch.Generator]) -> Parameters:
+    """Draw He's normal weights, one generator for each replica; biases are 0."""
+    parameters = []
+    for n_in, n_out in itertools.pairwise(sizes):
+        weights = torch.stack([torch.randn(n_in, n_out, generator=rng) for rng in generators])
+        parameters += [weights * math.sqrt(2 / n_in), torch.zeros(len(generators), 1, n_out)]
+    return parameters
 
 
 def forward(parameters: Parameters, x: Tensor) -> Tensor:
-    """(S, n, in) -> (S, n, out); ReLU between layers and none after the last."""
-    *before, (weights, bias) = zip(parameters[::2], parameters[1::2], strict=True)
-    for inner, own in before:
-        x = torch.relu(matmul(x, inner) + own)
+    """Compute the outputs, (S, n, in) -> (S, n, out), with ReLU between layers."""
+    *inner, (weights, bias) = zip(parameters[::2], parameters[1::2], strict=True)
+    for layer_weights, layer_bias in inner:
+        x = torch.relu(matmul(x, layer_weights) + layer_bias)
     return matmul(x, weights) + bias
 
 
 def hidden(parameters: Parameters, x: Tensor) -> Tensor:
-    """What the last hidden layer answers, (S, n, hidden)."""
+    """Compute the activations of the last hidden layer, (S, n, hidden)."""
     return torch.relu(forward(parameters[:4], x))
 
 
 def fit(
-    parameters: Parameters, x: Tensor, targets: Tensor | None, descent: SGDSettings, shift: int, streams: list[torch.Generator],
+    parameters: Parameters,
+    x: Tensor,
+    targets: Tensor | None,
+    descent: SGDSettings,
+    shift: int,
+    streams: list[torch.Generator],
     checkpoints: list[int],
-) -> dict[int, Parameters]:  # fmt: skip
-    """Train by SGD on cross-entropy; what the parameters are after each checkpoint.
+) -> dict[int, Parameters]:
+    """Train by SGD on cross-entropy, or on the prediction of hidden pixels.
 
-    Args:
-        x: (S, n, 64). targets: classes (S, n); None to fill in the half of the pixels that is hidden, by mean squared error.
+    Parameters
+    ----------
+    parameters : list of Tensor
+        Initial weights and biases.
+    x : Tensor of shape (S, n, 64)
+        Images.
+    targets : int64 Tensor of shape (S, n) or None
+        Classes; None to predict the hidden half of the pixels, by mean squared error.
+    descent : SGDSettings
+        Settings.
+    shift : int
+        Largest shift of an image (pixels).
+    streams : list of torch.Generator
+        Generator of each replica.
+    checkpoints : list of int
+        Epochs.
 
-    Raises:
-        RarefeatError: for weights that are no longer finite.
+    Returns
+    -------
+    dict of int to list of Tensor
+        Weights and biases after each checkpoint.
+
+    Raises
+    ------
+    RarefeatError
+        If weights are no longer finite.
     """
-    parameters = [part.clone().requires_grad_() for part in parameters]
+    parameters = [tensor.clone().requires_grad_() for tensor in parameters]
     optimiser = torch.optim.SGD(
         parameters, lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
     )
     S, n = x.shape[:2]
     per_epoch = n // descent.batch
-    steps, kept = descent.epochs * per_epoch, {}
+    steps, results = descent.epochs * per_epoch, {}
     for epoch in range(descent.epochs):
-        order = torch.stack([torch.randperm(n, generator=g) for g in streams])
+        order = torch.stack([torch.randperm(n, generator=rng) for rng in streams])
         for index, rows in enumerate(order.split(descent.batch, 1)[:per_epoch]):
-            optimiser.param_groups[0]["lr"] = learning_rate(
-                descent, epoch * per_epoch + index, steps
-            )
+            step = epoch * per_epoch + index
+            optimiser.param_groups[0]["lr"] = learning_rate(descent, step, steps)
             images = x.gather(1, rows[..., None].expand(-1, -1, x.shape[-1]))
-            images = moved(images.view(S, -1, 1, SIDE, SIDE), shift, streams).flatten(2)
+            images = shift_images(images.view(S, -1, 1, SIDE, SIDE), shift, streams).flatten(2)
             if targets is None:
-                unseen = torch.stack(
-                    [torch.rand(*images.shape[1:], generator=g) < 0.5 for g in streams]
-                )
-                loss = ((forward(parameters, images * ~unseen) - images).square() * unseen).mean(
-                    (-2, -1)
-                )
+                masks = [torch.rand(*images.shape[1:], generator=rng) < 0.5 for rng in streams]
+                is_hidden = torch.stack(masks)
+                error = forward(parameters, images * ~is_hidden) - images
+                loss = (error.square() * is_hidden).mean((-2, -1))
             else:
                 scores = forward(parameters, images)
                 loss = functional.cross_entropy(
@@ -125,129 +160,200 @@ def fit(
             loss.sum().backward()
             optimiser.step()
         if epoch + 1 in checkpoints:
-            kept[epoch + 1] = [part.detach().clone() for part in parameters]
-    if not all(part.isfinite().all() for part in parameters):
+            results[epoch + 1] = [tensor.detach().clone() for tensor in parameters]
+    if not all(tensor.isfinite().all() for tensor in parameters):
         raise RarefeatError(
             "training on the digits diverged: the weights are no longer finite; lower lr"
         )
-    return kept
+    return results
 
 
 def self_supervised(training: Perceptrons, images: Split, seeds: list[int], draws: str) -> Tensor:
-    """Features that no label has shaped, (S, n, hidden): the last hidden layer of a network that fills in hidden pixels."""
+    """Compute features that no label affects, by a network that predicts hidden pixels.
+
+    Parameters
+    ----------
+    training : Perceptrons
+        Settings.
+    images : Split
+        Images.
+    seeds : list of int
+        Seeds.
+    draws : str
+        Namespace of the random streams.
+
+    Returns
+    -------
+    Tensor of shape (S, n, hidden)
+        Activations of the last hidden layer on the training images.
+    """
     streams = [generator(draws, seed, "self-supervised") for seed in seeds]
-    start, descent = (
-        layers([SIDE**2, training.hidden, training.hidden, SIDE**2], streams),
-        training.features,
-    )
-    return hidden(
-        fit(start, images.train, None, descent, training.shift, streams, [descent.epochs])[
-            descent.epochs
-        ],
-        images.train,
-    )
+    width, descent = training.hidden, training.features
+    start = initial_parameters([SIDE**2, width, width, SIDE**2], streams)
+    last = descent.epochs
+    trained = fit(start, images.train, None, descent, training.shift, streams, [last])[last]
+    return hidden(trained, images.train)
 
 
 def error_rate(scores: Tensor, truth: Tensor) -> list[float]:
-    """Share of validation images whose superclass is missed, by replica: (S, n, superclasses), (S, n)."""
+    """Compute the fraction of images with a wrong superclass, by replica.
+
+    Scores are (S, n, superclasses), truth is (S, n).
+    """
     return (scores.argmax(-1) != truth).double().mean(-1).tolist()
 
 
 def probe_error_rate(
     body: Parameters, images: Split, truth: Tensor, test_truth: Tensor, l2: float
 ) -> list[float]:
-    """The same of a linear probe of the last hidden layer, by replica; truth (S, n), of the validation images (S, n')."""
-    found = []
-    for s, (train, test) in enumerate(
-        zip(hidden(body, images.train), hidden(body, images.test), strict=True)
-    ):
-        x, unseen = standardise(train, test)
-        head = logistic_probe(x, truth[s], int(truth.max()) + 1, l2)
-        found.append((predict(unseen, *head) != test_truth[s]).double().mean().item())
-    return found
+    """Compute the error rate of a linear probe of the last hidden layer, by replica.
 
-
-def rows(
-    training: Perceptrons, levels: Levels, superclass: str, scheme: LabelScheme, seeds: list[int], draws: str,
-    candidates: list[int] | None = None,
-) -> list[dict]:  # fmt: skip
-    """Validation error of the coarse task after pretraining with the labels of a scheme, by checkpoint, readout and seed.
-
-    Readouts: `finetuned`, all of it trained on the superclasses; `probe`, a linear one of the last hidden layer; and of the
-    scheme `coarse`, which is then trained with the superclasses twice, `once`, before it is.
+    Parameters
+    ----------
+    body : list of Tensor
+        Weights and biases of both hidden layers.
+    images : Split
+        Images.
+    truth : Tensor of shape (S, n)
+        Superclasses of the training images.
+    test_truth : Tensor of shape (S, n')
+        Superclasses of the validation images.
+    l2 : float
+        Penalty of the probe.
     """
-    images = split(training, seeds, draws)
+    rates = []
+    layers = zip(hidden(body, images.train), hidden(body, images.test), strict=True)
+    for s, (train, test) in enumerate(layers):
+        x_train, x_test = standardise(train, test)
+        head = logistic_probe(x_train, truth[s], int(truth.max()) + 1, l2)
+        rates.append((predict(x_test, *head) != test_truth[s]).double().mean().item())
+    return rates
+
+
+def error_rows(
+    training: Perceptrons,
+    levels: Levels,
+    superclass: str,
+    scheme: LabelScheme,
+    seeds: list[int],
+    draws: str,
+    candidates: list[int] | None = None,
+) -> list[dict]:
+    """Return validation errors of the coarse task after pretraining with a kind of labels.
+
+    Readouts: `finetuned`, all weights trained on the superclasses; `probe`, a linear probe of the
+    last hidden layer; and for the scheme `coarse`, which is then trained on the superclasses twice,
+    `once`, before fine-tuning.
+
+    Parameters
+    ----------
+    training : Perceptrons
+        Settings.
+    levels : mapping
+        The hierarchy.
+    superclass : str
+        Level of the coarse task.
+    scheme : LabelScheme
+        Kind of labels.
+    seeds : list of int
+        Seeds.
+    draws : str
+        Namespace of the random streams.
+    candidates : list of int, optional
+        Numbers of clusters, for `rebalanced`.
+
+    Returns
+    -------
+    list of dict
+        A row for each checkpoint, readout and seed.
+    """
+    images = split_digits(training, seeds, draws)
     truth, test_truth = (
-        at_level(levels, superclass, images.labels),
-        at_level(levels, superclass, images.test_labels),
+        at_level(levels, superclass, labels) for labels in (images.labels, images.test_labels)
     )
-    features = (
-        self_supervised(training, images, seeds, draws) if scheme.clustered else [None] * len(seeds)
+    features = [None] * len(seeds)
+    if scheme.clustered:
+        features = self_supervised(training, images, seeds, draws)
+    replicas = zip(images.labels, truth, features, seeds, strict=True)
+    classes = torch.stack(
+        [classes_of(scheme, y, s, levels, f, draws, seed, candidates) for y, s, f, seed in replicas]
     )
-    each = zip(images.labels, truth, features, seeds, strict=True)
-    named = torch.stack(
-        [classes_of(scheme, y, s, levels, f, draws, seed, candidates) for y, s, f, seed in each]
-    )
-    counts = (named.amax(-1) + 1).tolist()
+    counts = (classes.amax(-1) + 1).tolist()
 
     streams = [generator(draws, seed, "pretraining") for seed in seeds]
-    body = layers([SIDE**2, training.hidden, training.hidden], streams)
-    # One width for all replicas, whichever are trained together, as products of another width round in another way.
-    most = most_classes(scheme, levels, superclass, training.train, candidates)
-    heads = [head_of(training.hidden, most, G, g) for G, g in zip(counts, streams, strict=True)]
-    start = [*body, *(torch.stack(parts) for parts in zip(*heads, strict=True))]
-    kept = fit(
-        start,
-        images.train,
-        named,
-        training.pretraining,
-        training.shift,
-        streams,
-        training.checkpoints,
-    )
-    found = []
-    for epoch, parameters in kept.items():
+    body = initial_parameters([SIDE**2, training.hidden, training.hidden], streams)
+    # One width for all replicas, whichever are trained together: the rounding of a product depends
+    # on its width.
+    width = most_classes(scheme, levels, superclass, training.train, candidates)
+    heads = [make_head(training.hidden, width, G, g) for G, g in zip(counts, streams, strict=True)]
+    start = [*body, *(torch.stack(tensors) for tensors in zip(*heads, strict=True))]
+    descent, shift = training.pretraining, training.shift
+    trained = fit(start, images.train, classes, descent, shift, streams, training.checkpoints)
+    rows = []
+    for epoch, parameters in trained.items():
         streams = [generator(draws, seed, "superclasses") for seed in seeds]
         tuning, last = training.finetuning, training.finetuning.epochs
-        second = parameters[:4] + layers([training.hidden, int(truth.max()) + 1], streams)
-        tuned = fit(second, images.train, truth, tuning, training.shift, streams, [last])[last]
+        head = initial_parameters([training.hidden, int(truth.max()) + 1], streams)
+        start = parameters[:4] + head
+        tuned = fit(start, images.train, truth, tuning, shift, streams, [last])[last]
         errors = {
             "finetuned": error_rate(forward(tuned, images.test), test_truth),
             "probe": probe_error_rate(parameters[:4], images, truth, test_truth, training.l2),
         }
         if scheme.kind == "coarse":
             errors["once"] = error_rate(forward(parameters, images.test), test_truth)
-        found += [
+        rows += [
             {"classes": G, "epoch": epoch, "readout": readout, "seed": seed, "error": error}
             for readout, values in errors.items()
             for seed, G, error in zip(seeds, counts, values, strict=True)
         ]
-    return found
+    return rows
 
 
-def head_of(width: int, most: int, classes: int, stream: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A head (width, most), (1, most) for so many classes: the others have no weight, and a bias that no softmax hears."""
-    weights, bias = torch.zeros(width, most), torch.full((1, most), -1e9)
-    weights[:, :classes] = torch.randn(width, classes, generator=stream) * math.sqrt(2 / width)
+def make_head(
+    inputs: int, width: int, classes: int, stream: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Make the head of a replica, with more outputs than classes.
+
+    Outputs beyond the classes have no weights, and a bias that makes their softmax weight 0.
+
+    Parameters
+    ----------
+    inputs : int
+        Number of inputs.
+    width : int
+        Number of outputs.
+    classes : int
+        Number of classes.
+    stream : torch.Generator
+        Generator of the replica.
+
+    Returns
+    -------
+    weights : Tensor of shape (inputs, width)
+    bias : Tensor of shape (1, width)
+    """
+    weights, bias = torch.zeros(inputs, width), torch.full((1, width), -1e9)
+    weights[:, :classes] = torch.randn(inputs, classes, generator=stream) * math.sqrt(2 / inputs)
     bias[:, :classes] = 0
     return weights, bias
 
 
-def sweep_digits(read: JobInputs, job: Job) -> list[dict]:
-    """The stage of one coarse task and kind of labels."""
-    training, scheme = (
-        job.config_section("training", Perceptrons),
-        job.config_section("labels", LabelScheme),
-    )
+def sweep_digits(inputs: JobInputs, job: Job) -> list[dict]:
+    """Return the errors of one coarse task and kind of labels.
+
+    Inputs: none. Config: `training`, `labels`, `levels`, `superclass`, and `candidates` for
+    rebalanced clusters.
+    """
     levels = read_levels(job.config_section("levels", dict[str, list[int]]))
     candidates = job.config_section("candidates", list[int]) if "candidates" in job.config else None
-    found = rows(
-        training,
+    rows = error_rows(
+        job.config_section("training", Perceptrons),
         levels,
         job.config_section("superclass", str),
-        scheme,
+        job.config_section("labels", LabelScheme),
         job.seed_list,
         job.study,
         candidates,
     )
-    return [{**job.cell, **row} for row in found]
+    return [{**job.cell, **row} for row in rows]

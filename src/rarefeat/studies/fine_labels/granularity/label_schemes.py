@@ -1,7 +1,7 @@
-"""What the training images are called in pretraining: every scheme of Figure 5 and Table 1, one replica at a time."""
+"""Label schemes of pretraining: those of Figure 5 and Table 1, one replica at a time."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +16,38 @@ from rarefeat.core.randomness import generator
 from rarefeat.studies.fine_labels.config import LabelScheme
 
 Levels = Mapping[str, Tensor]
-"""At each level of the hierarchy the class of every label, int64."""
+"""Class of every label at each level of the hierarchy, int64."""
 
 
 def read_levels(levels: Mapping[str, list[int]] | str, folder: str = "") -> Levels:
-    """The hierarchy of the config, or of a CSV file: a header that names the levels, then a line for each label, in order.
+    """Read the hierarchy from the config or from a CSV file.
 
-    Raises:
-        RarefeatError: the file is missing, or does not hold integers of 0 or more.
+    Parameters
+    ----------
+    levels : mapping or str
+        Class of every label by level; or the name of a CSV file whose header names the levels, with
+        a line for each label in order.
+    folder : str
+        Folder of the file.
+
+    Raises
+    ------
+    RarefeatError
+        If the file is missing, or does not hold integers of 0 or more.
     """
     if not isinstance(levels, str):
         return {name: torch.tensor(classes) for name, classes in levels.items()}
     path = Path(folder) / levels
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # a line that is longer than the header
+            # A line that is longer than the header is a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(path, index_col=False)
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise RarefeatError(
-            f"cannot read {path}: {reason}; levels must name a CSV file whose header names the levels"
+            f"cannot read {path}: {reason}; levels must name a CSV file whose header names the"
+            " levels"
         ) from error
     for name, column in table.items():
         if column.dtype != np.int64 or (column < 0).any():
@@ -48,83 +58,166 @@ def read_levels(levels: Mapping[str, list[int]] | str, folder: str = "") -> Leve
 
 
 def at_level(levels: Levels, name: str, labels: Tensor) -> Tensor:
-    """The class of each image at a level, (n,), numbered from 0 on; RarefeatError where the hierarchy lacks it."""
+    """Return the class of each image at a level, (n,), numbered from 0 on.
+
+    Parameters
+    ----------
+    levels : mapping
+        The hierarchy.
+    name : str
+        The level.
+    labels : Tensor of shape (n,)
+        Labels of the images.
+
+    Raises
+    ------
+    RarefeatError
+        If the hierarchy has no such level, or not all labels.
+    """
     if name not in levels:
-        raise RarefeatError(f"levels: {name} is none of {', '.join(levels)}")
+        raise RarefeatError(f"levels: unknown level {name}; allowed: {', '.join(levels)}")
     if int(labels.max()) >= len(levels[name]):
         raise RarefeatError(
-            f"levels: {name} has {len(levels[name])} labels, and an image has the label {int(labels.max())}"
+            f"levels: {name} has {len(levels[name])} labels, but an image has the label"
+            f" {int(labels.max())}"
         )
-    return consecutive(levels[name][labels])
+    return number_classes(levels[name][labels])
 
 
-def consecutive(named: Tensor) -> Tensor:
-    """Classes (n,) numbered 0, ..., G - 1 without a gap, in their order."""
-    return named.unique(return_inverse=True)[1]
+def number_classes(values: Tensor) -> Tensor:
+    """Return classes (n,) as numbers 0, ..., G - 1 without a gap, in their order."""
+    return values.unique(return_inverse=True)[1]
 
 
 def clusters(features: Tensor, number: int, seed: int) -> Tensor:
-    """k-means, (n, p) -> (n,), with at most n clusters; on one thread, as several add up in no order of their own."""
+    """Cluster images by k-means.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, p)
+        Features of the images.
+    number : int
+        Number of clusters, at most n.
+    seed : int
+        Seed of scikit-learn.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+    """
+    # On one thread: several threads add up in an order that differs between runs.
     with threadpool_limits(1):
-        found = KMeans(min(number, len(features)), n_init=1, random_state=seed).fit_predict(
+        result = KMeans(min(number, len(features)), n_init=1, random_state=seed).fit_predict(
             features.numpy()
         )
-    return torch.from_numpy(found).long()
+    return torch.from_numpy(result).long()
 
 
-def within(superclass: Tensor, cluster) -> Tensor:
-    """Each superclass cut by itself: `cluster` takes the images of one, bool (n,), and gives their clusters."""
-    named, first = torch.empty_like(superclass), 0
+def cluster_within(superclass: Tensor, cluster: Callable[[Tensor], Tensor]) -> Tensor:
+    """Cluster each superclass by itself.
+
+    Parameters
+    ----------
+    superclass : Tensor of shape (n,)
+        Superclass of each image.
+    cluster : callable
+        Maps a mask of images, bool (n,), to their clusters.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+    """
+    result, first = torch.empty_like(superclass), 0
     for s in range(int(superclass.max()) + 1):
         member = superclass == s
-        found = cluster(member)
-        named[member] = first + found
-        first += int(found.max()) + 1
-    return named
+        index = cluster(member)
+        result[member] = first + index
+        first += int(index.max()) + 1
+    return result
 
 
 def rebalanced(features: Tensor, candidates: list[int], smallest: int, seed: int) -> Tensor:
-    """`clusters`, the most of the candidates that leave each of them `smallest` images (A.1.1); one where none does."""
+    """Cluster images into as many clusters as possible, none of them small (A.1.1).
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, p)
+        Features of the images.
+    candidates : list of int
+        Numbers of clusters.
+    smallest : int
+        Images that each cluster must have.
+    seed : int
+        Seed of scikit-learn.
+
+    Returns
+    -------
+    int64 Tensor of shape (n,)
+        One cluster if no candidate will do.
+    """
     best = torch.zeros(len(features), dtype=torch.int64)
     for number in sorted(candidates):
-        found = clusters(features, number, seed)
-        if torch.bincount(found, minlength=number).min() >= smallest:
-            best = found
+        result = clusters(features, number, seed)
+        if torch.bincount(result, minlength=number).min() >= smallest:
+            best = result
     return best
 
 
 def classes_of(
-    scheme: LabelScheme, labels: Tensor, superclass: Tensor, levels: Levels, features: Tensor | None, draws: str, seed: int,
+    scheme: LabelScheme,
+    labels: Tensor,
+    superclass: Tensor,
+    levels: Levels,
+    features: Tensor | None,
+    draws: str,
+    seed: int,
     candidates: list[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """Every image's class in pretraining, (n,), numbered 0, ..., G - 1.
+) -> Tensor:
+    """Return the class of every image in pretraining, (n,), numbered 0, ..., G - 1.
 
-    Args:
-        labels: the images' own, (n,). superclass: (n,). features: (n, p), that no label has shaped, where clusters are wanted.
+    Parameters
+    ----------
+    scheme : LabelScheme
+        Kind of labels. Its label is the purpose of the random stream.
+    labels : Tensor of shape (n,)
+        Labels of the data set.
+    superclass : Tensor of shape (n,)
+        Superclasses.
+    levels : mapping
+        The hierarchy.
+    features : Tensor of shape (n, p) or None
+        Features for clusters.
+    draws : str
+        Namespace of the random stream.
+    seed : int
+        Seed of the replica.
+    candidates : list of int, optional
+        Numbers of clusters, for `rebalanced`.
     """
-    drawn = generator(draws, seed, scheme.label)
-    state = drawn.initial_seed() % 2**32  # scikit-learn's seeds have 32 bits
+    random = generator(draws, seed, scheme.label)
+    state = random.initial_seed() % 2**32  # scikit-learn's seeds have 32 bits
     match scheme.kind:
         case "coarse":
-            named = superclass
+            classes = superclass
         case "manual":
-            named = at_level(levels, scheme.level, labels) if scheme.level else labels
+            classes = at_level(levels, scheme.level, labels) if scheme.level else labels
         case "random":
-            named = superclass * scheme.ids + torch.randint(
-                scheme.ids, labels.shape, generator=drawn
-            )
+            ids = torch.randint(scheme.ids, labels.shape, generator=random)
+            classes = superclass * scheme.ids + ids
         case "clusters":
-            named = within(superclass, lambda member: clusters(features[member], scheme.ids, state))
+            classes = cluster_within(
+                superclass, lambda member: clusters(features[member], scheme.ids, state)
+            )
         case "rebalanced":
-            named = within(
+            classes = cluster_within(
                 superclass,
                 lambda member: rebalanced(features[member], candidates, scheme.ids, state),
             )
         case "whole":
-            named = clusters(features, scheme.ids, state)
+            classes = clusters(features, scheme.ids, state)
         case "sample":
-            named = torch.arange(len(labels))
-    return consecutive(named)
+            classes = torch.arange(len(labels))
+    return number_classes(classes)
 
 
 def most_classes(
@@ -134,7 +227,21 @@ def most_classes(
     n: int,
     candidates: list[int] | None = None,
 ) -> int:
-    """The largest G that a scheme can have on n images."""
+    """Return the largest number of classes that a scheme can have.
+
+    Parameters
+    ----------
+    scheme : LabelScheme
+        Kind of labels.
+    levels : mapping
+        The hierarchy.
+    superclass : str
+        Level of the superclasses.
+    n : int
+        Number of images.
+    candidates : list of int, optional
+        Numbers of clusters, for `rebalanced`.
+    """
     superclasses = len(levels[superclass].unique())
     match scheme.kind:
         case "coarse":

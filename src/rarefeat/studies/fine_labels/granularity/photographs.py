@@ -1,4 +1,9 @@
-"""The granularity sweep on photographs: residual networks, one replica after the other, with checkpoints."""
+"""Granularity sweep on photographs: residual networks, one replica after the other.
+
+Trainings continue from checkpoints. Purposes of the random streams, in the namespace `draws`: those
+of `images.network.make_encoder`, and with the prefix pretraining or superclasses those of
+`images.trainer.TrainingRun`, views STEP and head.
+"""
 
 import math
 from collections.abc import Iterator
@@ -33,11 +38,11 @@ from rarefeat.studies.fine_labels.granularity.label_schemes import (
     classes_of,
     read_levels,
 )
-from rarefeat.studies.fine_labels.granularity.training import learning_rate, moved
+from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images
 
 
 class Classifier(nn.Module):
-    """The encoder with a linear head on its features."""
+    """An encoder with a linear head on its features."""
 
     def __init__(self, encoder: ImageEncoder, classes: int, stream: torch.Generator):
         super().__init__()
@@ -50,7 +55,7 @@ class Classifier(nn.Module):
 
     @property
     def trained(self) -> dict[str, nn.Parameter]:
-        """The weights that are trained, by name: not those of the encoder's own head, which nothing here sees."""
+        """Trained weights by name: all but those of the head of the encoder, which is not used."""
         return {
             name: weight
             for name, weight in self.named_parameters()
@@ -58,7 +63,7 @@ class Classifier(nn.Module):
         }
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores (B, classes) of images (B, 3, H, W) in [0, 1]."""
+        """Compute scores (B, classes) of images (B, 3, H, W) in [0, 1]."""
         return self.head(self.encoder.features(images))
 
 
@@ -68,16 +73,32 @@ def fit(
     targets: Tensor,
     training: ResNetSettings,
     descent: SGDSettings,
-    course: TrainingRun,
-    kept: list[int],
+    run: TrainingRun,
+    epochs: list[int],
 ) -> None:
-    """Train, from the checkpoint where there is one; the weights after the epochs `kept` are files beside it.
+    """Train a model, from its checkpoint if there is one.
 
-    Args:
-        images: uint8 (N, 3, H, W). targets: classes (N,).
+    Parameters
+    ----------
+    model : Classifier
+        The model.
+    images : uint8 Tensor of shape (N, 3, H, W)
+        Images.
+    targets : int64 Tensor of shape (N,)
+        Classes.
+    training : ResNetSettings
+        Augmentation and precision.
+    descent : SGDSettings
+        Settings of SGD.
+    run : TrainingRun
+        Checkpoint and random streams.
+    epochs : list of int
+        Epochs after which the weights are written to a file.
 
-    Raises:
-        RarefeatError: as `train` of images/trainer.py.
+    Raises
+    ------
+    RarefeatError
+        As `images.trainer.train`.
     """
     device = next(model.parameters()).device
     weights = model.trained
@@ -85,7 +106,7 @@ def fit(
     optimiser = torch.optim.SGD(weights.values(), **options)
 
     def loss_of(rows: Tensor, step: int) -> Tensor:
-        views = views_of(images[rows].to(device), training, course.stream(f"views {step}"))
+        views = views_of(images[rows].to(device), training, run.stream(f"views {step}"))
         with torch.autocast(
             device.type, dtype=torch.bfloat16, enabled=training.precision == "bfloat16"
         ):
@@ -95,43 +116,53 @@ def fit(
     def rate_of(step: int, per_epoch: int) -> float:
         return learning_rate(descent, step, descent.epochs * per_epoch)
 
-    def end(epochs: int, loss: Tensor, rate: float) -> None:
-        if epochs in kept:
-            save_epoch(course, epochs, weights)
+    def end(epoch: int, loss: Tensor, rate: float) -> None:
+        if epoch in epochs:
+            save_epoch(run, epoch, weights)
 
-    train(
-        course,
-        weights,
-        optimiser,
-        (len(images), descent.batch, descent.epochs),
-        rate_of,
-        loss_of,
-        {},
-        end=end,
-    )
+    sizes = len(images), descent.batch, descent.epochs
+    train(run, weights, optimiser, sizes, rate_of, loss_of, {}, end=end)
 
 
-def views_of(images: Tensor, training: ResNetSettings, draws: torch.Generator) -> Tensor:
-    """Training images moved and flipped, uint8 (B, 3, H, W) -> in [0, 1]."""
-    x = moved(images[None], training.shift, [draws])[0].float() / 255
-    flip = torch.rand(len(x), 1, 1, 1, generator=draws) < training.flip
+def views_of(images: Tensor, training: ResNetSettings, stream: torch.Generator) -> Tensor:
+    """Shift and flip training images.
+
+    Parameters
+    ----------
+    images : uint8 Tensor of shape (B, 3, H, W)
+        Images.
+    training : ResNetSettings
+        Largest shift, and probability of a flip.
+    stream : torch.Generator
+        Generator.
+
+    Returns
+    -------
+    Tensor of shape (B, 3, H, W)
+        Images in [0, 1].
+    """
+    x = shift_images(images[None], training.shift, [stream])[0].float() / 255
+    flip = torch.rand(len(x), 1, 1, 1, generator=stream) < training.flip
     x = torch.where(flip.to(x.device), x.flip(-1), x)
     return x.contiguous(memory_format=torch.channels_last)
 
 
 class SweepImages(NamedTuple):
-    """The images of a sweep and their superclasses."""
+    """Images of a sweep with their superclasses."""
 
     train: Tensor
     labels: Tensor
-    """The images' own."""
+    """Labels of the data set."""
     superclass: Tensor
     test: Tensor
     test_superclass: Tensor
 
 
 def error_rate(model: Classifier, images: SweepImages) -> float:
-    """Share of validation images whose superclass is missed, with statistics of the norms over the training images."""
+    """Compute the fraction of validation images with a wrong superclass.
+
+    The statistics of the normalisation layers are those of the training images.
+    """
     calibrate(model.encoder, images.train)
     features, _ = extract(model.encoder, images.test)
     with torch.no_grad():
@@ -139,18 +170,28 @@ def error_rate(model: Classifier, images: SweepImages) -> float:
 
 
 def probe_error_rate(model: Classifier, images: SweepImages, l2: float) -> float:
-    """The same of a linear probe."""
+    """Compute the error rate of a linear probe of the features.
+
+    Parameters
+    ----------
+    model : Classifier
+        The model.
+    images : SweepImages
+        Images.
+    l2 : float
+        Penalty of the probe.
+    """
     calibrate(model.encoder, images.train)
-    x, unseen = standardise(
-        *(extract(model.encoder, part)[0] for part in (images.train, images.test))
+    x_train, x_test = standardise(
+        *(extract(model.encoder, x)[0] for x in (images.train, images.test))
     )
-    head = logistic_probe(x, images.superclass, int(images.superclass.max()) + 1, l2)
-    return (predict(unseen, *head) != images.test_superclass).double().mean().item()
+    head = logistic_probe(x_train, images.superclass, int(images.superclass.max()) + 1, l2)
+    return (predict(x_test, *head) != images.test_superclass).double().mean().item()
 
 
-def replica(
+def iter_replica_rows(
     images: SweepImages,
-    named: Tensor,
+    classes: Tensor,
     scheme: LabelScheme,
     training: ResNetSettings,
     seed: int,
@@ -158,40 +199,58 @@ def replica(
     folder: Path,
     identity: Tensor,
 ) -> Iterator[dict]:
-    """Rows of one replica, as `digits.rows`; `named` are the classes in pretraining, (N,). Checkpoints lie in `folder`."""
-    G, superclasses, device = (
-        int(named.max()) + 1,
-        int(images.superclass.max()) + 1,
-        images.train.device,
-    )
+    """Train one replica; yield its rows, as `digits.error_rows`.
 
-    def network(classes: int, purpose: str) -> Classifier:
-        made = Classifier(
-            make_encoder(training.network, 1, draws, seed),
-            classes,
-            generator(draws, seed, f"{purpose} head"),
-        )
-        return made.to(device, memory_format=torch.channels_last)
+    Parameters
+    ----------
+    images : SweepImages
+        Images.
+    classes : int64 Tensor of shape (N,)
+        Classes in pretraining.
+    scheme : LabelScheme
+        Kind of labels.
+    training : ResNetSettings
+        Settings.
+    seed : int
+        Seed of the replica.
+    draws : str
+        Namespace of the random streams.
+    folder : Path
+        Folder of the checkpoints.
+    identity : Tensor
+        Identity that a checkpoint must have.
 
-    def course(purpose: str, name: str) -> TrainingRun:
+    Raises
+    ------
+    RarefeatError
+        If an error is not finite.
+    """
+    G, superclasses = int(classes.max()) + 1, int(images.superclass.max()) + 1
+    device = images.train.device
+
+    def make_model(n_classes: int, purpose: str) -> Classifier:
+        encoder = make_encoder(training.network, 1, draws, seed)
+        model = Classifier(encoder, n_classes, generator(draws, seed, f"{purpose} head"))
+        return model.to(device, memory_format=torch.channels_last)
+
+    def make_run(purpose: str, name: str) -> TrainingRun:
         path = folder / f"{name}.seed={seed}.safetensors"
         return TrainingRun(
             draws, seed, path, identity, training.checkpoint_minutes, str(path), f"{purpose} "
         )
 
-    first = course("pretraining", "pretraining")
-    pretrained = network(G, "pretraining")
-    fit(
-        pretrained, images.train, named, training, training.pretraining, first, training.checkpoints
-    )
+    first = make_run("pretraining", "pretraining")
+    pretrained = make_model(G, "pretraining")
+    descent = training.pretraining
+    fit(pretrained, images.train, classes, training, descent, first, training.checkpoints)
     for epoch in training.checkpoints:
         load_weights(pretrained.trained, load(first, first.epoch_path(epoch), pretrained.trained))
         errors = {"probe": probe_error_rate(pretrained, images, training.l2)}
         if scheme.kind == "coarse":
             errors["once"] = error_rate(pretrained, images)
-        tuned = network(superclasses, "superclasses")
+        tuned = make_model(superclasses, "superclasses")
         tuned.encoder.load_state_dict(pretrained.encoder.state_dict())
-        second = course("superclasses", f"superclasses.{epoch}")
+        second = make_run("superclasses", f"superclasses.{epoch}")
         fit(tuned, images.train, images.superclass, training, training.finetuning, second, [])
         errors["finetuned"] = error_rate(tuned, images)
         for readout, error in errors.items():
@@ -201,54 +260,74 @@ def replica(
 
 
 def read_images(file: CellFile, levels: Levels, superclass: str, device: str) -> SweepImages:
-    """The images that a job reads."""
+    """Read the images of a sweep.
+
+    Parameters
+    ----------
+    file : CellFile
+        File of the images.
+    levels : mapping
+        The hierarchy.
+    superclass : str
+        Level of the coarse task.
+    device : str
+        Device of the tensors.
+
+    Raises
+    ------
+    RarefeatError
+        If there are fewer than two superclasses with training and test images.
+    """
     train, labels, test, test_labels = file.tensors("train", "train_labels", "test", "test_labels")
-    truth, test_truth = (at_level(levels, superclass, part) for part in (labels, test_labels))
+    truth, test_truth = (at_level(levels, superclass, x) for x in (labels, test_labels))
     if not truth.any() or truth.max() != test_truth.max():
         raise RarefeatError(
-            f"levels.{superclass}: two superclasses at least are needed, of which each has training and test images"
+            f"levels.{superclass}: must have at least two superclasses, each with training and test"
+            " images"
         )
-    return SweepImages(*(part.to(device) for part in (train, labels, truth, test, test_truth)))
+    return SweepImages(*(x.to(device) for x in (train, labels, truth, test, test_truth)))
 
 
-def sweep_photographs(read: JobInputs, job: Job) -> list[dict]:
-    """The stage: one coarse task and kind of labels."""
-    training, scheme, superclass = (
-        job.config_section("training", ResNetSettings),
-        job.config_section("labels", LabelScheme),
-        job.config_section("superclass", str),
-    )
+def sweep_photographs(inputs: JobInputs, job: Job) -> list[dict]:
+    """Return the errors of one coarse task and kind of labels.
+
+    Inputs: `images` of the study, and its `features` for clusters. Config: `data`, `training`,
+    `labels`, `levels`, `superclass`; `features` for clusters, `candidates` for rebalanced ones.
+    """
+    training = job.config_section("training", ResNetSettings)
+    scheme = job.config_section("labels", LabelScheme)
+    superclass = job.config_section("superclass", str)
     prepare(training.threads, training.device)
-    named, folder = (
-        job.config_section("levels", dict[str, list[int]] | str),
-        job.config_section("data", ImageData).folder,
-    )
-    levels = read_levels(named, folder)
-    check_unchanged(job, "hierarchy", [("levels", f"{folder}/{named}")])
-    images = read_images(read.file("images"), levels, superclass, training.device)
-    features = read.file("features").tensors("features")[0] if scheme.clustered else None
+    hierarchy = job.config_section("levels", dict[str, list[int]] | str)
+    folder = job.config_section("data", ImageData).folder
+    levels = read_levels(hierarchy, folder)
+    check_unchanged(job, "hierarchy", [("levels", f"{folder}/{hierarchy}")])
+    images = read_images(inputs.file("images"), levels, superclass, training.device)
+    features = inputs.file("features").tensors("features")[0] if scheme.clustered else None
     candidates = job.config_section("candidates", list[int]) if "candidates" in job.config else None
     rows = []
     for seed in job.seed_list:
         labels, truth = images.labels.cpu(), images.superclass.cpu()
-        named = classes_of(scheme, labels, truth, levels, features, job.study, seed, candidates)
-        seen = images.train, named, images.superclass
-        identity = identity_of(job.stage, seen, training, job.study, superclass, scheme.label, seed)
-        rows += replica(
+        classes = classes_of(scheme, labels, truth, levels, features, job.study, seed, candidates)
+        trained_on = images.train, classes, images.superclass
+        identity = identity_of(
+            job.stage, trained_on, training, job.study, superclass, scheme.label, seed
+        )
+        rows += iter_replica_rows(
             images,
-            named.to(training.device),
+            classes.to(training.device),
             scheme,
             training,
             seed,
             job.study,
-            read.checkpoints,
+            inputs.checkpoints,
             identity,
         )
 
-    def forget() -> None:
+    def delete_checkpoints() -> None:
         for seed in job.seed_list:
-            for path in read.checkpoints.glob(f"*.seed={seed}.*safetensors"):
+            for path in inputs.checkpoints.glob(f"*.seed={seed}.*safetensors"):
                 path.unlink()
 
-    read.afterwards.append(forget)
+    inputs.afterwards.append(delete_checkpoints)
     return [{**job.cell, **row} for row in rows]

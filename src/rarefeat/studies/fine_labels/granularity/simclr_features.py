@@ -1,4 +1,7 @@
-"""Features that no label has shaped, of the images of a sweep on photographs: SimCLR (Chen et al. 2020) for all replicas."""
+"""Features for clusters of images: one SimCLR network (Chen et al. 2020) for all replicas.
+
+No label affects them.
+"""
 
 import torch
 from torch import Tensor
@@ -13,37 +16,40 @@ from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels.config import ResNetSettings, SelfSupervised
 
 SEED = 0
-"""Of its weights, order and views: the clusters of every replica are of these features, as the paper's are of one CLIP."""
+"""Seed of the weights, the order and the views.
+
+The clusters of every replica are of these features, as the paper's are of one CLIP network.
+"""
 ARM = ImageArm(arm="dense")
 FEW = 5
-"""Images of a class for the probe that is recorded over its training."""
+"""Images of a class for the probe that is recorded over training."""
 
 
-def represent_photographs(read: JobInputs, job: Job) -> dict[str, Tensor]:
-    """The stage; a training that is interrupted goes on from its checkpoint."""
-    features, network = (
-        job.config_section("features", SelfSupervised),
-        job.config_section("training", ResNetSettings).network,
-    )
+def represent_photographs(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+    """Return the features of the training images of a sweep.
+
+    An interrupted training continues from its checkpoint. Inputs: `images` of the study. Config:
+    `data`, `training`, `features`.
+    """
+    features = job.config_section("features", SelfSupervised)
+    network = job.config_section("training", ResNetSettings).network
     training = features.training
     prepare(training.threads, training.device, "features.training.device")
     names = "train", "train_labels", "test", "test_labels"
     images, labels, test, test_labels = (
-        part.to(training.device) for part in read.file("images").tensors(*names)
+        tensor.to(training.device) for tensor in inputs.file("images").tensors(*names)
     )
     few = few_shot(labels.cpu(), min(FEW, int(torch.bincount(labels).min())), job.study, SEED)
-    bank = ProbeData(images, labels, images[few], labels[few], test, test_labels)
+    probe_data = ProbeData(images, labels, images[few], labels[few], test, test_labels)
     sections = ARM, network, features.augmentation, training
-    identity = identity_of(job.stage, bank, job.study, SEED, *sections)
-    checkpoint = read.checkpoints / "features.safetensors"
-    course = TrainingRun(
+    run = TrainingRun(
         job.study,
         SEED,
-        checkpoint,
-        identity,
+        inputs.checkpoints / "features.safetensors",
+        identity_of(job.stage, probe_data, job.study, SEED, *sections),
         training.checkpoint_minutes,
         f"features of {job.study}",
     )
-    encoder, _ = pretrain_images(course, images, bank, *sections)
-    read.afterwards.append(course.delete_files)
+    encoder, _ = pretrain_images(run, images, probe_data, *sections)
+    inputs.afterwards.append(run.delete_files)
     return {"features": extract(encoder, images)[0].cpu()}

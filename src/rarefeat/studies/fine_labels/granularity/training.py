@@ -1,4 +1,4 @@
-"""What the trainings on digits and on photographs share: the learning rate, and images that move."""
+"""Learning rate and shifts of images, for trainings on digits and on photographs."""
 
 import torch
 from torch import Tensor
@@ -9,28 +9,47 @@ from rarefeat.studies.fine_labels.config import SGDSettings
 
 
 def learning_rate(descent: SGDSettings, step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine to 0, at a step counted from 0 (A.1.1)."""
+    """Return the learning rate at a step: linear warm-up, then a cosine to 0 (A.1.1).
+
+    Parameters
+    ----------
+    descent : SGDSettings
+        Largest rate, and fraction of the steps for the warm-up.
+    step : int
+        Step, counted from 0.
+    steps : int
+        Number of steps.
+    """
     return warmed_cosine(step, steps, descent.warmup * steps, descent.lr)
 
 
-def moved(images: Tensor, pixels: int, generators: list[torch.Generator]) -> Tensor:
-    """Images moved by up to so many pixels either way, each by a draw of its own, one generator a replica.
+def shift_images(images: Tensor, pixels: int, generators: list[torch.Generator]) -> Tensor:
+    """Shift each image by up to some pixels in either direction, both axes alike.
 
-    (S, n, C, H, W) -> the same; what moves in has the smallest value of all images, which is the digits' background and black.
+    Parameters
+    ----------
+    images : Tensor of shape (S, n, C, H, W)
+        Images.
+    pixels : int
+        Largest shift; 0 draws nothing.
+    generators : list of torch.Generator
+        Generator of each replica; every image has a draw of its own.
+
+    Returns
+    -------
+    Tensor of shape (S, n, C, H, W)
+        Pixels that are shifted in have the smallest value of all images, which is the background of
+        digits, and black.
     """
     if not pixels:
         return images
     S, n, _, H, W = images.shape
-    move = torch.stack([torch.randint(2 * pixels + 1, (n, 2), generator=g) for g in generators]).to(
-        images.device
-    )
+    draws = [torch.randint(2 * pixels + 1, (n, 2), generator=rng) for rng in generators]
+    shift = torch.stack(draws).to(images.device).flatten(0, 1)
     padded = functional.pad(images.flatten(0, 1), (pixels,) * 4, value=images.min().item())
-    row = (move[..., 0, None].flatten(0, 1) + torch.arange(H, device=images.device))[
-        :, None, :, None
-    ]
-    column = (move[..., 1, None].flatten(0, 1) + torch.arange(W, device=images.device))[
-        :, None, None, :
-    ]
+    row = shift[:, 0, None] + torch.arange(H, device=images.device)
+    column = shift[:, 1, None] + torch.arange(W, device=images.device)
     image = torch.arange(S * n, device=images.device)[:, None, None, None]
     channel = torch.arange(images.shape[2], device=images.device)[None, :, None, None]
-    return padded[image, channel, row, column].view_as(images)
+    index = image, channel, row[:, None, :, None], column[:, None, None, :]
+    return padded[index].view_as(images)
