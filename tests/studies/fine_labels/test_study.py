@@ -76,7 +76,8 @@ def test_tables_are_whole(results):
         "error_in_noise",
     } <= set(errors["metric"])
     heads = tables["heads"]
-    # Seeds, penalties, shares; coarse and fine labels at two k, and four others; and a penalty each for patch sums.
+    # Seeds, penalties and fractions, of coarse and fine labels at two k and of four other labels;
+    # patch sums have only penalties.
     assert len(heads) == 2 * 2 * 2 * (2 + 2 + 4) + 2 * 2
     assert heads[heads["features"] == "patch sums"]["labels"].unique().tolist() == ["subclass-1"]
     assert set(tables["trajectories"]["step"]) >= {0, 1, 20 // 4, 19, 29}
@@ -135,7 +136,7 @@ def test_training_config_has_no_hard_samples():
 
 
 def test_fine_labels_learn_subclasses():
-    """The study's theorems at a small size: k = 4, where distractors outweigh what coarse labels learn of subclasses."""
+    """The theorems at k = 4, where distractors outweigh the subclasses of coarse labels."""
     data, own = hierarchy(k=4, P=24, s_star=6, s_dag=10), learner()
     found = {}
     for labels in (COARSE, fine(4), Labels(kind="random", ids=4)):

@@ -376,7 +376,7 @@ def test_masked_objective_has_the_gradient_of_nt_xent():
 
 
 def test_digits_replica_is_independent_of_others():
-    small = {"rules": ["random", "effective_rate"], "hidden": 40, "m": 30}
+    small = {"rules": ["random", "effective_rate"], "hidden": 40, "m": 30, "train": 400}
     training = QUICK.sections["selection"].digits.training.model_copy(update=small)
     both, alone = (
         digits.accuracy_rows("selection tests", training, 5.0, seeds) for seeds in ([1, 2], [2])

@@ -78,8 +78,8 @@ def describe_mask(gains: pd.DataFrame, steps: pd.DataFrame) -> str:
     mask, dense = single_row(masked), single_row(steps, arm="dense")
     words = ("raises", "lowers", "is not shown to change")
     return (
-        f"Masking them {compare(mask, dense, *words, column='step')} the frequency from which half of"
-        f" the trainings reach a cosine of at least 0.5: {interval(mask, 'step', 2)} times the"
+        f"Masking them {compare(mask, dense, *words, column='step')} the frequency from which half"
+        f" of the trainings reach a cosine of at least 0.5: {interval(mask, 'step', 2)} times the"
         f" others' under the mask, {interval(dense, 'step', 2)} without."
         f" At {PRIMARY['eps_min']:g} times, the mask changes the rare feature's lead by"
         f" {interval(free, 'mean', 4, '+')}, and {free['diverged'] or 'none'} of {free['n']}"
