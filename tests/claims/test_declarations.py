@@ -16,14 +16,24 @@ from rarefeat.project import load, parse
 from rarefeat.registry import kinds
 
 CLAIM = {
-    "source": "s", "statement": "t", "quantity": "q", "test": "superiority", "side": "above", "threshold": 0, "reason": "r",
-    "primary": {"study": "main", "eps_min": 0.5}, "control": "c", "seeds": 20, "effect": 1.0, "tolerance": 0.1,
-}  # fmt: skip
+    "source": "s",
+    "statement": "t",
+    "quantity": "q",
+    "test": "superiority",
+    "side": "above",
+    "threshold": 0,
+    "reason": "r",
+    "primary": {"study": "main", "eps_min": 0.5},
+    "control": "c",
+    "seeds": 20,
+    "effect": 1.0,
+    "tolerance": 0.1,
+}
 NUMBERS = count()
 
 
 def read(folder: Path, **groups):
-    """The claims of a file with these groups; every file has a name of its own, as they are read once."""
+    """Return the claims of a file with these groups; each has its own name, as it is cached."""
     kind = f"kind_{next(NUMBERS)}"
     (folder / kind).mkdir()
     raw = {"paper": "paper", "axes": {"eps_min": "eps_min {}"}, "groups": groups}
@@ -63,14 +73,23 @@ def test_format_axis_value_fills_text_of_axis(text, at, said):
         ({"margin": 0.1}, "claim a: margin: superiority has none"),
         ({"test": "non-inferiority"}, "claim a: margin: non-inferiority has one above 0"),
         ({"test": "equivalence", "margin": 0.1}, "claim a: side: equivalence"),
-        ({"test": "non-inferiority", "margin": 0.1, "least": 0.1}, "claim a: least: non-inferiority has a margin"),
+        (
+            {"test": "non-inferiority", "margin": 0.1, "least": 0.1},
+            "claim a: least: non-inferiority has a margin",
+        ),
         ({"kind": "volume"}, "claim a: kind: "),
-        ({"group": "part"}, "claim a: group: no such key"),
+        ({"group": "part"}, "claim a: group: unknown key"),
         ({"primary": "main"}, "claim a: primary: must be a mapping"),
-        ({"primary": {"study": "main", "eps": 0.5}}, "claim a: primary: eps: no such axis; known are eps_min"),
-        ({"primary": {"study": "main", "eps_min": {}}}, "claim a: primary: eps_min: must be a name, a number"),
+        (
+            {"primary": {"study": "main", "eps": 0.5}},
+            "claim a: primary: eps: unknown axis; allowed: eps_min",
+        ),
+        (
+            {"primary": {"study": "main", "eps_min": {}}},
+            "claim a: primary: eps_min: must be a name, a number",
+        ),
     ],
-)  # fmt: skip
+)
 def test_error_in_claim_is_one_line(tmp_path, change, said):
     assert re.search(
         rf"kind_\d+/claims.yaml: .*{re.escape(said)}",

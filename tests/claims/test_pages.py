@@ -9,9 +9,15 @@ from sample_size import POWER, power, seeds_needed
 
 from rarefeat.claims.claim import Claim
 from rarefeat.claims.declarations import ClaimSet
-from rarefeat.claims.figure import MAX_CLAIMS, chosen, draw, limits
+from rarefeat.claims.figure import MAX_CLAIMS, axis_limits, draw, select_claims
 from rarefeat.claims.measurements import measured_table, measurement
-from rarefeat.claims.page import by_claim, index, other_verdicts, part, place, primary_verdicts
+from rarefeat.claims.page import (
+    group_page,
+    index_page,
+    other_verdicts,
+    primary_verdicts,
+    split_by_claim,
+)
 from rarefeat.claims.verdict import ALPHA_LEVEL, verdicts
 from rarefeat.figures.style import project_style
 from rarefeat.project import load
@@ -35,7 +41,7 @@ def of_kind(claim: Claim, values: np.ndarray) -> np.ndarray:
 
 
 def planted(claims=CLAIMS, regimes=24):
-    """Every claim in its primary regime and in many others, with random numbers around the edge of what it requires."""
+    """Return verdicts on every claim in many regimes, with random numbers around its threshold."""
     rng = np.random.default_rng(0)
     rows = []
     for claim in claims:
@@ -119,7 +125,7 @@ def test_primary_studies_of_theory_have_own_seeds():
 def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
     groups = {claim.group for claim in CLAIMS if claim.paper == paper}
     table = TABLE[TABLE["group"].isin(groups)]
-    text = index(table, "imbalance_and_pruning")
+    text = index_page(table, "imbalance_and_pruning")
     for claim_id in table["claim_id"].unique():
         assert f"| {claim_id} |" in text
     assert len(text.encode()) < LEAST
@@ -128,14 +134,13 @@ def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
 
 @pytest.mark.parametrize("group", sorted({claim.group for claim in CLAIMS}))
 def test_group_page_has_declarations_and_verdicts(group):
-    text = part(TABLE, group, "claims_paper.md")
-    for primary, others in by_claim(TABLE[TABLE["group"] == group]):
+    text = group_page(TABLE, group, "claims_paper.md")
+    for primary, others in split_by_claim(TABLE[TABLE["group"] == group]):
         section = text.split(f"## {primary['claim_id']}\n")[1].split("\n## ")[0]
         assert primary["verdict"].capitalize() in section
         assert primary["reason"] in section
         assert f"of {len(others)} regimes" in section
     assert len(text.encode()) < LEAST
-    assert place(group).endswith(".md")
     assert "nan" not in text
 
 
@@ -154,7 +159,9 @@ def test_claim_figure_text_is_inside_and_of_ten_claims(group):
         rows_of_text = [ax.texts[0].get_window_extent() for ax in figure.axes[::3]]
         assert all(below.y1 <= above.y0 for above, below in pairwise(rows_of_text))
     statements = dict(zip(rows["claim_id"], rows["statement"], strict=True))
-    for said, ax, claim in zip(figure.axes[::3], figure.axes[1::3], chosen(rows), strict=True):
+    for said, ax, claim in zip(
+        figure.axes[::3], figure.axes[1::3], select_claims(rows), strict=True
+    ):
         (statement,) = (text.get_text() for text in said.texts)
         assert statement.split(":")[0] == claim
         assert statements[claim][:20] in statement.replace("\n", " ")
@@ -167,11 +174,11 @@ def test_claims_that_are_not_supported_have_the_first_place():
     rows.loc[rows["primary"], "verdict"] = "supported"
     last = rows["claim_id"].iloc[-1]
     rows.loc[rows["primary"] & (rows["claim_id"] == last), "verdict"] = "contradicted"
-    assert last in chosen(rows)
-    assert len(chosen(rows)) == MAX_CLAIMS
-    assert "](figures/" in part(rows, "feature decoupling", "claims_paper.md")
+    assert last in select_claims(rows)
+    assert len(select_claims(rows)) == MAX_CLAIMS
+    assert "](figures/" in group_page(rows, "feature decoupling", "claims_paper.md")
     rows.loc[rows["primary"], "verdict"] = "supported"
-    assert "](figures/" not in part(rows, "feature decoupling", "claims_paper.md")
+    assert "](figures/" not in group_page(rows, "feature decoupling", "claims_paper.md")
 
 
 def test_claim_figure_undecided_reason_and_point_region():
@@ -190,11 +197,11 @@ def test_claim_figure_undecided_reason_and_point_region():
 
 def test_a_runaway_regime_does_not_set_the_scale():
     one = TABLE[(TABLE["claim_id"] == "E.1b")].copy()
-    before = limits(
+    before = axis_limits(
         one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0
     )
     one.loc[one.index[-1], "estimate"] = 1e8
-    after = limits(
+    after = axis_limits(
         one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0
     )
     assert after[1] < before[1] + 5

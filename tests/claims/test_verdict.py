@@ -1,4 +1,4 @@
-"""Verdicts: right where the truth is known, silent where it is not shown, and wrong as rarely as they promise."""
+"""Verdicts: right where the truth is known, undecided without evidence, rarely wrong."""
 
 import math
 
@@ -56,10 +56,24 @@ KINDS = (ABOVE, BELOW, NOT_BELOW, NOT_ABOVE, AROUND)
 def claim(kind=ABOVE, identity="a", paper="paper", primary=None, **more):
     test, side, threshold, margin = kind
     return Claim(
-        id=identity, group="g", paper=paper, source="s", statement="t", quantity="q", test=test, side=side, threshold=threshold,
-        margin=margin, reason="r", primary={"study": "main", **(primary or {})}, effect=1.0, seeds=20, tolerance=0.1,
-        control="c", **more,
-    )  # fmt: skip
+        id=identity,
+        group="g",
+        paper=paper,
+        source="s",
+        statement="t",
+        quantity="q",
+        test=test,
+        side=side,
+        threshold=threshold,
+        margin=margin,
+        reason="r",
+        primary={"study": "main", **(primary or {})},
+        effect=1.0,
+        seeds=20,
+        tolerance=0.1,
+        control="c",
+        **more,
+    )
 
 
 def row(item, study, values, place=None, **more):
@@ -118,7 +132,11 @@ def test_precise_number_is_supported_or_contradicted(kind, inside, outside):
 @settings(max_examples=60)
 @given(value=st.floats(-3, 3), error=st.floats(1e-3, 3), n=st.integers(5, 100))
 def test_no_interval_inside_is_false_and_none_outside_is_true(value, error, n):
-    """60-eta had an estimate of -0.945 in [-1.29, -0.60], wholly inside (-1.5, -0.5), and was called false."""
+    """Compare the interval with the region.
+
+    60-eta had an estimate of -0.945 in [-1.29, -0.60], wholly inside (-1.5, -0.5), and was called
+    false.
+    """
     for kind in KINDS:
         low, high = claim(kind).region
         estimate = Estimate(value, error, n - 1, n)
@@ -258,7 +276,10 @@ def test_the_secondary_rows_of_a_claim_are_a_family():
 
 
 def p_values(truth, kind, rows, n, repeats, seed, shared=0.0):
-    """Two-sided p-values, each (repeats, rows), of rows with means `truth`; `shared` is their correlation."""
+    """Return p-values of support and contradiction, each of shape (repeats, rows).
+
+    The rows have means `truth` and the correlation `shared`.
+    """
     rng = np.random.default_rng(seed)
     common = rng.normal(size=(repeats, 1, n))
     draws = (
@@ -277,7 +298,10 @@ def p_values(truth, kind, rows, n, repeats, seed, shared=0.0):
 @pytest.mark.parametrize("shared", [0.0, 0.6])
 @pytest.mark.parametrize("share_outside", [1.0, 0.5])
 def test_familywise_error_of_primary_rows(shared, share_outside):
-    """At the edge of the region, where a wrong verdict is easiest: half of the rows a hair inside, the others outside."""
+    """Test at the edge of the region, where a wrong verdict is easiest.
+
+    Half of the rows are a hair inside, the others outside.
+    """
     repeats, rows, edge = 600, 12, 1e-9
     truth = np.where(np.arange(rows) < share_outside * rows, -edge, edge)
     inside, outside = p_values(truth, ABOVE, rows, 8, repeats, 1, shared)
@@ -470,7 +494,7 @@ PROMISED = {
     "exponential": (0.17, 0.145, 0.105, 0.085),
     "exponential, turned round": (0.05,) * 4,
 }
-"""The largest share of false answers that a mean is above what it is at n = 5, 10, 30 and 100: 6 %, or what the page says."""
+"""Largest share of false "above" at n = 5, 10, 30 and 100: 6 %, or the number of the page."""
 SIZES = (5, 10, 30, 100)
 
 
@@ -501,7 +525,7 @@ def test_a_false_verdict_is_as_rare_as_the_page_says(law, place, n):
 
 
 def test_student_error_rate_for_skewed_distribution():
-    """The promise that is broken, with the numbers of the docstring: the reason why they stand there."""
+    """Check the numbers that the docstring of `p_value_above` names."""
     wrong = [false_verdicts(LAWS["exponential"], n)[0] for n in SIZES]
     assert wrong == pytest.approx([0.16, 0.14, 0.09, 0.08], abs=0.01)
 
@@ -533,7 +557,7 @@ def test_paired_replicas_of_0_or_1_are_tested_exactly(n, mean):
         assert (
             max(false_verdicts(law, n, mean, "paired 0 or 1", studies=2000)) <= ALPHA_LEVEL + 0.01
         )
-    # By Student's test, a quarter that all changed in one direction would be judged wrongly too often.
+    # By Student's test, a quarter that changed in one direction would be judged wrongly too often.
     found = replicas(np.repeat([1.0, 0.0], [n // 2, n - n // 2])[None])
     estimate = Estimate(float(found.value[0]), float(found.error[0]), n - 1, n)
     low, high = confidence_bounds(estimate, 0.025, "paired 0 or 1")

@@ -1,4 +1,4 @@
-"""Pages: rendered ones are in step, links lead somewhere, none is too long, no number is typed into a template's answer."""
+"""Pages of docs/: rendered ones are up to date, links lead somewhere, none is too long."""
 
 import ast
 import html
@@ -16,12 +16,12 @@ from rarefeat.report.doc_figures import papers, verdict_mosaic
 from rarefeat.report.interactive_page import CONSTANTS, PAGE
 from rarefeat.report.pages import interval, number, pages, run_of, single_row, trend_word
 from rarefeat.report.published_tables import FOLDER, PublishedTables, shorten_verdict_line
-from rarefeat.report.reference import rendered
+from rarefeat.report.reference import render_reference
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000
 MOST_WORDS = 55_000
-"""Of all pages but the reference and those from the papers to the code, which are looked up and not read."""
+"""Largest number of words of all pages that are read, not looked up as the reference is."""
 SKIPPED = {
     "gallery",
     "built_gallery",
@@ -112,7 +112,7 @@ def test_pages_are_up_to_date_with_published_tables():
 
 
 def test_reference_pages_are_up_to_date_with_code():
-    for name, text in rendered().items():
+    for name, text in render_reference().items():
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, (
             f"run `make docs` to renew docs/{name}"
         )
@@ -142,7 +142,7 @@ def test_a_number_changed_by_hand_is_refused(tmp_path):
     folder = Path(shutil.copytree(ROOT / FOLDER, tmp_path / "tables"))
     path = folder / "paper_convergence.csv"
     path.write_text(re.sub(r"\d", "7", path.read_text(), count=1))
-    with pytest.raises(RarefeatError, match=r"paper_convergence\.csv is not as it was written"):
+    with pytest.raises(RarefeatError, match=r"paper_convergence\.csv was edited"):
         PublishedTables(folder)["paper_convergence"]
 
 

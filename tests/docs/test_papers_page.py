@@ -1,4 +1,4 @@
-"""The pages from the papers to the code: what they name is there, and every row says what it must."""
+"""The pages from the papers to the code: their files and links exist, and rows are complete."""
 
 import re
 from pathlib import Path
@@ -38,8 +38,8 @@ def test_files_in_backticks_exist(page):
 def test_claims_lead_to_their_own_page(page):
     groups = {
         name: claim.group
-        for known in load(ROOT / DEFAULT).claim_sets.values()
-        for name, claim in known.claims.items()
+        for claim_set in load(ROOT / DEFAULT).claim_sets.values()
+        for name, claim in claim_set.claims.items()
     }
     linked = re.findall(r"\[([^]]+)\]\(claims/(\w[^)]*)\.md#", text_of(page))
     assert len(linked) > 60

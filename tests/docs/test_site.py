@@ -1,4 +1,4 @@
-"""The site: every formula of the sources is set in the built pages, nothing asks a network, every page is in the menu.
+"""The site: all formulas are set, every page is in the menu, and no page needs a network.
 
 Needs MkDocs, which `make test-site` installs.
 """

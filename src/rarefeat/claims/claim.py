@@ -1,6 +1,7 @@
-"""What a claim is: a statement of a paper, what stands for it, and where that must lie. How it is tested: verdict.py.
+"""The declaration of a claim: a statement of a paper, its quantity, and the region it must lie in.
 
-The claims of a kind of study stand in the file `claims.yaml` of its folder; its module `claims` measures them.
+How a claim is tested is in verdict.py. The claims of a kind of study are in the file `claims.yaml`
+of its folder; its module `claims` measures them.
 """
 
 from collections.abc import Mapping
@@ -20,39 +21,51 @@ RANGES = {
     "0 or 1": (0.0, 1.0),
     "paired 0 or 1": (-1.0, 1.0),
 }
-"""What an interval of a quantity does not leave, by the kind of quantity."""
+"""Range of a quantity, which no interval leaves, by the kind of quantity."""
 Value = str | float | tuple[float, ...]
-"""Where a regime lies on an axis: a name, a number, or the ends of a range."""
+"""Position of a regime on an axis: a name, a number, or the ends of a range."""
 
 
 class Regime(NamedTuple):
-    """Where a quantity was measured: a study, and a place on some of its axes."""
+    """A regime in which a quantity is measured: a study, and positions on some of its axes."""
 
     study: str
     axes: Mapping[str, Value] = {}
 
 
-def fraction(value: Any) -> Any:
-    """A number; 27/32 is one, too."""
+def parse_fraction(value: Any) -> Any:
+    """Convert a text such as 27/32 to a number; return any other value as it is."""
     try:
         return float(Fraction(value)) if isinstance(value, str) and "/" in value else value
     except (ValueError, ZeroDivisionError):
         return value
 
 
-def regime(value: Any) -> Any:
-    """A regime from a mapping with its study and its axes."""
+def parse_regime(value: Any) -> Any:
+    """Convert a mapping with a study and axes to a regime.
+
+    Parameters
+    ----------
+    value : mapping
+        Name of the study under `study`, and positions by axis; a list of two numbers is a range.
+
+    Raises
+    ------
+    ValueError
+        If the value has another form.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("study"), str):
         raise ValueError(
             f"must be a mapping with the name of a study and axes with their values, got {value!r}"
         )
     axes = {
-        axis: tuple(at) if isinstance(at, list) else at
-        for axis, at in value.items()
+        axis: tuple(position) if isinstance(position, list) else position
+        for axis, position in value.items()
         if axis != "study"
     }
-    for axis, at in axes.items():
-        ends = at if isinstance(at, tuple) else (0 if isinstance(at, str) else at,)
+    for axis, position in axes.items():
+        number = 0 if isinstance(position, str) else position
+        ends = position if isinstance(position, tuple) else (number,)
         if not all(isinstance(end, int | float) for end in ends):
             raise ValueError(
                 f"{axis}: must be a name, a number or the two ends of a range, got {value[axis]!r}"
@@ -60,11 +73,14 @@ def regime(value: Any) -> Any:
     return Regime(value["study"], axes)
 
 
-Number = Annotated[float, BeforeValidator(fraction)]
+Number = Annotated[float, BeforeValidator(parse_fraction)]
 
 
 class Claim(Section):
-    """A statement of a paper, the quantity that stands for it, and the region it must lie in: declared before the run."""
+    """A statement of a paper with its quantity and the region it must lie in.
+
+    Claims are declared before the run that tests them.
+    """
 
     id: str = Field(min_length=1)
     group: str = Field(min_length=1, description="the part of the theory that it belongs to")
@@ -76,8 +92,9 @@ class Claim(Section):
         description="what stands for it; ratios as logarithms, so that margins are symmetric",
     )
     test: Literal["superiority", "non-inferiority", "equivalence"] = Field(
-        description="superiority: beyond the threshold; non-inferiority, for bounds whose constant the paper leaves open: not"
-        " beyond the threshold by more than the margin; equivalence: within the margin of the threshold"
+        description="superiority: beyond the threshold; non-inferiority, for bounds whose constant"
+        " the paper leaves open: not beyond the threshold by more than the margin; equivalence:"
+        " within the margin of the threshold"
     )
     side: Literal["above", "below", "around"]
     threshold: Number
@@ -85,31 +102,34 @@ class Claim(Section):
     least: Number = Field(
         default=0.0,
         ge=0,
-        description="smallest effect of interest beyond the threshold: an effect that is shown to be smaller contradicts the"
-        " claim; for superiority alone",
+        description="smallest effect of interest beyond the threshold: an effect that is shown to"
+        " be smaller contradicts the claim; for superiority alone",
     )
     kind: Literal["number", "share", "count", "correlation", "0 or 1", "paired 0 or 1"] = Field(
         default="number",
-        description="of quantity, which says its range: what of an interval lies outside is left out; `0 or 1` where each"
-        " replica is one of both, `paired 0 or 1` where it is the difference of two such of one seed: these are tested exactly",
+        description="of quantity, which says its range: what of an interval lies outside is left"
+        " out; `0 or 1` where each replica is one of both, `paired 0 or 1` where it is the"
+        " difference of two such of one seed: these are tested exactly",
     )
     reason: str = Field(
         min_length=1, description="why threshold and margin follow from the statement"
     )
-    primary: Annotated[Regime, BeforeValidator(regime)] = Field(
-        description="the regime that the paper speaks of: its study alone, or with its place on the axes"
+    primary: Annotated[Regime, BeforeValidator(parse_regime)] = Field(
+        description="the regime that the paper speaks of: its study alone, or with its position on"
+        " the axes"
     )
     control: str = Field(
         min_length=1,
-        description="what would show the same without the claim being true, and how it is told apart",
+        description="what would show the same without the claim being true, and how the two are"
+        " distinguished",
     )
     seeds: int = Field(
         ge=0, description="replicas of the primary row; 0 for a claim about fitted sizes"
     )
     effect: Number = Field(
         ge=0,
-        description="distance from the edge of the region, in standard deviations between seeds, that `seeds` finds with a"
-        " power of 0.9",
+        description="distance from the edge of the region, in standard deviations between seeds,"
+        " that `seeds` finds with a power of 0.9",
     )
     tolerance: Number = Field(
         ge=0, description="a change that is none, when a hyper-parameter is halved or doubled"
@@ -127,21 +147,22 @@ class Claim(Section):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The range of the quantity; infinite where it has none."""
+        """Range of the quantity; infinite where it has none."""
         return RANGES[self.kind]
 
     @property
     def region(self) -> tuple[float, float]:
-        """The interval that the quantity must lie in; infinite where it is open."""
+        """Interval that the quantity must lie in; infinite where it is open."""
         low, high = self.threshold - self.margin, self.threshold + self.margin
         return (-inf if self.side == "below" else low), (inf if self.side == "above" else high)
 
     @property
     def required(self) -> str:
-        """The region, for people."""
+        """Region in words."""
         if self.test == "equivalence":
             return f"within {self.margin:g} of {self.threshold:g}"
         if self.test == "superiority":
             smallest = f"; less than {self.least:g} beyond is no effect" if self.least else ""
             return f"{self.side} {self.threshold:g}{smallest}"
-        return f"{'at least' if self.side == 'above' else 'at most'} {self.threshold:g}, with a margin of {self.margin:g}"
+        bound = "at least" if self.side == "above" else "at most"
+        return f"{bound} {self.threshold:g}, with a margin of {self.margin:g}"

@@ -1,4 +1,8 @@
-"""The claims of a kind of study as they are declared: `claims.yaml` of its folder, or `claims` of a single file's YAML."""
+"""Declared claims of a kind of study.
+
+They are in `claims.yaml` of its folder, or under `claims` of the YAML file of a kind that is a
+single file.
+"""
 
 import hashlib
 import json
@@ -19,60 +23,89 @@ STUDIES = Path(__file__).parents[1] / "studies"
 
 
 class ClaimFile(Section):
-    """What stands in the file: a paper, and by part of its theory the claims by their id."""
+    """The content of the file: a paper, and its claims by group and id."""
 
     paper: str
     axes: dict[str, str]
-    """How tables write each axis: `eps_min {}`."""
+    """Text of each axis in tables, as `eps_min {}`."""
     groups: dict[str, dict[str, dict]]
+    """Claims by part of the theory and by id."""
 
 
 @dataclass(frozen=True)
 class ClaimSet:
-    """The claims of a kind of study, by id."""
+    """The claims of a kind of study."""
 
     file: str
-    """Below the package's root."""
+    """Path below the package's root."""
     paper: str
-    """That of a claim which names none; claims of one paper are tested together."""
+    """Paper of claims that name none; claims of one paper are tested together."""
     axes: Mapping[str, str]
+    """Text of each axis in tables."""
     claims: Mapping[str, Claim]
+    """Claims by id."""
     digest: str
-    """Of the file."""
+    """Hash of the file."""
 
     @property
     def groups(self) -> list[str]:
-        """The parts of the theory, each with a figure and a page."""
+        """Parts of the theory; each has a figure and a page."""
         return list(dict.fromkeys(claim.group for claim in self.claims.values()))
 
     def format_place(self, axes: Mapping[str, Value]) -> str:
-        """A place on some axes, for people."""
-        return ", ".join(format_axis_value(self.axes[axis], at) for axis, at in axes.items())
+        """Format positions on some axes."""
+        return ", ".join(
+            format_axis_value(self.axes[axis], position) for axis, position in axes.items()
+        )
 
     def format_regime(self, regime: Regime) -> str:
-        """A regime, for people."""
+        """Format a regime: its study, and its positions on axes."""
         return f"{regime.study}: {self.format_place(regime.axes)}" if regime.axes else regime.study
 
-    def error(self, claim: str, said: str) -> RarefeatError:
-        """What is wrong with a claim, in one line."""
-        return RarefeatError(f"{self.file}: claim {claim}: {said}")
+    def error(self, claim: str, message: str) -> RarefeatError:
+        """Return the error for a claim, which names file and claim."""
+        return RarefeatError(f"{self.file}: claim {claim}: {message}")
 
 
-def format_axis_value(text: str, at: Value) -> str:
-    """A place on one axis in the text of the axis: the ends of a range in a gap each, or both in the only one."""
-    ends = at if isinstance(at, tuple) else (at,)
-    said = [str(end) if isinstance(end, str | Integral) else f"{end:g}" for end in ends]
-    return text.format(*said) if text.count("{}") == len(said) else text.format(" to ".join(said))
+def format_axis_value(text: str, position: Value) -> str:
+    """Format a position on one axis.
+
+    Parameters
+    ----------
+    text : str
+        Text of the axis, with a gap {} for the position or for each end of a range; both ends are
+        joined by "to" in a single gap.
+    position : str, float or tuple of float
+        Name, number or ends of a range.
+    """
+    ends = position if isinstance(position, tuple) else (position,)
+    texts = [str(end) if isinstance(end, str | Integral) else f"{end:g}" for end in ends]
+    return (
+        text.format(*texts) if text.count("{}") == len(texts) else text.format(" to ".join(texts))
+    )
 
 
 @cache
 def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
-    """The claims of a kind of study; RarefeatError with one line that names the file, the claim and the key."""
-    alone = folder / f"{kind}.yaml"
-    path = alone if alone.is_file() else folder / kind / "claims.yaml"
-    where = "/".join(path.parts[-2 if path == alone else -3 :])
+    """Load the declared claims of a kind of study.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the kind.
+    folder : Path
+        Folder of the kinds.
+
+    Raises
+    ------
+    RarefeatError
+        If the file is wrong; one line names the file, the claim and the key.
+    """
+    single_file = folder / f"{kind}.yaml"
+    path = single_file if single_file.is_file() else folder / kind / "claims.yaml"
+    where = "/".join(path.parts[-2 if path == single_file else -3 :])
     raw = read_yaml(path, "claims")
-    raw = (raw.get("claims") or {}) if path == alone else raw
+    raw = (raw.get("claims") or {}) if path == single_file else raw
     for group, members in (
         (raw.get("groups") or {}).items() if isinstance(raw.get("groups"), dict) else ()
     ):
@@ -86,31 +119,32 @@ def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
     except ValidationError as error:
         raise RarefeatError(f"{where}: {format_validation_error(error)}") from error
     claims: dict[str, Claim] = {}
-    said = json.dumps(raw).encode() if path == alone else path.read_bytes()
-    found = ClaimSet(where, file.paper, file.axes, claims, hashlib.sha256(said).hexdigest()[:16])
+    content = json.dumps(raw).encode() if path == single_file else path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    claim_set = ClaimSet(where, file.paper, file.axes, claims, digest)
     for group, members in file.groups.items():
         for name, keys in members.items():
             if name in claims:
-                raise found.error(
+                raise claim_set.error(
                     name, f"it stands in two groups, {claims[name].group} and {group}"
                 )
-            if given := {"id", "group"} & set(keys):
-                raise found.error(
-                    name, f"{min(given)}: no such key: it is that which the claim stands under"
+            if extra := {"id", "group"} & set(keys):
+                raise claim_set.error(
+                    name, f"{min(extra)}: unknown key; it is that which the claim stands under"
                 )
             try:
                 claims[name] = Claim.model_validate(
                     {"paper": file.paper, **keys, "id": name, "group": group}
                 )
             except ValidationError as error:
-                raise found.error(name, format_validation_error(error)) from error
+                raise claim_set.error(name, format_validation_error(error)) from error
             if unknown := set(claims[name].primary.axes) - set(file.axes):
-                raise found.error(
-                    name, f"primary: {min(unknown)}: no such axis; known are {', '.join(file.axes)}"
+                raise claim_set.error(
+                    name, f"primary: {min(unknown)}: unknown axis; allowed: {', '.join(file.axes)}"
                 )
-    return found
+    return claim_set
 
 
 def page_of(group: str) -> str:
-    """The name of a part's figure and page."""
+    """Return the name of the figure and of the page of a group."""
     return f"claims_{group.replace(' ', '_')}"

@@ -1,4 +1,7 @@
-"""Numbers with their uncertainty: means over seeds, fitted lines, differences, and exponents of times not always reached."""
+"""Estimates with standard errors: means over seeds, differences, and exponents.
+
+An exponent may be that of times that some replicas do not reach.
+"""
 
 from typing import NamedTuple
 
@@ -7,8 +10,8 @@ import pandas as pd
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, stdtrit
 
-MOST_CENSORED = 0.5
-"""Beyond this share of replicas without the time at one point, not even the median is known there."""
+MAX_CENSORED = 0.5
+"""Largest fraction of replicas without the time at one x; beyond it no median is known."""
 
 
 class Estimate(NamedTuple):
@@ -20,17 +23,28 @@ class Estimate(NamedTuple):
     n: int
 
     def interval(self) -> tuple[float, float]:
-        """95 %, Student, for itself alone."""
+        """Return the 95 % Student interval; NaN without degrees of freedom."""
         half = stdtrit(self.dof, 0.975) * self.error if self.dof > 0 else np.nan
         return self.value - half, self.value + half
 
 
 def estimate_mean(values: np.ndarray) -> Estimate:
-    """The mean over seeds, (n,); a replica without a value is left out."""
+    """Estimate the mean over seeds.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Values by seed; one that is not finite is left out.
+
+    Returns
+    -------
+    Estimate
+        NaN without values; an error of NaN for a single value.
+    """
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
     n = len(values)
-    # Equal numbers have a spread of rounding.
+    # The computed spread of equal numbers is a rounding error.
     spread = 0.0 if n and np.ptp(values) == 0 else values.std(ddof=1) if n > 1 else np.nan
     return Estimate(
         values.mean() if n else np.nan, spread / np.sqrt(n) if n > 1 else np.nan, n - 1, n
@@ -38,17 +52,46 @@ def estimate_mean(values: np.ndarray) -> Estimate:
 
 
 def estimate_from_interval(value: float, low: float, high: float, n: int) -> Estimate:
-    """The slope of a line through n points, from its 95 % interval."""
+    """Recover the estimate of a line's slope from its 95 % interval.
+
+    Parameters
+    ----------
+    value : float
+        Slope.
+    low, high : float
+        Ends of its interval.
+    n : int
+        Number of points of the line.
+    """
     return Estimate(value, (high - low) / (2 * stdtrit(n - 2, 0.975)), n - 2, n)
 
 
 def difference(changed: pd.Series, base: pd.Series) -> Estimate:
-    """`changed` less `base`, values by seed, paired, as replicas of one seed share their draws; seeds of both count."""
+    """Estimate `changed` less `base`, paired by seed, as replicas of one seed share their draws.
+
+    Parameters
+    ----------
+    changed, base : Series
+        Values by seed; seeds that both have count.
+    """
     return estimate_mean((changed - base).to_numpy())
 
 
 def exponent(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
-    """Slope of log y in log x, seed by seed, (n,), (n, seeds) -> (seeds,); NaN where a value is not positive."""
+    """Fit the slope of log y in log x, seed by seed.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        Positive numbers.
+    curves : ndarray of shape (n, n_seeds)
+        Values y.
+
+    Returns
+    -------
+    ndarray of shape (n_seeds,)
+        Slopes; NaN where a value is not positive.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_x, log_y = np.log(x) - np.log(x).mean(), np.log(curves)
     slopes = log_x @ log_y / (log_x @ log_x)
@@ -56,34 +99,57 @@ def exponent(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
 
 
 def censored_exponent(x: np.ndarray, times: np.ndarray, horizon: np.ndarray) -> Estimate:
-    """The exponent of a time in x where some replicas end before they reach it.
+    """Estimate the exponent of a time in x where some replicas end before they reach it.
 
-    log time = a + exponent log x + spread * normal, fitted by maximum likelihood to every replica: one that does not reach the
-    time says that it is longer than what it was watched for (Tobit; Klein & Moeschberger, Survival Analysis, chapter 12). The
-    standard error is the jackknife's over seeds, as points share their seeds. Without censoring this is the mean over seeds of
-    each seed's own slope, with its standard error.
+    log time = a + exponent log x + spread * normal, fitted by maximum likelihood to every replica:
+    one that does not reach the time says that it is longer than its horizon (Tobit). The standard
+    error is the jackknife's over seeds, as points share their seeds. Without censoring this is the
+    mean over seeds of each seed's slope, with its standard error.
 
-    Args:
-        x: (n,), positive. times: (n, seeds), NaN where the time is not reached. horizon: (n, seeds), how long each was watched.
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        Positive numbers.
+    times : ndarray of shape (n, n_seeds)
+        Times; NaN where the time is not reached.
+    horizon : ndarray of shape (n, n_seeds)
+        Length of each training.
 
-    Returns:
-        The estimate over seeds; NaN where more than half of the replicas at one x do not reach the time.
+    Returns
+    -------
+    Estimate
+        Estimate over seeds; NaN where more than half of the replicas at one x do not reach the
+        time, or below three seeds.
+
+    References
+    ----------
+    Klein & Moeschberger, Survival Analysis, chapter 12.
     """
     reached = np.isfinite(times)
-    seeds = times.shape[1]
-    if seeds < 3 or (reached.mean(1) < 1 - MOST_CENSORED).any():
-        return Estimate(np.nan, np.nan, seeds - 1, seeds)
+    n_seeds = times.shape[1]
+    if n_seeds < 3 or (reached.mean(1) < 1 - MAX_CENSORED).any():
+        return Estimate(np.nan, np.nan, n_seeds - 1, n_seeds)
     log_x = np.log(x) - np.log(x).mean()
     log_y = np.log(np.where(reached, times, horizon))
     value = _tobit(log_x, log_y, reached)
-    others = ~np.eye(seeds, dtype=bool)
-    parts = np.array([_tobit(log_x, log_y[:, keep], reached[:, keep]) for keep in others])
-    error = np.sqrt((seeds - 1) / seeds * ((parts - parts.mean()) ** 2).sum())
-    return Estimate(value, float(error), seeds - 1, seeds)
+    others = ~np.eye(n_seeds, dtype=bool)
+    replicates = np.array([_tobit(log_x, log_y[:, keep], reached[:, keep]) for keep in others])
+    error = np.sqrt((n_seeds - 1) / n_seeds * ((replicates - replicates.mean()) ** 2).sum())
+    return Estimate(value, float(error), n_seeds - 1, n_seeds)
 
 
 def _tobit(log_x: np.ndarray, log_y: np.ndarray, reached: np.ndarray) -> float:
-    """Slope of log_y in log_x, (n,), (n, seeds), where log_y is a lower bound unless `reached`."""
+    """Fit the slope of log_y in log_x by maximum likelihood.
+
+    Parameters
+    ----------
+    log_x : ndarray of shape (n,)
+        Centred.
+    log_y : ndarray of shape (n, n_seeds)
+        Values, or lower bounds where not `reached`.
+    reached : bool ndarray of shape (n, n_seeds)
+        Whether the time is reached.
+    """
     slope, intercept = np.polyfit(np.repeat(log_x, log_y.shape[1]), log_y.ravel(), 1)
     if reached.all():
         return float(slope)

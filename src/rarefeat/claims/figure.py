@@ -1,4 +1,7 @@
-"""The claims of one part of a theory: a row for each, in words, with the interval that decides and what it must lie in."""
+"""Figures of claims: a row for each claim of a group, in words.
+
+Each row has the interval that decides and the region that it must lie in.
+"""
 
 import textwrap
 from collections.abc import Mapping
@@ -16,37 +19,50 @@ from rarefeat.figures.style import STYLES, SeriesStyle
 from rarefeat.run.job import Job
 
 SHOWN = VERDICTS[:3]
+"""Verdicts of regimes that are drawn; the others are counted."""
 VERDICT_STYLES = {
     "supported": STYLES[2].replace(marker="o"),
     "contradicted": STYLES[1].replace(marker="X"),
     "undecided": SeriesStyle("0.45", "D"),
 }
 URGENT = ("contradicted", "undecided", "diverged", "not testable", "supported")
-"""Verdicts in the order in which a figure has place for their claims."""
+"""Verdicts in the order in which their claims get a row."""
 MAX_CLAIMS = 10
 """Rows of a figure."""
 HEIGHT, LINE = 0.52, 0.11
-"""Of a row without its quantity, and of a line of that, in inches."""
+"""Height of a row without its quantity, and of a line of that (inches)."""
 WIDTH = 42
-"""Of a line of a quantity, in characters."""
+"""Length of a line of a quantity (characters)."""
 MIN_SHADE_FRACTION = 0.01
-"""What is required is a line where it is a smaller share of the axis: a shade so narrow is not seen."""
+"""A region that is a smaller fraction of the axis is a line, as so narrow a shade is invisible."""
 AXIS_REACH = 1.5
-"""Marks further out than this multiple of what most regimes span stand at the edge, as an arrow."""
+"""Markers further out than this multiple of the span of most regimes are arrows at the edge."""
 
 
 def group(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """The claims of a part: the declared regime large with the interval that decides, the others small.
+    """Draw the claims of a group.
 
-    What is required is shaded, lighter where an effect is smaller than the smallest of interest. Each row has an axis of its
-    own, that of its quantity. Regimes that are not tested or have diverged are counted, not drawn.
+    The declared regime is large with the interval that decides, the others are small. The required
+    region is shaded, lighter where an effect is smaller than the smallest of interest. Each row has
+    an axis of its own, that of its quantity. Regimes that are not tested or have diverged are
+    counted, not drawn.
+
+    Parameters
+    ----------
+    tables : mapping
+        The table of claims of the paper.
+    job : Job
+        Config: `group`.
     """
     (table,), name = tables.values(), job.config_section("group", str)
     return draw(table[table["group"] == name], name)
 
 
-def chosen(rows: pd.DataFrame) -> list[str]:
-    """The claims that a figure shows, in the order of the table: at most MOST, those that are not supported first."""
+def select_claims(rows: pd.DataFrame) -> list[str]:
+    """Return the claims that a figure shows, at most MAX_CLAIMS, in the order of the table.
+
+    Those that are not supported come first.
+    """
     verdicts = rows[rows["primary"]].set_index("claim_id")["verdict"]
     urgent = sorted(
         dict.fromkeys(rows["claim_id"]),
@@ -56,8 +72,17 @@ def chosen(rows: pd.DataFrame) -> list[str]:
 
 
 def draw(rows: pd.DataFrame, name: str) -> Figure:
-    """The figure of the rows of one part; of primary rows alone where the others are only counted, in columns *_elsewhere."""
-    claims = chosen(rows)
+    """Draw the claims of a group from their rows.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of the table of claims; or primary rows alone, with the verdicts of other regimes
+        counted in columns *_elsewhere.
+    name : str
+        Name of the group.
+    """
+    claims = select_claims(rows)
     if not claims:
         figure, _ = panels(height=1.0)
         figure.clear()
@@ -69,17 +94,19 @@ def draw(rows: pd.DataFrame, name: str) -> Figure:
     )
     figure, axes = panels(len(claims), 3, height, width_ratios=[2.8, 2.2, 1.4])
     for line, claim in zip(axes, claims, strict=True):
-        row(*line, rows[rows["claim_id"] == claim])
-    seen = rows[rows["verdict"].isin(SHOWN)]
+        draw_row(*line, rows[rows["claim_id"] == claim])
+    tested = rows[rows["verdict"].isin(SHOWN)]
     entries = {
-        name: Line2D([], [], **mark(name), ms=6) for name in SHOWN if name in set(seen["verdict"])
+        verdict: Line2D([], [], **marker_options(verdict), ms=6)
+        for verdict in SHOWN
+        if verdict in set(tested["verdict"])
     }
     entries |= {
         "declared regime, interval that decides": Line2D(
             [], [], color="0.3", lw=1.4, marker="o", mfc="none", ms=6
         )
     }
-    if (~seen["primary"]).any():
+    if (~tested["primary"]).any():
         entries |= {"another regime": Line2D([], [], ls="none", marker="o", ms=3, color="0.3")}
     entries |= {"required": Rectangle((0, 0), 1, 1, color="0.86")}
     if (rows["least"] > 0).any():
@@ -93,18 +120,26 @@ def draw(rows: pd.DataFrame, name: str) -> Figure:
     )
 
 
-def mark(verdict: str) -> dict:
-    """How a regime with a verdict is drawn."""
-    look = VERDICT_STYLES[verdict]
-    return {"color": look.colour, "marker": look.marker, "ls": "none", "mew": 0.5, "mec": "white"}
+def marker_options(verdict: str) -> dict:
+    """Return the options of the marker of a regime with a verdict."""
+    style = VERDICT_STYLES[verdict]
+    return {"color": style.colour, "marker": style.marker, "ls": "none", "mew": 0.5, "mec": "white"}
 
 
-def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
-    """One claim: what it says, its regimes, and what became of it."""
-    first, seen = part.iloc[0], part[part["verdict"].isin(SHOWN)]
+def draw_row(left: Axes, ax: Axes, right: Axes, rows: pd.DataFrame) -> None:
+    """Draw one claim: its statement, its regimes, and its verdict.
+
+    Parameters
+    ----------
+    left, ax, right : Axes
+        Axes of statement, regimes and verdict.
+    rows : DataFrame
+        Rows of the claim.
+    """
+    first, tested = rows.iloc[0], rows[rows["verdict"].isin(SHOWN)]
     required = first["required_low"], first["required_high"]
     matters = required[0] + first["least"], required[1] - first["least"]
-    low, high = limits(seen, *required, *matters)
+    low, high = axis_limits(tested, *required, *matters)
     for ends, colour in ((required, "0.95"), (matters, "0.86")):
         left_end, right_end = np.clip(ends, low, high)
         if right_end - left_end > MIN_SHADE_FRACTION * (high - low):
@@ -112,20 +147,21 @@ def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
         elif ends[0] <= ends[1]:
             ax.axvline((left_end + right_end) / 2, color=colour, lw=3, zorder=0.5)
     for verdict in SHOWN:
-        some = seen[(seen["verdict"] == verdict) & ~seen["primary"]]
-        for marker, places in arrows(some["estimate"], low, high, VERDICT_STYLES[verdict].marker):
+        others = tested[(tested["verdict"] == verdict) & ~tested["primary"]]
+        marker = VERDICT_STYLES[verdict].marker
+        for shape, positions in clip_markers(others["estimate"], low, high, marker):
             ax.plot(
-                places,
-                np.zeros(len(places)),
-                **mark(verdict) | {"marker": marker},
+                positions,
+                np.zeros(len(positions)),
+                **marker_options(verdict) | {"marker": shape},
                 ms=4,
                 alpha=0.75,
             )
-    for entry in seen[seen["primary"]].itertuples():
+    for entry in tested[tested["primary"]].itertuples():
         ends = np.clip([entry.decided_low, entry.decided_high], low, high)
         ax.plot(ends, [0.45, 0.45], color=VERDICT_STYLES[entry.verdict].colour, lw=1.4)
-        ax.plot(np.clip(entry.estimate, low, high), 0.45, **mark(entry.verdict), ms=7)
-    for verdict in part.loc[part["primary"] & ~part["verdict"].isin(SHOWN), "verdict"]:
+        ax.plot(np.clip(entry.estimate, low, high), 0.45, **marker_options(entry.verdict), ms=7)
+    for verdict in rows.loc[rows["primary"] & ~rows["verdict"].isin(SHOWN), "verdict"]:
         ax.text(
             (low + high) / 2,
             0.45,
@@ -142,16 +178,16 @@ def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
     ax.ticklabel_format(axis="x", useOffset=False)
     ax.tick_params(length=2, pad=1)
     ax.spines[["left", "top", "right"]].set_visible(False)
-    for beside, text, x, side in (
-        (left, worded(f"{first['claim_id']}: {first['statement']}", 50, 4), 1, "right"),
-        (right, verdict_of(part), 0, "left"),
+    for text_axes, text, x, side in (
+        (left, wrap_text(f"{first['claim_id']}: {first['statement']}", 50, 4), 1, "right"),
+        (right, format_verdict(rows), 0, "left"),
     ):
-        beside.axis("off")
-        beside.text(
+        text_axes.axis("off")
+        text_axes.text(
             x,
             0.3,
             text,
-            transform=beside.transAxes,
+            transform=text_axes.transAxes,
             ha=side,
             va="center",
             fontsize=7,
@@ -159,43 +195,72 @@ def row(left: Axes, ax: Axes, right: Axes, part: pd.DataFrame) -> None:
         )
 
 
-def worded(text: str, width: int, lines: int) -> str:
-    """A text in lines."""
-    return textwrap.fill(text, width, max_lines=lines, placeholder=" ...")
+def wrap_text(text: str, width: int, max_lines: int) -> str:
+    """Wrap a text into lines.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    width : int
+        Length of a line (characters).
+    max_lines : int
+        Largest number of lines; the text is cut after them.
+    """
+    return textwrap.fill(text, width, max_lines=max_lines, placeholder=" ...")
 
 
-def verdict_of(part: pd.DataFrame) -> str:
-    """What became of a claim where it was declared, and how many of its other regimes say what."""
-    primary = part[part["primary"]].iloc[0] if part["primary"].any() else None
-    said = f"{primary['verdict']}, $n$ = {primary['n']}" if primary is not None else VERDICTS[-1]
-    if "supported_elsewhere" in part:
-        counts = {verdict: int(part[f"{verdict}_elsewhere"].iloc[0]) for verdict in SHOWN}
+def format_verdict(rows: pd.DataFrame) -> str:
+    """Format the verdict of a claim's declared regime, and count those of its other regimes."""
+    primary = rows[rows["primary"]].iloc[0] if rows["primary"].any() else None
+    text = f"{primary['verdict']}, $n$ = {primary['n']}" if primary is not None else VERDICTS[-1]
+    if "supported_elsewhere" in rows:
+        counts = {verdict: int(rows[f"{verdict}_elsewhere"].iloc[0]) for verdict in SHOWN}
     else:
-        counts = part.loc[~part["primary"], "verdict"].value_counts().to_dict()
+        counts = rows.loc[~rows["primary"], "verdict"].value_counts().to_dict()
     others = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts.get(verdict)]
-    return (
-        said
-        + "\n"
-        + (worded("elsewhere " + ", ".join(others), 24, 3) if others else "no other regime")
-    )
+    elsewhere = wrap_text("elsewhere " + ", ".join(others), 24, 3) if others else "no other regime"
+    return text + "\n" + elsewhere
 
 
-def limits(seen: pd.DataFrame, *ends: float) -> tuple[float, float]:
-    """Ends of a row's scale: the finite ends of what is required, the primary interval, and what most regimes span."""
+def axis_limits(tested: pd.DataFrame, *ends: float) -> tuple[float, float]:
+    """Return the limits of a row's axis.
+
+    They span the finite ends of the required region, the primary interval, and most regimes.
+
+    Parameters
+    ----------
+    tested : DataFrame
+        Rows of the claim with a verdict of SHOWN.
+    *ends : float
+        Ends of the regions that are shaded; infinite where open.
+    """
     values = [
-        *seen["estimate"].quantile([0.1, 0.5, 0.9]),
-        *seen.loc[seen["primary"], ["decided_low", "decided_high"]].to_numpy().ravel(),
+        *tested["estimate"].quantile([0.1, 0.5, 0.9]),
+        *tested.loc[tested["primary"], ["decided_low", "decided_high"]].to_numpy().ravel(),
     ]
     values = [value for value in [*values, *ends] if np.isfinite(value)]
     left, right = (min(values), max(values)) if values else (0.0, 1.0)
-    # A spread of rounding is none: its scale would be labelled 1e-9 + 1.
+    # A spread that is a rounding error would label the axis 1e-9 + 1.
     spread = right - left if right - left > 1e-6 * max(abs(left), abs(right)) else 0.0
     pad = 0.5 * (AXIS_REACH - 1) * spread or 0.5 * abs(left) or 0.5
     return left - pad, right + pad
 
 
-def arrows(values: pd.Series, low: float, high: float, marker: str) -> list[tuple[str, np.ndarray]]:
-    """Marks with their places; those beyond the scale at its ends."""
+def clip_markers(
+    values: pd.Series, low: float, high: float, marker: str
+) -> list[tuple[str, np.ndarray]]:
+    """Return markers with their positions; values beyond the axis are arrows at its ends.
+
+    Parameters
+    ----------
+    values : Series
+        Estimates.
+    low, high : float
+        Limits of the axis.
+    marker : str
+        Marker within them.
+    """
     values = values.to_numpy()
     below, above = values < low, values > high
     return [

@@ -1,4 +1,4 @@
-"""Claims that are measured: a row for each regime, before any verdict."""
+"""Measured claims: a row for each regime, before any verdict (verdict.py)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,88 +15,150 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.storage.schema import validate
 
 MIN_DOF = 3
-"""Fewer degrees of freedom than this are not tested."""
+"""Smallest number of degrees of freedom that is tested."""
 TOO_FEW_TEXT = "{} replicas have a value, fewer than a test needs"
 NOT_RUN = "its primary regime is no part of this configuration"
 VARIED = " | "
-"""Between what is varied and the point, in the point of a varied row."""
+"""Separator of the varied setting and the regime, in the column `point` of a varied row."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A claim's quantity in one regime; or none, with the reason why."""
+    """The estimate of a claim's quantity in one regime, or the reason why there is none."""
 
     claim: str
-    """Its id."""
+    """Id of the claim."""
     regime: Regime
     estimate: Estimate
     untestable: str = ""
+    """Reason why it cannot be tested; empty if it can."""
     diverged: int = 0
     """Replicas whose training has diverged: such a row is neither a gain nor a loss."""
     remark: str = ""
     values: pd.Series | None = None
-    """By seed, or by their order; none of what is fitted to all."""
+    """Values by seed, or by their order; None for an estimate that is fitted to all seeds."""
     varied: str = ""
-    """The hyper-parameter that is at half or double its value, and that value: such a row is for the sensitivity alone."""
+    """Hyper-parameter at half or double its value, as `eta = 0.05`: for the sensitivity alone."""
 
 
 def measurement(
-    claim: str, study: str, axes: Mapping[str, Any], values: Iterable[float] | Estimate, **more
+    claim: str, study: str, axes: Mapping[str, Any], values: Iterable[float] | Estimate, **fields
 ) -> Measurement:
-    """A claim's quantity in a regime: an estimate, or values by seed; with what else is to be said of it."""
-    place = {axis: tuple(at) if isinstance(at, list) else at for axis, at in axes.items()}
-    if isinstance(values, Estimate):
-        return Measurement(claim, Regime(study, place), values, **more)
-    by_seed = pd.Series(values, dtype=float)
-    return Measurement(claim, Regime(study, place), estimate_mean(by_seed), values=by_seed, **more)
+    """Build the measurement of a claim's quantity in one regime.
 
-
-def measured_table(measured: Iterable[Measurement], known: ClaimSet) -> pd.DataFrame:
-    """A row for each claim and regime, in the order given, before any test.
-
-    A claim whose primary regime was not run has a primary row without a number: it keeps its place in the family of its paper,
-    and no regime that happens to be there stands in for the one that was declared.
+    Parameters
+    ----------
+    claim : str
+        Id of the claim.
+    study : str
+        Study in which the quantity was measured.
+    axes : mapping
+        Position of the regime on the axes of the study; a list of two numbers is a range.
+    values : iterable of float or Estimate
+        Values by seed, from which mean and error are computed, or a finished estimate.
+    **fields
+        Further fields of `Measurement`, as `diverged` or `remark`.
     """
-    measured = list(measured)
-    for row in measured:
-        if row.claim not in known.claims:
+    positions = {
+        axis: tuple(position) if isinstance(position, list) else position
+        for axis, position in axes.items()
+    }
+    regime = Regime(study, positions)
+    if isinstance(values, Estimate):
+        return Measurement(claim, regime, values, **fields)
+    by_seed = pd.Series(values, dtype=float)
+    return Measurement(claim, regime, estimate_mean(by_seed), values=by_seed, **fields)
+
+
+def measured_table(measurements: Iterable[Measurement], claim_set: ClaimSet) -> pd.DataFrame:
+    """Build the table of measured claims, before any test.
+
+    Parameters
+    ----------
+    measurements : iterable of Measurement
+        Measurements of the claims of one kind of study.
+    claim_set : ClaimSet
+        Their declarations.
+
+    Returns
+    -------
+    DataFrame
+        Row for each claim and regime, in this order. A claim whose primary regime was not run has
+        a primary row without a number at the end: it keeps its place in the family of its paper,
+        and no other regime stands in for the declared one.
+
+    Raises
+    ------
+    RarefeatError
+        If a claim is not declared, or two rows are of its primary regime.
+    """
+    measurements = list(measurements)
+    for row in measurements:
+        if row.claim not in claim_set.claims:
             raise RarefeatError(
-                f"claim {row.claim} is measured, and {known.file} does not declare it"
+                f"claim {row.claim} is measured, and {claim_set.file} does not declare it"
             )
-    there = [row.claim for row in measured if is_primary(row, known.claims[row.claim])]
-    if twice := {name for name in there if there.count(name) > 1}:
-        name = min(twice)
-        raise known.error(
-            name, f"its primary regime is that of {there.count(name)} rows; it must name one"
+    primary = [row.claim for row in measurements if is_primary(row, claim_set.claims[row.claim])]
+    if ambiguous := {name for name in primary if primary.count(name) > 1}:
+        name = min(ambiguous)
+        raise claim_set.error(
+            name, f"its primary regime is that of {primary.count(name)} rows; it must name one"
         )
-    missing = [claim for name, claim in known.claims.items() if name not in there]
-    measured += [
+    missing = [claim for name, claim in claim_set.claims.items() if name not in primary]
+    measurements += [
         Measurement(claim.id, claim.primary, estimate_mean([]), NOT_RUN) for claim in missing
     ]
-    own = {(row.claim, known.format_regime(row.regime)): row for row in measured if not row.varied}
 
-    def whole(row: Measurement) -> dict:
-        return table_row(row, known.claims[row.claim], known) | paired_change(
-            row, own.get((row.claim, known.format_regime(row.regime)))
-        )
+    def key(row: Measurement) -> tuple[str, str]:
+        return row.claim, claim_set.format_regime(row.regime)
 
-    return validate(MEASURED, pd.DataFrame([whole(row) for row in measured]))
+    unvaried = {key(row): row for row in measurements if not row.varied}
+    rows = [
+        table_row(row, claim_set.claims[row.claim], claim_set)
+        | paired_change(row, unvaried.get(key(row)))
+        for row in measurements
+    ]
+    return validate(MEASURED, pd.DataFrame(rows))
 
 
-def paired_change(row: Measurement, own: Measurement | None) -> dict:
-    """What a varied row has less than the row of its study, seed by seed."""
-    paired = row.varied and own and row.values is not None and own.values is not None
-    found = difference(row.values, own.values) if paired else estimate_mean([])
-    return {"change": found.value, "change_error": found.error, "change_n": found.n}
+def paired_change(row: Measurement, base: Measurement | None) -> dict:
+    """Compute the difference of a varied row and the row of its study, paired by seed.
+
+    Parameters
+    ----------
+    row : Measurement
+        Any row.
+    base : Measurement, optional
+        The unvaried row of its claim and regime.
+
+    Returns
+    -------
+    dict
+        Columns change, change_error and change_n; NaN, NaN and 0 for a row that is not varied, or
+        has no values by seed.
+    """
+    paired = row.varied and base and row.values is not None and base.values is not None
+    change = difference(row.values, base.values) if paired else estimate_mean([])
+    return {"change": change.value, "change_error": change.error, "change_n": change.n}
 
 
 def is_primary(row: Measurement, claim: Claim) -> bool:
-    """Whether a row is of the regime that its claim declares."""
+    """Return whether a row is of the regime that its claim declares."""
     return not row.varied and claim.primary in (row.regime, Regime(row.regime.study))
 
 
-def table_row(row: Measurement, claim: Claim, known: ClaimSet) -> dict:
-    """A row of the table."""
+def table_row(row: Measurement, claim: Claim, claim_set: ClaimSet) -> dict:
+    """Convert a measurement to a row of the table.
+
+    Parameters
+    ----------
+    row : Measurement
+        The measurement.
+    claim : Claim
+        Its claim.
+    claim_set : ClaimSet
+        The claims of the kind, for the texts of axes.
+    """
     value, error, freedom, n = row.estimate
     low, high = claim.region
     tested = freedom >= MIN_DOF and np.isfinite(error)
@@ -106,14 +168,17 @@ def table_row(row: Measurement, claim: Claim, known: ClaimSet) -> dict:
         if row.diverged and not row.untestable
         else untestable or row.remark
     )
-    point = known.format_place(row.regime.axes)
+    point = claim_set.format_place(row.regime.axes)
     return {
         "claim_id": claim.id, "group": claim.group, "paper": claim.paper, "source": claim.source,
         "statement": claim.statement, "quantity": claim.quantity, "study": row.regime.study,
-        "point": f"{row.varied}{VARIED}{point}" if row.varied else point, "primary": is_primary(row, claim),
+        "point": f"{row.varied}{VARIED}{point}" if row.varied else point,
+        "primary": is_primary(row, claim),
         "role": "varied" if row.varied else "regime", "estimate": value, "error": error,
-        "freedom": freedom, "n": n, "test": claim.test, "required": claim.required, "reason": claim.reason,
-        "control": claim.control, "required_low": low, "required_high": high, "tolerance": claim.tolerance,
+        "freedom": freedom, "n": n, "test": claim.test, "required": claim.required,
+        "reason": claim.reason,
+        "control": claim.control, "required_low": low, "required_high": high,
+        "tolerance": claim.tolerance,
         "least": claim.least, "kind": claim.kind,
         "lowest": claim.bounds[0], "highest": claim.bounds[1], "diverged": row.diverged,
         "testable": not untestable and not row.diverged, "remark": remark,

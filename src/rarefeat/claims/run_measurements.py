@@ -1,4 +1,4 @@
-"""Measured claims of one study kind: a row for each claim and regime, before any verdict."""
+"""The job that measures the claims of one study kind, before any verdict."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""The tables of claims: what was measured, the verdicts, and what half and double of a setting change."""
+"""Schemas of the tables of claims: measurements, verdicts, and changes by varied settings."""
 
 import pandera.pandas as pa
 
@@ -154,11 +154,16 @@ CLAIMS = schema(
             float,
             P_VALUE,
             unit="1",
-            description="adjusted: Holm over the primary rows of a paper, Benjamini-Hochberg over the others of a claim",
+            description="adjusted: Holm over the primary rows of a paper, Benjamini-Hochberg over"
+            " the others of a claim",
             nullable=True,
         ),
         "adjusted_p_contradicted": column(
-            float, P_VALUE, unit="1", description="likewise", nullable=True
+            float,
+            P_VALUE,
+            unit="1",
+            description="adjusted in the same way",
+            nullable=True,
         ),
         "decided_low": column(
             float,

@@ -1,4 +1,4 @@
-"""The verdicts of one paper's claims, from what every kind of study has measured."""
+"""The tables of verdicts and of sensitivity of one paper, from the measurements of all kinds."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,30 @@ from rarefeat.storage.schema import validate
 
 
 def claims(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Every claim in every regime with its verdict."""
+    """Return every claim in every regime with its verdict.
+
+    Parameters
+    ----------
+    tables : mapping
+        Tables of measurements of the paper's kinds of study.
+    job : Job
+        Not used.
+    """
     table = verdict.verdicts(pd.concat(tables.values(), ignore_index=True))
-    # `sensitivity` has the columns of changes.
+    # Columns of changes belong to `sensitivity`.
     return validate(CLAIMS, table[list(CLAIMS.columns)])
 
 
 def sensitivity(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """What half and double of a hyper-parameter change of the claims' quantities."""
+    """Return the changes of the claims' quantities by half and double of a hyper-parameter.
+
+    Parameters
+    ----------
+    tables : mapping
+        Tables of measurements of the paper's kinds of study.
+    job : Job
+        Not used.
+    """
     return validate(
         CHANGES, verdict.sensitivity_rows(pd.concat(tables.values(), ignore_index=True))
     )

@@ -7,25 +7,50 @@ from rarefeat.run.cli_helpers import load_function
 
 
 def published_findings(kind: str, tables: PublishedTables, project: Project) -> list[str]:
-    """What a kind of study has found, a sentence or two each, from the published tables; empty where one of them is not there.
+    """Return the findings of a kind of study, a sentence or two each.
 
-    A kind without a module `found` says what its own pages of a run say, where all the tables of these are published whole.
+    A kind without a module `findings` has those of its own pages of a run, as far as all their
+    tables are published whole.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the kind.
+    tables : PublishedTables
+        Published tables.
+    project : Project
+        Config.
+
+    Returns
+    -------
+    list of str
+        Findings; empty if one of the tables that they need is not published.
     """
-    says = kinds()[kind].load("findings")
-    if says is None:
+    module = kinds()[kind].load("findings")
+    if module is None:
         pages = [
             name
             for name, page in project.outputs[kind].pages.items()
             if all(table in tables for table in page.tables)
         ]
         return [line for name in pages for line in page_findings(project, name, tables)]
-    if not all(name in tables for name in says.TABLES):
+    if not all(name in tables for name in module.TABLES):
         return []
-    return says.findings(project.sections[kind], {name: tables[name] for name in says.TABLES})
+    return module.findings(project.sections[kind], {name: tables[name] for name in module.TABLES})
 
 
 def page_findings(project: Project, page: str, tables: PublishedTables) -> list[str]:
-    """The answers of a page of a run, made of published tables."""
+    """Return the list items of a page of a run, rendered from published tables.
+
+    Parameters
+    ----------
+    project : Project
+        Config with the page.
+    page : str
+        Name of the page.
+    tables : PublishedTables
+        Published tables.
+    """
     job = project.page_job(page)
     return list_items(
         load_function(job.stage)({name: tables[name] for name in project.pages[page].tables}, job)
@@ -33,5 +58,5 @@ def page_findings(project: Project, page: str, tables: PublishedTables) -> list[
 
 
 def list_items(text: str) -> list[str]:
-    """The items of a page."""
+    """Return the list items of a page of Markdown."""
     return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]

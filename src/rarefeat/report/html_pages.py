@@ -1,6 +1,7 @@
-"""Pages of the report: the text of a study, and below it tables that a reader can sort and filter.
+"""Pages of the report: the text of a study, and tables that a reader can sort and filter.
 
-Each is one file of HTML that needs no network. The large tables, a row for each replica or step, stay Parquet.
+Each is one file of HTML that needs no network. Large tables, with a row for each replica or step,
+stay Parquet.
 """
 
 import html
@@ -17,16 +18,17 @@ from markdown_it import MarkdownIt
 from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.job import Job
 
-# The library's own list of types knows no texts of the conditions.
+# The library's list of types does not have the texts of conditions, and would warn.
 options.warn_on_unexpected_option_type = False
 
-
 ROWS = 15
+"""Rows of a table that are shown at first."""
 STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: #1f2933; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
 p, ul { max-width: 60rem; } nav a { margin-right: 1rem; }
-.prose table { border-collapse: collapse; } .prose td, .prose th { padding: 0.2rem 0.6rem; border-bottom: 1px solid #ccd; }
+.prose table { border-collapse: collapse; }
+.prose td, .prose th { padding: 0.2rem 0.6rem; border-bottom: 1px solid #ccd; }
 table.dataTable { font-size: 12px; } table.dataTable td { max-width: 28rem; white-space: normal; }
 tfoot input { width: 100%; min-width: 4rem; box-sizing: border-box; font-weight: normal; }
 details { margin: 0.5rem 0; max-width: 60rem; } dt { font-weight: 600; } dd { margin-left: 1.5rem; }
@@ -37,7 +39,8 @@ def document(title: str, body: str) -> str:
     """Return a whole page of HTML with its style."""
     title = html.escape(title)
     head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body></html>\n'
+    content = f"<body>\n<h1>{title}</h1>\n{body}\n</body>"
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n{content}</html>\n'
 
 
 def library() -> str:
@@ -46,20 +49,39 @@ def library() -> str:
 
 
 def interactive_table(name: str, table: pd.DataFrame) -> str:
-    """Return a table with a search over all of it, conditions on columns, and a filter under each column."""
+    """Return a table with a search, conditions on columns, and a filter under each column."""
     identifier = "table_" + re.sub(r"\W", "_", name)
     with pd.option_context("display.float_format", "{:.4g}".format):
         return to_html_datatable(
-            table, table_id=identifier, connected=False, display_logo_when_loading=False, maxBytes=0, showIndex=False,
-            column_filters="footer", classes="display compact stripe", style="width:100%",
-            layout={"top1": "searchBuilder", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
-            language={"searchBuilder": {"title": {"0": "", "_": "%d conditions"}, "add": "Add a condition on a column"}},
-            text_in_header_can_be_selected=False, pageLength=ROWS, lengthMenu=[ROWS, 50, 200],
-        )  # fmt: skip
+            table,
+            table_id=identifier,
+            connected=False,
+            display_logo_when_loading=False,
+            maxBytes=0,
+            showIndex=False,
+            column_filters="footer",
+            classes="display compact stripe",
+            style="width:100%",
+            layout={
+                "top1": "searchBuilder",
+                "topEnd": "search",
+                "bottomStart": "info",
+                "bottomEnd": "paging",
+            },
+            language={
+                "searchBuilder": {
+                    "title": {"0": "", "_": "%d conditions"},
+                    "add": "Add a condition on a column",
+                }
+            },
+            text_in_header_can_be_selected=False,
+            pageLength=ROWS,
+            lengthMenu=[ROWS, 50, 200],
+        )
 
 
 def column_descriptions(schema: str) -> str:
-    """Return the description of each column of a schema, MODULE:NAME, to unfold."""
+    """Return the descriptions of the columns of a schema, MODULE:NAME, to unfold."""
     entries = []
     for column, item in load_function(schema).columns.items():
         unit = f" ({html.escape(item.metadata['unit'])})" if item.metadata["unit"] else ""
@@ -87,7 +109,9 @@ def table_section(name: str, schema: str, table: pd.DataFrame) -> str:
 def render_page(
     function: Callable, tables: Mapping[str, pd.DataFrame], job: Job
 ) -> tuple[str, str]:
-    """Return a page as Markdown, and as HTML with the tables that the job names in `schemas` below the text.
+    """Return a page as Markdown, and as HTML with tables below the text.
+
+    The job names the tables and their schemas in `schemas`.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""A page to play with: the law for a rare feature computed in the browser, beside what the laboratory measured. It asks no network."""
+"""An interactive page: the critical-frequency model computed in the browser, next to measurements.
+
+It needs no network.
+"""
 
 import json
 from collections.abc import Mapping
@@ -15,96 +18,137 @@ from rarefeat.studies.imbalance.doc_tables import fates
 
 PAGE = Path(__file__).with_suffix(".html")
 SIGMA = 0.05
-"""Noise at which the page computes and shows."""
+"""Noise of the page."""
 CONSTANTS = {"kappa": 0.81, "gamma": 2.5}
-"""Of the law, of a page without a table that has them."""
-COURSE = ["step", "learned_share", "ci_low", "ci_high"]
-"""Of a point on the page, at each step."""
+"""Constants of the model, for a page without a table of them."""
+CURVE = ["step", "learned_share", "ci_low", "ci_high"]
+"""Columns of the curve of a point."""
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page of a run: its own fates beside the law."""
+    """Return the page of a run: the learning outcomes of its study, and the model.
+
+    Parameters
+    ----------
+    tables : mapping
+        The grid table of the study `confirmation`.
+    job : Job
+        Config: `confirmation`, the study.
+    """
     (grid,) = tables.values()
     study = job.config_section("confirmation", Study)
     return fill_template(regimes(confirmation_shares(study, fates(grid))), study, CONSTANTS)
 
 
-def confirmation_shares(study: Study, found: pd.DataFrame) -> pd.DataFrame:
-    """The shares at its last step that learned the rare feature, in the columns of `fate_shares`."""
-    found = select_rows(found, fate="learned").rename(columns={"share": "learned_share"})
-    found = select_rows(
-        found, sigma=SIGMA if SIGMA in set(found["sigma"]) else found["sigma"].iloc[0]
-    )
+def confirmation_shares(study: Study, outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return the fractions that learned the rare feature by the last step of a study.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+    outcomes : DataFrame
+        Its fractions of each learning outcome (`fates`).
+
+    Returns
+    -------
+    DataFrame
+        Fractions at the noise SIGMA, or the first one, in the columns of `fate_shares`.
+    """
+    rows = select_rows(outcomes, fate="learned").rename(columns={"share": "learned_share"})
+    rows = select_rows(rows, sigma=SIGMA if SIGMA in set(rows["sigma"]) else rows["sigma"].iloc[0])
     training = study.training
-    at = {
+    settings = {
         "share": training.bias.share,
         "lambda": training.lambda_,
         "N": study.data.N,
         "step": training.T,
     }
-    return found.assign(study="confirmation", **at)
+    return rows.assign(study="confirmation", **settings)
 
 
-def regimes(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Where replicas were trained, and of each study and frequency there the shares that had learned the rare feature by a step."""
-    made = []
-    for at, part in found.groupby(["share", "lambda", "N"]):
+def regimes(shares: pd.DataFrame) -> list[dict[str, Any]]:
+    """Group the fractions of replicas that learned the rare feature by regime.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        Fractions by step, in the columns of `fate_shares`.
+
+    Returns
+    -------
+    list of dict
+        Share of the bias, lambda and N of each regime, and under `points` a curve for each study
+        and frequency.
+    """
+    groups = []
+    for key, rows in shares.groupby(["share", "lambda", "N"]):
         points = [
             {
                 "eps": eps_min,
-                "n": int(own["n"].max()),
-                "course": own[COURSE].round(4).to_numpy().tolist(),
+                "n": int(curve["n"].max()),
+                "course": curve[CURVE].round(4).to_numpy().tolist(),
             }
-            for (eps_min, _), own in part.sort_values("step").groupby(["eps_min", "study"])
+            for (eps_min, _), curve in rows.sort_values("step").groupby(["eps_min", "study"])
         ]
-        made.append(
-            dict(zip(("share", "lambda", "N"), map(float, at), strict=True)) | {"points": points}
+        groups.append(
+            dict(zip(("share", "lambda", "N"), map(float, key), strict=True)) | {"points": points}
         )
-    return made
+    return groups
 
 
 def page_from_published(tables: PublishedTables, study: Study) -> str:
-    """The page of the published tables."""
-    found = confirmation_shares(study, tables["confirmation_fates"])
+    """Return the page of the published tables; `study` is the study `confirmation`."""
+    shares = confirmation_shares(study, tables["confirmation_fates"])
     if "fate_shares" in tables:
-        found = pd.concat([found, select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain")])
-    made = regimes(found)
+        others = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain")
+        shares = pd.concat([shares, others])
+    groups = regimes(shares)
     if "selection_law_constants" not in tables:
-        return fill_template(made, study, CONSTANTS)
-    at = {"lambda": study.training.lambda_, "N": study.data.N}
+        return fill_template(groups, study, CONSTANTS)
+    key = {"lambda": study.training.lambda_, "N": study.data.N}
     for row in records(select_rows(tables["selection_steps"], study="help", arm="dense")):
-        at["share"] = float(row["point"].removeprefix("share="))
-        known = next((one for one in made if {key: one[key] for key in at} == at), None)
-        if known is None:
-            made.append(known := {**at, "points": []})
-        known["step"] = [row["step"], row["ci_low"], row["ci_high"]]
+        key["share"] = float(row["point"].removeprefix("share="))
+        regime = next((item for item in groups if {name: item[name] for name in key} == key), None)
+        if regime is None:
+            groups.append(regime := {**key, "points": []})
+        regime["step"] = [row["step"], row["ci_low"], row["ci_high"]]
     error = f"{single_row(tables['selection_law_errors'], parameter='all')['error']:.3f}"
-    return fill_template(made, study, single_row(tables["selection_law_constants"]), error)
+    return fill_template(groups, study, single_row(tables["selection_law_constants"]), error)
 
 
 def fill_template(
-    found: list[dict], study: Study, constants: Mapping[str, float], error: str | None = None
+    groups: list[dict], study: Study, constants: Mapping[str, float], error: str | None = None
 ) -> str:
-    """The page with its data."""
+    """Return the page with its data.
+
+    Parameters
+    ----------
+    groups : list of dict
+        Result of `regimes`.
+    study : Study
+        Study whose hyper-parameters are those of the page.
+    constants : mapping
+        Constants of the model.
+    error : str, optional
+        Mean error of the model, in words.
+    """
     data, training = study.data, study.training
     config = {key: getattr(data, key) for key in ("d", "d1", "L", "C")} | {
         key: getattr(training, key) for key in ("m", "K", "tau", "eta", "sigma_0")
     }
     config["nsr"] = SIGMA**2 * data.d1
-    law = {key: constants[key] for key in CONSTANTS}
-    steps = sorted(
-        {int(step) for at in found for point in at["points"] for step, *_ in point["course"]}
-        | {training.T}
-    )
-    told = {
+    curves = [point["course"] for regime in groups for point in regime["points"]]
+    steps = sorted({int(step) for curve in curves for step, *_ in curve} | {training.T})
+    content = {
         "config": config,
-        **law,
+        **{key: constants[key] for key in CONSTANTS},
         "error": error,
         "T": training.T,
         "N": data.N,
         "steps": steps,
-        "regimes": found,
+        "regimes": groups,
     }
     return PAGE.read_text(encoding="utf-8").replace(
-        "/*DATA*/null", json.dumps(told).replace("<", "\\u003c")
+        "/*DATA*/null", json.dumps(content).replace("<", "\\u003c")
     )

@@ -1,8 +1,9 @@
-"""Pages with numbers, from templates and the tables of docs/tables: docs/templates/X.md.j2 becomes docs/X.md, README.md.j2 README.md.
+"""Pages with numbers, from templates and the tables of docs/tables.
 
-A template of a study says, by `set`, which question it answers and the answer in short, for the lists of studies; one that
-belongs to another's kind says beside which it stands. A kind without a template has the page of docs/templates/study.j2, and
-says question and answer itself.
+docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A template of a study sets
+`question` and `short`, the answer in a few words, for the lists of studies; one that belongs to
+another kind sets `beside`, the kind whose page it follows. A kind without a template has the page
+of docs/templates/study.j2, with question and answer from its declaration.
 """
 
 import argparse
@@ -37,23 +38,23 @@ from rarefeat.storage.sealed_files import write_file
 from rarefeat.studies.long_tail.paper_values import TABLE_2
 
 TEMPLATES = Path("docs/templates")
-PLAY = Path("docs/play.html")
+INTERACTIVE_PAGE = Path("docs/play.html")
 
 
 def run_of(published: PublishedTables, name: str) -> str:
-    """Which run a table is from, in words."""
+    """Return the run that a table is from, in words."""
     origin = published.origins[name]
     lost = ", which this repository does not hold" if origin.get("lost") else ""
     return f"{origin['run']} at commit `{origin['commit']}`{lost}"
 
 
 def sources(published: PublishedTables, *names: str) -> str:
-    """A list of the runs that tables are from, with their seeds."""
+    """Return a list of the runs that tables are from, with their seeds."""
     runs: dict[str, list[str]] = {}
     for name in names:
         if name in published:
             seeds = published.origins[name].get("seeds", {})
-            which = (
+            ranges = (
                 "; ".join(
                     f"{study} {first}" for study, first in seeds.items() if isinstance(first, str)
                 )
@@ -61,34 +62,50 @@ def sources(published: PublishedTables, *names: str) -> str:
                 else ""
             )
             runs.setdefault(
-                run_of(published, name) + (f", seeds: {which}" if which else ""), []
+                run_of(published, name) + (f", seeds: {ranges}" if ranges else ""), []
             ).append(name)
     return "\n".join(
-        f"- {run}: {', '.join(f'`{name}`' for name in of_run)}." for run, of_run in runs.items()
+        f"- {run}: {', '.join(f'`{name}`' for name in tables)}." for run, tables in runs.items()
     )
 
 
 class StudyListing(NamedTuple):
-    """A page of a study in the lists of studies."""
+    """An entry of the lists of studies."""
 
     name: str
-    """Its file in docs/studies, without the suffix."""
+    """File of its page in docs/studies, without the suffix."""
     title: str
     question: str
     short: str
-    """The answer in a few words."""
+    """Answer in a few words."""
 
 
 def template_environment(
     tables: PublishedTables, project: Project, root: Path = Path(".")
 ) -> jinja2.Environment:
-    """What a template can use.
+    """Return the environment of the templates.
 
-    The functions below; `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)` of the published tables; `config`, the sections
-    of the config by kind of study; `declared` and `group_of`, the ids of all claims and the group of each; `answer(kind)`, what a kind has found, sentence by sentence; `drawn(name)`, the suffix of a figure
-    that docs has; `papers`, `about_claims` and `table_2`, the papers' names, how verdicts are read, and the paper's Table 2; `studies()`, the pages of studies.
+    A template can use the functions in the tuple below, and:
+
+    - `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)`: published tables;
+    - `config`: sections of the config by kind of study;
+    - `declared`, `group_of`: ids of all claims, and the group of each;
+    - `answer(kind)`: findings of a kind;
+    - `drawn(name)`: suffix of a figure in docs, empty if there is none;
+    - `studies()`: entries of the lists of studies;
+    - `papers`, `about_claims`, `table_2`: names of the papers, how verdicts are read, and the
+      paper's Table 2.
+
+    Parameters
+    ----------
+    tables : PublishedTables
+        Published tables.
+    project : Project
+        Config.
+    root : Path
+        Folder of the project.
     """
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -107,65 +124,78 @@ def template_environment(
         page_of,
         anchor,
     )
-    made.globals |= {function.__name__: function for function in functions}
-    made.globals |= {
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals |= {
         "table": tables.__getitem__,
         "has": tables.__contains__,
         "run_of": lambda name: run_of(tables, name),
         "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
-        "declared": [claim for known in project.claim_sets.values() for claim in known.claims],
+        "declared": [claim for item in project.claim_sets.values() for claim in item.claims],
         "group_of": {
             name: claim.group
-            for known in project.claim_sets.values()
-            for name, claim in known.claims.items()
+            for claim_set in project.claim_sets.values()
+            for name, claim in claim_set.claims.items()
         },
         "answer": lambda kind: findings.published_findings(kind, tables, project),
         "drawn": lambda name: next(
             (end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()),
             "",
         ),
-        "studies": cache(lambda: studies(made, root)),
+        "studies": cache(lambda: studies(environment, root)),
         "papers": papers(),
         "about_claims": ABOUT.partition("here is written by hand. ")[2],
         "table_2": TABLE_2,
     }
-    return made
+    return environment
 
 
 def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[StudyListing]:
-    """The pages of studies: of each kind in the order of the registry, and after it those that stand beside it."""
-    said, titles = {}, {}
+    """List the studies by kind, in the order of the registry, each before those beside it."""
+    variables, titles = {}, {}
     for path in sorted((root / TEMPLATES / "studies").glob("*.md.j2")):
         name, text = path.name.removesuffix(".md.j2"), path.read_text(encoding="utf-8")
         titles[name] = next(
             line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")
         )
         if "set question" in text:
-            said[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
+            variables[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
     for name, kind in kinds().items():
         if name not in titles:
             short = kind.answer or next(
                 iter(templates.globals["answer"](name)), "not published yet"
             )
-            titles[name], said[name] = kind.title, {"question": kind.question, "short": short}
+            titles[name] = kind.title
+            variables[name] = {"question": kind.question, "short": short}
     order = [
         name
         for kind in kinds()
-        for name in (kind, *(one for one in said if said[one].get("beside") == kind))
-        if name in said
+        for name in (kind, *(name for name in variables if variables[name].get("beside") == kind))
+        if name in variables
     ]
     return [
-        StudyListing(name, titles[name], said[name]["question"], said[name]["short"])
+        StudyListing(name, titles[name], variables[name]["question"], variables[name]["short"])
         for name in order
     ]
 
 
 def render_default_page(
-    name: str, made: jinja2.Environment, tables: PublishedTables, project: Project
+    name: str, environment: jinja2.Environment, tables: PublishedTables, project: Project
 ) -> str:
-    """The page of a kind of study that has no template of its own."""
-    template = made.get_template(
+    """Render the page of a kind of study that has no template of its own.
+
+    Parameters
+    ----------
+    name : str
+        Name of the kind.
+    environment : Environment
+        Environment of the templates.
+    tables : PublishedTables
+        Published tables.
+    project : Project
+        Config.
+    """
+    template = environment.get_template(
         "study.j2", globals={"name": name, "kind": kinds()[name], "outputs": project.outputs[name]}
     )
     published = [table for table in table_reductions(name) if table in tables]
@@ -173,23 +203,39 @@ def render_default_page(
 
 
 def page_path(template: Path, root: Path) -> Path:
-    """Where a page lies: README.md at the top, every other one in docs/ as its template in docs/templates/."""
+    """Return the path of the page of a template: README.md at the top, any other one in docs/."""
     name = template.with_suffix("")
     return root / name if str(name) == "README.md" else root / "docs" / name
 
 
 def pages(root: Path = Path(".")) -> dict[Path, str]:
-    """Every page by its path, filled in; RarefeatError that names the template where a table lacks what it asks for."""
+    """Render every page.
+
+    Parameters
+    ----------
+    root : Path
+        Folder of the project.
+
+    Returns
+    -------
+    dict of Path to str
+        Text of each page.
+
+    Raises
+    ------
+    RarefeatError
+        If a table lacks what a template asks for; it names the template.
+    """
     templates = root / TEMPLATES
     tables, project = PublishedTables(root / "docs/tables"), load(root / DEFAULT)
-    made = template_environment(tables, project, root)
+    environment = template_environment(tables, project, root)
     texts = {}
     for path in sorted(templates.rglob("*.md.j2")):
         template = path.relative_to(templates)
         try:
             page = page_path(template, root)
             texts[page] = link_tables(
-                made.get_template(template.as_posix()).render(), page.relative_to(root)
+                environment.get_template(template.as_posix()).render(), page.relative_to(root)
             )
         except (jinja2.TemplateError, KeyError, RarefeatError) as error:
             raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
@@ -197,10 +243,12 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
         page = root / "docs/studies" / f"{name}.md"
         if page not in texts:
             texts[page] = link_tables(
-                render_default_page(name, made, tables, project), page.relative_to(root)
+                render_default_page(name, environment, tables, project), page.relative_to(root)
             )
     if "confirmation_fates" in tables:
-        texts[root / PLAY] = page_from_published(tables, project.studies["confirmation"])
+        texts[root / INTERACTIVE_PAGE] = page_from_published(
+            tables, project.studies["confirmation"]
+        )
     return texts
 
 
@@ -211,13 +259,13 @@ def write_pages() -> None:
 
 
 def link_tables(text: str, page: Path) -> str:
-    """A page whose mentions of a published table lead to it."""
-    up = "docs/" if page.parts[0] != "docs" else "../" * (len(page.parts) - 2)
-    return re.sub(r"`docs/(tables/\w+\.csv)`", rf"[`docs/\1`]({up}\1)", text)
+    """Make mentions of published tables in a page links to them."""
+    prefix = "docs/" if page.parts[0] != "docs" else "../" * (len(page.parts) - 2)
+    return re.sub(r"`docs/(tables/\w+\.csv)`", rf"[`docs/\1`]({prefix}\1)", text)
 
 
 def main() -> None:
-    """Write every picture of published tables, and every page with numbers."""
+    """Write every figure of published tables, and every page with numbers."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     for name, content in render_doc_figures(PublishedTables(Path("docs/tables"))).items():
         write_file(Path("docs/figures", name), content)

@@ -1,8 +1,13 @@
-"""The small tables of docs/tables, from which every number in docs/ and README.md is filled in, each with where it is from.
+"""The small tables of docs/tables, from which every number in docs/ and README.md is filled in.
 
-A kind of study says in the module `page` of its folder, or in its file, what it publishes: `TABLES`, by name the tables of a run that it reads and the
-function that makes a small one of them. Beside these there are the verdicts on the claims of each paper, in primary and other regimes.
-`python -m rarefeat.report.published_tables results` writes all that a run has tables for, its claims, and the figures that pages show.
+A kind of study declares them in `TABLES` of its module `doc_tables`: by name the tables of a run,
+and the function that reduces them to a small one. The verdicts on the claims of each paper, in
+primary and in other regimes, are published for all. Each table has its origin: run, commit, seeds.
+
+    python -m rarefeat.report.published_tables results
+
+writes everything that a run has tables for, the pages of its claims, and the figures that pages
+show.
 """
 
 import argparse
@@ -16,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from rarefeat.claims.declarations import page_of
-from rarefeat.claims.page import other_verdicts, part, primary_verdicts
+from rarefeat.claims.page import group_page, other_verdicts, primary_verdicts
 from rarefeat.claims.tables import VERDICTS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
@@ -28,44 +33,44 @@ from rarefeat.storage.sealed_files import atomic_write, write_file
 
 FOLDER = Path("docs/tables")
 INDEX = "origin.json"
-LARGEST = 300_000
-"""Bytes of a table: what is larger belongs to results/, not to a page."""
+MAX_BYTES = 300_000
+"""Largest table; a larger one belongs to results/, not to a page."""
 
 Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
-"""Names of tables of a run, and what makes one small table of them."""
+"""Names of tables of a run, and the function that makes one small table of them."""
 
 
 def table_reductions(kind: str) -> dict[str, Reduction]:
-    """What a kind of study publishes, by the name of the small table."""
+    """Return the tables that a kind of study publishes, by name."""
     return getattr(kinds()[kind].load("doc_tables"), "TABLES", {})
 
 
 def reductions() -> dict[str, Reduction]:
-    """What every kind of study publishes, by the name of the small table."""
-    found = {
+    """Return all published tables, by name."""
+    tables = {
         name: reduction for kind in kinds() for name, reduction in table_reductions(kind).items()
     }
     verdicts = {"verdicts": primary_verdicts, "other_regimes": other_verdicts}
-    return found | {
-        f"{name}_{paper}": ((f"claims_{paper}",), made)
+    return tables | {
+        f"{name}_{paper}": ((f"claims_{paper}",), function)
         for paper in load().papers
-        for name, made in verdicts.items()
+        for name, function in verdicts.items()
     }
 
 
 def git(*arguments: str) -> str:
-    """Ask git about the clone of the package; empty if there is none."""
+    """Run git in the clone of the package; return an empty text if there is none."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments], cwd=PACKAGE, capture_output=True, encoding="utf-8", check=False
         )
-    except OSError:  # there is no git
+    except OSError:  # There is no git.
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return process.stdout.strip() if process.returncode == 0 else ""
 
 
 def commit() -> str:
-    """Return the commit of the code, marked if it does not hold all code and configs; or `unknown`."""
+    """Return the commit of the code, marked if files were changed since; or `unknown`."""
     changed = git("status", "--porcelain", "--", ".", ":/config", ":/workflow")
     return (git("rev-parse", "--short=7", "HEAD") or "unknown") + (
         "+uncommitted" if changed else ""
@@ -73,7 +78,15 @@ def commit() -> str:
 
 
 class PublishedTables:
-    """The small tables of a folder, and where each is from; refused where one is not as it was written."""
+    """The published tables of a folder, with their origins.
+
+    A table that was edited is refused.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the tables.
+    """
 
     def __init__(self, folder: Path = FOLDER):
         self.folder = folder
@@ -98,16 +111,26 @@ class PublishedTables:
             raise RarefeatError(f"cannot read {path}: {error.strerror}") from error
         if self.origins[name]["sha256"] != hashlib.sha256(content).hexdigest():
             raise RarefeatError(
-                f"{path} is not as it was written; take it from a run with `make publish`, do not edit it"
+                f"{path} was edited; take it from a run with `make publish`, do not edit it"
             )
         return pd.read_csv(path)
 
     def put(self, name: str, table: pd.DataFrame, origin: Mapping) -> None:
-        """Write a table and where it is from."""
+        """Write a table and its origin.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table.
+        table : DataFrame
+            The table.
+        origin : mapping
+            Run, commit, seeds and the like.
+        """
         content = table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
-        if len(content) > LARGEST:
+        if len(content) > MAX_BYTES:
             raise RarefeatError(
-                f"the table {name} has {len(content)} bytes, and a published one at most {LARGEST}; reduce it"
+                f"table {name}: must have at most {MAX_BYTES} bytes, got {len(content)}; reduce it"
             )
         write_file(self.folder / f"{name}.csv", content)
         self.origins[name] = {"sha256": hashlib.sha256(content).hexdigest(), **origin}
@@ -117,22 +140,29 @@ class PublishedTables:
 def publish(results: Path, published: PublishedTables) -> list[str]:
     """Reduce the tables of a run.
 
-    Args:
-        results: the folder of results of a run.
+    Parameters
+    ----------
+    results : Path
+        Folder of results of a run.
+    published : PublishedTables
+        Published tables, which are replaced.
 
-    Returns:
-        The names of the tables that were written: those whose sources the run has, and that have rows.
+    Returns
+    -------
+    list of str
+        Names of the tables that were written: those whose sources the run has, and that have rows.
     """
     written, version = [], commit()
     for name, (sources, reduce) in reductions().items():
         paths = {source: results / "tables" / f"{source}.parquet" for source in sources}
         if not all(path.exists() for path in paths.values()):
             continue
-        found = {source: read_table_and_origin(path) for source, path in paths.items()}
-        small = reduce(*(table for table, _ in found.values()))
-        if small.empty:  # claims that have no other regime
+        inputs = {source: read_table_and_origin(path) for source, path in paths.items()}
+        small = reduce(*(table for table, _ in inputs.values()))
+        # Claims without other regimes give an empty table.
+        if small.empty:
             continue
-        origins = {source: origin for source, (_, origin) in found.items()}
+        origins = {source: origin for source, (_, origin) in inputs.items()}
         published.put(
             name,
             small,
@@ -158,57 +188,66 @@ def publish(results: Path, published: PublishedTables) -> list[str]:
 
 
 ZEROS = "|".join(f"{verdict} in 0" for verdict in VERDICTS)
-"""What is said of verdicts that no regime has."""
+"""Pattern of the counts of verdicts that no regime has."""
 DECLARED = ("- Measured: ", "- Required: ", "- Control: ")
-"""Lines of a claim that its declaration has as well."""
+"""Beginnings of lines that the page of the declared claim has as well."""
 
 
 def publish_claims(results: Path, folder: Path) -> list[Path]:
-    """Write the pages of a run's claims, one for each part of a theory; return their paths."""
+    """Write the pages of a run's claims, one for each group; return their paths."""
     written = []
     for paper in load().papers:
         table = results / f"tables/claims_{paper}.parquet"
         claims = read_table_and_origin(table)[0] if table.exists() else pd.DataFrame({"group": []})
         for group in claims["group"].unique():
             path = folder / f"{page_of(group)}.md"
-            text = part(claims, group, f"claims_{paper}.md")
+            text = group_page(claims, group, f"claims_{paper}.md")
             write_file(path, drop_declared_text(text, path.stem.removeprefix("claims_")))
             written.append(path)
     return written
 
 
-def drop_declared_text(text: str, part: str) -> str:
-    """The page of a part without what docs/reference/claims says of it already (quantity, range, control), and without zeros."""
+def drop_declared_text(text: str, slug: str) -> str:
+    """Remove counts of zero, and the text that docs/reference/claims/SLUG.md has as well.
+
+    That page has the quantity, range and control of each claim.
+    """
     text = re.sub(rf"(?<=[:,] )(?:{ZEROS}), |, (?:{ZEROS})", "", text)
     lines = [
         line
         for line in text.replace("](figures/", "](../figures/").splitlines()
         if not line.startswith(DECLARED)
     ]
-    told = f"Quantity, range and control of each: [as declared](../reference/claims/{part}.md). [All claims, and how to read this](index.md)."
+    note = (
+        f"Quantity, range and control of each: [as declared](../reference/claims/{slug}.md)."
+        " [All claims, and how to read this](index.md)."
+    )
     lines = [
-        told if line.startswith("[All claims, and how to read this]") else line for line in lines
+        note if line.startswith("[All claims, and how to read this]") else line for line in lines
     ]
     return "\n".join(map(shorten_verdict_line, lines)).rstrip() + "\n"
 
 
 def shorten_verdict_line(line: str) -> str:
-    """A line of regimes by verdict, with the longest list of them told as the rest; any other line as it is."""
-    told = re.split(
+    """Shorten a line of regimes by verdict: the longest list becomes "elsewhere".
+
+    Any other line stays as it is.
+    """
+    sentences = re.split(
         rf"\. (?=(?:{'|'.join(map(str.capitalize, VERDICTS))}): )",
         line.removeprefix("- ").rstrip("."),
     )
-    if len(told) < 2 or not line.startswith(
+    if len(sentences) < 2 or not line.startswith(
         tuple(f"- {verdict.capitalize()}: " for verdict in VERDICTS)
     ):
         return line
-    most = max(told, key=len)
-    rest = ". ".join(said for said in told if said is not most)
-    return f"- {rest}. {most.partition(':')[0]} elsewhere."
+    longest = max(sentences, key=len)
+    rest = ". ".join(sentence for sentence in sentences if sentence is not longest)
+    return f"- {rest}. {longest.partition(':')[0]} elsewhere."
 
 
 def publish_figures(results: Path, docs: Path) -> list[Path]:
-    """The figures of a run that a page of docs/ shows, or a template names; there are many more in results/."""
+    """Copy the figures of a run that a page or a template names; return their paths."""
     pages = (*docs.glob("*.md"), *docs.glob("*/*.md"), *(docs / "templates").rglob("*.md.j2"))
     texts = [page.read_text(encoding="utf-8") for page in pages]
     written = []
@@ -221,7 +260,7 @@ def publish_figures(results: Path, docs: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Publish what a run has measured."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

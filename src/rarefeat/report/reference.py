@@ -1,4 +1,4 @@
-"""The pages of docs/reference that are rendered from the code, so that they cannot drift from it."""
+"""Pages of docs/reference that are rendered from the code: config, tables, files and claims."""
 
 import argparse
 from collections.abc import Mapping
@@ -51,77 +51,83 @@ SECTIONS = {
 
 
 def sections_of_kinds() -> dict[str, type[Section]]:
-    """The sections of each kind of study, with their headings."""
-    found: dict[str, type[Section]] = {}
+    """Return the config sections of each kind of study by heading."""
+    sections: dict[str, type[Section]] = {}
     for name, kind in kinds().items():
-        found[f"`{name}`: {kind.title}"] = kind.section
+        sections[f"`{name}`: {kind.title}"] = kind.section
         module = kind.load("config")
         for item in vars(module).values():
-            own = (
+            is_defined_here = (
                 isinstance(item, type)
                 and issubclass(item, Section)
                 and item.__module__ == module.__name__
             )
-            if own and item is not kind.section:
-                found[f"`{name}`, `{item.__name__}`"] = item
-    return found
+            if is_defined_here and item is not kind.section:
+                sections[f"`{name}`, `{item.__name__}`"] = item
+    return sections
 
 
-def schemas_of_parts() -> dict[str, dict[str, DataFrameSchema]]:
-    """Every schema by the part that makes its table, the chain, the claims or a kind of study, and by its file."""
+def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
+    """Return every schema by maker of its table and by file.
+
+    A maker is `chain`, `claims`, or the name of a kind of study.
+    """
     modules = {"chain": chain_tables, "claims": claims_tables} | {
         name: kind.load("tables") for name, kind in kinds().items()
     }
-    found: dict[str, dict[str, DataFrameSchema]] = {}
-    for part, module in modules.items():
-        own = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
-        known = {name for others in found.values() for name in others}
-        found[part] = {item.name: item for item in own if item.name not in known}
-    return found
+    schemas_of: dict[str, dict[str, DataFrameSchema]] = {}
+    for maker, module in modules.items():
+        items = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
+        listed = {name for others in schemas_of.values() for name in others}
+        schemas_of[maker] = {item.name: item for item in items if item.name not in listed}
+    return schemas_of
 
 
 def schemas() -> dict[str, DataFrameSchema]:
-    """Every schema by its file."""
+    """Return every schema by its file."""
     return {
-        name: schema for of_part in schemas_of_parts().values() for name, schema in of_part.items()
+        name: schema for by_name in schemas_by_maker().values() for name, schema in by_name.items()
     }
 
 
-def about(part: str) -> str:
-    """What makes the tables of a part."""
+def maker_title(maker: str) -> str:
+    """Return the heading of the tables of a maker."""
     titles = {"chain": "Of every study of the encoder", "claims": "Claims"}
-    return titles.get(part) or kinds()[part].title
+    return titles.get(maker) or kinds()[maker].title
 
 
 def tables_index() -> str:
-    """docs/reference/tables/index.md: every table, and where its columns stand."""
+    """Render docs/reference/tables/index.md: every table, with links to its columns."""
     lines = [
         "# Tables",
         "",
-        "Rendered from the schemas in the code by `make docs`; a test keeps them in step. All files lie in `results/tables/`, for the",
-        "small grid in `results/quick/tables/`. A file's own metadata says what made it ([report](../../operations/report.md)). `{study}`",
-        "is `paper`, or another study of the config; `STUDY.BLOCK`, as in `paper.figure_3_grid`, is one block of its grid. The unit 1",
+        "Rendered from the schemas in the code by `make docs`; a test keeps them in step. All files"
+        " lie in `results/tables/`, for the",
+        "small grid in `results/quick/tables/`. A file's own metadata says what made it"
+        " ([report](../../operations/report.md)). `{study}`",
+        "is `paper`, or another study of the config; `STUDY.BLOCK`, as in `paper.figure_3_grid`, is"
+        " one block of its grid. The unit 1",
         "marks what is dimensionless.",
     ]
-    for part, of_part in schemas_of_parts().items():
-        described = ((f"`{name}.parquet`", schema.description) for name, schema in of_part.items())
+    for maker, by_name in schemas_by_maker().items():
+        rows = ((f"`{name}.parquet`", schema.description) for name, schema in by_name.items())
         lines += [
             "",
-            f"## [{about(part)}]({part}.md)",
+            f"## [{maker_title(maker)}]({maker}.md)",
             "",
-            markdown_table(("table", "rows"), *described),
+            markdown_table(("table", "rows"), *rows),
         ]
     return "\n".join(lines) + "\n"
 
 
-def tables_page(part: str) -> str:
-    """docs/reference/tables/PART.md: every column of the tables of one part."""
+def tables_page(maker: str) -> str:
+    """Render docs/reference/tables/MAKER.md: every column of the tables of a maker."""
     lines = [
-        f"# Tables: {about(part)}",
+        f"# Tables: {maker_title(maker)}",
         "",
         "Rendered from the schemas in the code by `make docs`. [All tables](index.md).",
     ]
-    for name, schema in schemas_of_parts()[part].items():
+    for name, schema in schemas_by_maker()[maker].items():
         rows = schema.description
         table = [("column", "type", "unit", "definition", "source")]
         for key, item in schema.columns.items():
@@ -147,8 +153,8 @@ def tables_page(part: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def parts() -> list[ModuleType]:
-    """The modules that declare files: of the chain, of the images, and of each kind of study with stages of its own."""
+def file_schema_modules() -> list[ModuleType]:
+    """Return the modules that declare files: of chain, images, and kinds with own stages."""
     return [
         chain_files,
         image_files,
@@ -157,18 +163,23 @@ def parts() -> list[ModuleType]:
 
 
 def files_page() -> str:
-    """docs/reference/files.md: every file of tensors, and every table that is not in `tables/`."""
+    """Render docs/reference/files.md: every file of tensors, and tables outside of `tables/`."""
     lines = [
         "# Files of tensors and intermediate tables",
         "",
-        "Rendered from the code by `make docs`; a test holds it against what the stages write. Files lie below `results/`, for the",
-        "small grid below `results/quick/`. `{study}` and the like stand for what varies; `{block}` is the first and the last seed of",
-        "a block, as in `100-119`, and `{arm}` the label of an arm. Tensors are safetensors files, tables Parquet; the metadata of",
-        "both hold a hash of the file, and under `rarefeat` the job that wrote it as JSON: study, cell, seeds, config and digests of",
-        "the code. From Python, `rarefeat.load_encoder` reads an encoder through these checks, and `rarefeat.read_table` a table of",
+        "Rendered from the code by `make docs`; a test holds it against what the stages write."
+        " Files lie below `results/`, for the",
+        "small grid below `results/quick/`. `{study}` and the like stand for what varies; `{block}`"
+        " is the first and the last seed of",
+        "a block, as in `100-119`, and `{arm}` the label of an arm. Tensors are safetensors files,"
+        " tables Parquet; the metadata of",
+        "both hold a hash of the file, and under `rarefeat` the job that wrote it as JSON: study,"
+        " cell, seeds, config and hashes of",
+        "the code. From Python, `rarefeat.load_encoder` reads an encoder through these checks, and"
+        " `rarefeat.read_table` a table of",
         "the [tables](tables/index.md).",
     ]
-    for module in parts():
+    for module in file_schema_modules():
         axes = ((f"`{axis}`", meaning) for axis, meaning in module.AXES.items())
         lines += ["", f"## {module.TITLE}", "", markdown_table(("axis", "meaning"), *axes)]
         for contents in module.FILES:
@@ -177,64 +188,70 @@ def files_page() -> str:
                 ("tensor", "type", "shape", "meaning") if tensors else ("column", "type", "meaning")
             ]
             for entry in contents.entries:
-                shape = [shown(entry.shape)] if tensors else []
+                shape = [format_shape(entry.shape)] if tensors else []
                 table.append((f"`{entry.name}`", entry.type, *shape, entry.meaning))
             written = f"{contents.about} Written by `rarefeat.{contents.stage}`."
             lines += ["", f"### `{contents.path}`", "", written, "", markdown_table(*table)]
     return "\n".join(lines) + "\n"
 
 
-def shown(shape: tuple[str, ...] | None) -> str:
-    """A shape as Python writes it; empty where the meaning says it."""
+def format_shape(shape: tuple[str, ...] | None) -> str:
+    """Format a shape as Python does; empty if the meaning of the entry has it."""
     return "" if shape is None else f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
 
 
 def config_page() -> str:
-    """docs/reference/config.md: every key of the top level and of what kinds of study share: type, bounds and meaning."""
+    """Render docs/reference/config.md: type, bounds and meaning of every shared key.
+
+    They are those of the top level, and those that kinds of study share.
+    """
     lines = [
         "# Config",
         "",
-        "Rendered from the code by `make docs`; a test keeps them in step. The values, with their reasons, are in",
-        "`config/config.yaml` and `config/studies/`. What stands at the top level there holds for every study that does",
+        "Rendered from the code by `make docs`; a test keeps them in step. The values, with their"
+        " reasons, are in",
+        "`config/config.yaml` and `config/studies/`. What stands at the top level there holds for"
+        " every study that does",
         "not say otherwise.",
-        "Numbers are finite and, counts apart, dimensionless; an unknown key is an error. The keys of each kind of study stand in",
+        "Numbers are finite and, counts apart, dimensionless; an unknown key is an error. The keys"
+        " of each kind of study stand in",
         "[a page of their own](config_studies.md).",
     ]
-    return "\n".join([*lines, *keys({"Top level": TopLevelConfig} | SECTIONS)]) + "\n"
+    return "\n".join([*lines, *key_tables({"Top level": TopLevelConfig} | SECTIONS)]) + "\n"
 
 
 def config_studies_page() -> str:
-    """docs/reference/config_studies.md: the keys of each kind of study."""
+    """Render docs/reference/config_studies.md: the keys of each kind of study."""
     lines = [
         "# Config of each kind of study",
         "",
         "Rendered from the code by `make docs`. What kinds share: [config](config.md).",
     ]
-    return "\n".join([*lines, *keys(sections_of_kinds())]) + "\n"
+    return "\n".join([*lines, *key_tables(sections_of_kinds())]) + "\n"
 
 
-def keys(sections: Mapping[str, type[Section]]) -> list[str]:
-    """A table of keys for each section."""
+def key_tables(sections: Mapping[str, type[Section]]) -> list[str]:
+    """Return the lines of a table of keys for each section."""
     lines: list[str] = []
     for title, model in sections.items():
         table = [("key", "allowed", "meaning")]
         for name, item in model.model_json_schema(by_alias=True)["properties"].items():
             default = f"; default {item['default']}" if "default" in item else ""
-            table.append((f"`{name}`", allowed(item) + default, item.get("description", "")))
+            table.append((f"`{name}`", format_type(item) + default, item.get("description", "")))
         lines += ["", f"## {title}", "", markdown_table(*table)]
     return lines
 
 
-def allowed(schema: dict) -> str:
-    """Type and bounds of a key of a JSON schema, in words."""
+def format_type(schema: dict) -> str:
+    """Format type and bounds of a key of a JSON schema."""
     if "$ref" in schema:
         return "a section"
     if "anyOf" in schema:
-        return " or ".join(allowed(option) for option in schema["anyOf"])
+        return " or ".join(format_type(option) for option in schema["anyOf"])
     if "enum" in schema or "const" in schema:
         return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if schema["type"] == "array":
-        return f"list, each {allowed(schema['items'])}"
+        return f"list, each {format_type(schema['items'])}"
     if schema["type"] == "object":
         return "mapping from names to sections"
     signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
@@ -243,22 +260,26 @@ def allowed(schema: dict) -> str:
 
 
 def every_claim() -> dict[str, list[tuple[Claim, str]]]:
-    """Every claim with its primary regime, by its part of a paper's theory."""
-    found: dict[str, list[tuple[Claim, str]]] = {}
-    for known in load().claim_sets.values():
-        for claim in known.claims.values():
-            found.setdefault(claim.group, []).append((claim, known.format_regime(claim.primary)))
-    return found
+    """Return every claim with its primary regime in words, by group."""
+    claims: dict[str, list[tuple[Claim, str]]] = {}
+    for claim_set in load().claim_sets.values():
+        for claim in claim_set.claims.values():
+            regime = claim_set.format_regime(claim.primary)
+            claims.setdefault(claim.group, []).append((claim, regime))
+    return claims
 
 
 def claims_index() -> str:
-    """docs/reference/claims/index.md: the parts, and how many claims each has."""
+    """Render docs/reference/claims/index.md: the groups, and the number of their claims."""
     lines = [
         "# Claims as they are declared",
         "",
-        "Rendered from the code by `make docs`; a test keeps them in step. Statement, quantity, range, primary regime, seeds and",
-        "control of every claim are written down before the run that tests it; what each verdict means stands in",
-        "[the glossary](../../glossary.md#verdicts), what was changed and why in [changes](../../claims/changes.md). `make claims` measures",
+        "Rendered from the code by `make docs`; a test keeps them in step. Statement, quantity,"
+        " range, primary regime, seeds and",
+        "control of every claim are written down before the run that tests it; what each verdict"
+        " means stands in",
+        "[the glossary](../../glossary.md#verdicts), what was changed and why in"
+        " [changes](../../claims/changes.md). `make claims` measures",
         "those of the theory, with an index and a page for each part in `results/`.",
         "",
     ]
@@ -270,12 +291,12 @@ def claims_index() -> str:
 
 
 def slug(group: str) -> str:
-    """The name of the page of a part."""
+    """Return the name of the page of a group."""
     return group.replace(" ", "_")
 
 
 def claims_page(group: str) -> str:
-    """docs/reference/claims/PART.md: each claim with all that is declared of it."""
+    """Render docs/reference/claims/GROUP.md: each claim with its declaration."""
     lines = [
         f"# Claims: {group}",
         "",
@@ -283,7 +304,8 @@ def claims_page(group: str) -> str:
     ]
     for claim, primary in every_claim()[group]:
         seeds = (
-            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of 0.9"
+            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of"
+            " 0.9"
             if claim.seeds
             else ""
         )
@@ -301,10 +323,10 @@ def claims_page(group: str) -> str:
     return escape_tags("\n".join(lines) + "\n")
 
 
-def rendered() -> dict[str, str]:
-    """Every page by its path below docs/."""
+def render_reference() -> dict[str, str]:
+    """Render every page, by its path below docs/."""
     tables = {
-        f"reference/tables/{part}.md": tables_page(part) for part in ("chain", "claims", *NAMES)
+        f"reference/tables/{maker}.md": tables_page(maker) for maker in ("chain", "claims", *NAMES)
     }
     claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in every_claim()}
     return {
@@ -323,7 +345,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs"))
     folder = parser.parse_args().folder
-    for name, text in rendered().items():
+    for name, text in render_reference().items():
         write_file(folder / name, text)
 
 
