@@ -18,7 +18,7 @@ from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
 from rarefeat.project import load
-from rarefeat.report.reference import files_page, parts
+from rarefeat.report.reference import file_schema_modules, files_page
 from rarefeat.storage.file_schema import FileSchema
 from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.augmentation import file_schemas as augmentation
