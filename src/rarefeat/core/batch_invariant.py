@@ -91,4 +91,10 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     a, b = align_replicas(a), align_replicas(b)
     if a.dim() == b.dim() == 3 and b.shape[-1] % 2 == 0 and p * b.shape[-1] >= LARGE:
         return torch.bmm(a, b)[..., :r]
-    return torch.stack([x @ y for x, y in zip(a, b, strict=True)])[..., :r]
+    if a.requires_grad or b.requires_grad:
+        # `out` below has no gradient.
+        return torch.stack([x @ y for x, y in zip(a, b, strict=True)])[..., :r]
+    result = empty_aligned(*a.shape[:-1], b.shape[-1], dtype=a.dtype)
+    for x, y, z in zip(a, b, result, strict=True):
+        torch.matmul(x, y, out=z)
+    return result[..., :r]

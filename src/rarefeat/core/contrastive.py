@@ -16,8 +16,8 @@ from rarefeat.core.device import any_or_gpu
 
 MAX_SCALE = 2.0**20
 """Largest square of a scale that `infonce_at_best_scale` tries."""
-SCALE_RTOL = 1e-9
-"""Relative tolerance of that square; the error of the loss is of the order of its square."""
+SCALE_RTOL = 1e-4
+"""Relative tolerance of that square in float32, before the step in float64."""
 
 
 def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> Tensor:
@@ -57,7 +57,8 @@ def probabilities(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None
     Tensor of shape (S, K, K)
         One row per anchor, the weight of the positive on the diagonal.
     """
-    return torch.softmax(similarities(f_x, f_y, negatives) / tau, dim=-1)
+    logits = similarities(f_x, f_y, negatives)
+    return torch.softmax(logits if tau == 1 else logits / tau, dim=-1)
 
 
 def infonce(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
@@ -194,7 +195,8 @@ def embedding_gradient(
     Tensor of shape (S, K, m)
     """
     K = p.shape[-1]
-    error = p - torch.eye(K, dtype=p.dtype, device=p.device)
+    error = p.clone()
+    error.diagonal(dim1=-2, dim2=-1).sub_(1)
     if negatives is None:
         return matmul(error, f_y) / (K * tau)
     error_of_positive = error.diagonal(dim1=-2, dim2=-1)[..., None]
@@ -205,9 +207,10 @@ def infonce_at_best_scale(f_x: Tensor, f_y: Tensor, tau: float) -> float:
     """Compute the smallest loss of eq. (1) over one common scale of the embeddings.
 
     It is a floor for encoders of another size: no claim about a loss may ask for less than the
-    best encoder of its kind has. The loss is convex in the square of the scale. Newton's method
-    finds the zero of its derivative, inside a bracket; where the loss only falls, the value at
-    `MAX_SCALE` is returned.
+    best encoder of its kind has. The loss is convex in the square of the scale. Newton's method on
+    its derivative runs in float32 inside a bracket of the zero, and one step in float64 follows:
+    the loss is flat at its smallest, so that its error is of the order of the square of the
+    remaining one. Where the loss only falls, the value at `MAX_SCALE` is returned.
 
     Parameters
     ----------
@@ -221,19 +224,58 @@ def infonce_at_best_scale(f_x: Tensor, f_y: Tensor, tau: float) -> float:
     float
         Mean loss over the batches (nat).
     """
-    similarity = similarities(f_x.double(), f_y.double()) / tau
-    # A row of softmax weights does not depend on a constant that is added to all its logits.
-    similarity = similarity - similarity.diagonal(dim1=-2, dim2=-1)[..., None]
-    low, high, scale = 0.0, math.inf, 0.0
+    logits = relative_logits(f_x, f_y, tau)
+    low, high, square = 0.0, math.inf, 0.0
     while True:
-        weights = torch.softmax(scale * similarity, dim=-1)
-        mean, square = (weights * similarity).sum(-1), (weights * similarity.square()).sum(-1)
-        slope, curvature = mean.mean().item(), (square - mean.square()).mean().item()
-        low, high = (scale, high) if slope < 0 else (low, scale)
-        next_scale = scale - slope / curvature if curvature > 0 else math.inf
-        if not low < next_scale < high:
-            next_scale = (low + high) / 2 if high < math.inf else max(1.0, 2 * scale)
-        next_scale = min(next_scale, MAX_SCALE)
-        if abs(next_scale - scale) <= SCALE_RTOL * scale:
-            return torch.logsumexp(next_scale * similarity, dim=-1).mean().item()
-        scale = next_scale
+        slope, newton = newton_step(logits, square)
+        low, high = (square, high) if slope < 0 else (low, square)
+        if not low < newton < high:
+            newton = (low + high) / 2 if high < math.inf else max(1.0, 2 * square)
+        previous, square = square, min(newton, MAX_SCALE)
+        if abs(square - previous) <= SCALE_RTOL * previous:
+            break
+    logits = relative_logits(f_x.double(), f_y.double(), tau)
+    square = min(max(newton_step(logits, square)[1], 0.0), MAX_SCALE)
+    return torch.logsumexp(square * logits, dim=-1).mean().item()
+
+
+def relative_logits(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
+    """Compute the logits minus the positive's, which leaves the softmax as it is.
+
+    Parameters
+    ----------
+    f_x, f_y : Tensor of shape (B, K, m)
+        Embeddings of the first and second views.
+    tau : float
+        Temperature.
+
+    Returns
+    -------
+    Tensor of shape (B, K, K)
+        One row per anchor, 0 on the diagonal.
+    """
+    logits = similarities(f_x, f_y) / tau
+    return logits - logits.diagonal(dim1=-2, dim2=-1)[..., None]
+
+
+def newton_step(logits: Tensor, square: float) -> tuple[float, float]:
+    """Compute the loss's derivative in the square of the scale, and Newton's next square.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (B, K, K)
+        Logits at scale 1, minus the positive's.
+    square : float
+        Square of the scale.
+
+    Returns
+    -------
+    slope : float
+        Derivative of the mean loss.
+    newton : float
+        Next square; infinite where the curvature is 0.
+    """
+    weighted = torch.softmax(square * logits, dim=-1).mul_(logits)
+    mean, second = weighted.sum(-1), torch.linalg.vecdot(weighted, logits)
+    slope, curvature = mean.mean().item(), (second - mean.square()).mean().item()
+    return slope, square - slope / curvature if curvature > 0 else math.inf

@@ -68,7 +68,8 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
     b = torch.as_tensor(b, dtype=s.dtype)
     if any_or_gpu(b < 0):
         return s - b.sign() * torch.clamp(s, min=-b.abs(), max=b.abs())
-    return torch.clamp(s, min=-b, max=b).neg_().add_(s)
+    clamped = torch.clamp(s, min=-b, max=b)
+    return s - clamped if clamped.requires_grad else torch.sub(s, clamped, out=clamped)
 
 
 def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
