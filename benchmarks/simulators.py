@@ -16,7 +16,7 @@ import torch
 
 from rarefeat.chain import pretrain as stage
 from rarefeat.config.model import Arm
-from rarefeat.core import simulators
+from rarefeat.core import simulators, training
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
@@ -24,8 +24,8 @@ from rarefeat.project import load
 
 NSR = 1.25
 PARTS = [
-    (simulators.ReducedSimulator, "sample_tokens"), (stage, "attend"), (stage, "forward"),
-    (stage, "loss_gradient"), (stage, "apply_step"), (simulators.ReducedSimulator, "descend"),
+    (simulators.ReducedSimulator, "sample_tokens"), (training, "attend"), (training, "forward"),
+    (training, "loss_gradient"), (stage, "apply_step"), (simulators.ReducedSimulator, "descend"),
     (simulators, "standard_normals"),
 ]  # fmt: skip
 

@@ -199,11 +199,13 @@ class Exact(ReducedSimulator):
     def descend(
         self,
         weights: Tensor,
-        descent: Tensor,
+        coefficients: Tensor,
         attended: Tensor,
         decay: float,
         generators: Generators,
+        scale: float = 1.0,
     ) -> Tensor:
+        descent = scale * coefficients
         descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
         )
@@ -239,11 +241,22 @@ class AttentionForgotten(ReducedSimulator):
         return x
 
     def descend(
-        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
+        self,
+        weights: Tensor,
+        coefficients: Tensor,
+        attended: Tensor,
+        decay: float,
+        beyond: Tensor,
+        scale: float = 1.0,
     ) -> Tensor:
         raw = self.raw[:, : attended.shape[1]].expand(len(attended), -1, -1, -1)
         return super().descend(
-            weights, descent, torch.cat([attended[..., : self.p], raw], -1), decay, beyond
+            weights,
+            coefficients,
+            torch.cat([attended[..., : self.p], raw], -1),
+            decay,
+            beyond,
+            scale,
         )
 
 
@@ -251,10 +264,16 @@ class DecayOfFeaturesAlone(ReducedSimulator):
     """eta lambda acts on A and not on F."""
 
     def descend(
-        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
+        self,
+        weights: Tensor,
+        coefficients: Tensor,
+        attended: Tensor,
+        decay: float,
+        beyond: Tensor,
+        scale: float = 1.0,
     ) -> Tensor:
         kept = torch.cat([weights[..., : self.d], weights[..., self.d :] / decay], -1)
-        return super().descend(kept, descent, attended, decay, beyond)
+        return super().descend(kept, coefficients, attended, decay, beyond, scale)
 
 
 class NothingBeyond(ReducedSimulator):
@@ -269,8 +288,15 @@ class ParallelSamples(ReducedSimulator):
     """The remainders of all samples lie in one frame, so that their rows add up."""
 
     def descend(
-        self, weights: Tensor, descent: Tensor, attended: Tensor, decay: float, beyond: Tensor
+        self,
+        weights: Tensor,
+        coefficients: Tensor,
+        attended: Tensor,
+        decay: float,
+        beyond: Tensor,
+        scale: float = 1.0,
     ) -> Tensor:
+        descent = scale * coefficients
         total = matmul(attended[..., self.p :].mT, descent).sum(1)
         descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)

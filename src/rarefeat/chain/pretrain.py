@@ -18,7 +18,6 @@ from rarefeat.core.batch_invariant import matmul
 from rarefeat.core.bias import make_bias_rule
 from rarefeat.core.contrastive import infonce_floor, probabilities
 from rarefeat.core.device import any_or_gpu
-from rarefeat.core.encoder import attend
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import alignment_metrics, minority_overlap
 from rarefeat.core.positive_pairs import PairSampler
@@ -32,9 +31,8 @@ from rarefeat.core.training import (
     apply_mask,
     apply_step,
     batch_loss,
-    forward,
     initial_state,
-    loss_gradient,
+    make_kernel,
     replicas_per_batch,
 )
 from rarefeat.run.cli_helpers import progress
@@ -452,6 +450,7 @@ def train_arms(
         for purpose in (stream_names.NOISE, stream_names.COMPLEMENT)
     )
     pairs = PairSampler(data.views, simulator, kind, namespace, seeds)
+    kernel = make_kernel(training.kernel, simulator, pairs.sample_pair_tokens)
     directions = (
         torch.cat([simulator.dictionary, pairs.directions], -1)
         if data.views.colour
@@ -486,12 +485,12 @@ def train_arms(
         # (S, 2 K or 3 K, L, P), the same for every arm.
         rows = (first_row + next(order)).flatten()
         latents = train.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
-        attended = attend(pairs.sample_pair_tokens(latents.flatten(1, 2).float(), sigma, noise))
+        attended = kernel.attended_tokens(latents.flatten(1, 2).float(), sigma, noise)
         complement_draw = simulator.draw_complement(complement)
         current_groups, groups, metrics_by_arm = groups, [], {}
         for group in current_groups:
             state = group.state
-            dense = forward(attended, state)
+            dense = kernel.forward(attended, state)
             same_arms, _, history, moments, norms = group.update_moments(dense, training, step)
             f_x, f_y, _ = dense.views(K)
             context = PruningContext(
@@ -533,9 +532,9 @@ def train_arms(
             for group_arms, mask in split_by_mask(same_arms, masks):
                 mode = group_arms[0].pruned_update
                 masked = dense if mask is None else apply_mask(dense, mask, attended, state, mode)
-                gradient = loss_gradient(dense, masked, state.bias, training, mode)
+                gradient = kernel.loss_gradient(dense, masked, state.bias, training, mode)
                 next_state = apply_step(
-                    simulator,
+                    kernel.simulator,
                     state,
                     gradient,
                     attended,

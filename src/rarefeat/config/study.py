@@ -103,6 +103,12 @@ class Study(Section):
                 raise ValueError(f"grid, {axis} of all blocks: {error}") from error
         if self.simulator == "reduced" and self.data.views != Views():
             raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
+        if self.training.kernel == "native" and (
+            self.simulator != "reduced" or self.training.device != "cpu"
+        ):
+            raise ValueError(
+                "training.kernel: native is for simulator: reduced on device: cpu; say kernel: auto"
+            )
         if self.training.K > self.data.N:
             raise ValueError(
                 f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}"

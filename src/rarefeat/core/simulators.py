@@ -88,25 +88,28 @@ class Simulator(Protocol):
     def descend(
         self,
         weights: Tensor,
-        descent: Tensor,
+        coefficients: Tensor,
         attended: Tensor,
         decay: Tensor,
         complement_draw: Tensor | None = None,
+        scale: float = 1.0,
     ) -> Tensor:
-        """Return W(t+1) = decay W(t) + sum of descent z^T over the anchors' attended tokens z.
+        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z.
 
         Parameters
         ----------
         weights : Tensor of shape (S, m, p)
             Weights W(t).
-        descent : Tensor of shape (S, K, L, m)
-            -eta times the result of `contrastive.weight_gradient_coefficients`.
+        coefficients : Tensor of shape (S, K, L, m)
+            c: the result of `contrastive.weight_gradient_coefficients`.
         attended : Tensor of shape (S, K, L, P)
             Attended tokens of the anchors.
         decay : Tensor of shape () or (S, 1, 1)
             1 - eta lambda, of all replicas or of each.
         complement_draw : Tensor, optional
             Result of `draw_complement` for this step.
+        scale : float
+            -eta, the learning rate with a minus.
 
         Returns
         -------
@@ -233,30 +236,34 @@ class DirectSimulator:
     def descend(
         self,
         weights: Tensor,
-        descent: Tensor,
+        coefficients: Tensor,
         attended: Tensor,
         decay: Tensor,
         complement_draw: None = None,
+        scale: float = 1.0,
     ) -> Tensor:
-        """Return W(t+1) = decay W(t) + sum of descent z^T over the anchors' attended tokens z.
+        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z.
 
         Parameters
         ----------
         weights : Tensor of shape (S, m, d1)
             Weights W(t).
-        descent : Tensor of shape (S, K, L, m)
-            -eta times the coefficients of the gradient.
+        coefficients : Tensor of shape (S, K, L, m)
+            c: the coefficients of the gradient.
         attended : Tensor of shape (S, K, L, d1)
             Attended tokens of the anchors.
         decay : Tensor of shape () or (S, 1, 1)
             1 - eta lambda.
         complement_draw : None
             Not used.
+        scale : float
+            -eta, the learning rate with a minus.
 
         Returns
         -------
         Tensor of shape (S, m, d1)
         """
+        descent = scale * coefficients
         return decay * weights + matmul(descent.flatten(1, 2).mT, attended.flatten(1, 2))
 
 
@@ -370,10 +377,11 @@ class ReducedSimulator:
     def descend(
         self,
         weights: Tensor,
-        descent: Tensor,
+        coefficients: Tensor,
         attended: Tensor,
         decay: Tensor,
         complement_draw: Tensor | None = None,
+        scale: float = 1.0,
     ) -> Tensor:
         """Return W(t+1): exact for A, and for F F^T exact in mean given the tokens.
 
@@ -381,14 +389,16 @@ class ReducedSimulator:
         ----------
         weights : Tensor of shape (S, m, p)
             Weights W(t) = [A, F].
-        descent : Tensor of shape (S, K, L, m)
-            -eta times the coefficients of the gradient.
+        coefficients : Tensor of shape (S, K, L, m)
+            c: the coefficients of the gradient.
         attended : Tensor of shape (S, K, L, P)
             Attended tokens of the anchors.
         decay : Tensor of shape () or (S, 1, 1)
             1 - eta lambda.
         complement_draw : Tensor of shape (S, m, min(m, nu)) or None
             Result of `draw_complement`; None if nu is 0.
+        scale : float
+            -eta, the learning rate with a minus.
 
         Returns
         -------
@@ -399,6 +409,7 @@ class ReducedSimulator:
         RarefeatError
             If the weights are no longer finite (on the CPU; on a GPU they become NaN).
         """
+        descent = scale * coefficients
         descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended.flatten(1, 2)[..., : self.p]
         )

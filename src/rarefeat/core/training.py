@@ -20,10 +20,11 @@ from rarefeat.core.contrastive import (
     probabilities,
     weight_gradient_coefficients,
 )
-from rarefeat.core.device import any_or_gpu
-from rarefeat.core.encoder import embed, pre_activations
+from rarefeat.core.device import any_or_gpu, is_on_cpu
+from rarefeat.core.encoder import attend, embed, pre_activations
 from rarefeat.core.neurons import feature_share
-from rarefeat.core.simulators import Simulator
+from rarefeat.core.randomness import Generators
+from rarefeat.core.simulators import ReducedSimulator, Simulator
 
 MAX_NORM = 1e12
 """Largest norm of a neuron: far above any meaningful one, and its similarities fit into float32."""
@@ -285,10 +286,11 @@ def apply_step(
     decay = torch.as_tensor(1 - config.eta * config.lambda_, dtype=state.weights.dtype)
     weights = simulator.descend(
         state.weights,
-        -config.eta * gradient.coefficients,
+        gradient.coefficients,
         attended[:, : config.K],
         decay,
         complement_draw,
+        -config.eta,
     )
     if after_descent:
         weights = after_descent(weights)
@@ -309,6 +311,57 @@ def apply_step(
     return TrainState(
         weights, bias, T1, state.diverged | stopped | ~(bias.abs() <= MAX_NORM).all(-1)
     )
+
+
+class Kernel(NamedTuple):
+    """Functions of a training step that exist twice, in torch and native."""
+
+    simulator: Simulator
+    """Simulator to pass to `apply_step`."""
+    attended_tokens: Callable[[Tensor, float, Generators], Tensor]
+    """Draws attended tokens of shape (S, n, L, P).
+
+    Arguments: latents of shape (S, n, L, d), sigma, and the sources of the noise.
+    """
+    forward: Callable[[Tensor, TrainState], ForwardOutput]
+    """See `forward`."""
+    loss_gradient: Callable[..., LossGradient]
+    """See `loss_gradient`."""
+
+
+def make_kernel(
+    name: Literal["auto", "torch", "native"],
+    simulator: Simulator,
+    sample_tokens: Callable[[Tensor, float, Generators], Tensor],
+) -> Kernel:
+    """Choose the functions of a training step.
+
+    Native functions serve the reduced simulator on a CPU, and round otherwise than torch.
+    Everything else trains in torch.
+
+    Parameters
+    ----------
+    name : {"auto", "torch", "native"}
+        `training.kernel` of the config; all but "torch" mean native functions where they serve.
+    simulator : Simulator
+        Simulator of the training.
+    sample_tokens : callable
+        `Simulator.sample_tokens`, or `PairSampler.sample_pair_tokens`.
+
+    Returns
+    -------
+    Kernel
+    """
+    if name != "torch" and type(simulator) is ReducedSimulator and is_on_cpu(simulator.dictionary):
+        # numba takes a third of a second to import.
+        from rarefeat.core.native_step import make_native_kernel
+
+        return make_native_kernel(simulator)
+
+    def attended_tokens(latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+        return attend(sample_tokens(latents, sigma, generators))
+
+    return Kernel(simulator, attended_tokens, forward, loss_gradient)
 
 
 def replicas_per_batch(K: int, L: int, width: int) -> int:

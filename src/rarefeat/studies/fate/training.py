@@ -31,6 +31,7 @@ from rarefeat.core.training import (
     forward,
     initial_state,
     loss_gradient,
+    make_kernel,
 )
 from rarefeat.run.cli_helpers import progress
 from rarefeat.studies.fate.config import FRESH_SAMPLE, DecayAndScale, Latents, gate
@@ -415,17 +416,18 @@ def train_until_learned(
                 )
                 sample.keep_replicas(seeds_left.tolist())
                 simulator = make_simulators(replicas)
-        attended = attend(simulator.sample_tokens(sample.batch(), settings.sigma, noise))
+        kernel = make_kernel(training.kernel, simulator, simulator.sample_tokens)
+        attended = kernel.attended_tokens(sample.batch(), settings.sigma, noise)
         complement_draw = simulator.draw_complement(complement)
         if len(replicas) > len(noise):
             # Replicas of one seed share its tokens.
             attended = attended[seed_index]
             if complement_draw is not None:
                 complement_draw = complement_draw[seed_index]
-        dense = forward(attended, state)
-        gradient = loss_gradient(dense, dense, state.bias, config)
+        dense = kernel.forward(attended, state)
+        gradient = kernel.loss_gradient(dense, dense, state.bias, config)
         state = apply_step(
-            simulator,
+            kernel.simulator,
             state,
             gradient,
             attended,

@@ -22,7 +22,7 @@ from rarefeat.core.activation_moments import Moments, batch_moments, update_runn
 from rarefeat.core.batch_invariant import matmul
 from rarefeat.core.bias import BiasContext, follow
 from rarefeat.core.contrastive import probabilities
-from rarefeat.core.encoder import attend, embed
+from rarefeat.core.encoder import embed
 from rarefeat.core.neurons import absolute_cosines, feature_share
 from rarefeat.core.pruning import mask_smallest
 from rarefeat.core.randomness import generator
@@ -42,9 +42,8 @@ from rarefeat.core.training import (
     apply_mask,
     apply_step,
     batch_loss,
-    forward,
     initial_state,
-    loss_gradient,
+    make_kernel,
 )
 from rarefeat.run.cli_helpers import progress
 from rarefeat.studies.selection.config import Intervention
@@ -169,6 +168,7 @@ def train(
         return [generator(draws, seed, purpose) for seed in seeds]
 
     simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
+    kernel = make_kernel(training.kernel, simulator, simulator.sample_tokens)
     weights = simulator.initial_weights(training.sigma_0, streams("weights"))
     noise, complement = streams("noise"), streams("complement")
     draw = torch.stack([torch.rand(training.m, generator=rng) for rng in streams("random mask")])
@@ -194,13 +194,12 @@ def train(
     for step in progress(range(T + 1), T + 1, label):
         rows = (first_row + next(order)).flatten()
         batch = pairs.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
-        tokens = simulator.sample_tokens(batch.flatten(1, 2).float(), point.sigma, noise)
-        attended = attend(tokens)
+        attended = kernel.attended_tokens(batch.flatten(1, 2).float(), point.sigma, noise)
         complement_draw = simulator.draw_complement(complement)
         for arm in arms:
             current = replicas[arm.label]
             state = current.state
-            dense, norms = forward(attended, state), state.weights.norm(dim=-1)
+            dense, norms = kernel.forward(attended, state), state.weights.norm(dim=-1)
 
             mean, moments = current.mean, None
             is_scored = bool(scored) and arm.label == "dense"
@@ -250,9 +249,9 @@ def train(
                 young, idle = young | silent, idle.masked_fill(silent, 0.0)
                 revivals = revivals + silent.sum(-1)
             next_state = apply_step(
-                simulator,
+                kernel.simulator,
                 state,
-                loss_gradient(dense, masked, gate_bias, training, mode),
+                kernel.loss_gradient(dense, masked, gate_bias, training, mode),
                 attended,
                 training,
                 training.bias.T1,

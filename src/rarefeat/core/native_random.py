@@ -1,0 +1,285 @@
+"""Torch's random numbers in numba, five times as fast: normal, uniform and chi variables.
+
+The Mersenne Twister and the Box-Muller blocks of torch's CPU generator are written out here, so
+that the draws are torch's up to rounding and the generator ends where torch would leave it. A
+version of torch that draws otherwise fails tests/core/test_native_step.py. The module also says how
+and where numba compiles (`KERNEL_OPTIONS`, `FORMULA_OPTIONS`, `cache_folder`).
+"""
+
+import contextlib
+import math
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import boolean, float32, int32, int64, njit, types, uint32
+from torch import Tensor
+
+from rarefeat.core.randomness import standard_gamma
+
+
+def cache_folder() -> str:
+    """Return a folder of this user for compiled code: in the environment, or a temporary one."""
+    for parent in (sys.prefix, tempfile.gettempdir()):
+        folder = Path(parent, f"rarefeat-native-{os.getuid()}")
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # What lies there is run, so nobody else may have put it there.
+            if folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
+                return str(folder)
+    return tempfile.mkdtemp(prefix="rarefeat-native-")
+
+
+numba.config.CACHE_DIR = numba.config.CACHE_DIR or cache_folder()
+IMPORT_START = time.perf_counter()
+# Sums may be taken in another order, but an infinity and a NaN stay what they are.
+KERNEL_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy", "cache": True}
+FORMULA_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
+F1 = float32[::1]
+
+
+def reinterpret(result: types.Type, bits: ir.Type):
+    """Build a function that reads the 32 bits of a number as another type."""
+
+    @numba.extending.intrinsic
+    def read(context, x):
+        return result(x), lambda _, builder, signature, values: builder.bitcast(values[0], bits)
+
+    return read
+
+
+to_bits = reinterpret(types.int32, ir.IntType(32))
+to_number = reinterpret(types.float32, ir.FloatType())
+
+
+@njit(**FORMULA_OPTIONS)
+def logarithm(x):
+    """Compute log(x) of a positive float32 (Cephes)."""
+    e = int32(int32(to_bits(x) - int32(0x3F3504F3)) >> int32(23))
+    f = to_number(int32(to_bits(x) - int32(e << int32(23)))) - float32(1)
+    y = float32(7.0376836292e-2) * f - float32(1.1514610310e-1)
+    y = (y * f + float32(1.1676998740e-1)) * f - float32(1.2420140846e-1)
+    y = (y * f + float32(1.4249322787e-1)) * f - float32(1.6668057665e-1)
+    y = (y * f + float32(2.0000714765e-1)) * f - float32(2.4999993993e-1)
+    y = (y * f + float32(3.3333331174e-1)) * f * f * f - float32(0.5) * f * f
+    return f + (y - float32(e) * float32(2.12194440e-4)) + float32(e) * float32(0.693359375)
+
+
+@njit(**FORMULA_OPTIONS)
+def exponential(x):
+    """Compute exp(x) of a float32 that is 0 or less (Cephes)."""
+    x = max(x, float32(-87))
+    n = int32(x * float32(1.44269504) - float32(0.5))
+    x = x - float32(n) * float32(0.693359375) + float32(n) * float32(2.12194440e-4)
+    y = float32(1.9875691500e-4) * x + float32(1.3981999507e-3)
+    y = (y * x + float32(8.3334519073e-3)) * x + float32(4.1665795894e-2)
+    y = (y * x + float32(1.6666665459e-1)) * x + float32(5.0000001201e-1)
+    return (y * x * x + x + float32(1)) * to_number(int32(int32(n + int32(127)) << int32(23)))
+
+
+@njit(**FORMULA_OPTIONS)
+def twist(word, following, distant):
+    """Compute a word of the Mersenne Twister's next state.
+
+    Parameters
+    ----------
+    word, following, distant : uint32
+        The word itself, the next one, and the one 397 places further on.
+
+    Returns
+    -------
+    uint32
+    """
+    y = uint32(uint32(word & uint32(0x80000000)) | uint32(following & uint32(0x7FFFFFFF)))
+    odd = uint32(uint32(0) - uint32(following & uint32(1)))
+    return uint32(distant ^ uint32(y >> uint32(1)) ^ uint32(odd & uint32(0x9908B0DF)))
+
+
+@njit(**FORMULA_OPTIONS)
+def fill_uniform(s, used, out):
+    """Fill an array as torch.rand does.
+
+    Parameters
+    ----------
+    s : uint32 array of shape (624,)
+        State of the Mersenne Twister, changed in place.
+    used : int
+        Words of the state that are used up.
+    out : float32 array
+        Filled with uniform numbers.
+
+    Returns
+    -------
+    int
+        Words of the state that are used up now.
+    """
+    start = 0
+    while start < len(out):
+        if used == 624:
+            for i in range(227):
+                s[i] = twist(s[i], s[i + 1], s[i + 397])
+            for i in range(227, 623):
+                s[i] = twist(s[i], s[i + 1], s[i - 227])
+            s[623] = twist(s[623], s[0], s[396])
+            used = 0
+        count = min(624 - used, len(out) - start)
+        # Loops over slices are vectorised; indices that are sums may be negative to numba.
+        words, numbers = s[used : used + count], out[start : start + count]
+        for i in range(count):
+            y = words[i]
+            y = uint32(y ^ uint32(y >> uint32(11)))
+            y = uint32(y ^ uint32(uint32(y << uint32(7)) & uint32(0x9D2C5680)))
+            y = uint32(y ^ uint32(uint32(y << uint32(15)) & uint32(0xEFC60000)))
+            y = uint32(y ^ uint32(y >> uint32(18)))
+            numbers[i] = float32(int32(y & uint32(0xFFFFFF))) * float32(2.0**-24)
+        start, used = start + count, used + count
+    return used
+
+
+@njit(**FORMULA_OPTIONS)
+def apply_box_muller(x):
+    """Turn 16 uniform numbers into normal ones: eight radii, then eight angles."""
+    for i in range(8):
+        radius = math.sqrt(float32(-2) * logarithm(float32(1) - x[i]))
+        # Taylor series of half of the angle minus pi, which is within a quarter of a turn.
+        t = (x[i + 8] - float32(0.5)) * float32(math.pi)
+        q = t * t
+        sine = float32(1.60590438e-10) * q - float32(2.50521084e-8)
+        sine = sine * q + float32(2.75573192e-6)
+        sine = (sine * q - float32(1.98412698e-4)) * q + float32(8.33333333e-3)
+        sine = ((sine * q - float32(1.66666667e-1)) * q + float32(1)) * t
+        cosine = float32(2.08767570e-9) * q - float32(2.75573192e-7)
+        cosine = (cosine * q + float32(2.48015873e-5)) * q - float32(1.38888889e-3)
+        cosine = ((cosine * q + float32(4.16666667e-2)) * q - float32(0.5)) * q + float32(1)
+        x[i] = -radius * (float32(1) - float32(2) * sine * sine)
+        x[i + 8] = -radius * (float32(2) * sine * cosine)
+
+
+@njit(**FORMULA_OPTIONS)
+def fill_normal(s, used, out):
+    """Fill an array as torch's `normal_` does.
+
+    Parameters
+    ----------
+    s : uint32 array of shape (624,)
+        State of the Mersenne Twister, changed in place.
+    used : int
+        Words of the state that are used up.
+    out : float32 array of at least 16 numbers
+        Filled with normal numbers.
+
+    Returns
+    -------
+    int
+        Words of the state that are used up now.
+    """
+    used = fill_uniform(s, used, out)
+    for start in range(0, len(out) - 15, 16):
+        apply_box_muller(out[start : start + 16])
+    if len(out) % 16:
+        used = fill_uniform(s, used, out[-16:])
+        apply_box_muller(out[-16:])
+    return used
+
+
+@njit(fastmath={"contract"}, error_model="numpy")
+def fill_chi(s, used, shape, out):
+    """Fill an array as `simulators.chi_variables` does, with 0 for rejected draws.
+
+    Rounding must not decide otherwise than in torch: all draws that follow would be shifted.
+
+    Parameters
+    ----------
+    s : uint32 array of shape (624,)
+        State of the Mersenne Twister, changed in place.
+    used : int
+        Words of the state that are used up.
+    shape : float32 array of at least 16 numbers
+        Half of the degrees of freedom of each variable.
+    out : float32 array of the length of `shape`
+        Filled with chi variables.
+
+    Returns
+    -------
+    int
+        Words of the state that are used up now; 0 if rounding decides about a draw.
+    """
+    used, unclear, u = fill_normal(s, used, out), 0, np.empty_like(out)
+    used = fill_uniform(s, used, u)
+    for i in range(len(out)):
+        x, d = out[i], shape[i] - float32(1 / 3)
+        root = math.sqrt(d)
+        v = float32(1) + x / (float32(3) * root)
+        v = v * v * v
+        excess = x * x / float32(2) + d * (float32(1) - v + logarithm(v)) - logarithm(u[i])
+        unclear += abs(excess) < float32(1e-6) * root * (float32(1) + abs(x))
+        out[i] = math.sqrt(float32(2) * d * v) if excess > 0 else float32(0)
+    return 0 if unclear else used
+
+
+@njit(boolean(int64[::1], F1, F1, F1), **KERNEL_OPTIONS)
+def fill_stream(state, z, shape, chis):
+    """Fill `z` and `chis` from a generator's state, and set the state.
+
+    Parameters
+    ----------
+    state : int64 array
+        State of torch.Generator.get_state in words of 8 bytes: the seed, how many words are unused
+        plus 1, the place of the next one, and 624 words.
+    z : float32 array of at least 16 numbers
+        Filled with normal numbers.
+    shape : float32 array
+        Half of the degrees of freedom of each chi variable; empty to draw none.
+    chis : float32 array of the length of `shape`
+        Filled with chi variables, 0 where a draw is rejected.
+
+    Returns
+    -------
+    bool
+        False if the chi variables are not drawn.
+    """
+    s, flag = np.empty(624, np.uint32), state[1] >> 32
+    for i in range(624):
+        s[i] = uint32(state[3 + i])
+    used = fill_normal(s, 625 - (state[1] & 0xFFFFFFFF), z)
+    later = s.copy()
+    used_later = fill_chi(later, used, shape, chis) if len(shape) else 0
+    if used_later:
+        s, used = later, used_later
+    for i in range(624):
+        state[3 + i] = s[i]
+    state[1], state[2] = (flag << 32) + 625 - used, used
+    return used_later > 0
+
+
+def draw_stream(generator: torch.Generator, z: Tensor, shape: Tensor, chis: Tensor) -> bool:
+    """Draw normal numbers and chi variables, and leave the generator where torch would.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+        Stream of the replica.
+    z, chis : Tensor
+        Contiguous: filled with at least 16 normal numbers, and then with chi variables.
+    shape : Tensor
+        Half of the degrees of freedom of each chi variable; empty to draw none.
+
+    Returns
+    -------
+    bool
+        False if the chi variables are not drawn.
+    """
+    state, flat = generator.get_state(), chis.flatten()
+    words = state.view(torch.int64).numpy()
+    done = fill_stream(words, z.flatten().numpy(), shape.numpy(), flat.numpy())
+    generator.set_state(state)
+    if done and not flat.all():
+        rejected = flat == 0
+        flat[rejected] = standard_gamma(shape[rejected], generator).mul_(2).sqrt_()
+    return done
