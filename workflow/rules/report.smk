@@ -1,5 +1,9 @@
 # Figures, pages of text and of tables, and the claims. The report shows what has a `report(...)`.
 
+import functools
+
+from rarefeat.report.existing_outputs import find_existing_outputs
+
 
 def title_of(name):
     """Return the title of the study kind of an output."""
@@ -96,3 +100,18 @@ rule all_claims:
             if not kinds()[name].by_default
             for path in PROJECT.targets[name]
         ],
+
+
+@functools.cache
+def existing_outputs():
+    """Return the figures and pages that a run has made so far, and say which are missing."""
+    paths, line = as_workflow_error(find_existing_outputs, PROJECT)
+    print(line, file=sys.stderr)
+    config["existing_outputs"] = line
+    return [f"<results>/{path}" for path in paths]
+
+
+# For `snakemake --report FILE -- existing_outputs`, which computes nothing.
+rule existing_outputs:
+    input:
+        lambda wildcards: existing_outputs(),
