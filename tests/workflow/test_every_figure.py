@@ -1,4 +1,4 @@
-"""Every figure of every kind at the size that it is printed at: of the quick grid, and of the published tables."""
+"""Every figure at its printed size: of the quick grid, and of the published tables."""
 
 import pandas as pd
 import pytest
@@ -10,7 +10,7 @@ from rarefeat.claims.declarations import page_of
 from rarefeat.claims.figure import MAX_CLAIMS
 from rarefeat.figures.style import project_style
 from rarefeat.project import load
-from rarefeat.report.doc_figures import DOC_FIGURES
+from rarefeat.report.doc_figures import DRAWN
 from rarefeat.report.figures_from_published import (
     EXTRA_CONFIGS,
     STUDY_FIGURES,
@@ -24,65 +24,64 @@ from rarefeat.storage.sealed_files import read_table
 from rarefeat.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-CLAIMS = {page_of(claim.group) for of in QUICK.declared.values() for claim in of.claims.values()}
+CLAIMS = {page_of(group) for claims in QUICK.claim_sets.values() for group in claims.groups}
 PLANTED = {"claims_map_phase", "claims_map_overlap"}
-"""Of studies of the theory, which cost minutes: tests/studies/theory draws them from planted tables."""
+"""Figures of studies that cost minutes: tests/studies/theory draws them from planted tables."""
 SERIES = {"augmentation_images": 10}
-"""More series than a panel has elsewhere: a mark for each digit."""
-
+"""Number of series of a figure with more than MOST_SERIES: a mark for each digit."""
 TABLES = PublishedTables(ROOT / "docs/tables")
 FIGURES = dict(iter_figures(TABLES))
 
 
 @pytest.fixture(scope="module")
-def tables(finished, tmp_path_factory):
-    """A table of the quick grid by its name: of the session's run, or made here from the files of its cells."""
-    results, made, found = tmp_path_factory.mktemp("results"), set(), {}
+def read(finished, tmp_path_factory):
+    """A function that reads a table of the quick grid, or makes one that the grid lacks."""
+    results, done, tables = tmp_path_factory.mktemp("results"), set(), {}
 
-    def make(stage: Stage, study: str) -> None:
-        for before in stage.after:
-            make(before, study)
-        if (stage.function, study) not in made:
-            made.add((stage.function, study))
+    def make_files(stage: Stage, study: str) -> None:
+        for upstream in stage.upstream:
+            make_files(upstream, study)
+        if (stage.function, study) not in done:
+            done.add((stage.function, study))
             make_cells(results, stage, study, QUICK.studies[study])
 
-    def table(name: str) -> pd.DataFrame:
-        if name not in found:
-            path, of = finished / RESULTS / f"tables/{name}.parquet", QUICK.tables[name]
-            if path.exists():
-                found[name] = read_table(path).to_pandas()
-            else:
-                others = {other: table(other) for other in of.tables}
-                for stage in (*of.files.values(), *of.after):
-                    make(stage, of.study)
-                read = JobInputs(told := QUICK.table_job(name), results)
-                read.update(others)
-                found[name] = load_function(of.stage)(read, told)
-        return found[name]
+    def make_table(name: str) -> pd.DataFrame:
+        table, job = QUICK.tables[name], QUICK.table_job(name)
+        for stage in (*table.files.values(), *table.upstream):
+            make_files(stage, table.study)
+        # Its own tables are passed by `read`; no file of them is here.
+        inputs = JobInputs(job.model_copy(update={"tables": {}}), results)
+        inputs.update({source: read(source) for source in table.tables})
+        content = load_function(job.stage)(inputs, job)
+        return content[name] if isinstance(content, dict) else content
 
-    return table
+    def read(name: str) -> pd.DataFrame:
+        if name not in tables:
+            path = finished / RESULTS / f"tables/{name}.parquet"
+            tables[name] = read_table(path).to_pandas() if path.exists() else make_table(name)
+        return tables[name]
+
+    return read
 
 
 @pytest.mark.parametrize("name", sorted(set(QUICK.figures) - CLAIMS - PLANTED))
-def test_a_figure_of_the_quick_grid_can_be_printed(name, tables):
-    job, given = (
-        QUICK.figure_job(name),
-        {table: tables(table) for table in QUICK.figures[name].tables},
-    )
-    check(lambda: load_function(job.stage)(given, job), most=SERIES.get(name, MOST_SERIES))
+def test_figure_of_the_quick_grid_can_be_printed(name, read):
+    job = QUICK.figure_job(name)
+    tables = {table: read(table) for table in QUICK.figures[name].tables}
+    check(lambda: load_function(job.stage)(tables, job), most=SERIES.get(name, MOST_SERIES))
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_of_published_tables_can_be_printed(name):
+def test_figure_of_published_tables_can_be_printed(name):
     check(FIGURES[name])
 
 
-@pytest.mark.parametrize("name", [name for name in DOC_FIGURES if name.endswith(".png")])
-def test_a_picture_of_a_page_can_be_printed(name):
-    check(lambda: DOC_FIGURES[name][1](TABLES))
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.endswith(".png")])
+def test_figure_of_a_page_can_be_printed(name):
+    check(lambda: DRAWN[name][1](TABLES))
 
 
-def test_they_are_those_of_the_registry():
+def test_figures_of_published_tables_are_declared():
     assert set(FIGURES) <= set(load().figures) | set(EXTRA_CONFIGS)
     assert set(STUDY_FIGURES) <= set(FIGURES)
 
@@ -90,31 +89,24 @@ def test_they_are_those_of_the_registry():
 @pytest.mark.parametrize(
     "paper", ["wen_li_feature_decoupling", "shi_feature_learning", "beyond_the_papers"]
 )
-def test_the_interval_that_decides_says_what_the_published_verdict_says(paper):
-    rows = claims_from_verdicts(load(), TABLES[f"verdicts_{paper}"])
-    assert len(rows) >= 0.8 * len(TABLES[f"verdicts_{paper}"])
-    inside = (rows["decided_low"] >= rows["required_low"]) & (
-        rows["decided_high"] <= rows["required_high"]
-    )
+def test_deciding_interval_agrees_with_the_published_verdict(paper):
+    verdicts = TABLES[f"verdicts_{paper}"]
+    rows = claims_from_verdicts(load(), verdicts)
+    assert len(rows) >= 0.8 * len(verdicts)
+    low, high = rows["decided_low"], rows["decided_high"]
+    inside = (low >= rows["required_low"]) & (high <= rows["required_high"])
     # A number that is 0 everywhere lies on the edge of "below 0", and not below it.
-    inside &= ~(
-        (rows["decided_low"] == rows["decided_high"])
-        & (rows["decided_high"] == rows["required_high"])
-    )
-    supported = rows["verdict"] == "supported"
-    assert inside[supported].all()
+    inside &= ~((low == high) & (high == rows["required_high"]))
+    assert inside[rows["verdict"] == "supported"].all()
     assert not inside[rows["verdict"].isin(["contradicted", "undecided"])].any()
 
 
-def test_a_part_whose_claims_are_all_supported_has_no_figure():
+def test_part_has_a_figure_unless_all_its_claims_are_supported():
     for paper in load().papers:
         if f"verdicts_{paper}" in TABLES:
-            for group, part in TABLES[f"verdicts_{paper}"].groupby("group"):
-                name = f"claims_{group.replace(' ', '_')}"
-                assert (name in FIGURES) == bool((part["verdict"] != "supported").any()), name
-
-
-def test_a_figure_of_claims_has_at_most_ten():
+            for group, rows in TABLES[f"verdicts_{paper}"].groupby("group"):
+                name = page_of(group)
+                assert (name in FIGURES) == bool((rows["verdict"] != "supported").any()), name
     with project_style():
         figure = FIGURES["claims_feature_decoupling"]()
     assert len(figure.axes) == 3 * MAX_CLAIMS
