@@ -1,4 +1,7 @@
-"""The claims of the exact results on planted tables: supported where the numbers say so, contradicted where not."""
+"""The claims of the exact results on planted tables.
+
+Supported where the numbers say so, contradicted where not.
+"""
 
 import numpy as np
 import pandas as pd

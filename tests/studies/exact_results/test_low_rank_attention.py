@@ -32,7 +32,10 @@ def prompts(root, w, n, sigma, P, generator):
 
 
 def predicted(E, U, rho):
-    """The corner of linear self-attention with its residual, eq. (5.1), with the weights of eq. (5.3)."""
+    """The corner of linear self-attention with its residual, eq.
+
+    (5.1), with the weights of eq. (5.3).
+    """
     W_PV, W_KQ = (
         torch.zeros(D + 1, D + 1, dtype=torch.double),
         torch.zeros(D + 1, D + 1, dtype=torch.double),

@@ -1,4 +1,7 @@
-"""The network, its norm and margin against loops; Theorem 4.9 against its construction, and against a search."""
+"""The network, its norm and margin against loops.
+
+Theorem 4.9 against its construction, and against a search.
+"""
 
 import itertools
 import math
@@ -22,15 +25,16 @@ def weights(k, p, m, seed=0):
 def construction(k: int, p: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The network of Lemma C.18: 2^(2k - 1) neurons for each frequency, u (k, m, p) and w (m, p).
 
-    cos(a_1 + ... + a_k - c) is a sum of products of cosines and sines (C.21), and a product of k factors is a sum of k-th
-    powers (Lemma C.16), whose signs c and -c give the same.
+    cos(a_1 + ... + a_k - c) is a sum of products of cosines and sines (C.21), and a product of k
+    factors is a sum of k-th powers (Lemma C.16), whose signs c and -c give the same.
     """
     angles = 2 * math.pi / p * torch.arange(p, dtype=torch.double)
     wave = (torch.cos, torch.sin)
     u, w = [], []
     for zeta in range(1, (p - 1) // 2 + 1):
         for kinds in itertools.product((0, 1), repeat=k):
-            # cos(A - c) = cos A cos c + sin A sin c; the sign of a term is that of the real or imaginary part of i^sines.
+            # cos(A - c) = cos A cos c + sin A sin c; the sign of a term is that of the real or
+            # imaginary part of i^sines.
             sines = sum(kinds)
             sign = -1.0 if sines % 4 in (2, 3) else 1.0
             for signs in itertools.product((1, -1), repeat=k - 1):
@@ -84,7 +88,10 @@ def test_the_largest_margin_for_three_inputs_is_that_of_theorem_c_21():
 
 
 def test_no_neuron_has_more():
-    """The mean margin over all other classes is linear in the neurons: gamma* is the most that one of norm 1 has."""
+    """The mean margin over all other classes is linear in the neurons.
+
+    Gamma* is the most that one of norm 1 has.
+    """
     k, p = 2, 7
     _, target = exact.table(k, p)
     best = -math.inf

@@ -79,7 +79,8 @@ def test_a_small_accuracy_is_that_of_its_closed_form():
     """Two invariant features beside forty that agree but seldom, at equal weights."""
     given, weights = exact.Instance(r=2, d=42, gamma=0.49, penalty=1.0), exact.Ridge(1.0, 1.0)
     n, found = 40, exact.accuracy(given, weights, -0.49)
-    # Of forty spurious features, k disagree: the sum of 42 - k uniform parts less that of k is above 0 where all 42, these
+    # Of forty spurious features, k disagree: the sum of 42 - k uniform parts less that of k is
+    # above 0 where all 42, these
     # turned round, sum to more than k (Irwin and Hall).
     tail = [
         math.comb(n, k) * 0.01 ** (n - k) * 0.99**k * float(irwin_hall_above(42, k))

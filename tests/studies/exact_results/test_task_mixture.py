@@ -129,7 +129,8 @@ def test_probes_find_what_has_weight_and_nothing_else():
     stream = torch.Generator().manual_seed(0)
     assert exact.risk(scale, 4, stream) < 1e-6
     assert 0.5 < exact.risk(scale, 2, stream) < 1
-    # Half of the label is in features without weight: sqrt(1 / 2) of its deviation stays, on average over directions.
+    # Half of the label is in features without weight: sqrt(1 / 2) of its deviation stays, on
+    # average over directions.
     dropped = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.double)
     many = exact.risk(dropped, 400, stream)
     assert many == pytest.approx(2 / 3, abs=0.05)

@@ -1,4 +1,7 @@
-"""Samples follow their laws, class ratios are exact, draws are keyed, and bad input is refused in one line."""
+"""Samples follow their laws, class ratios are exact, draws are keyed.
+
+Bad input is refused in one line.
+"""
 
 import pytest
 import torch
@@ -45,7 +48,10 @@ def test_the_parity_law_has_the_moments_of_the_text():
 
 
 def test_outside_A_only_a_fair_coin_is_independent_of_A():
-    """(A2) asks for independence, which D^mix has at p_o = 1/2 alone: elsewhere its parts differ in their background."""
+    """(A2) asks for independence, which D^mix has at p_o = 1/2 alone.
+
+    Elsewhere its parts differ in their background.
+    """
 
     def dependence(p_o: float) -> float:
         law = DataDistribution(Problem(**PARITY, p_o=p_o), "test", 0)

@@ -185,7 +185,10 @@ def test_neurons_left_out_of_the_products_have_no_gradient():
 
 
 def test_a_planted_entrywise_adam_depends_on_the_basis(monkeypatch):
-    """What the second moment by neuron is for: with one by entry the two coordinate systems part."""
+    """What the second moment by neuron is for.
+
+    With one by entry the two coordinate systems part.
+    """
     phi, y, _, start = problem()
     order = batches(n, 30, 12, seeded(1))
 

@@ -47,7 +47,10 @@ def ends(setting: Setting, quantity: str = "test_accuracy", seed: int = 0) -> di
 
 
 def test_features_emerge_with_structure_only():
-    """The order of Table A.1 at a small size: two steps find the patterns, fixed features and uniform patterns do not."""
+    """The order of Table A.1 at a small size.
+
+    Two steps find the patterns, fixed features and uniform patterns do not.
+    """
     found = ends(small())
     assert set(found) == {Procedure(**arm).label for arm in ARMS}
     assert found["network"] > 0.99
@@ -73,7 +76,10 @@ def test_an_arm_does_not_know_its_neighbours():
 
 
 def test_d_enters_the_initial_cosine_alone():
-    """What d changes is drawn in other directions: the same network in law, and the rest of the numbers close."""
+    """What d changes is drawn in other directions: the same network in law.
+
+    The rest of the numbers close.
+    """
     near, far = (
         {
             (row.arm, row.step): row.value

@@ -115,7 +115,8 @@ def test_the_step_one_cosine():
     beta = ndtr((1 - b) / sigma_w) - ndtr(-b / sigma_w)
     tangent = np.array([theory.step_one_cosine(8000, 100, 5, 0.25, share) for share in beta])
     found = cosines(passed[1], law.relevant).abs().numpy()
-    # Neurons share the sample, so that the mean over them keeps its error: chi^2 of 95 directions, some 15 % of the tangent.
+    # Neurons share the sample, so that the mean over them keeps its error: chi^2 of 95 directions,
+    # some 15 % of the tangent.
     assert 1 - np.median(found) == pytest.approx(1 - np.median(tangent), rel=0.4)
     assert float(cosines(passed[2], law.relevant).abs().nanmedian()) == pytest.approx(
         theory.step_one_cosine(8000, 100, 5, 0.25, 1.0),
@@ -159,7 +160,10 @@ def test_the_lower_bounds():
 
 
 def test_the_mean_bound_holds_for_all_parities_of_a_small_cube():
-    """Every A of a cube of 2^6 corners: the mean of the best hinge losses is above the bound, near it for parities."""
+    """Every A of a cube of 2^6 corners.
+
+    The mean of the best hinge losses is above the bound, near it for parities.
+    """
     D, k, B, N = 6, 3, 0.4, 5
     z = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=D)))
     subsets = list(itertools.combinations(range(D), k))

@@ -1,4 +1,7 @@
-"""The same methods in R^d, literally and slowly: whole networks, automatic derivatives. The oracle of the tests."""
+"""The same methods in R^d, literally and slowly: whole networks, automatic derivatives.
+
+The oracle of the tests.
+"""
 
 from collections.abc import Callable
 
@@ -10,7 +13,10 @@ Parameters = dict[str, Tensor]
 
 
 def network(parameters: Parameters, x: Tensor, sigma_xi: float = 0.0, nodes: int = 0) -> Tensor:
-    """g(x) of eq. (2.2), (n, d) -> (n,); with noise its mean by Gauss-Hermite quadrature of that many nodes (eq. 2.3)."""
+    """g(x) of eq. (2.2), (n, d) -> (n,).
+
+    With noise its mean by Gauss-Hermite quadrature of that many nodes (eq. 2.3).
+    """
     z = x @ parameters["w"].T + parameters["b"]
     if not sigma_xi:
         return z.clamp(0, 1) @ parameters["a"]
@@ -100,7 +106,9 @@ def head(
 def linearised(
     parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rate: float
 ) -> Callable[[Tensor], Tensor]:
-    """The linearisation of all 2m neurons at these parameters, trained by stochastic gradient; returns f.
+    """The linearisation of all 2m neurons at these parameters, trained by stochastic gradient.
+
+    Returns f.
 
     Its step is in units of 1 / E||gradient of g||^2.
     """

@@ -1,1 +1,4 @@
-"""What of Shi's dissertation is exact and small: closed forms beside what is computed without them, a module for each."""
+"""What of Shi's dissertation is exact and small.
+
+Closed forms beside what is computed without them, a module for each.
+"""

@@ -1,4 +1,7 @@
-"""The keys of the results: each is a study of its own, with cells and seeds, and a problem that its stage is told."""
+"""The keys of the results: each is a study of its own, with cells and seeds.
+
+A problem that its stage is told.
+"""
 
 import itertools
 from typing import Annotated, Any, ClassVar, Literal
@@ -99,7 +102,8 @@ class SpuriousProblem(Section):
     """Section 6.4: every seed draws a problem that Proposition 6.3 speaks of."""
 
     r: Annotated[list[Annotated[int, Field(ge=37)]], Field(min_length=2, max_length=2)] = Field(
-        description="smallest and largest number of invariant features r; 3 / sqrt(r) < gamma < 1/2 asks for more than 36"
+        description="smallest and largest number of invariant features r; 3 / sqrt(r) < gamma <"
+        " 1/2 asks for more than 36"
     )
     more: float = Field(
         gt=1, description="largest d - r in units of r / gamma^2, whose smallest is 1"
@@ -124,7 +128,10 @@ class SpuriousFeatures(Result):
 
 
 class Mixture(Section):
-    """A mixture of tasks (F.35-F.37), all variances 1, and what is done with the representation that it gives."""
+    """A mixture of tasks (F.35-F.37), all variances 1.
+
+    What is done with the representation that it gives.
+    """
 
     r: int = Field(ge=2, description="invariant features of a task r")
     s: int = Field(ge=1, description="of these, shared by all tasks s")
@@ -213,7 +220,8 @@ class DigitNeurons(Result):
     axes: ClassVar[dict[str, str]] = {"sigma": "sigma"}
     sigma: Distinct[Positive] = Field(
         min_length=1,
-        description="deviation of the initial weights in units of 1 / sqrt(64), which the text does not print",
+        description="deviation of the initial weights in units of 1 / sqrt(64), which the text"
+        " does not print",
     )
     problem: DigitProblem
 
@@ -235,7 +243,8 @@ class NuclearNorm(Result):
     axes: ClassVar[dict[str, str]] = {"model": "model", "n": "n"}
     model: Distinct[Literal["logits", "head", "fixed_head"]] = Field(
         min_length=1,
-        description="what reads the features A x: they are the two logits, or a head does, trained or fixed at ones",
+        description="what reads the features A x: they are the two logits, or a head does, trained"
+        " or fixed at ones",
     )
     n: Distinct[Annotated[int, Field(ge=2)]] = Field(
         min_length=1, description="training samples, which the text does not print"
@@ -284,7 +293,10 @@ NAMED = {"task_mixture": "mixtures", "modular_addition": "tables"}
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section as it is: it shares nothing. A mixture or table that a later config sets to null is left out."""
+    """The section as it is: it shares nothing.
+
+    A mixture or table that a later config sets to null is left out.
+    """
     if not isinstance(raw, dict):
         return raw
     found = dict(raw)

@@ -26,36 +26,51 @@ STAGES = {
 }  # fmt: skip
 SEE = {
     "looped_transformer": (
-        "Logarithm of the normalised squared error over loops, by the number of examples n: lines without rounding, marks the"
-        " transformer's own output in double precision, dashed the bound -t / kappa. Mean over experiments with 95 % intervals. See"
-        " where the marks stop falling and cross their bound, and whether the gap narrows with n as the text says."
+        "Logarithm of the normalised squared error over loops, by the number of examples n: lines"
+        " without rounding, marks the"
+        " transformer's own output in double precision, dashed the bound -t / kappa. Mean over"
+        " experiments with 95 % intervals. See"
+        " where the marks stop falling and cross their bound, and whether the gap narrows with n"
+        " as the text says."
     ),
     "low_rank_attention": (
-        "Mean squared error of linear attention by its rank, simulated, marks, and in closed form, lines, for tasks in the leading"
+        "Mean squared error of linear attention by its rank, simulated, marks, and in closed form,"
+        " lines, for tasks in the leading"
         " directions alone and in all of them. See at which rank more directions begin to harm."
     ),
     "spurious_features": (
-        "Each seed's instance. (a) How small the accuracy out of domain of the ridge's minimum is, over the number of invariant features,"
-        " and what exp(-r / 10) states. (b) alpha / beta over gamma, with its bound 3 / (4 gamma) and its limit 1 / (2 gamma). See how"
+        "Each seed's instance. (a) How small the accuracy out of domain of the ridge's minimum is,"
+        " over the number of invariant features,"
+        " and what exp(-r / 10) states. (b) alpha / beta over gamma, with its bound 3 / (4 gamma)"
+        " and its limit 1 / (2 gamma). See how"
         " far the points are from what is stated."
     ),
     "task_mixture": (
-        "Left: weight of a rare task's private features, and of the frequent ones', over how often the rare task comes: minimisers of"
-        " sampled losses, marks, and Lemma F.3, lines. Middle: fine-tuning within a radius on the target, with Proposition F.9."
-        " Right: error of probes with few labels. See from which frequency on the rare task is not encoded at all."
+        "Left: weight of a rare task's private features, and of the frequent ones', over how often"
+        " the rare task comes: minimisers of"
+        " sampled losses, marks, and Lemma F.3, lines. Middle: fine-tuning within a radius on the"
+        " target, with Proposition F.9."
+        " Right: error of probes with few labels. See from which frequency on the rare task is not"
+        " encoded at all."
     ),
     "modular_addition": (
-        "Normalised margin over gamma*, and the share of neurons with one frequency, over training steps; mean over seeds with its"
+        "Normalised margin over gamma*, and the share of neurons with one frequency, over training"
+        " steps; mean over seeds with its"
         " 95 % interval. See whether both reach 1."
     ),
     "digit_neurons": (
-        "Silhouette of the best clustering of the neurons' directions, and median cosine to the difference of the class means, over"
-        " training steps, by the size of the initial weights. See for which of them two clusters form."
+        "Silhouette of the best clustering of the neurons' directions, and median cosine to the"
+        " difference of the class means, over"
+        " training steps, by the size of the initial weights. See for which of them two clusters"
+        " form."
     ),
     "nuclear_norm": (
-        "Accuracy out of domain over the penalty on the nuclear norm, by the reading of the text and the size of the sample; crosses"
-        " are the printed 0.76 without and 0.94 with the penalty. Last: all rules in the plane of both accuracies, with the line on which"
-        " every rule lies. See which way the penalty moves, and that the printed pairs are not on the line."
+        "Accuracy out of domain over the penalty on the nuclear norm, by the reading of the text"
+        " and the size of the sample; crosses"
+        " are the printed 0.76 without and 0.94 with the penalty. Last: all rules in the plane of"
+        " both accuracies, with the line on which"
+        " every rule lies. See which way the penalty moves, and that the printed pairs are not on"
+        " the line."
     ),
 }
 
@@ -67,7 +82,10 @@ def experiments() -> list[dict[str, str]]:
 
 
 def build_outputs(section: ExactResults) -> StudyOutputs:
-    """Tables of the results, of all of them together, and of the costs; a figure for each, and a page."""
+    """Tables of the results, of all of them together, and of the costs.
+
+    A figure for each, and a page.
+    """
     studies = section.studies()
     tables = {
         name: collected_table(

@@ -1,4 +1,7 @@
-"""Result 2-8 on scikit-learn's digits (A.7.4): do the neurons of a two-layer network that tells 0 from 1 form two clusters?"""
+"""Result 2-8 on scikit-learn's digits (A.7.4).
+
+Do the neurons of a two-layer network that tells 0 from 1 form two clusters?
+"""
 
 import math
 
@@ -25,7 +28,10 @@ RECORDED = 9
 
 
 def images() -> tuple[Tensor, Tensor]:
-    """The zeros and ones: pixels less their mean image, of mean norm 1, (n, 64), and labels -1 and 1, (n,)."""
+    """The zeros and ones: pixels less their mean image, of mean norm 1, (n, 64).
+
+    Labels -1 and 1, (n,).
+    """
     bunch = load_digits(n_class=2)
     x = torch.from_numpy(bunch.data).float()
     x = x - x.mean(0)
@@ -33,7 +39,10 @@ def images() -> tuple[Tensor, Tensor]:
 
 
 def scores(parameters: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
-    """g(x) = sum of a_i min(1, max(<w_i, x> + b_i, 0)) (section 2.3): w (m, 64), b (m,), a (m,); x (n, 64) -> (n,)."""
+    """g(x) = sum of a_i min(1, max(<w_i, x> + b_i, 0)) (section 2.3).
+
+    W (m, 64), b (m,), a (m,); x (n, 64) -> (n,).
+    """
     w, b, a = parameters
     return (x @ w.T + b).clamp(0, 1) @ a
 
@@ -41,7 +50,9 @@ def scores(parameters: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
 def trained(
     problem: DigitProblem, sigma: float, x: Tensor, y: Tensor, stream: torch.Generator
 ) -> list[tuple[int, Tensor, float]]:
-    """Weights w, (m, 64), and training accuracy at the recorded steps; SGD with momentum on the hinge loss, no penalty.
+    """Weights w, (m, 64), and training accuracy at the recorded steps.
+
+    SGD with momentum on the hinge loss, no penalty.
 
     Raises:
         RarefeatError: for weights that are no longer finite.
@@ -81,7 +92,10 @@ def clusters(w: Tensor, seed: int) -> tuple[int, float]:
 
 
 def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's network: its clusters of neurons, and how near neurons are to the difference of the class means."""
+    """A seed's network: its clusters of neurons.
+
+    How near neurons are to the difference of the class means.
+    """
     x, y = images()
     between = functional.normalize(x[y > 0].mean(0) - x[y < 0].mean(0), dim=0)
     found = []

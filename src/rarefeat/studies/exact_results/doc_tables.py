@@ -7,7 +7,10 @@ LAST = {"modular_addition", "digit_neurons"}
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The summary without courses: of trainings the end, of loops none but the extremes over all of them."""
+    """The summary without courses.
+
+    Of trainings the end, of loops none but the extremes over all of them.
+    """
     steps = table["result"].isin(LAST)
     last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")
     courses = table["quantity"].isin(["log_error", "log_error_rounded", "gap"])

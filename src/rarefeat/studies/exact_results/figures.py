@@ -94,7 +94,10 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
-    """Instances of Proposition 6.3: accuracy out of domain and ratio of weights, with their bounds."""
+    """Instances of Proposition 6.3.
+
+    Accuracy out of domain and ratio of weights, with their bounds.
+    """
     table = tables["spurious_features"]
     factors = named(table, "factor")
     looks = {
@@ -132,7 +135,10 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
 
 
 def task_mixture(tables: Tables, job: Job) -> Figure:
-    """Weights over the frequency of the rare task, fine-tuning over its radius, and errors of probes."""
+    """Weights over the frequency of the rare task, fine-tuning over its radius.
+
+    Errors of probes.
+    """
     table, study = tables["task_mixture"], job.config_section("task_mixture", TaskMixture)
     figure, axes = panels(1, 3, 2.9)
     left, middle, right = axes[0]

@@ -15,7 +15,10 @@ NEGLIGIBLE = 0.01
 
 
 def findings(section: ExactResults, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say what is kept of a rare task, what rounding does to a looped transformer, and what a bound on the rank does."""
+    """Say what is kept of a rare task, what rounding does to a looped transformer.
+
+    What a bound on the rank does.
+    """
     table = tables["exact_results"]
     sentences = [
         describe_tasks(select_rows(table, result="task_mixture", quantity="private_weight")),
@@ -61,7 +64,8 @@ def describe_loops(looped: pd.DataFrame) -> str:
         return ""
     exact, rounded = (largest[name].max() for name in ("error_excess", "rounded_excess"))
     text = (
-        f"The looped transformer's error stays {'below' if exact < 0 else 'not below'} its bound in exact arithmetic; in"
+        f"The looped transformer's error stays {'below' if exact < 0 else 'not below'} its bound"
+        f" in exact arithmetic; in"
         " double precision it"
         f" ends {'far above' if rounded > 1 else 'above' if rounded > 0 else 'below'} it"
     )
@@ -87,8 +91,10 @@ def describe_spurious(spurious: pd.DataFrame) -> str:
         else "not more in every setting"
     )
     return (
-        f"With spurious features the ridge is right on at least {number(100 * limits.loc['id_accuracy', 'min'], 0)} % in domain"
-        f" and on at most {number(100 * ridge['max'], 0)} % out of domain; with a bound on the rank it is right on at least"
+        f"With spurious features the ridge is right on at least"
+        f" {number(100 * limits.loc['id_accuracy', 'min'], 0)} % in domain"
+        f" and on at most {number(100 * ridge['max'], 0)} % out of domain; with a bound on the"
+        f" rank it is right on at least"
         f" {number(100 * rank['min'], 0)} % there: {side}."
     )
 

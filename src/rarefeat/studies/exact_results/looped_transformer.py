@@ -1,4 +1,7 @@
-"""Experiment 8-1 (section 8.6): a looped linear transformer is gradient descent, and its error is under exp(-T / kappa)."""
+"""Experiment 8-1 (section 8.6): a looped linear transformer is gradient descent.
+
+Its error is under exp(-T / kappa).
+"""
 
 import pandas as pd
 import torch
@@ -16,7 +19,10 @@ EVERY = 5
 
 
 def attention(Z: Tensor) -> Tensor:
-    """Linear attention with a causal mask, (..., n + 1, d + 1) -> the same (Definition 8.6; Q = I, P = diag(1, 0))."""
+    """Linear attention with a causal mask, (..., n + 1, d + 1) -> the same (Definition 8.6.
+
+    Q = I, P = diag(1, 0)).
+    """
     mask = torch.zeros(Z.shape[-2], Z.shape[-2], dtype=Z.dtype)
     mask[-1, :-1] = 1
     keep = torch.ones(Z.shape[-1], dtype=Z.dtype)
@@ -28,7 +34,8 @@ def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor,
     """What the transformer puts out after each number of loops (Definitions 8.5, 8.7), from q = 0.
 
     Args:
-        X: examples, (B, n, d). y: labels, (B, n). alpha: queries, not 0, (B,). eta: residual weights, (B,).
+        X: examples, (B, n, d). y: labels, (B, n). alpha: queries, not 0, (B,). eta: residual
+        weights, (B,).
 
     Returns:
         (B, T + 1, d).
@@ -45,7 +52,10 @@ def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor,
 
 
 def gradient_descent_iterates(X: Tensor, y: Tensor, eta: Tensor, T: int) -> Tensor:
-    """Gradient descent on |y - X theta|^2 / 2 from 0 (eq. 8.2), arguments as for `looped_transformer_outputs`: (B, T + 1, d)."""
+    """Gradient descent on |y - X theta|^2 / 2 from 0 (eq.
+
+    8.2), arguments as for `looped_transformer_outputs`: (B, T + 1, d).
+    """
     theta = torch.zeros_like(X[:, 0])
     found = [theta]
     for _ in range(T):
@@ -56,16 +66,22 @@ def gradient_descent_iterates(X: Tensor, y: Tensor, eta: Tensor, T: int) -> Tens
 
 
 def spectrum(X: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues of X^T X in ascending order, (B, d), and the squared parts of the unit vectors theta along them, (B, d)."""
+    """Eigenvalues of X^T X in ascending order, (B, d).
+
+    The squared parts of the unit vectors theta along them, (B, d).
+    """
     values, vectors = torch.linalg.eigh(X.mT @ X)
     return values, torch.einsum("bij,bi->bj", vectors, theta).square()
 
 
 def log_decay(values: Tensor, parts: Tensor, T: int, power: int) -> Tensor:
-    """log of the sum over i of parts_i (1 - lambda_i / L)^(power t), by t: (B, d), (B, d) -> (B, T + 1).
+    """log of the sum over i of parts_i (1 - lambda_i / L)^(power t), by t.
 
-    What is left of an error after t loops with eta = 1 / L: for power 2 |theta^(t) - theta*|^2 / |theta^(0) - theta*|^2, for 1
-    |<out, theta*> - alpha| / |alpha| of Theorem 8.16, where |theta*| = 1. Logarithms are summed, so that rounding has no part.
+    (B, d), (B, d) -> (B, T + 1).
+
+    What is left of an error after t loops with eta = 1 / L: for power 2 |theta^(t) - theta*|^2 /
+    |theta^(0) - theta*|^2, for 1 |<out, theta*> - alpha| / |alpha| of Theorem 8.16, where |theta*|
+    = 1. Logarithms are summed, so that rounding has no part.
     """
     t = torch.arange(T + 1, dtype=values.dtype)[:, None]
     shrink = torch.log1p(-(values / values[:, -1:])[:, None, :-1])

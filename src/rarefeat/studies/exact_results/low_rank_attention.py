@@ -1,4 +1,7 @@
-"""Result 5-T (section 5.4): linear attention of rank r for linear regression in context, its optimum and its loss."""
+"""Result 5-T (section 5.4).
+
+Linear attention of rank r for linear regression in context, its optimum and its loss.
+"""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +21,10 @@ CHUNK = 20_000
 
 
 def optimum(eigenvalues: Tensor, N: int, r: int) -> Tensor:
-    """v* of Theorem 5.4.1, (d,) -> (d,): N / ((N + 1) lambda_i + tr D) for the r largest eigenvalues, which come first."""
+    """v* of Theorem 5.4.1, (d,) -> (d,).
+
+    N / ((N + 1) lambda_i + tr D) for the r largest eigenvalues, which come first.
+    """
     found = N / ((N + 1) * eigenvalues + eigenvalues.sum())
     return torch.where(torch.arange(len(eigenvalues)) < r, found, 0.0)
 
@@ -71,7 +77,8 @@ def simulated_losses(
     """Mean squared error of every U on the same drawn prompts, without the theorem.
 
     Args:
-        covariance_root: R with Lambda = R R^T, (d, d). U: (ranks, d, d). w: weights of the task, (d,).
+        covariance_root: R with Lambda = R R^T, (d, d). U: (ranks, d, d). w: weights of the task,
+        (d,).
 
     Returns:
         (ranks,).
@@ -116,7 +123,10 @@ def descended_loss(covariance: Tensor, N: int, r: int, stream: torch.Generator) 
 
 
 def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's task and basis of eigenvectors: losses by rank, simulated and searched for, beside the closed forms."""
+    """A seed's task and basis of eigenvectors.
+
+    Losses by rank, simulated and searched for, beside the closed forms.
+    """
     signal, found = int(cell["signal"]), []
     d, N, M = problem.d, problem.N, problem.M
     eigenvalues = problem.decay ** torch.arange(d, dtype=torch.double)

@@ -1,4 +1,7 @@
-"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ... + a_k) mod p, their neurons and margin."""
+"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ...
+
++ a_k) mod p, their neurons and margin.
+"""
 
 import math
 
@@ -17,7 +20,8 @@ from rarefeat.studies.exact_results.config import AdditionTable
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 ONE_FREQUENCY = 0.9
-"""A neuron has one frequency where so much of its power lies there: uniform weights have 2 / (p - 1) of it at each."""
+"""A neuron has one frequency where so much of its power lies there: uniform weights have 2 / (p -
+1) of it at each."""
 RECORDED = 12
 """Steps at which a training is recorded, about evenly in their logarithm."""
 
@@ -50,7 +54,10 @@ def norm(u: Tensor, w: Tensor) -> Tensor:
 
 
 def margin(u: Tensor, w: Tensor) -> float:
-    """The normalised margin over the whole table (Definitions 4.2-4.4); the network is homogeneous of degree k + 1."""
+    """The normalised margin over the whole table (Definitions 4.2-4.4).
+
+    The network is homogeneous of degree k + 1.
+    """
     k, _, p = u.shape
     scores = forward(u, w)
     right = scores.gather(1, table(k, p)[1][:, None])
@@ -59,7 +66,9 @@ def margin(u: Tensor, w: Tensor) -> float:
 
 
 def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, Tensor, Tensor]]:
-    """Weights at the recorded steps of a training on the whole table: cross-entropy and lambda times the norm (Definition 4.1).
+    """Weights at the recorded steps of a training on the whole table.
+
+    Cross-entropy and lambda times the norm (Definition 4.1).
 
     Raises:
         RarefeatError: for weights that are no longer finite.
@@ -92,7 +101,10 @@ def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, 
 
 
 def rows(setting: AdditionTable, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's training: margin over gamma*, and the frequencies of the neurons, at the recorded steps."""
+    """A seed's training: margin over gamma*.
+
+    The frequencies of the neurons, at the recorded steps.
+    """
     k, p, found = setting.k, setting.p, []
     for seed in seeds:
         stages = trained(setting, generator(draws, seed, f"k={k} p={p} m={setting.m}"))
@@ -102,7 +114,10 @@ def rows(setting: AdditionTable, cell: Cell, draws: str, seeds: list[int]) -> li
 
 
 def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
-    """What is measured of a network, with what Theorem 4.9 states of it: (quantity, value, stated)."""
+    """What is measured of a network, with what Theorem 4.9 states of it.
+
+    (quantity, value, stated).
+    """
     k, _, p = u.shape
     parts = torch.cat([u, w[None]])
     spectrum = torch.fft.rfft(parts)[..., 1:]

@@ -1,4 +1,7 @@
-"""Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation, as its text may be read."""
+"""Result 6-1 (section 6.3.1).
+
+The two-dimensional example of nuclear-norm regularisation, as its text may be read.
+"""
 
 import pandas as pd
 import torch
@@ -24,10 +27,12 @@ def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tens
 
 
 def accuracy(w: Tensor, agrees: float) -> Tensor:
-    """Of the rule sign <w, x>, exactly: (..., 2) -> (...). With t = w_2 / w_1 in [0, 1] it is 1 - t (1 - agrees) / 2.
+    """Of the rule sign <w, x>, exactly: (..., 2) -> (...).
 
-    The rule fails where the second feature votes against the label, and outvotes the first: with probability t / 2 for t <= 1,
-    1 - 1 / (2 t) beyond.
+    With t = w_2 / w_1 in [0, 1] it is 1 - t (1 - agrees) / 2.
+
+    The rule fails where the second feature votes against the label, and outvotes the first: with
+    probability t / 2 for t <= 1, 1 - 1 / (2 t) beyond.
     """
     first, t = w[..., 0], (w[..., 1] / w[..., 0]).abs()
     outvoted = torch.where(t <= 1, t / 2, 1 - 1 / (2 * t))
@@ -45,17 +50,22 @@ def nuclear_norm(F: Tensor) -> Tensor:
 
 
 def rule(A: Tensor, head: Tensor) -> Tensor:
-    """The weights of the linear rule that a head makes of the features A x: (..., 2, 2), (..., 2) -> (..., 2)."""
+    """The weights of the linear rule that a head makes of the features A x.
+
+    (..., 2, 2), (..., 2) -> (..., 2).
+    """
     return torch.einsum("...ij,...i->...j", A, head)
 
 
 def trained(
     problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: torch.Generator
 ) -> Tensor:
-    """Rules that gradient descent finds, one for each penalty: the logistic loss, and lambda |A X|_* as in the printed code.
+    """Rules that gradient descent finds, one for each penalty: the logistic loss.
 
-    The model `logits` is the softmax of two logits A x, the same as the logistic loss of their difference; `head` a trained one
-    on the features A x, `fixed_head` ones.
+    Lambda |A X|_* as in the printed code.
+
+    The model `logits` is the softmax of two logits A x, the same as the logistic loss of their
+    difference; `head` a trained one on the features A x, `fixed_head` ones.
 
     Returns:
         (penalties, 2).
@@ -88,7 +98,10 @@ def trained(
 
 
 def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's samples: slope, and accuracies in and out of domain on test samples beside 1 - 0.15 t and 1 - 0.35 t."""
+    """A seed's samples: slope.
+
+    Accuracies in and out of domain on test samples beside 1 - 0.15 t and 1 - 0.35 t.
+    """
     n, found = int(cell["n"]), []
     for seed in seeds:
         X, y = sample(n, AGREES, generator(draws, seed, f"n={n}"))

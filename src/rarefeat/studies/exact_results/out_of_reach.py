@@ -1,9 +1,13 @@
-"""What of the dissertation is not run here, and what it would cost: operations counted from the sizes that it prints.
+"""What of the dissertation is not run here.
 
-`out_of_reach.csv` says of each experiment how many operations it takes, as a product. `passes`: a training step costs about
-three forward passes a sample, a language model two operations a parameter and token. `size`: those of a forward pass, twice
-the multiplications and additions of the networks' own papers (1.1e9 for ResNet-18 on 32 by 32 pixels, 8.2e9 for ResNet-50 and
-9.2e9 for ViT-S on 224 by 224), or parameters. `number`: samples of all its runs together, or tokens.
+What it would cost: operations counted from the sizes that it prints.
+
+`out_of_reach.csv` says of each experiment how many operations it takes, as a product. `passes`: a
+training step costs about three forward passes a sample, a language model two operations a parameter
+and token. `size`: those of a forward pass, twice
+the multiplications and additions of the networks' own papers (1.1e9 for ResNet-18 on 32 by 32
+pixels, 8.2e9 for ResNet-50 and 9.2e9 for ViT-S on 224 by 224), or parameters. `number`: samples of
+all its runs together, or tokens.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Result 6-T (section 6.4): weight decay keeps spurious features and fails where they turn, a bound on the rank drops them."""
+"""Result 6-T (section 6.4).
+
+Weight decay keeps spurious features and fails where they turn, a bound on the rank drops them.
+"""
 
 import math
 from typing import NamedTuple
@@ -18,7 +21,8 @@ from rarefeat.studies.exact_results.config import SpuriousProblem
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 CELLS = 64
-"""Cells of [0, 1] in the law of a feature: means are exact, variances a part 1 / CELLS^2 too small."""
+"""Cells of [0, 1] in the law of a feature: means are exact, variances a part 1 / CELLS^2 too
+small."""
 NODES = 24
 """Nodes of a quadrature: exact for polynomials up to degree 47 of the sum of all features."""
 
@@ -37,7 +41,10 @@ class Instance(NamedTuple):
 
 
 def instance(problem: SpuriousProblem, factor: float, stream: torch.Generator) -> Instance:
-    """One of those that the proposition allows: r and gamma uniform in their ranges, d - r log-uniform above r / gamma^2."""
+    """One of those that the proposition allows.
+
+    R and gamma uniform in their ranges, d - r log-uniform above r / gamma^2.
+    """
     low, high = problem.r
     first, second, third = torch.rand(3, generator=stream, dtype=torch.double).tolist()
     r = low + math.floor(first * (high - low + 1))
@@ -56,7 +63,10 @@ class SumDistribution(NamedTuple):
 
 
 def feature(gamma: float) -> SumDistribution:
-    """D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0] (Lemma E.3); an invariant feature for 1/2."""
+    """D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0] (Lemma E.3).
+
+    An invariant feature for 1/2.
+    """
     middles = (np.arange(-CELLS, CELLS) + 0.5) / CELLS
     return SumDistribution(middles, np.where(middles > 0, 0.5 + gamma, 0.5 - gamma) / CELLS)
 
@@ -80,7 +90,10 @@ def _plus(one: SumDistribution, other: SumDistribution) -> SumDistribution:
 
 
 def quadrature(law: SumDistribution) -> SumDistribution:
-    """Gauss's quadrature of a law: NODES values with weights, by Lanczos and the eigenvalues of the Jacobi matrix."""
+    """Gauss's quadrature of a law.
+
+    NODES values with weights, by Lanczos and the eigenvalues of the Jacobi matrix.
+    """
     kept = law.probability > 1e-30
     x, weight = law.values[kept], law.probability[kept]
     n = min(NODES, len(x))
@@ -105,7 +118,10 @@ def logistic(margin: np.ndarray) -> np.ndarray:
 
 
 class Ridge(NamedTuple):
-    """The minimum of eq. (6.4): by symmetry alpha on every invariant and beta on every spurious feature (Lemma E.5)."""
+    """The minimum of eq. (6.4).
+
+    By symmetry alpha on every invariant and beta on every spurious feature (Lemma E.5).
+    """
 
     alpha: float
     beta: float
@@ -139,15 +155,21 @@ def ridge(given: Instance) -> Ridge:
 
 
 def tilted(law: SumDistribution, slope: float) -> tuple[SumDistribution, float]:
-    """The law with probabilities in proportion to p exp(slope x), and the logarithm of what they sum to."""
+    """The law with probabilities in proportion to p exp(slope x).
+
+    The logarithm of what they sum to.
+    """
     weight = law.probability * np.exp(slope * law.values)
     return SumDistribution(law.values, weight / weight.sum()), math.log(weight.sum())
 
 
 def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
-    """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma: -gamma of the instance out of domain.
+    """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma.
 
-    If the sum's mean is negative, both laws are tilted until it is 0: a small probability is then no rounding of a large one.
+    -gamma of the instance out of domain.
+
+    If the sum's mean is negative, both laws are tilted until it is 0: a small probability is then
+    no rounding of a large one.
     """
     laws, counts = (feature(0.5), feature(gamma)), (given.r, given.d - given.r)
 
@@ -170,7 +192,8 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
         summed(tilted(law, slope * weight)[0], n)
         for law, weight, n in zip(laws, weights, counts, strict=True)
     )
-    # Far below the mean, where the exponential leaves the range of numbers, there is no probability.
+    # Far below the mean, where the exponential leaves the range of numbers, there is no
+    # probability.
     returned = spurious.probability * np.exp(
         np.minimum(-slope * weights.beta * spurious.values, 700)
     )
@@ -187,10 +210,13 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
 
 
 def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
-    """Least mean loss of weights with |w| <= norm on so many features of either sort: the objective of eq. (6.5).
+    """Least mean loss of weights with |w| <= norm on so many features of either sort.
 
-    Without a bound on |w| it has no minimum: with weights on invariant features alone every margin is positive, so that the
-    loss goes to 0 as they grow, and it does with a fixed weight on spurious ones beside.
+    The objective of eq. (6.5).
+
+    Without a bound on |w| it has no minimum: with weights on invariant features alone every margin
+    is positive, so that the loss goes to 0 as they grow, and it does with a fixed weight on
+    spurious ones beside.
     """
     a, b = quadrature(summed(feature(0.5), invariant)), quadrature(summed(feature(gamma), spurious))
     weight = np.outer(a.probability, b.probability)
@@ -211,7 +237,10 @@ def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> fl
 
 
 def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's instance: the ridge's weights and accuracies, and what one spurious feature costs under a bound on the rank."""
+    """A seed's instance: the ridge's weights and accuracies.
+
+    What one spurious feature costs under a bound on the rank.
+    """
     found = []
     for seed in seeds:
         stream = generator(draws, seed, "instance")

@@ -14,52 +14,73 @@ SHI = "shi_feature_learning"
 QUANTITIES = {
     "looped_transformer": metric_descriptions(
         kappa="mean condition number of X^T X over an experiment's problems",
-        disagreement="largest distance of the transformer's output over alpha to gradient descent, in units of 2^-52",
-        error_excess="largest log |theta^(t) - theta*|^2 / |theta^(0) - theta*|^2 + t / kappa over problems and loops t >= 1, without rounding",
+        disagreement="largest distance of the transformer's output over alpha to gradient descent,"
+                     " in units of 2^-52",
+        error_excess="largest log |theta^(t) - theta*|^2 / |theta^(0) - theta*|^2 + t / kappa over"
+                     " problems and loops t >= 1, without rounding",
         prediction_excess="largest log |<out, theta*> - alpha| / |alpha| + t / (2 kappa), likewise",
         rounded_excess="error_excess of the transformer's own output in double precision",
-        log_error="mean log |theta^(t) - theta*|^2 / |theta^(0) - theta*|^2 after `at` loops, without rounding; stated: - t / kappa",
+        log_error="mean log |theta^(t) - theta*|^2 / |theta^(0) - theta*|^2 after `at` loops,"
+                  " without rounding; stated: - t / kappa",
         log_error_rounded="the same of the transformer's own output, at least -80",
         gap="stated less measured log_error after `at` loops",
     ),
     "low_rank_attention": metric_descriptions(
-        loss="mean squared error over drawn prompts of the attention of rank `at`; stated: Theorem 5.4.2",
-        increment="loss of rank `at` + 1 less that of rank `at`, for tasks in the first `at` directions; stated: Theorem 5.4.3",
-        pretraining_loss="least pretraining loss that a search finds at rank `at`; stated: that of Theorem 5.4.1",
+        loss="mean squared error over drawn prompts of the attention of rank `at`; stated: Theorem"
+             " 5.4.2",
+        increment="loss of rank `at` + 1 less that of rank `at`, for tasks in the first `at`"
+                  " directions; stated: Theorem 5.4.3",
+        pretraining_loss="least pretraining loss that a search finds at rank `at`; stated: that of"
+                         " Theorem 5.4.1",
     ),
     "spurious_features": metric_descriptions(
-        alpha="weight of an invariant feature at the ridge's minimum, `at` = r of them; stated: its bound 1 / sqrt(r), Lemma 6.1",
+        alpha="weight of an invariant feature at the ridge's minimum, `at` = r of them; stated:"
+              " its bound 1 / sqrt(r), Lemma 6.1",
         beta="weight of a spurious feature; stated: its bound alpha",
         alpha_over_beta="alpha / beta; stated: its bound 3 / (4 gamma)",
         id_accuracy="accuracy of the ridge in domain, exactly",
-        ood_accuracy="accuracy of the ridge out of domain, exactly; stated: its bound exp(-r / 10), Proposition 6.3",
-        cost_of_spurious="least loss of weights of norm 1 on `at` features with spurious ones among them, less that without; stated: above 0",
-        rank_ood_accuracy="accuracy out of domain of weights on `at` invariant features alone; stated: 1",
+        ood_accuracy="accuracy of the ridge out of domain, exactly; stated: its bound exp(-r /"
+                     " 10), Proposition 6.3",
+        cost_of_spurious="least loss of weights of norm 1 on `at` features with spurious ones"
+                         " among them, less that without; stated: above 0",
+        rank_ood_accuracy="accuracy out of domain of weights on `at` invariant features alone;"
+                          " stated: 1",
     ),
     "task_mixture": metric_descriptions(
-        shared_weight="mean over shared features of the diagonal of M^T W^T W M; stated: alpha of Lemma F.3",
+        shared_weight="mean over shared features of the diagonal of M^T W^T W M; stated: alpha of"
+                      " Lemma F.3",
         private_weight="the same over the private features of task `at`; stated: alpha_t",
         spurious_weight="the same over spurious features; stated: 0",
-        even_weight="private_weight, mean over the tasks of an even mixture; stated: beta of Proposition 7.3 at alpha = 1",
-        tuned_root_weight="mean norm of the columns of W M of the target's private features after fine-tuning within `at`; stated: sqrt(beta) of Proposition F.9",
-        risk_first="mean absolute error of a probe of the first task with `at` labels, over that of answering 0",
+        even_weight="private_weight, mean over the tasks of an even mixture; stated: beta of"
+                    " Proposition 7.3 at alpha = 1",
+        tuned_root_weight="mean norm of the columns of W M of the target's private features after"
+                          " fine-tuning within `at`; stated: sqrt(beta) of Proposition F.9",
+        risk_first="mean absolute error of a probe of the first task with `at` labels, over that"
+                   " of answering 0",
         risk_last="the same of the last task, the rare one where there is one",
-        complexity="Rademacher complexity (F.75) of probes of the first task with `at` labels and |u*| = 1; stated: leading term of (F.91)",
+        complexity="Rademacher complexity (F.75) of probes of the first task with `at` labels and"
+                   " |u*| = 1; stated: leading term of (F.91)",
     ),
     "modular_addition": metric_descriptions(
-        margin_ratio="normalised margin over the whole table, over gamma* of Theorem 4.9, after `at` steps; stated: 1",
+        margin_ratio="normalised margin over the whole table, over gamma* of Theorem 4.9, after"
+                     " `at` steps; stated: 1",
         accuracy="share of the table that is right",
-        one_frequency="share of neurons with more than 0.9 of the power of all their weights at one frequency; stated: 1",
-        one_frequency_weight="their share of the sum of the neurons' norms to the power of k + 1; stated: 1",
+        one_frequency="share of neurons with more than 0.9 of the power of all their weights at"
+                      " one frequency; stated: 1",
+        one_frequency_weight="their share of the sum of the neurons' norms to the power of k + 1;"
+                             " stated: 1",
         power="mean over neurons of the largest share of power at one frequency; stated: 1",
         frequencies="frequencies that a neuron with one frequency has; stated: (p - 1) / 2",
-        phase="mean cosine of the phase of w less the phases of u_1, ..., u_k, of neurons with one frequency; stated: 1",
+        phase="mean cosine of the phase of w less the phases of u_1, ..., u_k, of neurons with one"
+              " frequency; stated: 1",
     ),
     "digit_neurons": metric_descriptions(
         accuracy="training accuracy after `at` steps",
-        clusters="number of k-means clusters of the neurons' directions with the largest mean silhouette, of 2 to 8; stated: 2",
+        clusters="number of k-means clusters of the neurons' directions with the largest mean"
+                 " silhouette, of 2 to 8; stated: 2",
         silhouette="that silhouette",
-        aligned="share of neurons with an absolute cosine above 0.9 to the difference of the class means",
+        aligned="share of neurons with an absolute cosine above 0.9 to the difference of the class"
+                " means",
         median_cosine="median of that absolute cosine",
     ),
     "nuclear_norm": metric_descriptions(

@@ -1,6 +1,9 @@
-"""Result 7-T (section 7.2.2, appendix F.2): what a linear contrastive representation keeps of a mixture of tasks, even or not.
+"""Result 7-T (section 7.2.2, appendix F.2).
 
-Coordinates are z = (z_S, z_{P_1}, ..., z_{P_T}, z_U): s shared features, r - s private ones of each task, and spurious ones.
+What a linear contrastive representation keeps of a mixture of tasks, even or not.
+
+Coordinates are z = (z_S, z_{P_1}, ..., z_{P_T}, z_U): s shared features, r - s private ones of each
+task, and spurious ones.
 """
 
 import math
@@ -32,7 +35,9 @@ def chi_squared(k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def closed_form_weights(r: int, s: int, weights: np.ndarray) -> np.ndarray:
-    """alpha and alpha_t of Lemma F.3 for the logistic loss and variances 1: (T,) tasks' weights, of sum 1 -> (T + 1,).
+    """alpha and alpha_t of Lemma F.3 for the logistic loss and variances 1.
+
+    (T,) tasks' weights, of sum 1 -> (T + 1,).
 
     The convex programme (F.40)-(F.42); Propositions 7.3 and F.8 are its case of equal weights.
     """
@@ -81,7 +86,10 @@ def pairs(mixture: Mixture, tasks: Tensor, stream: torch.Generator) -> tuple[Ten
 
 
 def project_to_class(G: Tensor, r: int) -> Tensor:
-    """The nearest Gram matrix W^T W of the class: |W| <= 1, |W|_F <= sqrt(r), that is 0 <= G <= I and tr G <= r."""
+    """The nearest Gram matrix W^T W of the class.
+
+    |W| <= 1, |W|_F <= sqrt(r), that is 0 <= G <= I and tr G <= r.
+    """
     values, vectors = torch.linalg.eigh((G + G.mT) / 2)
     low, high = 0.0, float((values.max() + 1).clamp_min(1))
     if values.clamp(0, 1).sum() > r:
@@ -95,7 +103,8 @@ def project_to_class(G: Tensor, r: int) -> Tensor:
 def minimise_contrastive_loss(x: Tensor, other: Tensor, r: int, steps: int = 300) -> Tensor:
     """The Gram matrix W^T W that minimises the contrastive loss (F.38) of positive pairs, over all W of the class.
 
-    The loss is convex in it: accelerated projected gradient, with its step found by halving. No use is made of Lemma F.3.
+    The loss is convex in it: accelerated projected gradient, with its step found by halving. No use
+    is made of Lemma F.3.
 
     Args:
         x: (n, d). other: its positive, (n, d). The negative's mean is that of x.
@@ -167,8 +176,9 @@ def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int
 def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
     """Mean absolute error of a probe of m labels, over that of answering 0, for the features a_j z_j of the target task.
 
-    The predictor of least norm among those that fit the labels, which is an empirical risk minimiser of F_{phi,t} (F.39)
-    wherever all a_j > 0; the labels are y = u^T z with u uniform on the sphere.
+    The predictor of least norm among those that fit the labels, which is an empirical risk
+    minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the labels are y = u^T z with u uniform on
+    the sphere.
 
     Args:
         scale: a, (r,).
@@ -205,7 +215,10 @@ def of_features(scale: Tensor, mixture: Mixture, task: int) -> Tensor:
 
 
 def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's sample of the mixture: weights of the features that its minimiser keeps beside Lemma F.3, and probes."""
+    """A seed's sample of the mixture.
+
+    Weights of the features that its minimiser keeps beside Lemma F.3, and probes.
+    """
     r, s, T = mixture.r, mixture.s, len(mixture.weights)
     own, weights = r - s, np.array(mixture.weights) / sum(mixture.weights)
     stated = closed_form_weights(r, s, weights)

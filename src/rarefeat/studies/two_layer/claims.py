@@ -189,7 +189,8 @@ QUANTITIES: tuple[tuple[str, Measure, tuple[str, ...]], ...] = (
     ("half-dead", at_step("network", "zero_share", 2), ("parity", "smoothed")),
     ("smallest-fifth", smallest_fifth, ("parity", "smoothed")),
 )
-"""Each claim with its quantity and the settings in which it is measured, the primary one among them."""
+"""Each claim with its quantity and the settings in which it is measured, the primary one among
+them."""
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:

@@ -17,7 +17,9 @@ KEYS = ["setting", "arm", "step", "quantity"]
 
 
 def over_seeds(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Mean of `value` over seeds by some columns, with its 95 % interval (Student): mean, low, high, n.
+    """Mean of `value` over seeds by some columns, with its 95 % interval (Student).
+
+    Mean, low, high, n.
 
     One seed has no interval.
     """
@@ -48,7 +50,10 @@ def bounds_of(quantity: str) -> tuple[float, float]:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Over seeds, everything but the curves, beside what is printed of it; accuracies are shares, the printed ones too."""
+    """Over seeds, everything but the curves, beside what is printed of it.
+
+    Accuracies are shares, the printed ones too.
+    """
     found = over_seeds(rows[rows["quantity"] != "curve"], KEYS)
     last = rows[rows["quantity"] == "test_accuracy"].groupby("setting")["step"].max()
     printed = pd.DataFrame(
@@ -65,7 +70,10 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(found: pd.DataFrame) -> pd.DataFrame:
-    """Tables A.1-A.5, of the settings that there are, beside the summary: one row per printed number, accuracies as shares."""
+    """Tables A.1-A.5, of the settings that there are, beside the summary.
+
+    One row per printed number, accuracies as shares.
+    """
     printed = pd.DataFrame(
         [{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED]
     )
@@ -111,10 +119,13 @@ def initial_cosines(section: Emergence) -> pd.DataFrame:
 
 
 def residues(section: Emergence) -> pd.DataFrame:
-    """The printed One Step cosines, the residue of initial weight that explains each, and what Table A.1's would give.
+    """The printed One Step cosines, the residue of initial weight that explains each.
 
-    For parities; see theory.one_step_residue_cosine. `residue_at_100` is the residue if the row had d = 100, and `erased` the
-    cosine of weights that step 1 erases, as Theorem A.20 has it, with balanced classes.
+    What Table A.1's would give.
+
+    For parities; see theory.one_step_residue_cosine. `residue_at_100` is the residue if the row had
+    d = 100, and `erased` the cosine of weights that step 1 erases, as Theorem A.20 has it, with
+    balanced classes.
     """
     numbers = [
         number
@@ -151,7 +162,10 @@ def residues(section: Emergence) -> pd.DataFrame:
 
 
 def closed_forms(section: Emergence) -> pd.DataFrame:
-    """`initial_cosines` and `residues`, a row for each number: columns table, row, column, printed, quantity, value."""
+    """`initial_cosines` and `residues`, a row for each number.
+
+    Columns table, row, column, printed, quantity, value.
+    """
     parts = [
         found.assign(column=column).melt(
             ["table", "row", "column", "printed"], names, "quantity", "value"

@@ -22,8 +22,10 @@ class Problem(Section):
     """A law of (x, y): patterns phi~ of which k are relevant, x~ = M phi~ with orthonormal M in R^{d x D} (eq. 2.1)."""
 
     labels: Labels = Field(
-        description="what y = +1 means: an odd number of relevant patterns, more than k / 2 of them, a number in `interval`, "
-        "a code of class +1 (A.7.3), or an even number of signs -1 of a hypercube's corner (eq. A.288)"
+        description="what y = +1 means: an odd number of relevant patterns, more than k / 2 of"
+        " them, a number in `interval`, "
+        "a code of class +1 (A.7.3), or an even number of signs -1 of a hypercube's corner (eq."
+        " A.288)"
     )
     d: int = Field(ge=1, description="input dimension d")
     D: int = Field(
@@ -45,7 +47,8 @@ class Problem(Section):
     )
     frequency: list[Annotated[float, Field(gt=0, le=1)]] = Field(
         default=[],
-        description="share of its occurrences that each relevant pattern keeps, k numbers; none for 1 each. Labels count what "
+        description="share of its occurrences that each relevant pattern keeps, k numbers; none"
+        " for 1 each. Labels count what "
         "is kept",
     )
     negatives: float | None = Field(
@@ -76,7 +79,8 @@ class Problem(Section):
             )
         if self.codes and 2 * self.codes > 2**self.k:
             raise ValueError(
-                f"codes: 2^k = {2**self.k} binary vectors are fewer than two classes of {self.codes}"
+                f"codes: 2^k = {2**self.k} binary vectors are fewer than two classes of"
+                f" {self.codes}"
             )
         if self.frequency and len(self.frequency) != self.k:
             raise ValueError(f"frequency must have k = {self.k} entries, got {len(self.frequency)}")
@@ -95,7 +99,8 @@ class Procedure(Section):
     method: Method = Field(description="what is trained, on which features")
     schedule: Schedule = Field(
         default="chosen",
-        description="step sizes after the first two steps: `printed` for eq. (A.276), `chosen` for the rates of this config, "
+        description="step sizes after the first two steps: `printed` for eq. (A.276), `chosen` for"
+        " the rates of this config, "
         "`plain` for those from step 0 on, without the two erasing steps",
     )
     structure: bool = Field(
@@ -143,12 +148,14 @@ class Rates(Section):
     )
     head: float = Field(
         gt=0,
-        description="step of the heads on frozen features in units of 1 / E||h||^2, stochastic gradient",
+        description="step of the heads on frozen features in units of 1 / E||h||^2, stochastic"
+        " gradient",
     )
     momentum: float = Field(ge=0, lt=1, description="momentum of the heads on frozen features")
     ntk: float = Field(
         gt=0,
-        description="step of the linearised network in units of 1 / E||gradient||^2, stochastic gradient",
+        description="step of the linearised network in units of 1 / E||gradient||^2, stochastic"
+        " gradient",
     )
 
 
@@ -173,7 +180,8 @@ class Setting(Section):
     )
     noise: bool = Field(
         default=False,
-        description="smooth the activation in steps 1 and 2 by sigma_xi = 1 / k^2 (A.274, A.275); footnote 1: not needed",
+        description="smooth the activation in steps 1 and 2 by sigma_xi = 1 / k^2 (A.274, A.275);"
+        " footnote 1: not needed",
     )
     rates: Rates
     arms: list[Procedure] = Field(min_length=1, description="what is compared")
@@ -182,7 +190,8 @@ class Setting(Section):
     )
     fixed_features: list[Annotated[int, Field(ge=1)]] = Field(
         default=[],
-        description="numbers of random features whose heads are held against the lower bounds; none for none",
+        description="numbers of random features whose heads are held against the lower bounds;"
+        " none for none",
     )
     neurons: list[Annotated[int, Field(ge=0)]] = Field(
         default=[], description="steps at which the neurons' picture is kept"
@@ -211,7 +220,8 @@ class Setting(Section):
             raise ValueError(f"neurons: steps must not exceed T = {self.T}, got {self.neurons}")
         if self.tickets and max(self.tickets.sizes) > 2 * self.m:
             raise ValueError(
-                f"tickets.sizes must not exceed 2m = {2 * self.m} neurons, got {max(self.tickets.sizes)}"
+                f"tickets.sizes must not exceed 2m = {2 * self.m} neurons, got"
+                f" {max(self.tickets.sizes)}"
             )
         return self
 
@@ -244,7 +254,10 @@ class RateSearch(Section):
 
 
 class Emergence(Section):
-    """Tables A.1 to A.6 and what stands beside them: a study whose cells are settings, each with its own draws."""
+    """Tables A.1 to A.6 and what stands beside them.
+
+    A study whose cells are settings, each with its own draws.
+    """
 
     seeds: int = Field(ge=1, description="replicas of every setting")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
@@ -317,7 +330,10 @@ class TwoLayer(Emergence):
         return Emergence(**{name: getattr(self, name) for name in Emergence.model_fields})
 
     def searched(self, name: str) -> Setting:
-        """A setting as its rates are searched: without those that it has, and without what a search does not look at."""
+        """A setting as its rates are searched: without those that it has.
+
+        Without what a search does not look at.
+        """
         first = {rate: values[0] for rate, values in self.rate_search.grid.items()}
         setting = self.settings[name]
         rates = setting.rates.model_copy(update=first)
@@ -343,7 +359,10 @@ class TwoLayer(Emergence):
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section as it is: it shares nothing. A setting that a later config sets to null is left out."""
+    """The section as it is: it shares nothing.
+
+    A setting that a later config sets to null is left out.
+    """
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
         return raw
     return raw | {

@@ -1,4 +1,7 @@
-"""Dictionary data with labels that the relevant patterns decide (eq. 2.1, A.7), in the D coordinates of the dictionary."""
+"""Dictionary data with labels that the relevant patterns decide (eq.
+
+2.1, A.7), in the D coordinates of the dictionary.
+"""
 
 from typing import NamedTuple
 
@@ -54,7 +57,10 @@ class DataDistribution:
         return LabelledPatterns(patterns, labels)
 
     def _relevant_parts(self, n: int, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """phi~_A (n, k), the probability (n,) of each pattern outside A, and the labels (n,), in the problem's class ratio."""
+        """phi~_A (n, k), the probability (n,) of each pattern outside A.
+
+        The labels (n,), in the problem's class ratio.
+        """
         share = self.problem.negatives
         if share is None:
             return self._natural(n, random)
@@ -64,7 +70,8 @@ class DataDistribution:
             while sum(map(len, kept)) < wanted:
                 if tries == REDRAWS:
                     raise RarefeatError(
-                        f"problem.negatives: {share} cannot be had, since class {y:+d} is too rare under this law"
+                        f"problem.negatives: {share} cannot be had, since class {y:+d} is too rare"
+                        f" under this law"
                     )
                 part, odds, labels = self._natural(n, random)
                 kept.append(torch.cat([part, odds[:, None], labels[:, None]], dim=1)[labels == y])
@@ -98,7 +105,10 @@ class DataDistribution:
 
 
 def labels_of(part: Tensor, problem: Problem, codes: Tensor | None = None) -> Tensor:
-    """y of the relevant part, (..., k) -> (...,). What is no code gets the class of the nearest one (uniform patterns)."""
+    """y of the relevant part, (..., k) -> (...,).
+
+    What is no code gets the class of the nearest one (uniform patterns).
+    """
     count = part.sum(-1)
     match problem.labels:
         case "parity":
@@ -137,7 +147,10 @@ class Normalisation(NamedTuple):
 
 
 def normalisation(patterns: Tensor) -> Normalisation:
-    """The moments of a training sample, (n, D). Without variance there is nothing to divide by: RarefeatError."""
+    """The moments of a training sample, (n, D).
+
+    Without variance there is nothing to divide by: RarefeatError.
+    """
     mean = patterns.mean(0)
     sigma = float((patterns - mean).square().sum(1).mean().sqrt())
     if not sigma > 0:
@@ -148,7 +161,9 @@ def normalisation(patterns: Tensor) -> Normalisation:
 
 
 def correlation(sample: LabelledPatterns, relevant: Tensor) -> float:
-    """gamma of (A1): root mean square over A of (E[phi~_j | +] - E[phi~_j | -]) / 2, which (A1) makes equal.
+    """gamma of (A1): root mean square over A of (E[phi~_j | +] - E[phi~_j | -]) / 2.
+
+    Which (A1) makes equal.
 
     The form of A.8.1, which is (A1)'s covariance E[y phi~] - E[y] E[phi~] for balanced classes.
     """

@@ -28,45 +28,64 @@ OVER_STEPS = {
     "class_ratio": ("class_ratio_0.8", "class_ratio_0.9"),
     "samples": ("samples_25000", "samples_10000"),
 }
-"""Settings that a figure shows beside each other, as the dissertation's do; any other has one of its own."""
+"""Settings that a figure shows beside each other, as the dissertation's do; any other has one of
+its own."""
 STAIRS = ("parity", "class_ratio_0.9", "samples_10000")
 SEE_OVER_STEPS = (
-    "Test accuracy over training steps with structured patterns, above, and with uniform ones, below; mean over"
-    " seeds with its 95 % interval, and for parities the best that a score with 1 and 3 sign changes reaches as"
-    " grey lines. See which methods leave the first of these lines, and whether any rises without structure."
+    "Test accuracy over training steps with structured patterns, above, and with uniform ones,"
+    " below; mean over"
+    " seeds with its 95 % interval, and for parities the best that a score with 1 and 3 sign"
+    " changes reaches as"
+    " grey lines. See which methods leave the first of these lines, and whether any rises without"
+    " structure."
 )
 SEE = {
     "two_layer_staircase": (
-        "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are the best accuracies of scores that"
-        " change sign once or three times over the number of relevant patterns. See where runs pause."
+        "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are the"
+        " best accuracies of scores that"
+        " change sign once or three times over the number of relevant patterns. See where runs"
+        " pause."
     ),
     "two_layer_printed": (
-        "Tables A.1 to A.5: each number as printed, an open diamond, and as measured, a dot with its 95 %"
+        "Tables A.1 to A.5: each number as printed, an open diamond, and as measured, a dot with"
+        " its 95 %"
         " interval over seeds. See which diamonds lie outside."
     ),
     "two_layer_tickets": (
-        "Test accuracy of small parts of the network after step 2, trained alone, over the number of neurons"
-        " kept, by the score that chose them; 95 % intervals over seeds. See whether the norm, by which"
+        "Test accuracy of small parts of the network after step 2, trained alone, over the number"
+        " of neurons"
+        " kept, by the score that chose them; 95 % intervals over seeds. See whether the norm, by"
+        " which"
         " magnitude pruning chooses, is a good score."
     ),
     "two_layer_rare_patterns": (
-        "One relevant pattern is rarer than the others: accuracy on the samples that it decides, on all samples, and its weight"
-        " in the network, over its frequency. See at which frequency it is no longer learned, and whether class weights help."
+        "One relevant pattern is rarer than the others: accuracy on the samples that it decides,"
+        " on all samples, and its weight"
+        " in the network, over its frequency. See at which frequency it is no longer learned, and"
+        " whether class weights help."
     ),
 }
 SEE_BOUNDS = (
-    "Left: hinge loss of heads on random features, a point for each seed, over what Theorem 2.2 bounds it by. Right: Corollary"
-    " 2.3 over the value of its unnamed polynomial, beside the linearised network, whose kernel is not shift-invariant: the"
-    " corollary does not speak of it. See that no point on the left lies below the line of the mean."
+    "Left: hinge loss of heads on random features, a point for each seed, over what Theorem 2.2"
+    " bounds it by. Right: Corollary"
+    " 2.3 over the value of its unnamed polynomial, beside the linearised network, whose kernel is"
+    " not shift-invariant: the"
+    " corollary does not speak of it. See that no point on the left lies below the line of the"
+    " mean."
 )
 SEE_NEURONS = (
-    "The neurons of one seed, {setting}, before training and after the steps above the panels: a plane picture"
-    " of their cosines, with the direction of the labels as a star. See whether neurons gather at the star."
+    "The neurons of one seed, {setting}, before training and after the steps above the panels: a"
+    " plane picture"
+    " of their cosines, with the direction of the labels as a star. See whether neurons gather at"
+    " the star."
 )
 
 
 def build_outputs(section: TwoLayer) -> StudyOutputs:
-    """Tables of all settings and of the search; figures by part of the appendix, and a picture of each setting's neurons."""
+    """Tables of all settings and of the search.
+
+    Figures by part of the appendix, and a picture of each setting's neurons.
+    """
     study = section.emergence
     search = section.rate_search
     rates = {name: section.settings[name].rates for name in search.settings}
@@ -144,7 +163,10 @@ def some(study: Emergence, names: tuple[str, ...]) -> dict[str, Setting]:
 
 
 def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
-    """Settings whose accuracy over steps is shown, figure by figure: all but those of the rare patterns and the pictures."""
+    """Settings whose accuracy over steps is shown, figure by figure.
+
+    All but those of the rare patterns and the pictures.
+    """
     grouped = {name for names in OVER_STEPS.values() for name in names}
     shown = {
         name: setting

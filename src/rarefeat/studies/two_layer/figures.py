@@ -46,7 +46,10 @@ def settings_of(job: Job) -> dict[str, Setting]:
 
 
 def stairs_of(problem: Problem) -> dict[int, float]:
-    """The accuracies that a parity's score reaches with 1, 3, ... sign changes, below 1; none for other labels."""
+    """The accuracies that a parity's score reaches with 1, 3, ... sign changes, below 1.
+
+    None for other labels.
+    """
     if problem.labels != "parity":
         return {}
     law = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
@@ -54,7 +57,10 @@ def stairs_of(problem: Problem) -> dict[int, float]:
 
 
 def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Figures 2.1, A.1, A.3, A.5, A.7, A.9: test accuracy over steps, with structure above and without below."""
+    """Figures 2.1, A.1, A.3, A.5, A.7, A.9.
+
+    Test accuracy over steps, with structure above and without below.
+    """
     settings = settings_of(job)
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
     figure, axes = panels(
@@ -167,9 +173,12 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
 
 MARKS = {
     ("neuron", 0): {"marker": ".", "color": "#56B4E9", "s": 10, "label": "neuron"},
-    ("neuron", 1): {"marker": "o", "color": "#D55E00", "s": 12, "label": "near a target at the last step"},
+    ("neuron", 1): {"marker": "o", "color": "#D55E00", "s": 12, "label": "near a target at the"
+                                                                         " last step"},
     ("target", 0): {
-        "marker": "*", "color": "#000000", "s": 90, "edgecolors": "white", "label": "direction of the labels, $E[y\\phi]$",
+        "marker": "*", "color": "#000000", "s": 90, "edgecolors": "white", "label": "direction of"
+                                                                                    " the labels,"
+                                                                                    " $E[y\\phi]$",
     },
     ("opposite", 0): {"marker": "*", "color": "white", "s": 90, "edgecolors": "black", "label": "its opposite"},
     ("positive", 0): {"marker": "^", "color": "#000000", "s": 30, "edgecolors": "white", "label": "centre of class $+1$"},
@@ -178,7 +187,9 @@ MARKS = {
 
 
 def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12: embeddings of the neurons' cosines by step, one seed.
+    """Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12.
+
+    Embeddings of the neurons' cosines by step, one seed.
 
     With structure above, and without below where there is such an arm.
     """
@@ -237,7 +248,10 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Hinge losses beside the lower bounds of Theorem 2.2, for heads on random features, and of Corollary 2.3, for kernels."""
+    """Hinge losses beside the lower bounds of Theorem 2.2, for heads on random features.
+
+    Of Corollary 2.3, for kernels.
+    """
     ((name, setting),) = settings_of(job).items()
     problem, rows = setting.problem, tables["two_layer"]
     rows = rows[(rows["setting"] == name) & (rows["step"] == setting.T)]
@@ -290,7 +304,10 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Accuracy on the samples that a rare relevant pattern decides, and its relative weight, over its frequency."""
+    """Accuracy on the samples that a rare relevant pattern decides.
+
+    Its relative weight, over its frequency.
+    """
     rows, settings = tables["two_layer"], settings_of(job)
     frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
     part = rows[rows["setting"].isin(settings)].assign(

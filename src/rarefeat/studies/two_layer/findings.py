@@ -13,7 +13,10 @@ TABLES = ("two_layer_printed",)
 
 
 def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Of the first printed table whether it holds, how far all printed accuracies are off, and what the first two steps do."""
+    """Of the first printed table whether it holds, how far all printed accuracies are off.
+
+    What the first two steps do.
+    """
     table = tables["two_layer_printed"]
     tests = select_rows(table, quantity="test_accuracy")
     parity = select_rows(tests, setting="parity").set_index("arm")
@@ -41,9 +44,11 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
             schedule, network, "more often right", "less often right", "not measurably other"
         )
         sentences.append(
-            f"On the parity of the patterns a trained network is right {enumerate_words(compared)}: on the test set"
+            f"On the parity of the patterns a trained network is right"
+            f" {enumerate_words(compared)}: on the test set"
             f" {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
-            f" {said('random_features', 'random features')} (n = {parity['n'].max()} seeds). With the printed schedule of the"
+            f" {said('random_features', 'random features')} (n = {parity['n'].max()} seeds). With"
+            f" the printed schedule of the"
             f" theorem it reaches {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}."
         )
     printed = tests[tests["printed"].notna()]
@@ -51,7 +56,8 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
         off = printed[(printed["mean"] - printed["printed"]).abs() > 0.05]
         unbalanced = off["setting"].str.startswith("class_ratio").sum()
         sentences.append(
-            f"Of {len(printed)} test accuracies that Tables A.1 to A.5 print, {len(printed) - len(off)} are within five points"
+            f"Of {len(printed)} test accuracies that Tables A.1 to A.5 print,"
+            f" {len(printed) - len(off)} are within five points"
             f" of ours; of the other {len(off)}, {unbalanced} are of unbalanced classes."
         )
     if {"one_step", "two_step"} <= set(parity.index):

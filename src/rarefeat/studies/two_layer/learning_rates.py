@@ -16,8 +16,8 @@ RATE_TOLERANCE = 0.01
 def choose(table: pd.DataFrame) -> dict[str, float]:
     """Of each learner the smallest rates whose held-out accuracy over the steps is near the best, on average over seeds.
 
-    At the end many candidates are perfect; the mean over the steps also says which is so soonest. Of those within NEAR of the
-    best the smallest steps are the least noisy.
+    At the end many candidates are perfect; the mean over the steps also says which is so soonest.
+    Of those within NEAR of the best the smallest steps are the least noisy.
     """
     chosen: dict[str, float] = {}
     for learner, part in table.groupby("learner"):
@@ -29,7 +29,10 @@ def choose(table: pd.DataFrame) -> dict[str, float]:
 
 
 def compare_with_search(configured: dict[str, Rates], table: pd.DataFrame) -> pd.DataFrame:
-    """The rates that settings have beside those that the search chooses: columns setting, rate, configured, chosen."""
+    """The rates that settings have beside those that the search chooses.
+
+    Columns setting, rate, configured, chosen.
+    """
     rows = []
     for name, rates in configured.items():
         for rate, value in choose(table[table["setting"] == name]).items():

@@ -1,4 +1,7 @@
-"""One setting and block of seeds: every arm trained and measured, and the picture of the first seed's neurons."""
+"""One setting and block of seeds: every arm trained and measured.
+
+The picture of the first seed's neurons.
+"""
 
 from typing import NamedTuple
 
@@ -26,13 +29,17 @@ class BlockTables(NamedTuple):
     """The tables of some seeds of a setting."""
 
     numbers: pd.DataFrame
-    """Columns NUMBERS: curves (`curve`, test accuracy at a step) and what is measured at steps 0, 1, 2 and T."""
+    """Columns NUMBERS: curves (`curve`, test accuracy at a step) and what is measured at steps 0,
+    1, 2 and T."""
     pictures: pd.DataFrame
     """Columns PICTURES, of the seed that is pictured if it is among them."""
 
 
 def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> BlockTables:
-    """Every arm of a setting for some seeds, one after the other: a seed's numbers do not depend on the others."""
+    """Every arm of a setting for some seeds, one after the other.
+
+    A seed's numbers do not depend on the others.
+    """
     numbers, pictures = [], []
     for seed in progress(seeds, len(seeds), name):
         outcome = run_replica.run(setting, draws(name), seed)
@@ -69,7 +76,10 @@ def _pictures(
 
 
 def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
-    """What the pictures show beside the neurons: corners with their class, or the labels' direction and its opposite."""
+    """What the pictures show beside the neurons.
+
+    Corners with their class, or the labels' direction and its opposite.
+    """
     centres = run_replica.centres(law)
     if law.problem.labels == "hypercube":
         return centres, [

@@ -1,4 +1,7 @@
-"""What is measured on a trained network: accuracies, cosines to the relevant patterns, rare patterns, sub-networks."""
+"""What is measured on a trained network.
+
+Accuracies, cosines to the relevant patterns, rare patterns, sub-networks.
+"""
 
 import math
 from typing import Literal
@@ -42,7 +45,10 @@ def largest_cosine(neurons: TwoLayerNetwork, relevant: Tensor) -> float:
 
 
 def similarities(neurons: TwoLayerNetwork, targets: Tensor) -> Tensor:
-    """Cosines among the neurons with w_i != 0 and some targets (r, D) in the dictionary's span: -> (N' + r, N' + r)."""
+    """Cosines among the neurons with w_i != 0 and some targets (r, D) in the dictionary's span.
+
+    -> (N' + r, N' + r).
+    """
     live = neurons.at(neurons.norm() > 0)
     rows = torch.cat(
         [
@@ -55,9 +61,12 @@ def similarities(neurons: TwoLayerNetwork, targets: Tensor) -> Tensor:
 
 
 def embedding(cosines: Tensor) -> Tensor:
-    """Multidimensional scaling of a cosine matrix to the plane, (N, N) -> (N, 2): classical, of squared distances 2 - 2 cos.
+    """Multidimensional scaling of a cosine matrix to the plane, (N, N) -> (N, 2).
 
-    Classical scaling is unique up to reflections, which are fixed by the last target lying to the right and above.
+    Classical, of squared distances 2 - 2 cos.
+
+    Classical scaling is unique up to reflections, which are fixed by the last target lying to the
+    right and above.
     """
     squared = 2 - 2 * cosines.double()
     centred = squared - squared.mean(0) - squared.mean(1, keepdim=True) + squared.mean()
@@ -67,10 +76,12 @@ def embedding(cosines: Tensor) -> Tensor:
 
 
 def picture(states: dict[int, TwoLayerNetwork], targets: Tensor, kinds: list[str]) -> pd.DataFrame:
-    """The plane picture of the neurons at some steps: a row per neuron and target, columns step, point, kind, near, x, y.
+    """The plane picture of the neurons at some steps.
 
-    `targets` (r, D), of the kinds `kinds`. `near` marks, at every step, the neurons whose cosine to a target is above NEAR at
-    the last one.
+    A row per neuron and target, columns step, point, kind, near, x, y.
+
+    `targets` (r, D), of the kinds `kinds`. `near` marks, at every step, the neurons whose cosine to
+    a target is above NEAR at the last one.
     """
     last = states[max(states)]
     size = last.norm()
@@ -96,7 +107,8 @@ def live_share(neurons: TwoLayerNetwork, x: Tensor) -> float:
 def rare_ratio(neurons: TwoLayerNetwork, relevant: Tensor, frequency: list[float]) -> float:
     """Mean over neurons of the rarest relevant pattern's weight over that of the most frequent ones, a least-squares slope.
 
-    sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean over the most frequent patterns; NaN if they have no weight.
+    sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean over the most frequent patterns; NaN if they
+    have no weight.
     """
     often = torch.tensor(frequency)
     rarest = neurons.w[:, relevant[often.argmin()]].double()
@@ -138,7 +150,9 @@ def lines(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> tuple[Tensor, T
 def head_kernel(
     neurons: TwoLayerNetwork, x: Tensor, count: Tensor, problem: Problem
 ) -> list[float]:
-    """Eigenvalues of the head's kernel on the counts 0 ... k of a parity, largest first (theory.count_kernel).
+    """Eigenvalues of the head's kernel on the counts 0 ...
+
+    K of a parity, largest first (theory.count_kernel).
 
     They set the pace at which plain gradient descent on the head learns the stairs.
     """
@@ -158,8 +172,9 @@ def ticket(
 ) -> Tensor:
     """Indices of `size` neurons of the step-2 network that one score keeps, (size,).
 
-    random: any. kink: at random among those that switch on between 0 and k relevant patterns, then any. norm: the largest
-    ||w_i||. effective_rate: the largest (E h^2)^2 / E h^4 of the output h, the neurons that answer to many samples rather than
+    random: any. kink: at random among those that switch on between 0 and k relevant patterns, then
+    any. norm: the largest ||w_i||. effective_rate: the largest (E h^2)^2 / E h^4 of the output h,
+    the neurons that answer to many samples rather than
     to few; 0 for those that answer to none.
     """
     order = torch.randperm(len(neurons.b), generator=random)

@@ -11,7 +11,8 @@ COLUMNS = {
     "Two Step": "two_step",
     "Network w/o structure": "network-no_structure",
 }
-"""The tables' columns and the arms that stand for them. `network` has the chosen schedule; no arm but `network-printed`, which
+"""The tables' columns and the arms that stand for them. `network` has the chosen schedule; no arm
+but `network-printed`, which
 has no column, is the paper's schedule."""
 
 Quantity = Literal["train_accuracy", "test_accuracy", "cosine"]

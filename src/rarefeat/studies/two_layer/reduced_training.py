@@ -1,8 +1,10 @@
 """Every method of A.7 in the D coordinates M^T W, exact for any input dimension d (docs/method/two_layer.md).
 
-Inputs are x = M phi, so that gradients of w lie in the span of M and rotations of R^d change nothing: a neuron is its D
-coordinates A = W M and what lies outside, which every step only multiplies by 1 - 2 eta lambda_w. One replica at a time: the
-products of one replica, batch x D x 2m, already fill the cores, and a batch of them would only leave the cache.
+Inputs are x = M phi, so that gradients of w lie in the span of M and rotations of R^d change
+nothing: a neuron is its D coordinates A = W M and what lies outside, which every step only
+multiplies by 1 - 2 eta lambda_w. One replica at a time: the
+products of one replica, batch x D x 2m, already fill the cores, and a batch of them would only
+leave the cache.
 """
 
 import math
@@ -39,7 +41,10 @@ class TwoLayerNetwork(NamedTuple):
 
 
 class StepSizes(NamedTuple):
-    """theta <- theta - eta (gradient of L + gradient of R): what it keeps of w and a is 1 - 2 eta lambda (eq. 2.4)."""
+    """theta <- theta - eta (gradient of L + gradient of R).
+
+    What it keeps of w and a is 1 - 2 eta lambda (eq. 2.4).
+    """
 
     eta: float
     keep_w: float = 1.0
@@ -58,7 +63,10 @@ class HingeGradient(NamedTuple):
 def initial(
     m: int, d: int, D: int, k: int, sigma_a: float, random: torch.Generator
 ) -> TwoLayerNetwork:
-    """The unbiased initialisation of section 2.3.1, g = 0: m neurons and the same with -a, 2m in all."""
+    """The unbiased initialisation of section 2.3.1, g = 0.
+
+    M neurons and the same with -a, 2m in all.
+    """
     w = torch.randn(m, d, generator=random) / k
     b = torch.randn(m, generator=random) / k**2
     a = sigma_a * torch.randn(m, generator=random)
@@ -78,7 +86,9 @@ def gaussian(m: int, d: int, D: int, random: torch.Generator) -> TwoLayerNetwork
 def erasing_steps(
     k: int, m: int, gamma: float, sigma: float, noise: bool, p_min: float | None = None
 ) -> tuple[StepSizes, StepSizes]:
-    """Steps 1 and 2 of Theorem A.20; with the share p_min of the rarer class, the first rate of A.28's weighted loss.
+    """Steps 1 and 2 of Theorem A.20.
+
+    With the share p_min of the rarer class, the first rate of A.28's weighted loss.
 
     lambda = 1 / (2 eta) keeps nothing of what it is for: w after step 1, w and a after step 2.
     """
@@ -99,7 +109,10 @@ def activate(z: Tensor, activation: Activation = "clipped", sigma_xi: float = 0.
 
 
 def slope(z: Tensor, h: Tensor, sigma_xi: float = 0.0) -> Tensor:
-    """The derivative of `activate` at z, where it is h: 1 on the slope, its ends included, and 0 elsewhere; smoothed alike."""
+    """The derivative of `activate` at z, where it is h: 1 on the slope, its ends included.
+
+    0 elsewhere; smoothed alike.
+    """
     if sigma_xi:
         return torch.special.ndtr(z / sigma_xi) - torch.special.ndtr((z - 1) / sigma_xi)
     return (z == h).to(z.dtype)
@@ -169,9 +182,12 @@ def descend(neurons: TwoLayerNetwork, by: HingeGradient, step: StepSizes) -> Two
 
 
 class Adam:
-    """Adam that commutes with rotations of R^d: moments of a and b by entry, the second moment of w by neuron.
+    """Adam that commutes with rotations of R^d.
 
-    Entry-wise second moments of w would depend on the basis of R^d, and with it on more than the D coordinates.
+    Moments of a and b by entry, the second moment of w by neuron.
+
+    Entry-wise second moments of w would depend on the basis of R^d, and with it on more than the D
+    coordinates.
     """
 
     betas = (0.9, 0.999)
@@ -232,7 +248,8 @@ def train(
 ) -> Iterator[TwoLayerNetwork]:
     """The network after each of the steps whose samples are order[t], (steps, batch).
 
-    Neurons that no input can switch on (w = 0, b < 0) have no gradient ever; they are left out of the products and put back.
+    Neurons that no input can switch on (w = 0, b < 0) have no gradient ever; they are left out of
+    the products and put back.
     """
     live = ((neurons.w != 0).any(1) | (neurons.b >= 0)).nonzero()[:, 0]
     # No step after the second multiplies what lies outside the span.
@@ -246,7 +263,10 @@ def train(
 
 
 def group_scores(neurons: TwoLayerNetwork, x: Tensor, groups: int) -> Tensor:
-    """g(x) of each of several networks of equal size, whose neurons follow one another: (n, D) -> (n, groups)."""
+    """g(x) of each of several networks of equal size, whose neurons follow one another.
+
+    (n, D) -> (n, groups).
+    """
     h = activate(pre_activations(neurons, x))
     return (h * neurons.a).unflatten(1, (groups, -1)).sum(2)
 
@@ -285,7 +305,8 @@ def train_head(
 ) -> Iterator[Tensor]:
     """Heads (N,) on frozen features (n, N) after each step of stochastic gradient descent on the hinge loss, from 0 on.
 
-    The step size is rate / E||h||^2. In these units pairs of equal features count once: two with half the step each are one.
+    The step size is rate / E||h||^2. In these units pairs of equal features count once: two with
+    half the step each are one.
     """
     size = float(h.square().sum(1).mean())
     eta = rate / size if size else 0.0
@@ -300,7 +321,8 @@ def train_head(
 def least_squares(h: Tensor, y: Tensor) -> Tensor:
     """The head (N,) of least squared error on frozen features (n, N), within the precision of the features' type.
 
-    Directions of the Gram matrix below its rounding, N eps times the largest eigenvalue, carry no information and are left out.
+    Directions of the Gram matrix below its rounding, N eps times the largest eigenvalue, carry no
+    information and are left out.
     """
     gram, moment = (h.T @ h).double(), (h.T @ y).double()
     values, vectors = torch.linalg.eigh(gram)
@@ -312,7 +334,8 @@ def least_squares(h: Tensor, y: Tensor) -> Tensor:
 class LinearisedNetwork(NamedTuple):
     """f(x) = <gradient of g at initialisation, parameters>: the NTK's model.
 
-    Of a pair (w, b, a), (w, b, -a) the gradients are equal or opposite, so that one stands for both with twice the step.
+    Of a pair (w, b, a), (w, b, -a) the gradients are equal or opposite, so that one stands for both
+    with twice the step.
     """
 
     start: TwoLayerNetwork

@@ -64,7 +64,8 @@ class ReplicaSetup:
         self.normalised = normalisation(self.train.patterns)
         self.x, self.y = self.normalised(self.train.patterns), self.train.labels
         self.x_test = self.normalised(self.test.patterns)
-        # Without structure a parity has gamma = 0, which sets no step: the rates are those of the structured twin.
+        # Without structure a parity has gamma = 0, which sets no step: the rates are those of the
+        # structured twin.
         twin = (
             self.train
             if structure
@@ -194,7 +195,9 @@ def _of_the_neurons(
 
 
 def centres(law: DataDistribution) -> Tensor:
-    """Directions that neurons are held against, (r, D): the corners of the hypercube; else E[y phi~] up to its length.
+    """Directions that neurons are held against, (r, D): the corners of the hypercube.
+
+    Else E[y phi~] up to its length.
 
     That is sum_{j in A} M_j for counts, and for codes the difference of the classes' mean codes.
     """
@@ -274,7 +277,10 @@ def _ntk(
 
 
 def _head(step: int, rescale: bool = False) -> Callable[..., list[MetricRow]]:
-    """Heads on the features after that step: by stochastic gradient, and by least squares beside it."""
+    """Heads on the features after that step: by stochastic gradient.
+
+    By least squares beside it.
+    """
 
     def run_head(
         stage: ReplicaSetup, arm: Procedure, passed: list[TwoLayerNetwork], pictures: dict

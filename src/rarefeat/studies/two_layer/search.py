@@ -36,7 +36,8 @@ def measure(
 ) -> pd.DataFrame:
     """Accuracies of every candidate, by learner and seed.
 
-    On its training sample and on a held-out one of the same study at the end, and on the latter on average over the steps.
+    On its training sample and on a held-out one of the same study at the end, and on the latter on
+    average over the steps.
     """
     rows = []
     tried = [

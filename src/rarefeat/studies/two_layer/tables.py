@@ -27,9 +27,11 @@ QUANTITIES = metric_descriptions(
     median_norm="median of ||w_i||",
     zero_share="share of neurons with w_i = 0",
     live_share="share of neurons whose output is not the same for all samples",
-    rare_ratio="weight of the rarest relevant pattern over that of the most frequent ones, a slope over neurons",
+    rare_ratio="weight of the rarest relevant pattern over that of the most frequent ones, a slope"
+    " over neurons",
     least_coverage="smallest over the corners of the hypercube of the largest cosine of a neuron",
-    head_kernel_I="I-th largest eigenvalue of the head's kernel on the counts of relevant patterns, over their sum",
+    head_kernel_I="I-th largest eigenvalue of the head's kernel on the counts of relevant"
+    " patterns, over their sum",
     gamma="of (A1), in the training sample",
     sigma="root of the total variance of phi~ in the training sample",
     majority_accuracy="test accuracy of the better constant",
@@ -37,26 +39,31 @@ QUANTITIES = metric_descriptions(
 FORMS = metric_descriptions(
     closed_form="expected largest cosine at initialisation, at the row's d and m",
     closed_form_at_100="the same at d = 100",
-    residue="what is left of the initial weight, in deviations of the signal, if it explains the printed One Step cosine",
+    residue="what is left of the initial weight, in deviations of the signal, if it explains the"
+    " printed One Step cosine",
     residue_at_100="the same if the row had d = 100",
     with_residue_of_parity="One Step cosine with the residue of Table A.1",
-    erased="One Step cosine of weights that step 1 erases, as Theorem A.20 has it; null for unbalanced classes",
+    erased="One Step cosine of weights that step 1 erases, as Theorem A.20 has it; null for"
+    " unbalanced classes",
 )
 
 SETTING = {"setting": column(str, None, unit="", description="entry of two_layer.settings")}
 KEYS = {
     **SETTING,
     "arm": column(
-        str, None, unit="", description="method with its schedule, structure and class weights; data; ticket-SCORE-SIZE",
+        str, None, unit="", description="method with its schedule, structure and class weights;"
+                                        " data; ticket-SCORE-SIZE",
         source=f"{SHI}, A.7.1",
     ),
-    "step": column("int64", at_least(0), unit="steps", description="training step; T for what is measured at the end"),
+    "step": column("int64", at_least(0), unit="steps", description="training step; T for what is"
+                                                                   " measured at the end"),
     "quantity": column(str, None, unit="", description=format_descriptions(QUANTITIES)),
 }  # fmt: skip
 SEED = {"seed": column("int64", at_least(0), unit="", description="seed of the replica")}
 VALUE = column(float, None, unit="of the quantity", description="the number", nullable=True)
 PRINTED = column(
-    float, None, unit="of the quantity", description="as printed, accuracies as shares; null where nothing is",
+    float, None, unit="of the quantity", description="as printed, accuracies as shares; null where"
+                                                     " nothing is",
     source=f"{SHI}, Tables A.1-A.5",
     nullable=True,
 )  # fmt: skip

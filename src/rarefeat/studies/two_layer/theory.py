@@ -1,4 +1,7 @@
-"""Closed forms that the measurements are held against; their derivations are in docs/method/two_layer.md."""
+"""Closed forms that the measurements are held against.
+
+Their derivations are in docs/method/two_layer.md.
+"""
 
 import math
 from math import comb
@@ -8,7 +11,9 @@ from scipy import integrate, optimize, special
 
 
 def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-    """The law of the number of relevant patterns under D^mix (A.5), and the class of each number under parity labels.
+    """The law of the number of relevant patterns under D^mix (A.5).
+
+    The class of each number under parity labels.
 
     Returns Pr[count = c] with the share `negatives` of class -1, and y(c): (k + 1,) each, k odd.
     """
@@ -24,7 +29,8 @@ def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarra
 def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
     """Best accuracy of a score of the count that changes sign at most `changes` times.
 
-    By dynamic programming over the counts: best[s][sign] is the mass classified rightly so far with s changes.
+    By dynamic programming over the counts: best[s][sign] is the mass classified rightly so far with
+    s changes.
     """
     best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
     for p, y in zip(probability, labels, strict=True):
@@ -42,18 +48,22 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
 def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
     """cos(w_i^(1), sum_{j in A} M_j) of a neuron that a share beta of the samples switches on.
 
-    [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 the form [1 + (D - k) / (4 n k beta gamma^2)]^{-1/2}:
-    signal beta gamma / sigma~ on each of k patterns against the sampling error of D - k that are independent of y. beta = 1
-    gives step 2, where the live neurons are on for every sample. What the population itself puts on patterns outside A
-    (eps_e of Lemma 2.6) is left out.
+    [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 the form [1 + (D - k) /
+    (4 n k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on each of k patterns against the
+    sampling error of D - k that are independent of y. beta = 1
+    gives step 2, where the live neurons are on for every sample. What the population itself puts on
+    patterns outside A (eps_e of Lemma 2.6) is left out.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
 
 def initial_cosine(d: int, m: int) -> float:
-    """E of the largest cosine of m isotropic vectors in R^d to a fixed one: about E max of m normals / sqrt(d).
+    """E of the largest cosine of m isotropic vectors in R^d to a fixed one.
 
-    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2). The mean of the largest is the integral of 1 - F^m.
+    About E max of m normals / sqrt(d).
+
+    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2). The mean of the largest is the
+    integral of 1 - F^m.
     """
     half = (d - 1) / 2
     value, _ = integrate.quad(
@@ -69,10 +79,12 @@ def initial_cosine(d: int, m: int) -> float:
 def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
     """E of the largest cosine after step 1 of 2m neurons whose initial weights are not fully erased.
 
-    w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A} M_j, u_i ~ N(0, I_d) and r = `residue`, the
-    surviving weight's deviation in units of the signal's. The tangent of the angle to v's complement is
-    (a_i + r g_i) / (r chi_{d-1}) = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i) with one
-    u_i the better one counts, which is |a_i| where r is small against 1: so the largest of m folded values.
+    w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A} M_j, u_i ~ N(0,
+    I_d) and r = `residue`, the surviving weight's deviation in units of the signal's. The tangent
+    of the angle to v's complement is
+    (a_i + r g_i) / (r chi_{d-1}) = sqrt(1 + r^2) / r times that of an isotropic vector, and of the
+    pair (a_i, -a_i) with one u_i the better one counts, which is |a_i| where r is small against 1:
+    so the largest of m folded values.
     """
     grow = math.sqrt(1 + residue**2) / residue
     half = (d - 1) / 2
@@ -89,7 +101,10 @@ def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
 
 
 def residue_of(cosine: float, d: int, m: int) -> float:
-    """The residue that explains a One Step cosine at this d and m: the inverse of `one_step_residue_cosine`."""
+    """The residue that explains a One Step cosine at this d and m.
+
+    The inverse of `one_step_residue_cosine`.
+    """
     return math.exp(
         optimize.brentq(
             lambda log: one_step_residue_cosine(d, m, math.exp(log)) - cosine,
@@ -102,8 +117,9 @@ def residue_of(cosine: float, d: int, m: int) -> float:
 def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
     """cov(y, phi~_r) / cov(y, phi~_j) of one rare relevant pattern against a full one, majority labels over odd k.
 
-    Step 2 makes every live neuron proportional to E[y phi~] - E[y] E[phi~], so that this is the ratio of the weights. The rare
-    pattern keeps a share `frequency` of its occurrences under D^mix, the others all of theirs.
+    Step 2 makes every live neuron proportional to E[y phi~] - E[y] E[phi~], so that this is the
+    ratio of the weights. The rare pattern keeps a share `frequency` of its occurrences under D^mix,
+    the others all of theirs.
     """
     often, rare = _covariances(k, p_o, frequency)
     return rare / often
@@ -136,16 +152,22 @@ def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
 
 
 def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """Theorem 2.2 with B outside the root: hinge loss >= p_o (1 - sqrt(2 N) B / 2^k) for some A, features in [-1, 1]."""
+    """Theorem 2.2 with B outside the root.
+
+    Hinge loss >= p_o (1 - sqrt(2 N) B / 2^k) for some A, features in [-1, 1].
+    """
     return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
 
 
 def fixed_feature_bound_mean(
     N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
 ) -> np.ndarray:
-    """The same argument without rounding: the mean over all A of size k is >= p_o (1 - B sqrt(N / C(D, k))).
+    """The same argument without rounding.
 
-    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's inequality.
+    The mean over all A of size k is >= p_o (1 - B sqrt(N / C(D, k))).
+
+    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
+    inequality.
     """
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 
@@ -161,8 +183,8 @@ def count_kernel(
 ) -> np.ndarray:
     """Eigenvalues, largest first and adding up to 1, of the head's kernel on the counts.
 
-    Features are sigma(slope_i c + b_i) of N neurons, (N,) each, weighed by the law of the count: what sets the pace of plain
-    gradient descent on the head.
+    Features are sigma(slope_i c + b_i) of N neurons, (N,) each, weighed by the law of the count:
+    what sets the pace of plain gradient descent on the head.
     """
     h = np.clip(np.outer(counts, neurons_slope) + b, 0, 1) * np.sqrt(probability)[:, None]
     values = np.linalg.eigvalsh(h @ h.T)[::-1]

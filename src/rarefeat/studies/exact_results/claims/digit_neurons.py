@@ -10,7 +10,10 @@ OTHER = "scikit-learn's digits for MNIST; rate and size of the initial weights a
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each size of the initial weights, at the end of training; before it for the silhouette, too."""
+    """A row for each size of the initial weights, at the end of training.
+
+    Before it for the silhouette, too.
+    """
     rows = []
     for setting in settings(table, "clusters"):
         rows.append(

@@ -1,4 +1,7 @@
-"""Chapter 8: the looped transformer is gradient descent, its bound, and what section 8.6 reads off Figure 8.1."""
+"""Chapter 8: the looped transformer is gradient descent, its bound.
+
+What section 8.6 reads off Figure 8.1.
+"""
 
 import numpy as np
 import pandas as pd

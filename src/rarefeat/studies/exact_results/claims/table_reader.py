@@ -1,4 +1,7 @@
-"""What the claims of the exact results have in common: how numbers are read off their tables, by seed."""
+"""What the claims of the exact results have in common.
+
+How numbers are read off their tables, by seed.
+"""
 
 from typing import Literal
 
@@ -12,7 +15,10 @@ def values_by_seed(
     at: float | None = None,
     column: Literal["value", "stated"] = "value",
 ) -> pd.Series:
-    """A quantity, or what is stated of it, by seed: at one place of its axis, or at the last if none is given."""
+    """A quantity, or what is stated of it, by seed.
+
+    At one place of its axis, or at the last if none is given.
+    """
     rows = table[(table["setting"] == setting) & (table["quantity"] == quantity)]
     at = rows["at"].max() if at is None else at
     return rows[rows["at"] == at].set_index("seed")[column].sort_index()

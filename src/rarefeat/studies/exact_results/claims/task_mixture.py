@@ -1,4 +1,7 @@
-"""Section 7.2.2 and appendix F.2: what a contrastive representation keeps of a mixture of tasks, and what it costs a probe."""
+"""Section 7.2.2 and appendix F.2.
+
+What a contrastive representation keeps of a mixture of tasks, and what it costs a probe.
+"""
 
 import numpy as np
 import pandas as pd
@@ -92,7 +95,10 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
 
 
 def errors(table: pd.DataFrame) -> list[Measurement]:
-    """Errors of even mixtures over those of the target alone, where there are fewer labels than features."""
+    """Errors of even mixtures over those of the target alone.
+
+    Where there are fewer labels than features.
+    """
     rows = []
     risks = table[
         (table["quantity"] == "risk_first") & table["setting"].str.match(r"mixture=even_\d+$")
