@@ -77,7 +77,7 @@ def test_every_claim_reads_arms_that_the_config_has(section: TwoLayer):
     asked: list[tuple[str, str]] = []
 
     class Spy(claims.ClaimEvidence):
-        def of(self, setting, arm, quantity, step=None):
+        def values(self, setting, arm, quantity, step=None):
             asked.append((setting, arm))
             return pd.Series([0.5, 0.6, 0.7])
 
@@ -148,22 +148,19 @@ def test_what_was_not_measured_has_no_value(section: TwoLayer):
     by_hand = evidence(section, network={("test_accuracy", 600): 1.0})
     assert claims.accuracy("ntk")(by_hand, "parity").empty
     job = Job(stage="claims", config={"emergence": dump_config(section.emergence)})
-    found = [
-        row for row in claims.run_measurements({"two_layer": by_hand.rows}, job) if row.estimate.n
-    ]
+    found = [row for row in claims.measure({"two_layer": by_hand.rows}, job) if row.estimate.n]
     assert {(row.claim, KNOWN.format_regime(row.regime)) for row in found} == {
         ("2.1", "emergence: parity")
     }
 
 
-def test_a_claim_whose_settings_are_left_out_has_no_row_and_its_primary_one_says_so(
-    section: TwoLayer,
-):
+def test_measure_skips_claims_without_their_settings(section: TwoLayer):
+    """A claim whose settings are left out has no row, and its primary regime says so."""
     by_hand = evidence(section, network={("test_accuracy", 600): 1.0})
     alone = section.emergence.model_copy(
         update={"settings": {"parity": section.settings["parity"]}}
     )
-    found = claims.run_measurements(
+    found = claims.measure(
         {"two_layer": by_hand.rows}, Job(stage="claims", config={"emergence": dump_config(alone)})
     )
     assert {KNOWN.format_regime(row.regime) for row in found} == {"emergence: parity"}

@@ -119,7 +119,8 @@ def test_a_draw_is_keyed_by_study_seed_and_purpose():
     )
 
 
-def test_thinning_makes_a_pattern_rare_and_labels_count_what_is_left():
+def test_thinning_makes_a_pattern_rare_before_labelling():
+    """Labels count the occurrences that thinning leaves."""
     problem = Problem(**PARITY | {"labels": "majority", "frequency": [1, 1, 1, 1, 0.2]})
     law = DataDistribution(problem, "test", 0)
     sample = law.draw(40000, "train")
@@ -181,7 +182,7 @@ def test_a_pass_has_every_sample_at_most_once(n: int, data):
         ({"p_o": 0.6}, "p_o: Input should be less than or equal to 0.5, got 0.6"),
         ({"negatives": 1.0}, "negatives: Input should be less than 1, got 1.0"),
         ({"p_A": 0.7}, "p_A goes with labels: interval"),
-        ({"odd": True}, "odd: no such key, got True"),
+        ({"odd": True}, "odd: unknown key"),
     ],
 )
 def test_bad_problems_are_named(change: dict, said: str):

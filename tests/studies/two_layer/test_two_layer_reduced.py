@@ -106,14 +106,14 @@ def test_small_networks_in_common_products_are_alone():
     phi, y, _, start = problem()
     order = batches(n, 30, 12, seeded(1))
     index = [torch.tensor([0, 1, 7]), torch.tensor([2, 0, 9])]
-    both = start._replace(outside=start.outside[:, :0]).at(torch.cat(index))
+    both = start._replace(outside=start.outside[:, :0]).select(torch.cat(index))
     together = reduced_training.train_groups(
         both, 2, phi, y, order, reduced_training.chosen_update(0.1, 0.02, len(order))
     )
     scores = reduced_training.group_scores(together, phi, 2)
     for i, rows in enumerate(index):
         *_, alone = reduced_training.train(
-            start.at(rows), phi, y, order, reduced_training.chosen_update(0.1, 0.02, len(order))
+            start.select(rows), phi, y, order, reduced_training.chosen_update(0.1, 0.02, len(order))
         )
         torch.testing.assert_close(
             scores[:, i], reduced_training.scores(alone, phi), rtol=0, atol=1e-12
@@ -132,7 +132,7 @@ def test_random_features_and_heads_count_a_pair_once():
         0.4,
         0.9,
     )
-    h = reduced_training.frozen_features(start.at(torch.arange(m)), phi)
+    h = reduced_training.frozen_features(start.select(torch.arange(m)), phi)
     *_, half = reduced_training.train_head(h, y, order, 0.4, 0.9)
     torch.testing.assert_close(half, whole[:m] + whole[m:], rtol=0, atol=1e-12)
 

@@ -108,7 +108,8 @@ def test_tickets_and_rare_patterns_are_measured():
     assert {"rare_ratio", "decisive_accuracy"} <= quantities
 
 
-def test_the_smallest_fifth_says_nothing_unless_the_activation_is_smoothed():
+def test_smallest_fifth_learns_with_smoothed_activation_only():
+    """The smallest fifth of the neurons has no output unless the activation is smoothed."""
     tickets = {"sizes": [4], "random_draws": 1}
     found = {
         noise: ends(small(arms=ARMS[:1], tickets=tickets, noise=noise))["ticket-smallest-16"]
@@ -135,7 +136,10 @@ def test_the_hypercube_is_trained_from_its_initialisation():
 
 
 def test_too_large_a_step_is_named():
-    setting = small(arms=ARMS[:1], rates=RATES | {"network_head": 1e38})
+    """A step larger than a config may have makes the scores overflow."""
+    setting = small(arms=ARMS[:1])
+    rates = setting.rates.model_copy(update={"network_head": 1e38})
+    setting = setting.model_copy(update={"rates": rates})
     with pytest.raises(RarefeatError, match="network: training diverged"):
         run_replica.run(setting, "test", 0)
 

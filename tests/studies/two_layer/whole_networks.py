@@ -64,7 +64,10 @@ def update(parameters: Parameters, x: Tensor, y: Tensor, eta: float, *regularise
 def adam(
     parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rates: dict[str, float]
 ) -> Parameters:
-    """Adam with one second moment for each neuron's w, the rates falling linearly to 0 after the last step."""
+    """Train by Adam with one second moment for each neuron's w.
+
+    The rates fall linearly to 0 after the last step.
+    """
     first = {name: torch.zeros_like(value) for name, value in parameters.items()}
     second = {name: 0.0 for name in parameters}
     for t, rows in enumerate(order, start=1):
@@ -91,7 +94,10 @@ def head(
     rate: float,
     momentum: float,
 ) -> Tensor:
-    """A linear head on frozen features by stochastic gradient with momentum, its step in units of 1 / E||h||^2."""
+    """Train a linear head on frozen features by stochastic gradient with momentum.
+
+    Its step is in units of 1 / E||h||^2.
+    """
     h = features(x)
     eta = rate / h.square().sum(1).mean()
     a = torch.zeros(h.shape[1], dtype=h.dtype, requires_grad=True)

@@ -1,4 +1,4 @@
-"""What is measured for the claims of chapters 2 and 3 about two-layer networks."""
+"""Measurements for the claims of chapters 2 and 3 about two-layer networks."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -26,18 +26,35 @@ class ClaimEvidence:
             "value"
         ].sort_index()
 
-    def of(self, setting: str, arm: str, quantity: str, step: int | None = None) -> pd.Series:
-        """By seed; at step T if none is given. Nothing was measured: an empty series."""
-        at = self.section.settings[setting].T if step is None else step
+    def values(self, setting: str, arm: str, quantity: str, step: int | None = None) -> pd.Series:
+        """Return a quantity by seed; at step T if none is given.
+
+        Parameters
+        ----------
+        setting : str
+            Name of the setting.
+        arm : str
+            Label of the arm.
+        quantity : str
+            Name of the quantity.
+        step : int or None
+            Training step.
+
+        Returns
+        -------
+        pd.Series
+            A value per seed; an empty series if nothing was measured.
+        """
+        measured_step = self.section.settings[setting].T if step is None else step
         try:
-            return self._keyed.loc[setting, arm, quantity, at]
+            return self._keyed.loc[setting, arm, quantity, measured_step]
         except KeyError:
             return pd.Series(dtype=float)
 
     def curve(self, setting: str, arm: str) -> pd.DataFrame:
-        """Test accuracies, steps by seeds."""
-        part = self.rows.query("setting == @setting and arm == @arm and quantity == 'curve'")
-        return part.pivot(index="step", columns="seed", values="value")
+        """Return test accuracies, steps by seeds."""
+        rows = self.rows.query("setting == @setting and arm == @arm and quantity == 'curve'")
+        return rows.pivot(index="step", columns="seed", values="value")
 
 
 Measure = Callable[[ClaimEvidence, str], pd.Series]
@@ -45,110 +62,169 @@ Measure = Callable[[ClaimEvidence, str], pd.Series]
 
 
 def accuracy(arm: str, quantity: str = "test_accuracy") -> Measure:
-    """At the end."""
-    return lambda evidence, setting: evidence.of(setting, arm, quantity)
+    """Return the measure of an arm's accuracy at the end."""
+    return lambda evidence, setting: evidence.values(setting, arm, quantity)
 
 
 def gain(arm: str, over: str, quantity: str = "test_accuracy") -> Measure:
-    """Of one arm over another, seed by seed: both have the same draws."""
+    """Return the measure of one arm's gain over another, seed by seed.
+
+    Both have the same draws.
+
+    Parameters
+    ----------
+    arm : str
+        Label of the arm.
+    over : str
+        Label of the arm that it is compared with.
+    quantity : str
+        Accuracy at the end.
+    """
     return lambda evidence, setting: (
-        evidence.of(setting, arm, quantity) - evidence.of(setting, over, quantity)
+        evidence.values(setting, arm, quantity) - evidence.values(setting, over, quantity)
     )
 
 
 def emergence(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Largest cosine after step 1 less that at initialisation."""
-    return evidence.of(setting, "network", "cosine", 1) - evidence.of(
+    """Return the largest cosine after step 1 less that at initialisation."""
+    return evidence.values(setting, "network", "cosine", 1) - evidence.values(
         setting, "network", "cosine", 0
     )
 
 
 def tangent(cosine: pd.Series) -> pd.Series:
-    """Noise over signal of a neuron with that cosine."""
+    """Return noise over signal of a neuron with that cosine."""
     return (1 / cosine**2 - 1) ** 0.5
 
 
 def improvement(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Logarithm of the noise-to-signal ratio of the median neuron after step 1 over that after step 2."""
-    one, two = (tangent(evidence.of(setting, "network", "median_cosine", step)) for step in (1, 2))
+    """Compare the median neuron's noise-to-signal ratio after steps 1 and 2.
+
+    The logarithm of the ratio after step 1 over that after step 2.
+    """
+    one, two = (
+        tangent(evidence.values(setting, "network", "median_cosine", step)) for step in (1, 2)
+    )
     return np.log(one / two)
 
 
 def pause(
     evidence: ClaimEvidence, setting: str, arm: str = "network", width: float = 0.015
 ) -> pd.Series:
-    """Longest stretch of steps, over T, whose test accuracy is within `width` of the first stair."""
+    """Return the longest stretch of steps, over T, near the first stair.
+
+    Parameters
+    ----------
+    evidence : ClaimEvidence
+        Numbers of all settings.
+    setting : str
+        Name of the setting.
+    arm : str
+        Label of the arm.
+    width : float
+        Largest distance of the test accuracy to the stair.
+
+    Returns
+    -------
+    pd.Series
+        A fraction of T per seed.
+    """
     curve = evidence.curve(setting, arm)
-    found = {}
+    stretches = {}
     for seed in curve:
         longest, since = 0, None
         for step, near in ((curve[seed] - FIRST_STAIR).abs() <= width).items():
             since = None if not near else step if since is None else since
             longest = longest if since is None else max(longest, step - since)
-        found[seed] = longest / evidence.section.settings[setting].T
-    return pd.Series(found, dtype=float)
+        stretches[seed] = longest / evidence.section.settings[setting].T
+    return pd.Series(stretches, dtype=float)
 
 
 def step_one_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Logarithm of the median neuron's noise-to-signal ratio after step 1 over the closed form with beta = 1/2."""
+    """Compare the median neuron's noise-to-signal ratio after step 1 with its closed form.
+
+    The logarithm of the ratio over the closed form with beta = 1/2.
+    """
     s = evidence.section.settings[setting]
     expected = theory.step_one_cosine(
         s.n, s.problem.D, s.problem.k, gamma=(1 - s.problem.p_o) / 2, beta=0.5
     )
     return np.log(
-        tangent(evidence.of(setting, "network", "median_cosine", 1))
+        tangent(evidence.values(setting, "network", "median_cosine", 1))
         / math.sqrt(1 / expected**2 - 1)
     )
 
 
 def initial_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Largest cosine at initialisation over its closed form, less 1."""
+    """Return the largest cosine at initialisation over its closed form, less 1."""
     s = evidence.section.settings[setting]
     return (
-        evidence.of(setting, "network", "cosine", 0) / theory.initial_cosine(s.problem.d, s.m) - 1
+        evidence.values(setting, "network", "cosine", 0) / theory.initial_cosine(s.problem.d, s.m)
+        - 1
     )
 
 
 def distance_to_a_constant(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Of One Step's test accuracy to that of the nearer of the two constant answers."""
-    majority = evidence.of(setting, "data", "majority_accuracy", 0)
-    found = evidence.of(setting, "one_step", "test_accuracy")
-    return pd.concat([(found - majority).abs(), (found - 1 + majority).abs()], axis=1).min(axis=1)
+    """Return the distance of One Step's test accuracy to the nearer constant output."""
+    majority = evidence.values(setting, "data", "majority_accuracy", 0)
+    one_step = evidence.values(setting, "one_step", "test_accuracy")
+    return pd.concat([(one_step - majority).abs(), (one_step - 1 + majority).abs()], axis=1).min(
+        axis=1
+    )
 
 
 def above_the_bound(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Hinge loss of the random-features head less the bound at its number of features and norm (mean over A)."""
+    """Return the hinge loss of the random-features head less its lower bound.
+
+    The bound is that at its number of features and norm (mean over A).
+    """
     s = evidence.section.settings[setting]
-    norm = evidence.of(setting, "random_features", "head_norm")
+    norm = evidence.values(setting, "random_features", "head_norm")
     bound = theory.fixed_feature_bound_mean(
         s.m, norm.to_numpy(), s.problem.D, s.problem.k, s.problem.p_o
     )
-    return evidence.of(setting, "random_features", "hinge_loss") - bound
+    return evidence.values(setting, "random_features", "hinge_loss") - bound
 
 
 def rare_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Logarithm of the rare pattern's relative weight after step 2 over its closed form."""
+    """Return the logarithm of the rare pattern's relative weight over its closed form.
+
+    After step 2.
+    """
     problem = evidence.section.settings[setting].problem
     expected = theory.rare_pattern_ratio(
         problem.k, problem.p_o, min(problem.frequency, default=1.0)
     )
-    return np.log(evidence.of(setting, "network", "rare_ratio", 2) / expected)
+    return np.log(evidence.values(setting, "network", "rare_ratio", 2) / expected)
 
 
 def at_step(arm: str, quantity: str, step: int) -> Measure:
-    """A number at a step."""
-    return lambda evidence, setting: evidence.of(setting, arm, quantity, step)
+    """Return the measure of a number at a step.
+
+    Parameters
+    ----------
+    arm : str
+        Label of the arm.
+    quantity : str
+        Name of the quantity.
+    step : int
+        Training step.
+    """
+    return lambda evidence, setting: evidence.values(setting, arm, quantity, step)
 
 
 def more_than_all(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """What 18 neurons lose of accuracy on the rare pattern's samples, less what they lose on all."""
+    """Return how much more 18 neurons lose on the rare pattern's samples than on all.
+
+    Losses are of accuracy.
+    """
     lost = gain("network", "ticket-kink-18", "decisive_accuracy")(evidence, setting)
     return lost - gain("network", "ticket-kink-18")(evidence, setting)
 
 
 def smallest_fifth(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Test accuracy of the fifth of the neurons of smallest norm, trained alone."""
-    return evidence.of(
+    """Return the test accuracy of the fifth of smallest norm, trained alone."""
+    return evidence.values(
         setting, f"ticket-smallest-{2 * evidence.section.settings[setting].m // 5}", "test_accuracy"
     )
 
@@ -194,7 +270,7 @@ them."""
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Every claim in each of its settings that the config has, over seeds."""
+    """Measure every claim in each of its settings that the config has, over seeds."""
     evidence = ClaimEvidence(tables["two_layer"], job.config_section("emergence", Emergence))
     return [
         measurement(claim, STUDY, {"setting": setting}, quantity(evidence, setting))

@@ -1,4 +1,4 @@
-"""What is printed beside what is measured and what closed forms give."""
+"""Summaries over seeds with the printed numbers and the closed forms."""
 
 import math
 from collections.abc import Mapping
@@ -16,26 +16,39 @@ from rarefeat.studies.two_layer.tables import TWO_LAYER_CLOSED_FORMS, TWO_LAYER_
 KEYS = ["setting", "arm", "step", "quantity"]
 
 
-def over_seeds(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Mean of `value` over seeds by some columns, with its 95 % interval (Student).
+def over_seeds(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Average `value` over seeds for each value of some columns.
 
-    Mean, low, high, n.
+    The 95 % interval is Student's. Its part outside the quantity's range is left out.
 
-    One seed has no interval.
+    Parameters
+    ----------
+    rows : pd.DataFrame
+        Rows with columns `quantity`, `value` and those of `columns`.
+    columns : list[str]
+        Columns that identify a quantity.
+
+    Returns
+    -------
+    pd.DataFrame
+        Columns mean, n, low, high; low and high are NaN for one seed.
     """
-    groups = rows.groupby(by)["value"]
-    found = pd.DataFrame({"mean": groups.mean(), "n": groups.count()})
-    half = groups.sem() * stdtrit((found["n"] - 1).clip(lower=1), 0.975)
-    found = found.assign(low=found["mean"] - half, high=found["mean"] + half).reset_index()
-    least, most = zip(*map(bounds_of, found["quantity"]), strict=True) if len(found) else ((), ())
+    groups = rows.groupby(columns)["value"]
+    means = pd.DataFrame({"mean": groups.mean(), "n": groups.count()})
+    half = groups.sem() * stdtrit((means["n"] - 1).clip(lower=1), 0.975)
+    means = means.assign(low=means["mean"] - half, high=means["mean"] + half).reset_index()
+    least, most = zip(*map(bounds_of, means["quantity"]), strict=True) if len(means) else ((), ())
     # What of an interval lies outside of the quantity's range is left out.
-    return found.assign(
-        low=found["low"].clip(lower=list(least)), high=found["high"].clip(upper=list(most))
+    return means.assign(
+        low=means["low"].clip(lower=list(least)), high=means["high"].clip(upper=list(most))
     )
 
 
 def bounds_of(quantity: str) -> tuple[float, float]:
-    """The range of a quantity: shares, cosines, what cannot be negative, and all else."""
+    """Return the range of a quantity.
+
+    Shares, cosines, what cannot be negative, and all else differ.
+    """
     if (
         "accuracy" in quantity
         or quantity.endswith("_share")
@@ -50,11 +63,11 @@ def bounds_of(quantity: str) -> tuple[float, float]:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Over seeds, everything but the curves, beside what is printed of it.
+    """Average everything but the curves over seeds, with the printed values.
 
     Accuracies are shares, the printed ones too.
     """
-    found = over_seeds(rows[rows["quantity"] != "curve"], KEYS)
+    means = over_seeds(rows[rows["quantity"] != "curve"], KEYS)
     last = rows[rows["quantity"] == "test_accuracy"].groupby("setting")["step"].max()
     printed = pd.DataFrame(
         [
@@ -64,13 +77,13 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
         ],
         columns=[*KEYS, "printed"],
     )
-    return found.merge(printed, on=KEYS, how="left").rename(
+    return means.merge(printed, on=KEYS, how="left").rename(
         columns={"low": "ci_low", "high": "ci_high"}
     )
 
 
-def compared(found: pd.DataFrame) -> pd.DataFrame:
-    """Tables A.1-A.5, of the settings that there are, beside the summary.
+def compared(means: pd.DataFrame) -> pd.DataFrame:
+    """Return Tables A.1-A.5 with the summary, for the settings of the summary.
 
     One row per printed number, accuracies as shares.
     """
@@ -78,19 +91,19 @@ def compared(found: pd.DataFrame) -> pd.DataFrame:
         [{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED]
     )
     # What a table prints it prints of the end.
-    at_end = found[found["step"] == found.groupby("setting")["step"].transform("max")].drop(
+    at_end = means[means["step"] == means.groupby("setting")["step"].transform("max")].drop(
         columns=["printed"]
     )
     keys = ["setting", "arm", "quantity"]
     return (
-        printed[printed["setting"].isin(found["setting"])]
+        printed[printed["setting"].isin(means["setting"])]
         .drop(columns="value")
         .merge(at_end, on=keys, how="left")
     )
 
 
 def _printed_cosines(column: str, section: Emergence) -> list[PaperTable]:
-    """Those of the settings that there are."""
+    """Return the printed cosines of a column, for the settings of the section."""
     return [
         number
         for number in PRINTED
@@ -100,7 +113,10 @@ def _printed_cosines(column: str, section: Emergence) -> list[PaperTable]:
 
 
 def initial_cosines(section: Emergence) -> pd.DataFrame:
-    """The printed cosines of random features beside the closed form at the row's d and at d = 100 (theory.initial_cosine)."""
+    """Return the printed cosines of random features with the closed form.
+
+    At the row's d and at d = 100 (theory.initial_cosine).
+    """
     rows = []
     for number in _printed_cosines("RF", section):
         setting = section.settings[number.setting]
@@ -119,13 +135,13 @@ def initial_cosines(section: Emergence) -> pd.DataFrame:
 
 
 def residues(section: Emergence) -> pd.DataFrame:
-    """The printed One Step cosines, the residue of initial weight that explains each.
+    """Return the printed One Step cosines with the residue that explains each.
 
-    What Table A.1's would give.
-
-    For parities; see theory.one_step_residue_cosine. `residue_at_100` is the residue if the row had
-    d = 100, and `erased` the cosine of weights that step 1 erases, as Theorem A.20 has it, with
-    balanced classes.
+    The residue is of the initial weight. With them is the cosine that Table A.1's residue would
+    give. For parities; see theory.one_step_residue_cosine. `residue_at_100` is the residue if the
+    row had d = 100, and
+    `erased` the cosine of weights that step 1 erases, as Theorem A.20 has it, with balanced
+    classes.
     """
     numbers = [
         number
@@ -162,15 +178,15 @@ def residues(section: Emergence) -> pd.DataFrame:
 
 
 def closed_forms(section: Emergence) -> pd.DataFrame:
-    """`initial_cosines` and `residues`, a row for each number.
+    """Return `initial_cosines` and `residues`, a row for each number.
 
     Columns table, row, column, printed, quantity, value.
     """
-    parts = [
-        found.assign(column=column).melt(
+    melted = [
+        cosines.assign(column=column).melt(
             ["table", "row", "column", "printed"], names, "quantity", "value"
         )
-        for column, names, found in (
+        for column, names, cosines in (
             ("RF", ["closed_form", "closed_form_at_100"], initial_cosines(section)),
             (
                 "One Step",
@@ -178,19 +194,21 @@ def closed_forms(section: Emergence) -> pd.DataFrame:
                 residues(section),
             ),
         )
-        if len(found)
+        if len(cosines)
     ]
     columns = ["table", "row", "column", "printed", "quantity", "value"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    return (
+        pd.concat(melted, ignore_index=True)[columns] if melted else pd.DataFrame(columns=columns)
+    )
 
 
 def two_layer_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The summary of all settings, beside what is printed."""
+    """Return the summary of all settings, with the printed values."""
     return validate_sorted(TWO_LAYER_SUMMARY, summary(tables["two_layer"]))
 
 
 def two_layer_closed_forms(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """What closed forms give, of the settings that there are."""
+    """Return the values of closed forms for the settings of the section."""
     return validate_sorted(
         TWO_LAYER_CLOSED_FORMS, closed_forms(job.config_section("emergence", Emergence))
     )

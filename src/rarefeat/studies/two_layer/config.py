@@ -1,4 +1,7 @@
-"""The keys of the study: laws of data, sizes, arms and the rates that the text leaves open."""
+"""The keys of the study: data distributions, sizes, arms and rates.
+
+The rates are those that the text leaves open.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -19,7 +22,10 @@ STAGED = ("network", "one_step", "one_step_rescaled", "two_step")
 
 
 class Problem(Section):
-    """A law of (x, y): patterns phi~ of which k are relevant, x~ = M phi~ with orthonormal M in R^{d x D} (eq. 2.1)."""
+    """A distribution of (x, y): patterns phi~ of which k are relevant (eq. 2.1).
+
+    x~ = M phi~ with orthonormal M in R^{d x D}.
+    """
 
     labels: Labels = Field(
         description="what y = +1 means: an odd number of relevant patterns, more than k / 2 of"
@@ -94,7 +100,7 @@ class Problem(Section):
 
 
 class Procedure(Section):
-    """A way to learn: a column of Tables A.1-A.5, or one of ours beside it."""
+    """A way to learn: a column of Tables A.1-A.5, or one of ours for comparison."""
 
     method: Method = Field(description="what is trained, on which features")
     schedule: Schedule = Field(
@@ -125,10 +131,10 @@ class Procedure(Section):
     @property
     def label(self) -> str:
         """Name in tables: the method, with whatever it has that is not the default."""
-        said = [self.schedule] if self.schedule != "chosen" else []
-        said += ["no_structure"] if not self.structure else []
-        said += ["weighted"] if self.weights else []
-        return "-".join([self.method, *said])
+        words = [self.schedule] if self.schedule != "chosen" else []
+        words += ["no_structure"] if not self.structure else []
+        words += ["weighted"] if self.weights else []
+        return "-".join([self.method, *words])
 
 
 LEARNERS = {
@@ -140,7 +146,10 @@ LEARNERS = {
 
 
 class Rates(Section):
-    """Step sizes that the dissertation does not print, chosen on the draws of `rate_search` (docs/method/two_layer.md)."""
+    """Step sizes that the dissertation does not print (docs/method/two_layer.md).
+
+    They are chosen on the draws of `rate_search`.
+    """
 
     network_head: float = Field(gt=0, description="Adam's step for a, falling linearly to 0 at T")
     network_first: float = Field(
@@ -167,7 +176,10 @@ class Tickets(Section):
 
 
 class Setting(Section):
-    """A row of the tables: a law, the sizes and the arms compared on the same draws."""
+    """A row of the tables: a data distribution, the sizes and the arms.
+
+    The arms are compared on the same draws.
+    """
 
     problem: Problem
     n: int = Field(ge=2, description="training samples n")
@@ -227,7 +239,7 @@ class Setting(Section):
 
 
 class RateSearch(Section):
-    """What the rates are chosen among, on draws that no table uses (search.py)."""
+    """The candidates of the rates, on draws that no table uses (search.py)."""
 
     settings: list[str] = Field(
         min_length=1,
@@ -254,7 +266,7 @@ class RateSearch(Section):
 
 
 class Emergence(Section):
-    """Tables A.1 to A.6 and what stands beside them.
+    """Tables A.1 to A.6 and the arms and settings that we add to them.
 
     A study whose cells are settings, each with its own draws.
     """
@@ -265,25 +277,25 @@ class Emergence(Section):
     settings: dict[Name, Setting] = Field(min_length=1, description="settings by name")
 
     def cells(self) -> list[Cell]:
-        """One for each setting."""
+        """Return one cell for each setting."""
         return [cell(setting=name) for name in self.settings]
 
     def blocks(self) -> dict[str, list[int]]:
-        """Blocks of seeds, by their name FIRST-LAST."""
+        """Return blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def measurement_config(self, at: Cell) -> dict[str, Any]:
-        """What the job of a setting is told."""
-        return {"setting": self.settings[at["setting"]], "pictured": self.first_seed}
+    def measurement_config(self, cell: Cell) -> dict[str, Any]:
+        """Return the job config of a setting."""
+        return {"setting": self.settings[cell["setting"]], "pictured": self.first_seed}
 
     def having(self, key: str, **of_the_problem: Any) -> dict[str, Setting]:
-        """The settings with something under a key, and these values in their problem."""
+        """Return the settings with a non-empty value of a key and these values in their problem."""
         return {
             name: setting
             for name, setting in self.settings.items()
             if getattr(setting, key)
             and all(
-                getattr(setting.problem, part) == value for part, value in of_the_problem.items()
+                getattr(setting.problem, field) == value for field, value in of_the_problem.items()
             )
         }
 
@@ -301,16 +313,16 @@ class Search:
         return self.rates.seeds
 
     def cells(self) -> list[Cell]:
-        """One for each setting."""
+        """Return one cell for each setting."""
         return [cell(setting=name) for name in self.settings]
 
     def blocks(self) -> dict[str, list[int]]:
-        """Each seed by itself."""
+        """Return a block for each seed."""
         return seed_blocks(0, self.seeds, 1)
 
-    def searched(self, at: Cell) -> dict[str, Any]:
-        """What the search at a cell is told."""
-        return {"setting": self.settings[at["setting"]], "candidates": self.rates.grid}
+    def searched(self, cell: Cell) -> dict[str, Any]:
+        """Return the job config of the search at a cell."""
+        return {"setting": self.settings[cell["setting"]], "candidates": self.rates.grid}
 
 
 class TwoLayer(Emergence):
@@ -330,9 +342,9 @@ class TwoLayer(Emergence):
         return Emergence(**{name: getattr(self, name) for name in Emergence.model_fields})
 
     def searched(self, name: str) -> Setting:
-        """A setting as its rates are searched: without those that it has.
+        """Return a setting as its rates are searched.
 
-        Without what a search does not look at.
+        Without those that it has, and without what a search does not look at.
         """
         first = {rate: values[0] for rate, values in self.rate_search.grid.items()}
         setting = self.settings[name]
@@ -354,12 +366,12 @@ class TwoLayer(Emergence):
         )
 
     def studies(self) -> dict[str, Emergence | Search]:
-        """What is computed cell by cell."""
+        """Return the studies whose cells are computed."""
         return {"emergence": self.emergence, "rate_search": self.search}
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section as it is: it shares nothing.
+    """Return the section as it is, since it shares nothing.
 
     A setting that a later config sets to null is left out.
     """

@@ -1,6 +1,6 @@
-"""Dictionary data with labels that the relevant patterns decide (eq.
+"""Dictionary data with labels that the relevant patterns decide (eq. 2.1, A.7).
 
-2.1, A.7), in the D coordinates of the dictionary.
+All is in the D coordinates of the dictionary.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,10 @@ class LabelledPatterns(NamedTuple):
 
 
 class DataDistribution:
-    """One replica's law: the problem with its set A and its codes drawn, with or without input structure."""
+    """One replica's data distribution: the problem with its set A and its codes drawn.
+
+    `structure` is false for uniform patterns.
+    """
 
     def __init__(self, problem: Problem, draws: str, seed: int, structure: bool = True):
         self.problem, self.structure = problem, structure
@@ -38,7 +41,10 @@ class DataDistribution:
         """(2 codes, k); the first half is of class +1."""
 
     def draw(self, n: int, purpose: str) -> LabelledPatterns:
-        """n samples with the problem's class ratio, keyed by the replica and the purpose (`train`, `test`)."""
+        """Draw n samples with the problem's class ratio.
+
+        The stream is keyed by the replica and the purpose (`train`, `test`).
+        """
         structure = "structured" if self.structure else "uniform"
         random = generator(self.draws, self.seed, f"{purpose}, {structure}")
         problem = self.problem
@@ -51,65 +57,87 @@ class DataDistribution:
             )
             x[:, self.relevant] += signs
             return LabelledPatterns(x, signs.prod(1))
-        part, odds, labels = self._relevant_parts(n, random)
+        present, odds, labels = self._relevant_parts(n, random)
         patterns = (torch.rand(n, problem.D, generator=random) < odds[:, None]).float()
-        patterns[:, self.relevant] = part
+        patterns[:, self.relevant] = present
         return LabelledPatterns(patterns, labels)
 
     def _relevant_parts(self, n: int, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """phi~_A (n, k), the probability (n,) of each pattern outside A.
+        """Draw the relevant patterns, the odds of the others and the labels.
 
-        The labels (n,), in the problem's class ratio.
+        They are phi~_A (n, k), the probability (n,) of each pattern outside A, and the labels (n,),
+        in the problem's class ratio.
         """
         share = self.problem.negatives
         if share is None:
             return self._natural(n, random)
         rows = []
         for y, wanted in ((-1, round(share * n)), (+1, n - round(share * n))):
-            kept, tries = [], 0
-            while sum(map(len, kept)) < wanted:
+            batches, tries = [], 0
+            while sum(map(len, batches)) < wanted:
                 if tries == REDRAWS:
                     raise RarefeatError(
                         f"problem.negatives: {share} cannot be had, since class {y:+d} is too rare"
                         f" under this law"
                     )
-                part, odds, labels = self._natural(n, random)
-                kept.append(torch.cat([part, odds[:, None], labels[:, None]], dim=1)[labels == y])
+                present, odds, labels = self._natural(n, random)
+                batches.append(
+                    torch.cat([present, odds[:, None], labels[:, None]], dim=1)[labels == y]
+                )
                 tries += 1
-            rows += [torch.cat(kept)[:wanted]] if wanted else []
-        drawn = torch.cat(rows)[torch.randperm(n, generator=random)]
-        return drawn[:, :-2], drawn[:, -2], drawn[:, -1]
+            rows += [torch.cat(batches)[:wanted]] if wanted else []
+        shuffled = torch.cat(rows)[torch.randperm(n, generator=random)]
+        return shuffled[:, :-2], shuffled[:, -2], shuffled[:, -1]
 
     def _natural(self, n: int, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """As `_relevant_parts`, in the class ratio that the law itself gives."""
+        """Draw as `_relevant_parts`, in the class ratio that the distribution itself gives."""
         problem, k = self.problem, self.problem.k
         odds = torch.full((n,), problem.p_o)
         if not self.structure:
             # (A1'): every pattern is a fair coin.
-            part = torch.randint(2, (n, k), generator=random).float()
+            present = torch.randint(2, (n, k), generator=random).float()
             odds = torch.full((n,), 0.5)
         elif problem.labels == "codes":
             code = torch.randint(len(self.codes), (n,), generator=random)
             return self.codes[code], odds, torch.where(code < problem.codes, 1.0, -1.0)
         elif problem.labels == "interval":
-            part = (torch.rand(n, k, generator=random) < problem.p_A).float()
+            present = (torch.rand(n, k, generator=random) < problem.p_A).float()
         else:
             # D^mix of A.5: uniform with probability p_o, else all of A or none of it.
             uniform = torch.rand(n, generator=random) < problem.p_o
-            part = torch.randint(2, (n, k), generator=random).float()
-            part[~uniform] = part[~uniform, :1]
+            present = torch.randint(2, (n, k), generator=random).float()
+            present[~uniform] = present[~uniform, :1]
             odds = torch.where(uniform, 0.5, problem.p_o / (2 - 2 * problem.p_o))
         if problem.frequency and self.structure:
-            part = part * (torch.rand(n, k, generator=random) < torch.tensor(problem.frequency))
-        return part, odds, labels_of(part, problem, self.codes)
+            present = present * (
+                torch.rand(n, k, generator=random) < torch.tensor(problem.frequency)
+            )
+        return present, odds, labels_of(present, problem, self.codes)
 
 
-def labels_of(part: Tensor, problem: Problem, codes: Tensor | None = None) -> Tensor:
-    """y of the relevant part, (..., k) -> (...,).
+def labels_of(present: Tensor, problem: Problem, codes: Tensor | None = None) -> Tensor:
+    """Return the labels y of relevant patterns.
 
-    What is no code gets the class of the nearest one (uniform patterns).
+    Parameters
+    ----------
+    present : Tensor of shape (..., k)
+        Relevant patterns, 0 or 1.
+    problem : Problem
+        Problem with the rule of the labels.
+    codes : Tensor of shape (2 codes, k) or None
+        Codes, for labels that are codes.
+
+    Returns
+    -------
+    Tensor of shape (...)
+        +1 or -1. What is no code gets the class of the nearest one (uniform patterns).
+
+    Raises
+    ------
+    RarefeatError
+        If the labels are not a function of pattern counts.
     """
-    count = part.sum(-1)
+    count = present.sum(-1)
     match problem.labels:
         case "parity":
             positive = count % 2 == 1
@@ -118,14 +146,24 @@ def labels_of(part: Tensor, problem: Problem, codes: Tensor | None = None) -> Te
         case "interval":
             positive = (count >= problem.interval[0]) & (count <= problem.interval[1])
         case "codes":
-            positive = torch.cdist(part, codes).argmin(-1) < problem.codes
+            positive = torch.cdist(present, codes).argmin(-1) < problem.codes
         case _:
             raise RarefeatError(f"labels: {problem.labels} are not a function of pattern counts")
     return torch.where(positive, 1.0, -1.0)
 
 
 def _distinct_codes(n: int, k: int, random: torch.Generator) -> Tensor:
-    """n different binary vectors, (n, k)."""
+    """Draw n different binary vectors, (n, k).
+
+    Parameters
+    ----------
+    n : int
+        Number of vectors.
+    k : int
+        Their length.
+    random : torch.Generator
+        Generator that they are drawn from.
+    """
     codes = torch.empty(0, k)
     while len(codes) < n:
         codes = torch.cat([codes, torch.randint(2, (n, k), generator=random).float()])
@@ -147,9 +185,9 @@ class Normalisation(NamedTuple):
 
 
 def normalisation(patterns: Tensor) -> Normalisation:
-    """The moments of a training sample, (n, D).
+    """Return the moments of a training sample, (n, D).
 
-    Without variance there is nothing to divide by: RarefeatError.
+    Without variance there is nothing to divide by, which raises a RarefeatError.
     """
     mean = patterns.mean(0)
     sigma = float((patterns - mean).square().sum(1).mean().sqrt())
@@ -161,29 +199,47 @@ def normalisation(patterns: Tensor) -> Normalisation:
 
 
 def correlation(sample: LabelledPatterns, relevant: Tensor) -> float:
-    """gamma of (A1): root mean square over A of (E[phi~_j | +] - E[phi~_j | -]) / 2.
+    """Return gamma of (A1), the correlation of labels and relevant patterns.
 
-    Which (A1) makes equal.
-
-    The form of A.8.1, which is (A1)'s covariance E[y phi~] - E[y] E[phi~] for balanced classes.
+    The root mean square over A of (E[phi~_j | +] - E[phi~_j | -]) / 2, which (A1) makes equal. The
+    form of A.8.1, which is (A1)'s covariance E[y phi~] - E[y] E[phi~] for balanced classes.
     """
     positive = sample.labels > 0
     if positive.all() or not positive.any():
         raise RarefeatError(
             "the training sample has one class only; raise n or change the law's labels"
         )
-    part = sample.patterns[:, relevant]
-    return float(((part[positive].mean(0) - part[~positive].mean(0)) / 2).square().mean().sqrt())
+    present = sample.patterns[:, relevant]
+    return float(
+        ((present[positive].mean(0) - present[~positive].mean(0)) / 2).square().mean().sqrt()
+    )
 
 
 def class_weights(labels: Tensor) -> Tensor:
-    """alpha_y = 1 / (2 Pr[y]) of every sample, (n,) -> (n,) (eq. A.293)."""
+    """Return alpha_y = 1 / (2 Pr[y]) of every sample, (n,) -> (n,) (eq. A.293)."""
     positive = (labels > 0).float().mean()
     return torch.where(labels > 0, 0.5 / positive, 0.5 / (1 - positive))
 
 
 def batches(n: int, batch: int, steps: int, random: torch.Generator) -> Tensor:
-    """Indices of the samples of every step, without repetition within a pass: -> (steps, batch)."""
+    """Draw the samples of every step, without repetition within a pass.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    batch : int
+        Samples of a step.
+    steps : int
+        Number of steps.
+    random : torch.Generator
+        Generator that the passes are drawn from.
+
+    Returns
+    -------
+    Tensor of shape (steps, batch)
+        Indices of the samples.
+    """
     passes = -(-steps // (n // batch))
     return torch.cat(
         [

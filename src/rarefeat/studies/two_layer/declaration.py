@@ -1,4 +1,4 @@
-"""What the study of two-layer networks makes."""
+"""Declaration of the study of two-layer networks: stages, tables, figures and pages."""
 
 from rarefeat.config.names import merge_unique
 from rarefeat.studies.two_layer.config import Emergence, Search, Setting, TwoLayer, inherit
@@ -82,9 +82,9 @@ SEE_NEURONS = (
 
 
 def build_outputs(section: TwoLayer) -> StudyOutputs:
-    """Tables of all settings and of the search.
+    """Declare the tables of all settings and of the search, the figures and the page.
 
-    Figures by part of the appendix, and a picture of each setting's neurons.
+    Figures are by part of the appendix, with a picture of each setting's neurons.
     """
     study = section.emergence
     search = section.rate_search
@@ -121,24 +121,26 @@ def build_outputs(section: TwoLayer) -> StudyOutputs:
 
 
 def schema(table: str) -> str:
-    """Where its schema stands."""
+    """Return MODULE:NAME of the schema of a table."""
     return f"{PACKAGE}.tables:{table.upper()}"
 
 
 def figures_of(study: Emergence) -> dict[str, Figure]:
-    """The figures of the settings that there are."""
-    found = {}
+    """Declare the figures of the settings of the config."""
+    figures = {}
 
     def add(
         name: str, function: str, see: str, settings: dict[str, Setting], table: str = "two_layer"
     ) -> None:
         if settings:
-            found[name] = Figure((table,), see, function=function, sections={"settings": settings})
+            figures[name] = Figure(
+                (table,), see, function=function, sections={"settings": settings}
+            )
 
     for name, settings in over_steps(study).items():
         add(f"two_layer_accuracy_{name}", "accuracy_over_steps", SEE_OVER_STEPS, settings)
     add("two_layer_staircase", "staircase", SEE["two_layer_staircase"], some(study, STAIRS))
-    found["two_layer_printed"] = Figure(
+    figures["two_layer_printed"] = Figure(
         ("two_layer_summary",), SEE["two_layer_printed"], function="printed_beside_measured"
     )
     add(
@@ -154,16 +156,16 @@ def figures_of(study: Emergence) -> dict[str, Figure]:
     for name, setting in study.having("neurons").items():
         see = SEE_NEURONS.format(setting=name.replace("_", " "))
         add(f"two_layer_neurons_{name}", "neurons", see, {name: setting}, "two_layer_pictures")
-    return found
+    return figures
 
 
 def some(study: Emergence, names: tuple[str, ...]) -> dict[str, Setting]:
-    """Those of some settings that there are."""
+    """Return those of the named settings that the config has."""
     return {name: study.settings[name] for name in names if name in study.settings}
 
 
 def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
-    """Settings whose accuracy over steps is shown, figure by figure.
+    """Return the settings whose accuracy over steps is shown, figure by figure.
 
     All but those of the rare patterns and the pictures.
     """
@@ -185,13 +187,20 @@ def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
 
 
 def claim_inputs(section: TwoLayer) -> ClaimInputs:
-    """What chapters 2 and 3 state."""
+    """Return the tables and regimes of the claims of chapters 2 and 3."""
     regimes = {"emergence": {"setting": set(section.emergence.settings)}}
     return ClaimInputs(("two_layer",), {"emergence": section.emergence}, regimes)
 
 
 # By default once its full run has been made.
 KIND = StudyKind(
-    "two_layer", "Two-layer networks", TwoLayer, build_outputs, TwoLayer.studies, (MEASURE, SEARCH), inherit=inherit, claim_inputs=claim_inputs,
+    "two_layer",
+    "Two-layer networks",
+    TwoLayer,
+    build_outputs,
+    TwoLayer.studies,
+    (MEASURE, SEARCH),
+    inherit=inherit,
+    claim_inputs=claim_inputs,
     by_default=False,
-)  # fmt: skip
+)

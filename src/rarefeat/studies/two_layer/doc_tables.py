@@ -1,15 +1,18 @@
-"""What docs/studies/two_layer.md is filled in from."""
+"""Table that docs/studies/two_layer.md is filled in from."""
 
 import pandas as pd
 
 from rarefeat.studies.two_layer.paper_values import MIXTURES, PRINTED
 
 QUANTITIES = ["train_accuracy", "test_accuracy", "cosine"]
-"""Of Tables A.1 to A.5; A.6 has pictures."""
+"""Quantities of Tables A.1 to A.5; A.6 has pictures."""
 
 
 def beside_printed(table: pd.DataFrame) -> pd.DataFrame:
-    """Every arm of every setting at the end of training, with the printed table that has the setting, if any."""
+    """Return every arm of every setting at the end of training, with its printed table.
+
+    `not printed` where no table has the setting.
+    """
     last = table["step"] == table.groupby(["setting", "arm"])["step"].transform("max")
     shown = (
         last
@@ -19,10 +22,10 @@ def beside_printed(table: pd.DataFrame) -> pd.DataFrame:
     tables = {item.setting: item.table for item in PRINTED} | {
         item.setting: "A.6" for item in MIXTURES
     }
-    found = table.loc[
+    rows = table.loc[
         shown, ["setting", "arm", "quantity", "mean", "ci_low", "ci_high", "n", "printed"]
     ]
-    return found.assign(printed_in=found["setting"].map(tables).fillna("not printed")).reset_index(
+    return rows.assign(printed_in=rows["setting"].map(tables).fillna("not printed")).reset_index(
         drop=True
     )
 

@@ -1,4 +1,4 @@
-"""Figures of the two-layer study: of the settings that the job has, by name."""
+"""Figures of the two-layer study, for the settings of the job by name."""
 
 from collections.abc import Mapping
 
@@ -41,14 +41,14 @@ SHARE = (0.0, 1.0)
 
 
 def settings_of(job: Job) -> dict[str, Setting]:
-    """The settings that a figure shows."""
+    """Return the settings that a figure shows."""
     return job.config_section("settings", dict[str, Setting])
 
 
 def stairs_of(problem: Problem) -> dict[int, float]:
-    """The accuracies that a parity's score reaches with 1, 3, ... sign changes, below 1.
+    """Return the accuracies that a parity's score reaches with 1, 3, ... sign changes.
 
-    None for other labels.
+    Those below 1; none for other labels.
     """
     if problem.labels != "parity":
         return {}
@@ -57,16 +57,16 @@ def stairs_of(problem: Problem) -> dict[int, float]:
 
 
 def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Figures 2.1, A.1, A.3, A.5, A.7, A.9.
+    """Plot test accuracy over steps as in Figures 2.1, A.1, A.3, A.5, A.7, A.9.
 
-    Test accuracy over steps, with structure above and without below.
+    With structure above and without below.
     """
     settings = settings_of(job)
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
     figure, axes = panels(
         2, len(settings), 4.2, PAGE if len(settings) > 1 else COLUMN, sharey=True, sharex="col"
     )
-    for column, (setting, declared) in enumerate(settings.items()):
+    for column, (setting, definition) in enumerate(settings.items()):
         for line, suffix in enumerate(("", "-no_structure")):
             ax = axes[line, column]
             shown = {arm + suffix: OF_ARM[arm] for arm in OVER_STEPS}
@@ -81,24 +81,27 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 band=True,
                 every=8,
             )
-            mark_stairs(ax, stairs_of(declared.problem) if not suffix else {})
+            mark_stairs(ax, stairs_of(definition.problem) if not suffix else {})
             ax.set_title(f"{display_name(setting)}, {'no structure' if suffix else 'structured'}")
         axes[1, column].set_xlabel(STEP)
     for ax in axes[:, 0]:
         ax.set(ylabel="test accuracy", ylim=(0, 1.03))
-    there = (arm for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any())
-    shown = {NAMES[arm]: OF_ARM[arm] for arm in there}
+    arms = (arm for arm in OVER_STEPS if rows["arm"].isin([arm, f"{arm}-no_structure"]).any())
+    shown = {NAMES[arm]: OF_ARM[arm] for arm in arms}
     return finish_figure(figure, axes.flat, shown, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
 
 
 def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
-    """The best accuracies of scores with few sign changes."""
+    """Mark the best accuracies of scores with few sign changes."""
     for height in stairs.values():
         ax.axhline(height, color=GREY, lw=0.7, zorder=0)
 
 
 def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Every seed's test accuracy over steps on a logarithmic axis, with the stairs where runs can pause (theory.staircase)."""
+    """Plot every seed's test accuracy over steps on a logarithmic axis.
+
+    With the stairs where runs can pause (theory.staircase).
+    """
     settings, arms = settings_of(job), ("network", "network-printed", "two_step", "ntk")
     rows = tables["two_layer"].query(
         "quantity == 'curve' and setting in @settings and arm in @arms and step > 0"
@@ -107,13 +110,15 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(
         len(arms), len(settings), 1.0 * len(arms) + 0.8, width, sharex="col", sharey=True
     )
-    for column, (setting, declared) in zip(axes.T, settings.items(), strict=True):
+    for column, (setting, definition) in zip(axes.T, settings.items(), strict=True):
         for ax, arm in zip(column, arms, strict=True):
-            part = rows[(rows["setting"] == setting) & (rows["arm"] == arm)]
+            selected = rows[(rows["setting"] == setting) & (rows["arm"] == arm)]
             one = {"color": OF_ARM[arm].colour, "lw": 0.6, "alpha": 0.7, "legend": False}
-            if len(part):
-                sns.lineplot(part, x="step", y="value", units="seed", estimator=None, ax=ax, **one)
-            mark_stairs(ax, stairs_of(declared.problem))
+            if len(selected):
+                sns.lineplot(
+                    selected, x="step", y="value", units="seed", estimator=None, ax=ax, **one
+                )
+            mark_stairs(ax, stairs_of(definition.problem))
             ax.set(xscale="log", xlabel="", ylabel="")
         column[0].set_title(display_name(setting))
         column[-1].set_xlabel(STEP)
@@ -130,7 +135,10 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Each number of Tables A.1-A.5 as printed (open diamond) and as measured (dot, 95 % interval)."""
+    """Plot each number of Tables A.1-A.5 as printed and as measured.
+
+    Printed an open diamond, measured a dot with its 95 % interval.
+    """
     (table,) = tables.values()
     both = compared(
         table if "step" in table else table.assign(step=0)
@@ -141,7 +149,10 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         "test_accuracy": ("test accuracy", SHARE),
         "cosine": (r"$\max_i\ \cos(w_i, \sum_{j\in A} M_j)$", (-1.0, 1.0)),
     }
-    measured, printed = STYLES[2].replace(marker="o"), STYLES[1].replace(marker="D", filled=False)
+    measured_style, printed_style = (
+        STYLES[2].replace(marker="o"),
+        STYLES[1].replace(marker="D", filled=False),
+    )
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure, axes = panels(2 * lines, columns, 3.1 * lines + 0.6, sharey=True)
@@ -152,12 +163,19 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         for row, (quantity, (label, (low, high))) in enumerate(quantities.items()):
             ax = axes[2 * (index // columns) + row, index % columns]
             ax.set_axis_on()
-            part = both[
+            selected = both[
                 (both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)
             ]
-            part = part.assign(y=part["column"].map(places))
-            plot_points(ax, part.assign(y=part["y"] - 0.12), "value", "y", measured, across=True)
-            ax.plot(part["printed"], part["y"] + 0.12, **printed.without_line.line)
+            selected = selected.assign(y=selected["column"].map(places))
+            plot_points(
+                ax,
+                selected.assign(y=selected["y"] - 0.12),
+                "value",
+                "y",
+                measured_style,
+                across=True,
+            )
+            ax.plot(selected["printed"], selected["y"] + 0.12, **printed_style.without_line.line)
             ax.set(
                 xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04),
                 xlabel=label,
@@ -167,31 +185,59 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             ax.grid(axis="y", lw=0.3)
             ax.set_title(f"Table {table}{': ' + which if which else ''}" if not row else "")
     n = int(both["n"].max()) if len(both) else 0
-    entries = {"printed": printed.without_line, "measured": measured.without_line}
+    entries = {"printed": printed_style.without_line, "measured": measured_style.without_line}
     return finish_figure(figure, (), entries, f"{INTERVALS} of {n} seeds")
 
 
 MARKS = {
-    ("neuron", 0): {"marker": ".", "color": "#56B4E9", "s": 10, "label": "neuron"},
-    ("neuron", 1): {"marker": "o", "color": "#D55E00", "s": 12, "label": "near a target at the"
-                                                                         " last step"},
-    ("target", 0): {
-        "marker": "*", "color": "#000000", "s": 90, "edgecolors": "white", "label": "direction of"
-                                                                                    " the labels,"
-                                                                                    " $E[y\\phi]$",
+    ("neuron", 0): {
+        "marker": ".",
+        "color": "#56B4E9",
+        "s": 10,
+        "label": "neuron",
     },
-    ("opposite", 0): {"marker": "*", "color": "white", "s": 90, "edgecolors": "black", "label": "its opposite"},
-    ("positive", 0): {"marker": "^", "color": "#000000", "s": 30, "edgecolors": "white", "label": "centre of class $+1$"},
-    ("negative", 0): {"marker": "v", "color": "white", "s": 30, "edgecolors": "black", "label": "centre of class $-1$"},
-}  # fmt: skip
+    ("neuron", 1): {
+        "marker": "o",
+        "color": "#D55E00",
+        "s": 12,
+        "label": "near a target at the last step",
+    },
+    ("target", 0): {
+        "marker": "*",
+        "color": "#000000",
+        "s": 90,
+        "edgecolors": "white",
+        "label": "direction of the labels, $E[y\\phi]$",
+    },
+    ("opposite", 0): {
+        "marker": "*",
+        "color": "white",
+        "s": 90,
+        "edgecolors": "black",
+        "label": "its opposite",
+    },
+    ("positive", 0): {
+        "marker": "^",
+        "color": "#000000",
+        "s": 30,
+        "edgecolors": "white",
+        "label": "centre of class $+1$",
+    },
+    ("negative", 0): {
+        "marker": "v",
+        "color": "white",
+        "s": 30,
+        "edgecolors": "black",
+        "label": "centre of class $-1$",
+    },
+}
 
 
 def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12.
+    """Plot embeddings of the neurons' cosines by step for one seed.
 
-    Embeddings of the neurons' cosines by step, one seed.
-
-    With structure above, and without below where there is such an arm.
+    Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12. With structure above, and without below where there
+    is such an arm.
     """
     (setting,) = settings_of(job)
     pictures = tables["two_layer_pictures"]
@@ -206,22 +252,25 @@ def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     entries = {}
     for line, arm in zip(axes, arms, strict=True):
         for ax, step in zip(line, steps, strict=True):
-            at = pictures[(pictures["arm"] == arm) & (pictures["step"] == step)]
+            selected = pictures[(pictures["arm"] == arm) & (pictures["step"] == step)]
             for kind, look in MARKS.items():
-                points = at[(at["kind"] == kind[0]) & (at["near"] == kind[1])]
+                points = selected[(selected["kind"] == kind[0]) & (selected["near"] == kind[1])]
                 if len(points):
                     entries[look["label"]] = ax.scatter(
                         points["x"], points["y"], linewidths=0.5, **look
                     )
-            reach = 1.1 * at[["x", "y"]].abs().to_numpy().max()
+            reach = 1.1 * selected[["x", "y"]].abs().to_numpy().max()
             ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
-            ax.set_title(f"step {step}, {int((at['kind'] == 'neuron').sum())} neurons")
+            ax.set_title(f"step {step}, {int((selected['kind'] == 'neuron').sum())} neurons")
         line[0].set_ylabel("no structure" if "no_structure" in arm else "structured")
     return finish_figure(figure, axes.flat, entries, "one seed")
 
 
 def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Test accuracy of sub-networks of step 2, trained alone, over the number of neurons kept (Proposition B.1)."""
+    """Plot test accuracy of sub-networks of step 2 over their number of neurons.
+
+    They are trained alone (Proposition B.1).
+    """
     names = {
         "random": "random",
         "kink": "random with a kink inside the counts",
@@ -232,31 +281,42 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         zip(("kink", "norm", "effective_rate"), STYLES, strict=False)
     )
     settings, rows = settings_of(job), tables["two_layer"]
-    part = rows[rows["arm"].str.match(r"ticket-\w+-\d+$") & (rows["quantity"] == "test_accuracy")]
-    part = part.assign(
-        score=part["arm"].str.split("-").str[1], size=part["arm"].str.split("-").str[2].astype(int)
+    tickets_only = rows[
+        rows["arm"].str.match(r"ticket-\w+-\d+$") & (rows["quantity"] == "test_accuracy")
+    ]
+    tickets_only = tickets_only.assign(
+        score=tickets_only["arm"].str.split("-").str[1],
+        size=tickets_only["arm"].str.split("-").str[2].astype(int),
     )
     figure, axes = panels(1, len(settings), 2.6, PAGE if len(settings) > 1 else COLUMN, sharey=True)
     for ax, setting in zip(axes[0], settings, strict=True):
         plot_lines(
-            ax, part[part["setting"] == setting], "size", "value", looks, by="score", inside=SHARE
+            ax,
+            tickets_only[tickets_only["setting"] == setting],
+            "size",
+            "value",
+            looks,
+            by="score",
+            inside=SHARE,
         )
         ax.set(xlabel="neurons kept", title=display_name(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
     entries = {name: looks[score] for score, name in names.items()}
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=2)
+    return finish_figure(
+        figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(tickets_only)}", columns=2
+    )
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Hinge losses beside the lower bounds of Theorem 2.2, for heads on random features.
+    """Plot hinge losses with the lower bounds of Theorem 2.2 and of Corollary 2.3.
 
-    Of Corollary 2.3, for kernels.
+    Theorem 2.2 is for heads on random features, Corollary 2.3 for kernels.
     """
     ((name, setting),) = settings_of(job).items()
     problem, rows = setting.problem, tables["two_layer"]
     rows = rows[(rows["setting"] == name) & (rows["step"] == setting.T)]
-    part = rows[rows["arm"].str.match(r"random_features(-\d+)?$")]
-    wide = part.pivot_table(index=["arm", "seed"], columns="quantity", values="value")[
+    fixed = rows[rows["arm"].str.match(r"random_features(-\d+)?$")]
+    wide = fixed.pivot_table(index=["arm", "seed"], columns="quantity", values="value")[
         ["hinge_loss", "head_norm"]
     ].dropna()
     count = (
@@ -300,21 +360,22 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     entries = {f"$N$ = {N:g} random features": look.without_line for N, look in looks.items()}
     entries |= {"lower bound, mean over $A$": of_mean, "Theorem 2.2, some $A$": of_theorem}
     entries |= {"Corollary 2.3, some $A$": of_corollary, "NTK": OF_ARM["ntk"].replace(marker="")}
-    return finish_figure(figure, axes.flat, entries, f"each of {seeds_of(part)}", columns=3)
+    return finish_figure(figure, axes.flat, entries, f"each of {seeds_of(fixed)}", columns=3)
 
 
 def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Accuracy on the samples that a rare relevant pattern decides.
+    """Plot accuracy on the samples that a rare relevant pattern decides, over its frequency.
 
-    Its relative weight, over its frequency.
+    With the relative weight of the pattern.
     """
     rows, settings = tables["two_layer"], settings_of(job)
     frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
-    part = rows[rows["setting"].isin(settings)].assign(
+    selected = rows[rows["setting"].isin(settings)].assign(
         frequency=lambda table: table["setting"].map(frequency)
     )
-    last = part[
-        part["step"] == part["setting"].map({name: setting.T for name, setting in settings.items()})
+    last = selected[
+        selected["step"]
+        == selected["setting"].map({name: setting.T for name, setting in settings.items()})
     ]
     figure, axes = panels(1, 3, 2.9)
     arms = (
@@ -342,7 +403,7 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         )
         ax.set(ylabel=label, xscale="log")
     right = axes[0, 2]
-    weights = part[(part["quantity"] == "rare_ratio") & (part["arm"] == "network")]
+    weights = selected[(selected["quantity"] == "rare_ratio") & (selected["arm"] == "network")]
     early, late = STYLES[3].replace(marker="s"), STYLES[0].replace(marker="o", filled=False)
     marks = {"early": early.without_line, "late": late.without_line}
     plot_lines(
@@ -371,4 +432,6 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     entries = {NAMES[arm]: OF_ARM[arm] for arm in arms if (last["arm"] == arm).any()}
     entries |= {"c: network, step 2": early.without_line, "c: at the end": late.without_line}
     entries["c: closed form, step 2"] = SeriesStyle("0", dash=(0, (4, 1.5)))
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(part)}", columns=3)
+    return finish_figure(
+        figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(selected)}", columns=3
+    )

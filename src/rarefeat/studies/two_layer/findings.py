@@ -1,4 +1,4 @@
-"""Findings of the study of two-layer networks, in words that its numbers choose."""
+"""Findings of the study of two-layer networks; its numbers choose the words."""
 
 from collections.abc import Mapping
 
@@ -13,16 +13,13 @@ TABLES = ("two_layer_printed",)
 
 
 def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Of the first printed table whether it holds, how far all printed accuracies are off.
-
-    What the first two steps do.
-    """
+    """Write the findings on the parity, on all printed accuracies and on the first two steps."""
     table = tables["two_layer_printed"]
     tests = select_rows(table, quantity="test_accuracy")
     parity = select_rows(tests, setting="parity").set_index("arm")
     sentences = []
 
-    def said(arm: str, words: str) -> str:
+    def phrase(arm: str, words: str) -> str:
         row = parity.loc[arm].to_dict()
         printed = (
             f" (printed: {number(100 * row['printed'], 1)} %)"
@@ -46,8 +43,8 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
         sentences.append(
             f"On the parity of the patterns a trained network is right"
             f" {enumerate_words(compared)}: on the test set"
-            f" {said('network', 'the network')}, {said('ntk', 'its tangent kernel')},"
-            f" {said('random_features', 'random features')} (n = {parity['n'].max()} seeds). With"
+            f" {phrase('network', 'the network')}, {phrase('ntk', 'its tangent kernel')},"
+            f" {phrase('random_features', 'random features')} (n = {parity['n'].max()} seeds). With"
             f" the printed schedule of the"
             f" theorem it reaches {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}."
         )
@@ -69,8 +66,8 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
         )
         sentences.append(
             f"The second step of training {compare(second, first, *words)}:"
-            f" {said('one_step', 'after the first a head on them is right on')}, after the"
-            f" second {said('two_step', 'on')}."
+            f" {phrase('one_step', 'after the first a head on them is right on')}, after the"
+            f" second {phrase('two_step', 'on')}."
         )
     return sentences
 

@@ -1,4 +1,4 @@
-"""The rates that the search chooses, held against those that the settings have."""
+"""The rates that the search chooses, compared with those that the settings have."""
 
 from collections.abc import Mapping
 
@@ -14,22 +14,23 @@ RATE_TOLERANCE = 0.01
 
 
 def choose(table: pd.DataFrame) -> dict[str, float]:
-    """Of each learner the smallest rates whose held-out accuracy over the steps is near the best, on average over seeds.
+    """Choose for each learner the smallest rates whose held-out accuracy is near the best.
 
-    At the end many candidates are perfect; the mean over the steps also says which is so soonest.
-    Of those within NEAR of the best the smallest steps are the least noisy.
+    The accuracy is the mean over the steps and seeds. At the end many candidates are perfect; the
+    mean over the steps also says which is so soonest. Of those within RATE_TOLERANCE of the best
+    the smallest steps are the least noisy.
     """
     chosen: dict[str, float] = {}
-    for learner, part in table.groupby("learner"):
+    for learner, candidates in table.groupby("learner"):
         keys = list(LEARNERS[str(learner)][1])
-        means = part.groupby(keys)["held_out_over_steps"].mean().sort_index()
+        means = candidates.groupby(keys)["held_out_over_steps"].mean().sort_index()
         best = means[means >= means.max() - RATE_TOLERANCE].index[0]
         chosen |= dict(zip(keys, best if isinstance(best, tuple) else (best,), strict=True))
     return {key: float(value) for key, value in chosen.items()}
 
 
 def compare_with_search(configured: dict[str, Rates], table: pd.DataFrame) -> pd.DataFrame:
-    """The rates that settings have beside those that the search chooses.
+    """Return the rates that settings have with those that the search chooses.
 
     Columns setting, rate, configured, chosen.
     """
@@ -44,7 +45,7 @@ def compare_with_search(configured: dict[str, Rates], table: pd.DataFrame) -> pd
 
 
 def two_layer_rates(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The rates of the settings beside those that the search chooses."""
+    """Return the rates of the settings with those that the search chooses."""
     return validate_sorted(
         TWO_LAYER_RATES,
         compare_with_search(

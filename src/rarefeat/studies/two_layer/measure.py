@@ -1,6 +1,6 @@
 """One setting and block of seeds: every arm trained and measured.
 
-The picture of the first seed's neurons.
+The picture of the first seed's neurons is made here too.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ PICTURES = ["setting", "arm", "step", "point", "kind", "near", "x", "y"]
 
 
 def draws(name: str) -> str:
-    """The first part of the key of a setting's draws."""
+    """Return the first part of the key of a setting's random streams."""
     return f"two_layer/{name}"
 
 
@@ -36,9 +36,20 @@ class BlockTables(NamedTuple):
 
 
 def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> BlockTables:
-    """Every arm of a setting for some seeds, one after the other.
+    """Train and measure every arm of a setting for some seeds, one after the other.
 
     A seed's numbers do not depend on the others.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting.
+    setting : Setting
+        The setting.
+    seeds : list[int]
+        Seeds of the replicas.
+    pictured : int
+        Seed whose neurons are embedded in the plane.
     """
     numbers, pictures = [], []
     for seed in progress(seeds, len(seeds), name):
@@ -46,8 +57,8 @@ def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> Blo
         numbers.append(pd.DataFrame(outcome.rows).assign(setting=name, seed=seed))
         if seed == pictured:
             pictures += _pictures(setting, name, seed, outcome)
-    found = pd.concat(pictures, ignore_index=True) if pictures else NO_PICTURE
-    return BlockTables(pd.concat(numbers, ignore_index=True)[NUMBERS], found[PICTURES])
+    picture_table = pd.concat(pictures, ignore_index=True) if pictures else NO_PICTURE
+    return BlockTables(pd.concat(numbers, ignore_index=True)[NUMBERS], picture_table[PICTURES])
 
 
 NO_PICTURE = pd.DataFrame(
@@ -63,7 +74,7 @@ NO_PICTURE = pd.DataFrame(
 def _pictures(
     setting: Setting, name: str, seed: int, outcome: run_replica.ReplicaResult
 ) -> list[pd.DataFrame]:
-    found = []
+    tables = []
     for arm in dict.fromkeys(arm for arm, _ in outcome.neurons):
         law = DataDistribution(
             setting.problem, draws(name), seed, structure="no_structure" not in arm
@@ -71,14 +82,14 @@ def _pictures(
         states = {
             step: neurons for (label, step), neurons in outcome.neurons.items() if label == arm
         }
-        found.append(metrics.picture(states, *_targets(law)).assign(setting=name, arm=arm))
-    return found
+        tables.append(metrics.picture(states, *_targets(law)).assign(setting=name, arm=arm))
+    return tables
 
 
 def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
-    """What the pictures show beside the neurons.
+    """Return what the pictures show with the neurons: directions and the kind of each.
 
-    Corners with their class, or the labels' direction and its opposite.
+    Corners with their class for the hypercube, else the labels' direction and its opposite.
     """
     centres = run_replica.centres(law)
     if law.problem.labels == "hypercube":
@@ -89,7 +100,11 @@ def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
 
 
 def measure_two_layer(read: JobInputs, job: Job) -> BlockTables:
-    """The stage of a setting and block of seeds."""
+    """Measure a setting and block of seeds.
+
+    Config: `setting`; `pictured`, the seed whose neurons are embedded in the plane. Outputs:
+    numbers and pictures.
+    """
     return measure(
         job.cell["setting"],
         job.config_section("setting", Setting),

@@ -1,6 +1,6 @@
-"""What is measured on a trained network.
+"""Metrics of a trained network: accuracies, cosines and rare patterns.
 
-Accuracies, cosines to the relevant patterns, rare patterns, sub-networks.
+Here are also the scores that choose sub-networks.
 """
 
 import math
@@ -19,18 +19,18 @@ from rarefeat.studies.two_layer.reduced_training import TwoLayerNetwork, frozen_
 Score = Literal["random", "kink", "norm", "effective_rate"]
 SCORES: tuple[Score, ...] = ("random", "kink", "norm", "effective_rate")
 RANDOM_SCORES: tuple[Score, ...] = ("random", "kink")
-"""Those that leave something to chance."""
+"""Scores that leave something to chance."""
 NEAR = 0.95
 """Cosine to a target from which on the pictures mark a neuron."""
 
 
 def accuracy(g: Tensor, y: Tensor) -> float:
-    """Share of samples with the right sign; g = 0 says class -1."""
+    """Return the fraction of samples with the right sign; g = 0 counts as class -1."""
     return float(((g > 0) == (y > 0)).double().mean())
 
 
 def cosines(neurons: TwoLayerNetwork, relevant: Tensor) -> Tensor:
-    """cos(w_i, sum_{j in A} M_j), (N,); NaN where w_i = 0."""
+    """Return cos(w_i, sum_{j in A} M_j), (N,); NaN where w_i = 0."""
     norm = neurons.norm()
     return torch.where(
         norm > 0, neurons.w[:, relevant].sum(1) / (math.sqrt(len(relevant)) * norm), torch.nan
@@ -38,18 +38,21 @@ def cosines(neurons: TwoLayerNetwork, relevant: Tensor) -> Tensor:
 
 
 def largest_cosine(neurons: TwoLayerNetwork, relevant: Tensor) -> float:
-    """max_i cos(w_i, sum_{j in A} M_j) over neurons with w_i != 0 (A.7.1); NaN if there is none."""
-    found = cosines(neurons, relevant)
-    found = found[found.isfinite()]
-    return float(found.max()) if len(found) else math.nan
+    """Return the largest cosine to sum_{j in A} M_j over neurons with w_i != 0 (A.7.1).
+
+    NaN if there is none.
+    """
+    values = cosines(neurons, relevant)
+    values = values[values.isfinite()]
+    return float(values.max()) if len(values) else math.nan
 
 
 def similarities(neurons: TwoLayerNetwork, targets: Tensor) -> Tensor:
-    """Cosines among the neurons with w_i != 0 and some targets (r, D) in the dictionary's span.
+    """Return cosines among the neurons with w_i != 0 and targets in the dictionary's span.
 
-    -> (N' + r, N' + r).
+    Targets have shape (r, D), the cosines (N' + r, N' + r).
     """
-    live = neurons.at(neurons.norm() > 0)
+    live = neurons.select(neurons.norm() > 0)
     rows = torch.cat(
         [
             torch.cat([live.w, live.outside], 1),
@@ -61,12 +64,10 @@ def similarities(neurons: TwoLayerNetwork, targets: Tensor) -> Tensor:
 
 
 def embedding(cosines: Tensor) -> Tensor:
-    """Multidimensional scaling of a cosine matrix to the plane, (N, N) -> (N, 2).
+    """Embed a cosine matrix in the plane by multidimensional scaling, (N, N) -> (N, 2).
 
-    Classical, of squared distances 2 - 2 cos.
-
-    Classical scaling is unique up to reflections, which are fixed by the last target lying to the
-    right and above.
+    Classical scaling of squared distances 2 - 2 cos is unique up to reflections, which are fixed by
+    the last target lying to the right and above.
     """
     squared = 2 - 2 * cosines.double()
     centred = squared - squared.mean(0) - squared.mean(1, keepdim=True) + squared.mean()
@@ -76,39 +77,63 @@ def embedding(cosines: Tensor) -> Tensor:
 
 
 def picture(states: dict[int, TwoLayerNetwork], targets: Tensor, kinds: list[str]) -> pd.DataFrame:
-    """The plane picture of the neurons at some steps.
+    """Embed the neurons at some steps in the plane.
 
-    A row per neuron and target, columns step, point, kind, near, x, y.
+    Parameters
+    ----------
+    states : dict[int, TwoLayerNetwork]
+        Network by step.
+    targets : Tensor of shape (r, D)
+        Directions that are shown with the neurons.
+    kinds : list[str]
+        Kind of each target.
 
-    `targets` (r, D), of the kinds `kinds`. `near` marks, at every step, the neurons whose cosine to
-    a target is above NEAR at the last one.
+    Returns
+    -------
+    pd.DataFrame
+        A row per step, neuron and target: columns step, point, kind, near, x, y. `near` marks, at
+        every step, the neurons whose cosine to a target is above `NEAR` at the last one.
     """
     last = states[max(states)]
     size = last.norm()
     unit = last.w / size.clamp(min=1e-30)[:, None]
     near = (unit @ torch.nn.functional.normalize(targets, dim=1).T).amax(1) > NEAR
-    parts = []
+    tables = []
     for step, neurons in sorted(states.items()):
         plane = embedding(similarities(neurons, targets))
         live = neurons.norm() > 0
-        part = pd.DataFrame({"x": plane[:, 0], "y": plane[:, 1]})
-        part["kind"] = ["neuron"] * int(live.sum()) + kinds
-        part["near"] = [*near[live].int().tolist(), *[0] * len(kinds)]
-        parts.append(part.assign(step=step, point=range(len(part))))
-    return pd.concat(parts, ignore_index=True)[["step", "point", "kind", "near", "x", "y"]]
+        points = pd.DataFrame({"x": plane[:, 0], "y": plane[:, 1]})
+        points["kind"] = ["neuron"] * int(live.sum()) + kinds
+        points["near"] = [*near[live].int().tolist(), *[0] * len(kinds)]
+        tables.append(points.assign(step=step, point=range(len(points))))
+    return pd.concat(tables, ignore_index=True)[["step", "point", "kind", "near", "x", "y"]]
 
 
 def live_share(neurons: TwoLayerNetwork, x: Tensor) -> float:
-    """Share of neurons whose output is not the same for all of these inputs (n, D)."""
+    """Return the fraction of neurons whose output differs between some inputs (n, D)."""
     h = frozen_features(neurons, x)
     return float((h.amax(0) > h.amin(0)).double().mean())
 
 
 def rare_ratio(neurons: TwoLayerNetwork, relevant: Tensor, frequency: list[float]) -> float:
-    """Mean over neurons of the rarest relevant pattern's weight over that of the most frequent ones, a least-squares slope.
+    """Compute the weight of the rarest relevant pattern over that of the most frequent ones.
 
-    sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean over the most frequent patterns; NaN if they
-    have no weight.
+    It is the least-squares slope over neurons: sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean
+    over the most frequent patterns.
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    relevant : Tensor of shape (k,)
+        Indices of the relevant patterns.
+    frequency : list[float]
+        Frequency of each relevant pattern.
+
+    Returns
+    -------
+    float
+        The slope; NaN if the most frequent patterns have no weight.
     """
     often = torch.tensor(frequency)
     rarest = neurons.w[:, relevant[often.argmin()]].double()
@@ -118,7 +143,22 @@ def rare_ratio(neurons: TwoLayerNetwork, relevant: Tensor, frequency: list[float
 
 
 def decisive(sample: LabelledPatterns, problem: Problem, relevant: Tensor) -> Tensor:
-    """Which samples hold the rarest relevant pattern and would change class without it, (n,) bool."""
+    """Return which samples hold the rarest relevant pattern and would change class without it.
+
+    Parameters
+    ----------
+    sample : LabelledPatterns
+        The samples.
+    problem : Problem
+        Problem with the frequencies of the patterns and the rule of the labels.
+    relevant : Tensor of shape (k,)
+        Indices of the relevant patterns.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        True where the pattern decides.
+    """
     rarest = relevant[torch.tensor(problem.frequency).argmin()]
     without = sample.patterns.clone()
     without[:, rarest] = 0
@@ -128,18 +168,42 @@ def decisive(sample: LabelledPatterns, problem: Problem, relevant: Tensor) -> Te
 
 
 def kinks(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> Tensor:
-    """The pattern count at which each neuron's pre-activation crosses 0, from its least-squares line in the count, (N,).
+    """Return the pattern count at which each neuron's pre-activation crosses 0.
 
-    x (n, D), count (n,). NaN where the line is flat.
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    x : Tensor of shape (n, D)
+        Inputs.
+    count : Tensor of shape (n,)
+        Number of relevant patterns in each.
+
+    Returns
+    -------
+    Tensor of shape (N,)
+        Zero of the least-squares line in the count; NaN where the line is flat.
     """
     slope, at_0 = lines(neurons, x, count)
     return torch.where(slope != 0, -at_0 / slope, torch.nan)
 
 
 def lines(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """Slope and value at 0 of each neuron's pre-activation as a least-squares line in the pattern count, (N,) each.
+    """Fit each neuron's pre-activation by a least-squares line in the pattern count.
 
-    x (n, D), count (n,).
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    x : Tensor of shape (n, D)
+        Inputs.
+    count : Tensor of shape (n,)
+        Number of relevant patterns in each.
+
+    Returns
+    -------
+    tuple[Tensor, Tensor]
+        Slope and value at 0, (N,) each.
     """
     centred = count - count.mean()
     z = x @ neurons.w.T + neurons.b
@@ -150,13 +214,28 @@ def lines(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> tuple[Tensor, T
 def head_kernel(
     neurons: TwoLayerNetwork, x: Tensor, count: Tensor, problem: Problem
 ) -> list[float]:
-    """Eigenvalues of the head's kernel on the counts 0 ...
+    """Return the eigenvalues of the head's kernel on the counts 0 to k of a parity.
 
-    K of a parity, largest first (theory.count_kernel).
+    They set the pace at which plain gradient descent on the head learns the stairs
+    (theory.count_kernel).
 
-    They set the pace at which plain gradient descent on the head learns the stairs.
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    x : Tensor of shape (n, D)
+        Inputs.
+    count : Tensor of shape (n,)
+        Number of relevant patterns in each.
+    problem : Problem
+        The parity.
+
+    Returns
+    -------
+    list[float]
+        Eigenvalues, largest first.
     """
-    slope, at_0 = (part.double().numpy() for part in lines(neurons, x, count))
+    slope, at_0 = (values.double().numpy() for values in lines(neurons, x, count))
     probability, _ = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
     return theory.count_kernel(slope, at_0, np.arange(problem.k + 1), probability).tolist()
 
@@ -170,12 +249,32 @@ def ticket(
     k: int,
     random: torch.Generator,
 ) -> Tensor:
-    """Indices of `size` neurons of the step-2 network that one score keeps, (size,).
+    """Choose neurons of the step-2 network by a score.
 
-    random: any. kink: at random among those that switch on between 0 and k relevant patterns, then
-    any. norm: the largest ||w_i||. effective_rate: the largest (E h^2)^2 / E h^4 of the output h,
-    the neurons that answer to many samples rather than
-    to few; 0 for those that answer to none.
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network after step 2.
+    score : Score
+        `random`: any. `kink`: at random among those that switch on between 0 and k relevant
+        patterns, then any. `norm`: the largest ||w_i||. `effective_rate`: the largest (E h^2)^2 / E
+        h^4 of the output h, for neurons that respond to many samples rather than to few; 0 for
+        those that respond to none.
+    size : int
+        Number of neurons.
+    x : Tensor of shape (n, D)
+        Inputs.
+    count : Tensor of shape (n,)
+        Number of relevant patterns in each.
+    k : int
+        Number of relevant patterns.
+    random : torch.Generator
+        Generator of the random order.
+
+    Returns
+    -------
+    Tensor of shape (size,)
+        Indices of the neurons.
     """
     order = torch.randperm(len(neurons.b), generator=random)
     if score == "random":
@@ -193,7 +292,10 @@ def ticket(
 
 
 def coverage(neurons: TwoLayerNetwork, centres: Tensor) -> Tensor:
-    """Largest cosine of a neuron to each centre (r, D), over neurons with w_i != 0: -> (r,)."""
+    """Return the largest cosine of a neuron to each centre, (r, D) -> (r,).
+
+    Neurons with w_i = 0 are left out; NaN if there is no other.
+    """
     norm = neurons.norm()
     live = norm > 0
     if not live.any():

@@ -1,4 +1,7 @@
-"""The numbers printed in Tables A.1-A.6 of the dissertation (shi_feature_learning, A.7.1-A.7.3), as printed."""
+"""The numbers printed in Tables A.1-A.6 of the dissertation, as printed.
+
+shi_feature_learning, A.7.1-A.7.3.
+"""
 
 import math
 from typing import Literal, NamedTuple
@@ -30,12 +33,12 @@ class PaperTable(NamedTuple):
 
     @property
     def arm(self) -> str:
-        """The arm it is printed beside."""
+        """Label of the arm that it is compared with."""
         return COLUMNS[self.column]
 
     @property
     def share(self) -> float:
-        """The value in the unit that is measured: accuracies are shares."""
+        """Value in the unit of the measurements: accuracies are shares."""
         return self.value if self.quantity == "cosine" else self.value / 100
 
 

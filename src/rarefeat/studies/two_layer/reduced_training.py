@@ -1,10 +1,9 @@
-"""Every method of A.7 in the D coordinates M^T W, exact for any input dimension d (docs/method/two_layer.md).
+"""Every method of A.7 in the D coordinates M^T W, exact for any input dimension d.
 
-Inputs are x = M phi, so that gradients of w lie in the span of M and rotations of R^d change
-nothing: a neuron is its D coordinates A = W M and what lies outside, which every step only
-multiplies by 1 - 2 eta lambda_w. One replica at a time: the
-products of one replica, batch x D x 2m, already fill the cores, and a batch of them would only
-leave the cache.
+See docs/method/two_layer.md. Inputs are x = M phi, so that gradients of w lie in the span of M and
+rotations of R^d change nothing: a neuron is its D coordinates A = W M and what lies outside, which
+every step only multiplies by 1 - 2 eta lambda_w. One replica at a time: the products of one
+replica, batch x D x 2m, already fill the cores, and a batch of them would only leave the cache.
 """
 
 import math
@@ -32,18 +31,18 @@ class TwoLayerNetwork(NamedTuple):
     """w_i in an orthonormal basis of the complement of the span of M, (N, d - D)."""
 
     def norm(self) -> Tensor:
-        """||w_i||, (N,)."""
+        """Return ||w_i||, of shape (N,)."""
         return (self.w.square().sum(1) + self.outside.square().sum(1)).sqrt()
 
-    def at(self, index: Tensor) -> "TwoLayerNetwork":
-        """The neurons of an index or a mask."""
-        return TwoLayerNetwork(*(part[index] for part in self))
+    def select(self, index: Tensor) -> "TwoLayerNetwork":
+        """Return the neurons of an index or a mask."""
+        return TwoLayerNetwork(*(field[index] for field in self))
 
 
 class StepSizes(NamedTuple):
-    """theta <- theta - eta (gradient of L + gradient of R).
+    """Step sizes of theta <- theta - eta (gradient of L + gradient of R) (eq. 2.4).
 
-    What it keeps of w and a is 1 - 2 eta lambda (eq. 2.4).
+    The factor that a step keeps of w and a is 1 - 2 eta lambda.
     """
 
     eta: float
@@ -53,7 +52,7 @@ class StepSizes(NamedTuple):
 
 
 class HingeGradient(NamedTuple):
-    """Of the hinge loss: by w (N, D), b (N,) and a (N,)."""
+    """A gradient of the hinge loss with respect to w (N, D), b (N,) and a (N,)."""
 
     w: Tensor
     b: Tensor
@@ -63,9 +62,24 @@ class HingeGradient(NamedTuple):
 def initial(
     m: int, d: int, D: int, k: int, sigma_a: float, random: torch.Generator
 ) -> TwoLayerNetwork:
-    """The unbiased initialisation of section 2.3.1, g = 0.
+    """Draw the unbiased initialisation of section 2.3.1, for which g = 0.
 
-    M neurons and the same with -a, 2m in all.
+    m neurons and the same with -a, 2m in all.
+
+    Parameters
+    ----------
+    m : int
+        Half the number of neurons.
+    d : int
+        Input dimension.
+    D : int
+        Number of patterns.
+    k : int
+        Number of relevant patterns.
+    sigma_a : float
+        Standard deviation of a.
+    random : torch.Generator
+        Generator that the weights are drawn from.
     """
     w = torch.randn(m, d, generator=random) / k
     b = torch.randn(m, generator=random) / k**2
@@ -76,7 +90,19 @@ def initial(
 
 
 def gaussian(m: int, d: int, D: int, random: torch.Generator) -> TwoLayerNetwork:
-    """Typical practice (A.7.3): w ~ N(0, 1/d), a ~ N(0, 1/m), b = 0, m neurons."""
+    """Draw m neurons as typical practice does (A.7.3): w ~ N(0, 1/d), a ~ N(0, 1/m), b = 0.
+
+    Parameters
+    ----------
+    m : int
+        Number of neurons.
+    d : int
+        Input dimension.
+    D : int
+        Number of patterns.
+    random : torch.Generator
+        Generator that the weights are drawn from.
+    """
     w = torch.randn(m, d, generator=random) / d**0.5
     return TwoLayerNetwork(
         w[:, :D], torch.zeros(m), torch.randn(m, generator=random) / m**0.5, w[:, D:]
@@ -86,11 +112,24 @@ def gaussian(m: int, d: int, D: int, random: torch.Generator) -> TwoLayerNetwork
 def erasing_steps(
     k: int, m: int, gamma: float, sigma: float, noise: bool, p_min: float | None = None
 ) -> tuple[StepSizes, StepSizes]:
-    """Steps 1 and 2 of Theorem A.20.
-
-    With the share p_min of the rarer class, the first rate of A.28's weighted loss.
+    """Return steps 1 and 2 of Theorem A.20.
 
     lambda = 1 / (2 eta) keeps nothing of what it is for: w after step 1, w and a after step 2.
+
+    Parameters
+    ----------
+    k : int
+        Number of relevant patterns.
+    m : int
+        Half the number of neurons.
+    gamma : float
+        Correlation of labels and relevant patterns, of (A1).
+    sigma : float
+        Root of the total variance of the patterns.
+    noise : bool
+        Whether the activation is smoothed, with sigma_xi = 1 / k^2.
+    p_min : float or None
+        Fraction of the rarer class, for the first rate of A.28's weighted loss.
     """
     eta = (
         gamma**2 * sigma**2 / (k * m**3) if p_min is None else gamma**2 * p_min * sigma / (k * m**3)
@@ -102,16 +141,38 @@ def erasing_steps(
 
 
 def activate(z: Tensor, activation: Activation = "clipped", sigma_xi: float = 0.0) -> Tensor:
-    """sigma(z) = min(1, max(z, 0)), or E sigma(z + xi) for xi ~ N(0, sigma_xi^2); or max(z, 0)."""
+    """Apply the activation to pre-activations.
+
+    Parameters
+    ----------
+    z : Tensor
+        Pre-activations, of any shape.
+    activation : Activation
+        `clipped` for sigma(z) = min(1, max(z, 0)), `relu` for max(z, 0).
+    sigma_xi : float
+        If not 0, the clipped activation is smoothed: E sigma(z + xi) for xi ~ N(0, sigma_xi^2).
+    """
     if sigma_xi:
         return _smooth_relu(z, sigma_xi) - _smooth_relu(z - 1, sigma_xi)
     return z.clamp(0, 1) if activation == "clipped" else z.clamp(min=0)
 
 
 def slope(z: Tensor, h: Tensor, sigma_xi: float = 0.0) -> Tensor:
-    """The derivative of `activate` at z, where it is h: 1 on the slope, its ends included.
+    """Return the derivative of `activate` with respect to z.
 
-    0 elsewhere; smoothed alike.
+    Parameters
+    ----------
+    z : Tensor
+        Pre-activations, of any shape.
+    h : Tensor
+        `activate` of them.
+    sigma_xi : float
+        Deviation of the noise that smooths the activation.
+
+    Returns
+    -------
+    Tensor
+        1 on the slope, its ends included, and 0 elsewhere; without jumps if smoothed.
     """
     if sigma_xi:
         return torch.special.ndtr(z / sigma_xi) - torch.special.ndtr((z - 1) / sigma_xi)
@@ -124,22 +185,37 @@ def _smooth_relu(z: Tensor, sigma: float) -> Tensor:
 
 
 def pre_activations(neurons: TwoLayerNetwork, x: Tensor) -> Tensor:
-    """<w_i, x> + b_i, (n, D) -> (n, N)."""
+    """Return <w_i, x> + b_i, (n, D) -> (n, N)."""
     return torch.addmm(neurons.b, x, neurons.w.T)
 
 
 def scores(neurons: TwoLayerNetwork, x: Tensor, activation: Activation = "clipped") -> Tensor:
-    """g(x), (n, D) -> (n,)."""
+    """Return g(x) of a network in passes of `CHUNK` samples.
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    x : Tensor of shape (n, D)
+        Inputs.
+    activation : Activation
+        Activation of the neurons.
+
+    Returns
+    -------
+    Tensor of shape (n,)
+        Scores g(x).
+    """
     return torch.cat(
         [
-            activate(pre_activations(neurons, part), activation) @ neurons.a
-            for part in x.split(CHUNK)
+            activate(pre_activations(neurons, chunk), activation) @ neurons.a
+            for chunk in x.split(CHUNK)
         ]
     )
 
 
 def hinge_slope(y: Tensor, g: Tensor) -> Tensor:
-    """-y I[y g <= 1], the derivative of max(1 - y g, 0) by g as section 2.5.1 has it."""
+    """Return -y I[y g <= 1], the derivative of max(1 - y g, 0) by g as section 2.5.1 has it."""
     return torch.where(y * g <= 1, -y, 0.0)
 
 
@@ -151,74 +227,112 @@ def gradient(
     activation: Activation = "clipped",
     sigma_xi: float = 0.0,
 ) -> HingeGradient:
-    """Of the mean hinge loss over n samples, each weighed by `weights` (n,) if given."""
+    """Compute the gradient of the mean hinge loss over n samples, in passes of `CHUNK`.
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    x : Tensor of shape (n, D)
+        Inputs.
+    y : Tensor of shape (n,)
+        Labels, +1 or -1.
+    weights : Tensor of shape (n,) or None
+        Weight of each sample; none for 1 each.
+    activation : Activation
+        Activation of the neurons.
+    sigma_xi : float
+        Deviation of the noise that smooths the activation.
+    """
     total = None
     for rows in torch.arange(len(x)).split(CHUNK):
         z = pre_activations(neurons, x[rows[0] : rows[-1] + 1])
-        part, labels = x[rows[0] : rows[-1] + 1], y[rows[0] : rows[-1] + 1]
+        inputs, labels = x[rows[0] : rows[-1] + 1], y[rows[0] : rows[-1] + 1]
         h = activate(z, activation, sigma_xi)
         c = hinge_slope(labels, h @ neurons.a) / len(x)
         if weights is not None:
             c = c * weights[rows[0] : rows[-1] + 1]
         on = slope(z, h, sigma_xi).T
         # c goes to the samples, D numbers each, rather than to the N neurons.
-        found = HingeGradient(on @ (c[:, None] * part), on @ c, h.T @ c)
+        chunk = HingeGradient(on @ (c[:, None] * inputs), on @ c, h.T @ c)
         total = (
-            found
+            chunk
             if total is None
-            else HingeGradient(*(old + new for old, new in zip(total, found, strict=True)))
+            else HingeGradient(*(old + new for old, new in zip(total, chunk, strict=True)))
         )
     return HingeGradient(neurons.a[:, None] * total.w, neurons.a * total.b, total.a)
 
 
-def descend(neurons: TwoLayerNetwork, by: HingeGradient, step: StepSizes) -> TwoLayerNetwork:
-    """One update of all parameters (eq. 2.4). Biases have no regulariser."""
+def descend(neurons: TwoLayerNetwork, gradient: HingeGradient, step: StepSizes) -> TwoLayerNetwork:
+    """Take one step of all parameters (eq. 2.4). Biases have no regulariser.
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        Network before the step.
+    gradient : HingeGradient
+        Gradient of the loss.
+    step : StepSizes
+        Step sizes.
+    """
     return TwoLayerNetwork(
-        step.keep_w * neurons.w - step.eta * by.w,
-        neurons.b - step.eta * by.b,
-        step.keep_a * neurons.a - step.eta * by.a,
+        step.keep_w * neurons.w - step.eta * gradient.w,
+        neurons.b - step.eta * gradient.b,
+        step.keep_a * neurons.a - step.eta * gradient.a,
         step.keep_w * neurons.outside,
     )
 
 
 class Adam:
-    """Adam that commutes with rotations of R^d.
+    """An Adam optimiser that commutes with rotations of R^d.
 
-    Moments of a and b by entry, the second moment of w by neuron.
-
-    Entry-wise second moments of w would depend on the basis of R^d, and with it on more than the D
-    coordinates.
+    The moments of a and b are by entry, the second moment of w is by neuron. Entry-wise second
+    moments of w would depend on the basis of R^d, and with it on more than the D coordinates.
     """
 
     betas = (0.9, 0.999)
     tiny = 1e-12
 
     def __init__(self, rates: HingeGradient):
-        """One rate for each of w, b and a."""
+        """Begin with one rate for each of w, b and a, and without moments."""
         self.rates = rates
         self.steps = 0
         self.first: list[Tensor] = []
         self.second: list[Tensor] = []
 
-    def descend(self, neurons: TwoLayerNetwork, by: HingeGradient, share: float) -> TwoLayerNetwork:
-        """One update with `share` of the rates."""
+    def descend(
+        self, neurons: TwoLayerNetwork, gradient: HingeGradient, share: float
+    ) -> TwoLayerNetwork:
+        """Take one step with a fraction of the rates.
+
+        Parameters
+        ----------
+        neurons : TwoLayerNetwork
+            Network before the step.
+        gradient : HingeGradient
+            Gradient of the loss.
+        share : float
+            Fraction of the rates.
+        """
         if not self.first:
-            self.first = [torch.zeros_like(part) for part in by]
+            self.first = [torch.zeros_like(entries) for entries in gradient]
             self.second = [
-                torch.zeros_like(part[:, :1]) if part.ndim == 2 else torch.zeros_like(part)
-                for part in by
+                torch.zeros_like(entries[:, :1]) if entries.ndim == 2 else torch.zeros_like(entries)
+                for entries in gradient
             ]
         self.steps += 1
         beta, beta_2 = self.betas
-        moved = []
-        for i, (part, rate) in enumerate(zip(by, self.rates, strict=True)):
-            square = part.square().sum(1, keepdim=True) if part.ndim == 2 else part.square()
-            self.first[i].mul_(beta).add_(part, alpha=1 - beta)
+        change = []
+        for i, (entries, rate) in enumerate(zip(gradient, self.rates, strict=True)):
+            square = (
+                entries.square().sum(1, keepdim=True) if entries.ndim == 2 else entries.square()
+            )
+            self.first[i].mul_(beta).add_(entries, alpha=1 - beta)
             self.second[i].mul_(beta_2).add_(square, alpha=1 - beta_2)
             size = (self.second[i] / (1 - beta_2**self.steps)).sqrt_().add_(self.tiny)
-            moved.append(share * rate / (1 - beta**self.steps) * self.first[i] / size)
+            change.append(share * rate / (1 - beta**self.steps) * self.first[i] / size)
         return TwoLayerNetwork(
-            neurons.w - moved[0], neurons.b - moved[1], neurons.a - moved[2], neurons.outside
+            neurons.w - change[0], neurons.b - change[1], neurons.a - change[2], neurons.outside
         )
 
 
@@ -227,15 +341,37 @@ Update = Callable[[int, TwoLayerNetwork, HingeGradient], TwoLayerNetwork]
 
 
 def printed_update(k: int, m: int, T: int) -> Update:
-    """eta = k^2 / (T m^{1/3}) for all parameters (A.276), with lambda = 0, the weakest that the theorem allows."""
+    """Return plain gradient descent with eta = k^2 / (T m^{1/3}) for all parameters (A.276).
+
+    lambda = 0 is the weakest that the theorem allows.
+
+    Parameters
+    ----------
+    k : int
+        Number of relevant patterns.
+    m : int
+        Half the number of neurons.
+    T : int
+        Number of training steps.
+    """
     step = StepSizes(k**2 / (T * m ** (1 / 3)))
-    return lambda _, neurons, by: descend(neurons, by, step)
+    return lambda _, neurons, gradient: descend(neurons, gradient, step)
 
 
 def chosen_update(head: float, first: float, steps: int) -> Update:
-    """Adam, its rates falling linearly to 0 at `steps`."""
+    """Return Adam with rates that fall linearly to 0 at `steps`.
+
+    Parameters
+    ----------
+    head : float
+        Rate of a.
+    first : float
+        Rate of w and b.
+    steps : int
+        Number of steps.
+    """
     adam = Adam(HingeGradient(first, first, head))
-    return lambda t, neurons, by: adam.descend(neurons, by, 1 - (t - 1) / steps)
+    return lambda t, neurons, gradient: adam.descend(neurons, gradient, 1 - (t - 1) / steps)
 
 
 def train(
@@ -246,26 +382,59 @@ def train(
     update: Update,
     activation: Activation = "clipped",
 ) -> Iterator[TwoLayerNetwork]:
-    """The network after each of the steps whose samples are order[t], (steps, batch).
+    """Train a network and yield it after each step.
 
     Neurons that no input can switch on (w = 0, b < 0) have no gradient ever; they are left out of
     the products and put back.
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        Network before the first step.
+    x : Tensor of shape (n, D)
+        Inputs.
+    y : Tensor of shape (n,)
+        Labels, +1 or -1.
+    order : Tensor of shape (steps, batch)
+        Indices of the samples of each step.
+    update : Update
+        Rule of a step.
+    activation : Activation
+        Activation of the neurons.
+
+    Yields
+    ------
+    TwoLayerNetwork
+        The network after each step.
     """
     live = ((neurons.w != 0).any(1) | (neurons.b >= 0)).nonzero()[:, 0]
     # No step after the second multiplies what lies outside the span.
-    part = neurons._replace(outside=neurons.outside[:, :0]).at(live)
+    active = neurons._replace(outside=neurons.outside[:, :0]).select(live)
     for t, rows in enumerate(order, start=1):
-        part = update(t, part, gradient(part, x[rows], y[rows], activation=activation))
-        moved = (
-            whole.index_copy(0, live, new) for whole, new in zip(neurons[:3], part[:3], strict=True)
+        active = update(t, active, gradient(active, x[rows], y[rows], activation=activation))
+        updated = (
+            before.index_copy(0, live, new)
+            for before, new in zip(neurons[:3], active[:3], strict=True)
         )
-        yield TwoLayerNetwork(*moved, neurons.outside)
+        yield TwoLayerNetwork(*updated, neurons.outside)
 
 
 def group_scores(neurons: TwoLayerNetwork, x: Tensor, groups: int) -> Tensor:
-    """g(x) of each of several networks of equal size, whose neurons follow one another.
+    """Return g(x) of each of several networks of equal size.
 
-    (n, D) -> (n, groups).
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The networks, whose neurons follow one another.
+    x : Tensor of shape (n, D)
+        Inputs.
+    groups : int
+        Number of networks.
+
+    Returns
+    -------
+    Tensor of shape (n, groups)
+        Scores of each network.
     """
     h = activate(pre_activations(neurons, x))
     return (h * neurons.a).unflatten(1, (groups, -1)).sum(2)
@@ -274,55 +443,106 @@ def group_scores(neurons: TwoLayerNetwork, x: Tensor, groups: int) -> Tensor:
 def train_groups(
     neurons: TwoLayerNetwork, groups: int, x: Tensor, y: Tensor, order: Tensor, update: Update
 ) -> TwoLayerNetwork:
-    """Several small networks of equal size, each trained on its own loss as by `train`, in common products."""
+    """Train several small networks of equal size in common products, each on its own loss.
+
+    Each is trained as by `train`.
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The networks, whose neurons follow one another.
+    groups : int
+        Number of networks.
+    x : Tensor of shape (n, D)
+        Inputs.
+    y : Tensor of shape (n,)
+        Labels, +1 or -1.
+    order : Tensor of shape (steps, batch)
+        Indices of the samples of each step.
+    update : Update
+        Rule of a step.
+    """
     size = len(neurons.b) // groups
     for t, rows in enumerate(order, start=1):
-        part, labels = x[rows], y[rows, None]
-        z = pre_activations(neurons, part)
+        inputs, labels = x[rows], y[rows, None]
+        z = pre_activations(neurons, inputs)
         h = activate(z)
         g = (h * neurons.a).unflatten(1, (groups, size)).sum(2)
         c = hinge_slope(labels, g).repeat_interleave(size, dim=1) / len(rows)
         on = slope(z, h) * c
-        by = HingeGradient(
-            neurons.a[:, None] * (on.T @ part), neurons.a * on.sum(0), (h * c).sum(0)
+        gradients = HingeGradient(
+            neurons.a[:, None] * (on.T @ inputs), neurons.a * on.sum(0), (h * c).sum(0)
         )
-        neurons = update(t, neurons, by)
+        neurons = update(t, neurons, gradients)
     return neurons
 
 
 def frozen_features(
     neurons: TwoLayerNetwork, x: Tensor, activation: Activation = "clipped"
 ) -> Tensor:
-    """h = sigma(<w_i, x> + b_i), (n, D) -> (n, N)."""
+    """Compute the features h = sigma(<w_i, x> + b_i).
+
+    Parameters
+    ----------
+    neurons : TwoLayerNetwork
+        The network.
+    x : Tensor of shape (n, D)
+        Inputs.
+    activation : Activation
+        Activation of the neurons.
+
+    Returns
+    -------
+    Tensor of shape (n, N)
+        Features of each sample.
+    """
     h = x.new_empty(len(x), len(neurons.b))
-    for rows, part in zip(h.split(CHUNK), x.split(CHUNK), strict=True):
-        rows.copy_(activate(pre_activations(neurons, part), activation))
+    for rows, chunk in zip(h.split(CHUNK), x.split(CHUNK), strict=True):
+        rows.copy_(activate(pre_activations(neurons, chunk), activation))
     return h
 
 
 def train_head(
     h: Tensor, y: Tensor, order: Tensor, rate: float, momentum: float
 ) -> Iterator[Tensor]:
-    """Heads (N,) on frozen features (n, N) after each step of stochastic gradient descent on the hinge loss, from 0 on.
+    """Train a head on frozen features by stochastic gradient descent on the hinge loss.
 
-    The step size is rate / E||h||^2. In these units pairs of equal features count once: two with
-    half the step each are one.
+    The head begins at 0. The step size is rate / E||h||^2: in these units pairs of equal features
+    count once, since two with half the step each are one.
+
+    Parameters
+    ----------
+    h : Tensor of shape (n, N)
+        Features.
+    y : Tensor of shape (n,)
+        Labels, +1 or -1.
+    order : Tensor of shape (steps, batch)
+        Indices of the samples of each step.
+    rate : float
+        Step size in units of 1 / E||h||^2.
+    momentum : float
+        Momentum of the steps.
+
+    Yields
+    ------
+    Tensor of shape (N,)
+        Head after each step.
     """
     size = float(h.square().sum(1).mean())
     eta = rate / size if size else 0.0
     a, velocity = h.new_zeros(h.shape[1]), h.new_zeros(h.shape[1])
     for rows in order:
-        part, labels = h[rows], y[rows]
-        velocity = momentum * velocity + part.T @ hinge_slope(labels, part @ a) / len(rows)
+        features, labels = h[rows], y[rows]
+        velocity = momentum * velocity + features.T @ hinge_slope(labels, features @ a) / len(rows)
         a = a - eta * velocity
         yield a
 
 
 def least_squares(h: Tensor, y: Tensor) -> Tensor:
-    """The head (N,) of least squared error on frozen features (n, N), within the precision of the features' type.
+    """Return the head (N,) of least squared error on frozen features (n, N).
 
-    Directions of the Gram matrix below its rounding, N eps times the largest eigenvalue, carry no
-    information and are left out.
+    It is exact within the precision of the features' type: directions of the Gram matrix below its
+    rounding, N eps times the largest eigenvalue, carry no information and are left out.
     """
     gram, moment = (h.T @ h).double(), (h.T @ y).double()
     values, vectors = torch.linalg.eigh(gram)
@@ -332,7 +552,7 @@ def least_squares(h: Tensor, y: Tensor) -> Tensor:
 
 
 class LinearisedNetwork(NamedTuple):
-    """f(x) = <gradient of g at initialisation, parameters>: the NTK's model.
+    """The NTK's model f(x) = <gradient of g at initialisation, parameters>.
 
     Of a pair (w, b, a), (w, b, -a) the gradients are equal or opposite, so that one stands for both
     with twice the step.
@@ -348,11 +568,11 @@ class LinearisedNetwork(NamedTuple):
     """(m,)."""
 
     def scores(self, x: Tensor) -> Tensor:
-        """f(x), (n, D) -> (n,)."""
-        return torch.cat([self._scores(*self.features(part), part) for part in x.split(CHUNK)])
+        """Return f(x), (n, D) -> (n,)."""
+        return torch.cat([self._scores(*self.features(chunk), chunk) for chunk in x.split(CHUNK)])
 
     def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """sigma and its slope at initialisation, (n, m) each."""
+        """Return sigma and its slope at initialisation, (n, m) each."""
         z = pre_activations(self.start, x)
         h = activate(z)
         return h, slope(z, h)
@@ -360,8 +580,18 @@ class LinearisedNetwork(NamedTuple):
     def _scores(self, h: Tensor, on: Tensor, x: Tensor) -> Tensor:
         return (on * torch.addmm(self.b, x, self.w.T)).sum(1) + h @ self.a
 
-    def moved(self, x: Tensor, y: Tensor, eta: float) -> "LinearisedNetwork":
-        """After a gradient step on the mean hinge loss of a batch."""
+    def descend(self, x: Tensor, y: Tensor, eta: float) -> "LinearisedNetwork":
+        """Return the model after a gradient step on the mean hinge loss of a batch.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, D)
+            Inputs of the batch.
+        y : Tensor of shape (n,)
+            Labels, +1 or -1.
+        eta : float
+            Step size.
+        """
         h, on = self.features(x)
         c = hinge_slope(y, self._scores(h, on, x)) / len(x)
         weight = self.start.a.square()
@@ -373,9 +603,9 @@ class LinearisedNetwork(NamedTuple):
 
 
 def linearised(neurons: TwoLayerNetwork) -> LinearisedNetwork:
-    """f = 0 at an unbiased initialisation of 2m neurons."""
+    """Return the model f = 0 at an unbiased initialisation of 2m neurons."""
     m = len(neurons.b) // 2
-    start = neurons.at(torch.arange(m))
+    start = neurons.select(torch.arange(m))
     return LinearisedNetwork(
         start, torch.zeros_like(start.w), torch.zeros_like(start.b), torch.zeros_like(start.a)
     )
@@ -384,13 +614,34 @@ def linearised(neurons: TwoLayerNetwork) -> LinearisedNetwork:
 def train_linearised(
     model: LinearisedNetwork, x: Tensor, y: Tensor, order: Tensor, rate: float
 ) -> Iterator[LinearisedNetwork]:
-    """The linearised network after each step of stochastic gradient descent, of size rate / E||gradient of g||^2."""
+    """Train the linearised network by stochastic gradient descent.
+
+    Its step size is rate / E||gradient of g||^2.
+
+    Parameters
+    ----------
+    model : LinearisedNetwork
+        Model before the first step.
+    x : Tensor of shape (n, D)
+        Inputs.
+    y : Tensor of shape (n,)
+        Labels, +1 or -1.
+    order : Tensor of shape (steps, batch)
+        Indices of the samples of each step.
+    rate : float
+        Step size in units of 1 / E||gradient of g||^2.
+
+    Yields
+    ------
+    LinearisedNetwork
+        The model after each step.
+    """
     size = 0.0
-    for part in x.split(CHUNK):
-        h, on = model.features(part)
+    for chunk in x.split(CHUNK):
+        h, on = model.features(chunk)
         size += float(
-            h.square().sum() + (on @ model.start.a.square() * (part.square().sum(1) + 1)).sum()
+            h.square().sum() + (on @ model.start.a.square() * (chunk.square().sum(1) + 1)).sum()
         ) / len(x)
     for rows in order:
-        model = model.moved(x[rows], y[rows], rate / size)
+        model = model.descend(x[rows], y[rows], rate / size)
         yield model

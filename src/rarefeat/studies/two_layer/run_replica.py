@@ -1,4 +1,4 @@
-"""One seed of one setting: every arm on the same draws, and what is measured on the way."""
+"""One seed of one setting: every arm on the same draws, and its metrics during training."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -37,7 +37,7 @@ class MetricRow(NamedTuple):
 
 
 class ReplicaResult(NamedTuple):
-    """What a replica leaves behind."""
+    """The metrics of a replica and the networks whose neurons are shown."""
 
     rows: list[MetricRow]
     neurons: dict[tuple[str, int], TwoLayerNetwork]
@@ -45,13 +45,16 @@ class ReplicaResult(NamedTuple):
 
 
 def recorded(T: int) -> list[int]:
-    """Steps at which accuracies are taken: every one up to 4, then some forty on to T."""
+    """Return the steps at which accuracies are taken.
+
+    Every one up to 4, then some forty on to T.
+    """
     spaced = torch.linspace(0, T, 41).round().int().tolist()
     return sorted({step for step in [*range(5), *spaced] if step <= T})
 
 
 class ReplicaSetup:
-    """Data and the first two steps of one law, with or without structure, for every arm that begins with them."""
+    """Data and the first two steps of one distribution, for every arm that begins with them."""
 
     def __init__(self, setting: Setting, draws: str, seed: int, structure: bool):
         problem = setting.problem
@@ -86,7 +89,7 @@ class ReplicaSetup:
         )
 
     def erasing(self, weighted: bool) -> list[TwoLayerNetwork]:
-        """The network after steps 0, 1 and 2, on all samples."""
+        """Return the network after steps 0, 1 and 2, on all samples."""
         setting, positive = self.setting, float((self.y > 0).double().mean())
         p_min = min(positive, 1 - positive) if weighted else None
         steps = reduced_training.erasing_steps(
@@ -95,15 +98,30 @@ class ReplicaSetup:
         weights = class_weights(self.y) if weighted else None
         passed = [self.start]
         for step in steps:
-            by = reduced_training.gradient(
+            gradient = reduced_training.gradient(
                 passed[-1], self.x, self.y, weights, sigma_xi=step.sigma_xi
             )
-            passed.append(reduced_training.descend(passed[-1], by, step))
+            passed.append(reduced_training.descend(passed[-1], gradient, step))
         return passed
 
 
 def run(setting: Setting, draws: str, seed: int) -> ReplicaResult:
-    """Every arm of a setting for one seed."""
+    """Train and measure every arm of a setting for one seed.
+
+    Parameters
+    ----------
+    setting : Setting
+        The setting.
+    draws : str
+        First part of the key of its random streams.
+    seed : int
+        Seed of the replica.
+
+    Raises
+    ------
+    RarefeatError
+        If an accuracy is not finite.
+    """
     rows: list[MetricRow] = []
     pictures: dict[tuple[str, int], TwoLayerNetwork] = {}
     for structure in sorted({arm.structure for arm in setting.arms}, reverse=True):
@@ -144,28 +162,47 @@ def _of_the_data(stage: ReplicaSetup) -> dict[str, float]:
 
 
 def _ends(stage: ReplicaSetup, arm: Procedure, train: Tensor, test: Tensor) -> list[MetricRow]:
-    """Accuracies at the end, from the scores of all training and test samples."""
+    """Return accuracies at the end, from the scores of all training and test samples.
+
+    Parameters
+    ----------
+    stage : ReplicaSetup
+        Data of the replica.
+    arm : Procedure
+        Procedure that was trained.
+    train : Tensor of shape (n,)
+        Scores of the training samples.
+    test : Tensor of shape (n_test,)
+        Scores of the test samples.
+
+    Raises
+    ------
+    RarefeatError
+        If a score is not finite.
+    """
     T = stage.setting.T
-    found = {
+    values = {
         "train_accuracy": metrics.accuracy(train, stage.y),
         "test_accuracy": metrics.accuracy(test, stage.test.labels),
     }
-    found["hinge_loss"] = hinge_loss(test, stage.test.labels)
+    values["hinge_loss"] = hinge_loss(test, stage.test.labels)
     positive = stage.test.labels > 0
-    found["balanced_accuracy"] = (
+    values["balanced_accuracy"] = (
         sum(metrics.accuracy(test[is_y], stage.test.labels[is_y]) for is_y in (positive, ~positive))
         / 2
     )
     if stage.setting.problem.frequency:
-        at = metrics.decisive(stage.test, stage.setting.problem, stage.law.relevant)
-        found["decisive_accuracy"] = metrics.accuracy(test[at], stage.test.labels[at])
+        is_decisive = metrics.decisive(stage.test, stage.setting.problem, stage.law.relevant)
+        values["decisive_accuracy"] = metrics.accuracy(
+            test[is_decisive], stage.test.labels[is_decisive]
+        )
     if not (train.isfinite().all() and test.isfinite().all()):
         raise RarefeatError(f"{arm.label}: {DIVERGED}")
-    return [MetricRow(arm.label, T, name, value) for name, value in found.items()]
+    return [MetricRow(arm.label, T, name, value) for name, value in values.items()]
 
 
 def hinge_loss(g: Tensor, y: Tensor) -> float:
-    """Mean of max(1 - y g, 0), (n,), (n,)."""
+    """Return the mean of max(1 - y g, 0), (n,), (n,)."""
     return float((1 - y * g).clamp(min=0).mean())
 
 
@@ -173,13 +210,13 @@ def _of_the_neurons(
     stage: ReplicaSetup, arm: Procedure, step: int, neurons: TwoLayerNetwork
 ) -> list[MetricRow]:
     problem, relevant = stage.setting.problem, stage.law.relevant
-    found = {"cosine": metrics.largest_cosine(neurons, relevant)}
-    found["median_cosine"] = float(metrics.cosines(neurons, relevant).abs().nanmedian())
-    found["zero_share"] = float((neurons.norm() == 0).double().mean())
-    found["live_share"] = metrics.live_share(neurons, stage.x_test[:1000])
-    found["median_norm"] = float(neurons.norm().median())
+    values = {"cosine": metrics.largest_cosine(neurons, relevant)}
+    values["median_cosine"] = float(metrics.cosines(neurons, relevant).abs().nanmedian())
+    values["zero_share"] = float((neurons.norm() == 0).double().mean())
+    values["live_share"] = metrics.live_share(neurons, stage.x_test[:1000])
+    values["median_norm"] = float(neurons.norm().median())
     if problem.frequency:
-        found["rare_ratio"] = metrics.rare_ratio(neurons, relevant, problem.frequency)
+        values["rare_ratio"] = metrics.rare_ratio(neurons, relevant, problem.frequency)
     if step == ERASING and (arm.method, arm.schedule, arm.structure, problem.labels) == (
         "network",
         "chosen",
@@ -187,32 +224,33 @@ def _of_the_neurons(
         "parity",
     ):
         x, patterns = stage.x_test[:1000], stage.test.patterns[:1000, relevant]
-        values = metrics.head_kernel(neurons, x, patterns.sum(1), problem)
-        found |= {f"head_kernel_{i}": value for i, value in enumerate(values, start=1)}
+        eigenvalues = metrics.head_kernel(neurons, x, patterns.sum(1), problem)
+        values |= {f"head_kernel_{i}": value for i, value in enumerate(eigenvalues, start=1)}
     if problem.labels == "hypercube":
-        found["least_coverage"] = float(metrics.coverage(neurons, centres(stage.law)).min())
-    return [MetricRow(arm.label, step, name, value) for name, value in found.items()]
+        values["least_coverage"] = float(metrics.coverage(neurons, centres(stage.law)).min())
+    return [MetricRow(arm.label, step, name, value) for name, value in values.items()]
 
 
 def centres(law: DataDistribution) -> Tensor:
-    """Directions that neurons are held against, (r, D): the corners of the hypercube.
+    """Return the directions that neurons are compared with, (r, D).
 
-    Else E[y phi~] up to its length.
-
-    That is sum_{j in A} M_j for counts, and for codes the difference of the classes' mean codes.
+    The corners of the hypercube; else E[y phi~] up to its length. That is sum_{j in A} M_j for
+    counts, and for codes the difference of the classes' mean codes.
     """
     problem = law.problem
     if problem.labels == "hypercube":
-        part = 2.0 * torch.cartesian_prod(*[torch.arange(2)] * problem.k).view(-1, problem.k) - 1
-    elif problem.labels == "codes":
-        part = law.codes[: problem.codes].mean(0, keepdim=True) - law.codes[problem.codes :].mean(
-            0, keepdim=True
+        relevant_part = (
+            2.0 * torch.cartesian_prod(*[torch.arange(2)] * problem.k).view(-1, problem.k) - 1
         )
+    elif problem.labels == "codes":
+        relevant_part = law.codes[: problem.codes].mean(0, keepdim=True) - law.codes[
+            problem.codes :
+        ].mean(0, keepdim=True)
     else:
-        part = torch.ones(1, problem.k)
-    found = torch.zeros(len(part), problem.D)
-    found[:, law.relevant] = part
-    return found
+        relevant_part = torch.ones(1, problem.k)
+    directions = torch.zeros(len(relevant_part), problem.D)
+    directions[:, law.relevant] = relevant_part
+    return directions
 
 
 def _network(
@@ -277,9 +315,9 @@ def _ntk(
 
 
 def _head(step: int, rescale: bool = False) -> Callable[..., list[MetricRow]]:
-    """Heads on the features after that step: by stochastic gradient.
+    """Return the procedure that trains heads on the features after a step.
 
-    By least squares beside it.
+    By stochastic gradient, and by least squares for comparison.
     """
 
     def run_head(
@@ -287,7 +325,7 @@ def _head(step: int, rescale: bool = False) -> Callable[..., list[MetricRow]]:
     ) -> list[MetricRow]:
         setting, neurons = stage.setting, passed[step]
         if step == 0:
-            neurons = neurons.at(torch.arange(setting.m))  # of each pair of equal features, one
+            neurons = neurons.select(torch.arange(setting.m))  # of each pair of equal features, one
         if rescale:
             neurons = neurons._replace(w=neurons.w * _scale(passed))
         h, h_test = (
@@ -330,34 +368,40 @@ def _head(step: int, rescale: bool = False) -> Callable[..., list[MetricRow]]:
 
 
 def _random_features(stage: ReplicaSetup) -> list[MetricRow]:
-    """Hinge loss and norm of heads on some numbers of random features, for the lower bounds."""
+    """Return hinge loss and norm of heads on some numbers of random features.
+
+    They are for the lower bounds.
+    """
     setting, problem, rows = stage.setting, stage.setting.problem, []
     if not setting.fixed_features:
         return rows
     random = generator(stage.draws, stage.seed, "random features")
-    drawn = reduced_training.initial(
+    network = reduced_training.initial(
         max(setting.fixed_features), problem.D, problem.D, problem.k, 1.0, random
     )
     n = min(setting.n, FEATURE_SAMPLES)
     order = batches(n, min(setting.batch, n), setting.T, random)
     for N in setting.fixed_features:
-        some = drawn.at(torch.arange(N))
+        some = network.select(torch.arange(N))
         h = reduced_training.frozen_features(some, stage.x[:n])
         *_, a = reduced_training.train_head(
             h, stage.y[:n], order, setting.rates.head, setting.rates.momentum
         )
         g = reduced_training.frozen_features(some, stage.x_test) @ a
-        found = {"hinge_loss": hinge_loss(g, stage.test.labels), "head_norm": float(a.norm())}
-        found["test_accuracy"] = metrics.accuracy(g, stage.test.labels)
+        values = {"hinge_loss": hinge_loss(g, stage.test.labels), "head_norm": float(a.norm())}
+        values["test_accuracy"] = metrics.accuracy(g, stage.test.labels)
         rows += [
             MetricRow(f"random_features-{N}", setting.T, name, value)
-            for name, value in found.items()
+            for name, value in values.items()
         ]
     return rows
 
 
 def _scale(passed: list[TwoLayerNetwork]) -> float:
-    """What brings step-1 weights to the median norm of those of step 2 that are not 0."""
+    """Return the factor that brings step-1 weights to the median norm of those of step 2.
+
+    Weights that are 0 are left out of both medians.
+    """
     one, two = passed[1].norm(), passed[2].norm()
     return (
         float(two[two > 0].median() / one[one > 0].median())
@@ -367,44 +411,62 @@ def _scale(passed: list[TwoLayerNetwork]) -> float:
 
 
 def _tickets(stage: ReplicaSetup, neurons: TwoLayerNetwork, suffix: str) -> list[MetricRow]:
-    """Sub-networks of the step-2 network, trained alone by the chosen schedule (Proposition B.1); means over random draws."""
+    """Measure sub-networks of the step-2 network, trained alone (Proposition B.1).
+
+    They are trained by the chosen schedule; accuracies are means over random draws.
+
+    Parameters
+    ----------
+    stage : ReplicaSetup
+        Data of the replica.
+    neurons : TwoLayerNetwork
+        Network after step 2.
+    suffix : str
+        Last part of the arms' names; empty for none.
+    """
     setting, rates = stage.setting, stage.setting.rates
     x, k = stage.x[:1000], setting.problem.k
     count = stage.train.patterns[:1000, stage.law.relevant].sum(1)
     order = stage.order[: setting.T - ERASING]
     rows = []
     for size in setting.tickets.sizes:
-        kept: list[tuple[str, Tensor]] = []
+        chosen: list[tuple[str, Tensor]] = []
         for draw in range(setting.tickets.random_draws):
             for score in metrics.SCORES if draw == 0 else metrics.RANDOM_SCORES:
                 random = generator(stage.draws, stage.seed, f"ticket {draw}")
-                kept.append((score, metrics.ticket(neurons, score, size, x, count, k, random)))
-        tickets = neurons._replace(outside=neurons.outside[:, :0]).at(
-            torch.cat([index for _, index in kept])
+                chosen.append((score, metrics.ticket(neurons, score, size, x, count, k, random)))
+        tickets = neurons._replace(outside=neurons.outside[:, :0]).select(
+            torch.cat([index for _, index in chosen])
         )
         update = reduced_training.chosen_update(rates.network_head, rates.network_first, len(order))
-        trained = reduced_training.train_groups(tickets, len(kept), stage.x, stage.y, order, update)
-        scores = reduced_training.group_scores(trained, stage.x_test, len(kept)).T
+        trained = reduced_training.train_groups(
+            tickets, len(chosen), stage.x, stage.y, order, update
+        )
+        scores = reduced_training.group_scores(trained, stage.x_test, len(chosen)).T
         for score in metrics.SCORES:
-            arm = "-".join(part for part in ("ticket", score, str(size), suffix) if part)
-            own = [g for g, (name, _) in zip(scores, kept, strict=True) if name == score]
-            rows.append(MetricRow(arm, setting.T, "test_accuracy", _mean(own, stage.test.labels)))
+            arm = "-".join(word for word in ("ticket", score, str(size), suffix) if word)
+            score_draws = [g for g, (name, _) in zip(scores, chosen, strict=True) if name == score]
+            rows.append(
+                MetricRow(arm, setting.T, "test_accuracy", _mean(score_draws, stage.test.labels))
+            )
             if setting.problem.frequency:
-                at = metrics.decisive(stage.test, setting.problem, stage.law.relevant)
+                is_decisive = metrics.decisive(stage.test, setting.problem, stage.law.relevant)
                 rows.append(
                     MetricRow(
                         arm,
                         setting.T,
                         "decisive_accuracy",
-                        _mean([g[at] for g in own], stage.test.labels[at]),
+                        _mean(
+                            [g[is_decisive] for g in score_draws], stage.test.labels[is_decisive]
+                        ),
                     )
                 )
     # What magnitude pruning would throw away: the fifth of smallest norm.
     fifth = len(neurons.b) // 5
-    smallest = neurons.at(neurons.norm().argsort(stable=True)[:fifth])
+    smallest = neurons.select(neurons.norm().argsort(stable=True)[:fifth])
     update = reduced_training.chosen_update(rates.network_head, rates.network_first, len(order))
     *_, trained = reduced_training.train(smallest, stage.x, stage.y, order, update)
-    arm = "-".join(part for part in ("ticket", "smallest", str(fifth), suffix) if part)
+    arm = "-".join(word for word in ("ticket", "smallest", str(fifth), suffix) if word)
     rows.append(
         MetricRow(
             arm,

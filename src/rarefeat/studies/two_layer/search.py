@@ -1,4 +1,7 @@
-"""What every candidate of the step sizes that the dissertation leaves open comes to, on draws that no table uses."""
+"""Results of every candidate of the step sizes that the dissertation leaves open.
+
+They are on draws that no table uses.
+"""
 
 import itertools
 import math
@@ -13,11 +16,21 @@ from rarefeat.studies.two_layer import run_replica
 from rarefeat.studies.two_layer.config import LEARNERS, Rates, Setting
 
 DRAWS = "two_layer_rates"
-"""The first part of the key of these draws: own dictionaries, networks and samples."""
+"""First part of the key of the random streams: own dictionaries, networks and samples."""
 
 
 def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> Iterator[Setting]:
-    """The setting with one arm, for every combination of the rates that concern it."""
+    """Yield the setting with one arm, for every combination of the rates that concern it.
+
+    Parameters
+    ----------
+    setting : Setting
+        The setting.
+    learner : str
+        Key of `LEARNERS`.
+    grid : dict[str, list[float]]
+        Candidates by the name of the rate.
+    """
     arm, keys = LEARNERS[learner]
     for values in itertools.product(*(grid[key] for key in keys)):
         rates = Rates(**setting.rates.model_dump() | dict(zip(keys, values, strict=True)))
@@ -34,10 +47,24 @@ def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> 
 def measure(
     setting: Setting, name: str, grid: dict[str, list[float]], seeds: Iterable[int]
 ) -> pd.DataFrame:
-    """Accuracies of every candidate, by learner and seed.
+    """Measure the accuracies of every candidate, by learner and seed.
 
-    On its training sample and on a held-out one of the same study at the end, and on the latter on
-    average over the steps.
+    Parameters
+    ----------
+    setting : Setting
+        The setting.
+    name : str
+        Name of the setting.
+    grid : dict[str, list[float]]
+        Candidates by the name of the rate.
+    seeds : Iterable[int]
+        Seeds of the replicas.
+
+    Returns
+    -------
+    pd.DataFrame
+        A row per candidate and seed: accuracies on its training sample and on a held-out one of the
+        same study at the end, and on the latter on average over the steps.
     """
     rows = []
     tried = [
@@ -49,7 +76,7 @@ def measure(
         rates = {key: getattr(candidate.rates, key) for key in LEARNERS[learner][1]}
         for seed in seeds:
             outcome = run_replica.run(candidate, f"{DRAWS}/{name}", seed).rows
-            found = {row.quantity: row.value for row in outcome}
+            values = {row.quantity: row.value for row in outcome}
             curve = [row.value for row in outcome if row.quantity == "curve"]
             rows.append(
                 {
@@ -60,8 +87,8 @@ def measure(
                     **rates,
                 }
                 | {
-                    "train_accuracy": found["train_accuracy"],
-                    "held_out_accuracy": found["test_accuracy"],
+                    "train_accuracy": values["train_accuracy"],
+                    "held_out_accuracy": values["test_accuracy"],
                 }
                 | {"held_out_over_steps": sum(curve) / len(curve)}
             )
@@ -69,6 +96,9 @@ def measure(
 
 
 def search_rates(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a setting and seed: a row per candidate."""
+    """Measure all candidates for a setting and seed.
+
+    Config: `setting`; `candidates`, by the name of the rate. Output: a row per candidate.
+    """
     grid = job.config_section("candidates", dict[str, list[float]])
     return measure(job.config_section("setting", Setting), job.cell["setting"], grid, job.seed_list)

@@ -17,7 +17,8 @@ QUANTITIES = metric_descriptions(
     train_accuracy="share of the training samples with the right sign",
     test_accuracy="the same of test samples",
     balanced_accuracy="test accuracy, mean over both classes",
-    decisive_accuracy="accuracy on the test samples whose class the rarest relevant pattern decides",
+    decisive_accuracy="accuracy on the test samples whose class the rarest relevant pattern"
+    " decides",
     hinge_loss="mean of max(1 - y g(x), 0) over test samples",
     head_norm="norm of the head on frozen features",
     train_accuracy_least_squares="train_accuracy of the head of least squared error",
@@ -173,7 +174,8 @@ RATE = {
 ACCURACY = pa.Check.in_range(0, 1)
 TWO_LAYER_SEARCH = schema(
     "two_layer_search",
-    "a row per (setting, learner, candidate, seed) of the search for the rates, on draws of its own",
+    "a row per (setting, learner, candidate, seed) of the search for the rates, on draws of its"
+    " own",
     {
         **SETTING,
         "learner": column(

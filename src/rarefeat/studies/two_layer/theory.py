@@ -1,4 +1,4 @@
-"""Closed forms that the measurements are held against.
+"""Closed forms that the measurements are compared with.
 
 Their derivations are in docs/method/two_layer.md.
 """
@@ -11,11 +11,21 @@ from scipy import integrate, optimize, special
 
 
 def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-    """The law of the number of relevant patterns under D^mix (A.5).
+    """Return the distribution of the number of relevant patterns under D^mix (A.5).
 
-    The class of each number under parity labels.
+    Parameters
+    ----------
+    k : int
+        Number of relevant patterns, odd.
+    p_o : float
+        Probability of the uniform part of the mixture.
+    negatives : float
+        Fraction of class -1.
 
-    Returns Pr[count = c] with the share `negatives` of class -1, and y(c): (k + 1,) each, k odd.
+    Returns
+    -------
+    tuple[np.ndarray, np.ndarray]
+        Pr[count = c] and the class y(c) of each count under parity labels, (k + 1,) each.
     """
     counts = np.arange(k + 1)
     probability = p_o * special.comb(k, counts) / 2**k
@@ -27,10 +37,19 @@ def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarra
 
 
 def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
-    """Best accuracy of a score of the count that changes sign at most `changes` times.
+    """Return the best accuracy of a score of the count with at most `changes` sign changes.
 
     By dynamic programming over the counts: best[s][sign] is the mass classified rightly so far with
     s changes.
+
+    Parameters
+    ----------
+    probability : np.ndarray of shape (k + 1,)
+        Probability of each count.
+    labels : np.ndarray of shape (k + 1,)
+        Class of each count, +1 or -1.
+    changes : int
+        Largest number of sign changes.
     """
     best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
     for p, y in zip(probability, labels, strict=True):
@@ -46,24 +65,37 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
 
 
 def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
-    """cos(w_i^(1), sum_{j in A} M_j) of a neuron that a share beta of the samples switches on.
+    """Return cos(w_i^(1), sum_{j in A} M_j) of a neuron after step 1.
 
     [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 the form [1 + (D - k) /
     (4 n k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on each of k patterns against the
-    sampling error of D - k that are independent of y. beta = 1
-    gives step 2, where the live neurons are on for every sample. What the population itself puts on
-    patterns outside A (eps_e of Lemma 2.6) is left out.
+    sampling error of D - k that are independent of y. beta = 1 gives step 2, where the live neurons
+    are on for every sample. What the population itself puts on patterns outside A (eps_e of Lemma
+    2.6) is left out.
+
+    Parameters
+    ----------
+    n : int
+        Training samples.
+    D : int
+        Number of patterns.
+    k : int
+        Number of relevant patterns.
+    gamma : float
+        Correlation of labels and relevant patterns, of (A1).
+    beta : float
+        Fraction of the samples that switch the neuron on.
+    p_o : float
+        Probability of a pattern outside A.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
 
 def initial_cosine(d: int, m: int) -> float:
-    """E of the largest cosine of m isotropic vectors in R^d to a fixed one.
+    """Return the expected largest cosine of m isotropic vectors in R^d to a fixed one.
 
-    About E max of m normals / sqrt(d).
-
-    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2). The mean of the largest is the
-    integral of 1 - F^m.
+    It is about E max of m normals / sqrt(d). A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1)
+    / 2). The mean of the largest is the integral of 1 - F^m.
     """
     half = (d - 1) / 2
     value, _ = integrate.quad(
@@ -77,20 +109,28 @@ def initial_cosine(d: int, m: int) -> float:
 
 
 def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
-    """E of the largest cosine after step 1 of 2m neurons whose initial weights are not fully erased.
+    """Return the expected largest cosine after step 1 if initial weights are not fully erased.
 
-    w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A} M_j, u_i ~ N(0,
-    I_d) and r = `residue`, the surviving weight's deviation in units of the signal's. The tangent
-    of the angle to v's complement is
-    (a_i + r g_i) / (r chi_{d-1}) = sqrt(1 + r^2) / r times that of an isotropic vector, and of the
-    pair (a_i, -a_i) with one u_i the better one counts, which is |a_i| where r is small against 1:
-    so the largest of m folded values.
+    For 2m neurons w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A} M_j
+    and u_i ~ N(0, I_d). The tangent of the angle to v's complement is (a_i + r g_i) / (r chi_{d-1})
+    = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i) with one u_i
+    the better one counts, which is |a_i| where r is small against 1: so the largest of m folded
+    values.
+
+    Parameters
+    ----------
+    d : int
+        Input dimension.
+    m : int
+        Half the number of neurons.
+    residue : float
+        r, the surviving weight's deviation in units of the signal's.
     """
     grow = math.sqrt(1 + residue**2) / residue
     half = (d - 1) / 2
 
     def survival(cosine: float) -> float:
-        """1 - F^m at the isotropic cosine c0 whose grown tangent has this cosine."""
+        """Return 1 - F^m at the isotropic cosine c0 whose grown tangent has this cosine."""
         tangent = cosine / math.sqrt(1 - cosine**2) / grow
         isotropic = tangent / math.sqrt(1 + tangent**2)
         folded = 2 * special.betainc(half, half, (1 + isotropic) / 2) - 1
@@ -101,9 +141,18 @@ def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
 
 
 def residue_of(cosine: float, d: int, m: int) -> float:
-    """The residue that explains a One Step cosine at this d and m.
+    """Return the residue that explains a One Step cosine at this d and m.
 
-    The inverse of `one_step_residue_cosine`.
+    It is the inverse of `one_step_residue_cosine`.
+
+    Parameters
+    ----------
+    cosine : float
+        Expected largest cosine after step 1.
+    d : int
+        Input dimension.
+    m : int
+        Half the number of neurons.
     """
     return math.exp(
         optimize.brentq(
@@ -115,18 +164,42 @@ def residue_of(cosine: float, d: int, m: int) -> float:
 
 
 def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
-    """cov(y, phi~_r) / cov(y, phi~_j) of one rare relevant pattern against a full one, majority labels over odd k.
+    """Return the weight of one rare relevant pattern over that of a full one after step 2.
 
-    Step 2 makes every live neuron proportional to E[y phi~] - E[y] E[phi~], so that this is the
-    ratio of the weights. The rare pattern keeps a share `frequency` of its occurrences under D^mix,
-    the others all of theirs.
+    It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k: step 2 makes every live
+    neuron proportional to E[y phi~] - E[y] E[phi~].
+
+    Parameters
+    ----------
+    k : int
+        Number of relevant patterns, odd.
+    p_o : float
+        Probability of the uniform part of D^mix.
+    frequency : float
+        Fraction of its occurrences under D^mix that the rare pattern keeps; the others keep all of
+        theirs.
     """
     often, rare = _covariances(k, p_o, frequency)
     return rare / often
 
 
 def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
-    """Sums over the law: (others' count c of k - 1, a given other, the rare one)."""
+    """Sum over the joint distribution of the others' count c of k - 1 and the rare pattern.
+
+    Parameters
+    ----------
+    k : int
+        Number of relevant patterns, odd.
+    p_o : float
+        Probability of the uniform part of D^mix.
+    frequency : float
+        Fraction of its occurrences that the rare pattern keeps.
+
+    Returns
+    -------
+    tuple[float, float]
+        Covariance of y with one of the others, and with the rare pattern.
+    """
     moments = {"y": 0.0, "often": 0.0, "rare": 0.0, "y often": 0.0, "y rare": 0.0}
     for c in range(k):
         uniform = p_o * comb(k - 1, c) / 2 ** (k - 1)
@@ -134,8 +207,8 @@ def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
         joint[1] += (1 - p_o) / 2 if c == k - 1 else 0.0
         joint[0] += (1 - p_o) / 2 if c == 0 else 0.0
         # Thinning moves a share of the occurrences to absence.
-        kept = {1: joint[1] * frequency, 0: joint[0] + joint[1] * (1 - frequency)}
-        for r, p in kept.items():
+        thinned = {1: joint[1] * frequency, 0: joint[0] + joint[1] * (1 - frequency)}
+        for r, p in thinned.items():
             y = 1 if c + r > k / 2 else -1
             often = c / (k - 1)
             for name, value in (
@@ -152,9 +225,20 @@ def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
 
 
 def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """Theorem 2.2 with B outside the root.
+    """Return the lower bound of Theorem 2.2 on the hinge loss, with B outside the root.
 
-    Hinge loss >= p_o (1 - sqrt(2 N) B / 2^k) for some A, features in [-1, 1].
+    For some A the loss is >= p_o (1 - sqrt(2 N) B / 2^k).
+
+    Parameters
+    ----------
+    N : np.ndarray
+        Number of features with values in [-1, 1].
+    B : np.ndarray
+        Norm of the head.
+    k : int
+        Number of relevant patterns.
+    p_o : float
+        Probability of the uniform part of D^mix.
     """
     return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
 
@@ -162,18 +246,40 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
 def fixed_feature_bound_mean(
     N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
 ) -> np.ndarray:
-    """The same argument without rounding.
+    """Return the lower bound on the mean hinge loss over all A of size k.
 
-    The mean over all A of size k is >= p_o (1 - B sqrt(N / C(D, k))).
-
+    The argument of Theorem 2.2 without rounding: the mean is >= p_o (1 - B sqrt(N / C(D, k))).
     Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
     inequality.
+
+    Parameters
+    ----------
+    N : np.ndarray
+        Number of features with values in [-1, 1].
+    B : np.ndarray
+        Norm of the head.
+    D : int
+        Number of patterns.
+    k : int
+        Number of relevant patterns.
+    p_o : float
+        Probability of the uniform part of D^mix.
     """
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 
 
 def kernel_bound(scale: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """The shape of Corollary 2.3, p_o (1 - P / 2^k) - 1 / P, over the value P of its unnamed polynomial poly(d, L)."""
+    """Return the shape of Corollary 2.3, p_o (1 - P / 2^k) - 1 / P.
+
+    Parameters
+    ----------
+    scale : np.ndarray
+        P, the value of the corollary's unnamed polynomial poly(d, L).
+    k : int
+        Number of relevant patterns.
+    p_o : float
+        Probability of the uniform part of D^mix.
+    """
     scale = np.asarray(scale, dtype=float)
     return p_o * (1 - scale / 2**k) - 1 / scale
 
@@ -181,10 +287,25 @@ def kernel_bound(scale: np.ndarray, k: int, p_o: float) -> np.ndarray:
 def count_kernel(
     neurons_slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray
 ) -> np.ndarray:
-    """Eigenvalues, largest first and adding up to 1, of the head's kernel on the counts.
+    """Return the eigenvalues of the head's kernel on the counts.
 
-    Features are sigma(slope_i c + b_i) of N neurons, (N,) each, weighed by the law of the count:
-    what sets the pace of plain gradient descent on the head.
+    They set the pace of plain gradient descent on the head. Features are sigma(slope_i c + b_i).
+
+    Parameters
+    ----------
+    neurons_slope : np.ndarray of shape (N,)
+        Slope of each neuron in the count.
+    b : np.ndarray of shape (N,)
+        Pre-activation of each neuron at count 0.
+    counts : np.ndarray of shape (k + 1,)
+        The counts c.
+    probability : np.ndarray of shape (k + 1,)
+        Probability of each count.
+
+    Returns
+    -------
+    np.ndarray of shape (k + 1,)
+        Eigenvalues, largest first and adding up to 1.
     """
     h = np.clip(np.outer(counts, neurons_slope) + b, 0, 1) * np.sqrt(probability)[:, None]
     values = np.linalg.eigvalsh(h @ h.T)[::-1]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
-from rarefeat.studies.two_layer.kind import KIND, MEASURE, SEARCH
 
 from rarefeat.chain.concat_tables import collect
 from rarefeat.config.section import dump_config
@@ -16,29 +15,32 @@ from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.two_layer import findings, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
+from rarefeat.studies.two_layer.declaration import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.doc_tables import beside_printed
 from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
 from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
 
 
-def drawn(of: Project) -> set[str]:
-    return {name.removeprefix("two_layer_") for name in of.made["two_layer"].figures}
+def figure_names(project: Project) -> set[str]:
+    return {name.removeprefix("two_layer_") for name in project.outputs["two_layer"].figures}
 
 
 def test_every_setting_of_the_config_is_shown_somewhere():
-    of = load("config/config.yaml")
+    project = load("config/config.yaml")
     shown = {
         setting
-        for figure in of.made["two_layer"].figures.values()
-        for setting in figure.parts.get("settings", {})
+        for figure in project.outputs["two_layer"].figures.values()
+        for setting in figure.sections.get("settings", {})
     }
-    assert shown == set(of.sections["two_layer"].settings)
+    assert shown == set(project.sections["two_layer"].settings)
 
 
 def test_what_needs_a_setting_goes_with_it():
-    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= drawn(quick())
+    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= figure_names(
+        quick()
+    )
     without = quick(two_layer={"settings": {"rare_0.2": None}})
-    assert drawn(quick()) - drawn(without) == {"rare_patterns"}
+    assert figure_names(quick()) - figure_names(without) == {"rare_patterns"}
     assert "two_layer" in without.targets["two_layer"][0]
 
 
@@ -49,7 +51,7 @@ def test_a_setting_that_is_searched_cannot_be_left_out():
         quick(two_layer={"settings": {"parity": None}})
 
 
-def test_a_job_is_told_its_own_setting_and_a_search_no_rates():
+def test_job_config_holds_its_setting_and_a_search_no_rates():
     """What a parameter changes is rerun, and nothing else."""
     section = quick().sections["two_layer"]
     changed = quick(two_layer={"settings": {"parity": {"rates": {"ntk": 5.0}}}}).sections[
@@ -85,7 +87,7 @@ def small(section: TwoLayer) -> TwoLayer:
 
 def table_of(section: TwoLayer, name: str, results: Path) -> pd.DataFrame:
     """One of the tables that are made from files of cells."""
-    return made_table(results, KIND.made(section).tables[name])
+    return made_table(results, KIND.build_outputs(section).tables[name])
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +117,13 @@ def test_a_file_of_another_config_or_code_is_refused(results):
     setting = section.settings["parity"].model_copy(update={"m": 21})
     with pytest.raises(RarefeatError, match=r"another config\.setting"):
         table_of(section.model_copy(update={"settings": {"parity": setting}}), "two_layer", folder)
-    told = KIND.made(section).tables["two_layer"].job({})
-    old = told.model_copy(update={"code": told.code | {MEASURE.function: "0"}})
+    job = KIND.build_outputs(section).tables["two_layer"].job({})
+    old = job.model_copy(update={"code": job.code | {MEASURE.function: "0"}})
     with pytest.raises(RarefeatError, match=r"another code\.studies\.two_layer\.measure"):
         collect(JobInputs(old, folder), old)
 
 
-def test_rates_are_gathered_from_the_searches_that_the_config_has(tmp_path):
+def test_search_table_collects_the_configured_searches(tmp_path):
     section = small(quick().sections["two_layer"])
     search = section.rate_search.model_copy(update={"settings": ["parity"], "seeds": 1})
     section = section.model_copy(update={"rate_search": search})
@@ -162,7 +164,8 @@ def test_what_was_found_follows_the_table():
     )
 
 
-def test_each_setting_has_the_printed_table_that_it_belongs_to_and_its_last_step():
+def test_beside_printed_names_the_table_of_each_setting():
+    """Each setting has the printed table that it belongs to, and its last step alone."""
     rows = [
         (setting, arm, step, quantity, 0.5 + step / 100, 0.4, 0.6, 10, 1.0)
         for setting in ("parity", "hypercube_1", "rare_0.1")
@@ -184,6 +187,6 @@ def test_the_reference_pages_have_the_section_and_the_tables():
     assert "`two_layer`, `Problem`" in config_studies_page()
     assert all(
         f"## `{name}.parquet`" in tables_page("two_layer")
-        for name in KIND.made(quick().sections["two_layer"]).tables
+        for name in KIND.build_outputs(quick().sections["two_layer"]).tables
     )
     assert list(TWO_LAYER.columns) == NUMBERS
