@@ -40,7 +40,7 @@ def test_a_score_is_a_sum_of_clipped_neurons():
 def test_small_weights_gather():
     rows = exact.rows(PROBLEM, cell(sigma=0.1), "here", [1])
     first, last = (
-        {row.quantity: float(row.value) for row in rows if row.at == step} for step in (0, 60)
+        {row.quantity: float(row.value) for row in rows if row.place == step} for step in (0, 60)
     )
     assert last["accuracy"] > 0.95
     assert last["median_cosine"] > first["median_cosine"] + 0.3

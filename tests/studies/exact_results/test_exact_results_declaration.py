@@ -5,7 +5,6 @@ import importlib
 import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
-from rarefeat.studies.exact_results.kind import STAGES, experiments
 
 from rarefeat.config.section import dump_config
 from rarefeat.core.errors import RarefeatError
@@ -21,23 +20,25 @@ from rarefeat.studies.exact_results import (
     tables,
 )
 from rarefeat.studies.exact_results.config import MachineSpeed
+from rarefeat.studies.exact_results.declaration import STAGES, experiments
 from rarefeat.studies.exact_results.paper_values import KAPPA
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
-from rarefeat.study_kind import collected
+from rarefeat.study_kind import collected_table
 
 
 def project(**exact_results) -> Project:
     return quick(exact_results=exact_results)
 
 
-def test_every_result_is_a_study_with_a_stage_a_table_and_a_figure():
-    of = load("config/config.yaml")
-    made, studies = of.made["exact_results"], of.sections["exact_results"].studies()
-    assert list(studies) == list(tables.QUANTITIES) == list(made.figures)
-    assert set(studies) < set(made.tables)
+def test_every_result_has_a_study_a_table_and_a_figure():
+    """Every result is a study with a stage of its own, a table and a figure."""
+    full = load("config/config.yaml")
+    outputs, studies = full.outputs["exact_results"], full.sections["exact_results"].studies()
+    assert list(studies) == list(tables.QUANTITIES) == list(outputs.figures)
+    assert set(studies) < set(outputs.tables)
     for name, study in studies.items():
         assert len({cell.path for cell in study.cells()}) == len(study.cells()) > 0
-        assert any(f"tables/{name}.parquet" == path for path in of.targets[name])
+        assert any(f"tables/{name}.parquet" == path for path in full.targets[name])
     assert not kinds()["exact_results"].by_default
 
 
@@ -59,7 +60,7 @@ def test_a_mixture_can_be_left_out_and_a_bad_value_is_named():
             project(**part)
 
 
-def test_what_a_job_is_told_knows_no_other_cell_and_no_seeds():
+def test_job_parameters_depend_on_their_cell_alone():
     study, more = (
         of.studies["task_mixture"] for of in (project(), project(task_mixture={"seeds": 9}))
     )
@@ -76,10 +77,10 @@ def test_what_a_job_is_told_knows_no_other_cell_and_no_seeds():
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_seed_does_not_depend_on_its_block(name):
-    study, module = (
-        project().studies[name],
-        importlib.import_module(f"rarefeat.studies.exact_results.{name}"),
-    )
+    # Few features: the sums of many have long distributions, which take seconds.
+    smaller = {"spurious_features": {"problem": {"r": [37, 38], "more": 1.1}}}
+    study = project(**({name: smaller[name]} if name in smaller else {})).studies[name]
+    module = importlib.import_module(f"rarefeat.studies.exact_results.{name}")
     at = study.cells()[0]
     both, alone = (
         rows_to_table(module.rows(study.parameters(at), at, "here", seeds), at)
@@ -107,11 +108,13 @@ def gathered(results, **changes):
     """Its table."""
     study = project().studies["looped_transformer"]
     study = study.model_copy(update={"problem": study.problem.model_copy(update=changes)})
-    of = STAGES["looped_transformer"], "probes", "looped_transformer", study
-    return made_table(results, collected("studies.exact_results.tables:LOOPED_TRANSFORMER", *of))
+    stage = STAGES["looped_transformer"], "probes", "looped_transformer", study
+    return made_table(
+        results, collected_table("studies.exact_results.tables:LOOPED_TRANSFORMER", *stage)
+    )
 
 
-def test_blocks_come_together_and_those_of_another_config_are_refused(written):
+def test_table_collects_blocks_and_rejects_another_config(written):
     found = gathered(written)
     assert set(found["setting"]) == {"n=16", "n=32"}
     assert found["seed"].nunique() == 4
@@ -129,13 +132,14 @@ def test_the_summary_has_what_is_stated_and_what_is_printed(written):
         < 0
     )
     assert set(table["n"]) == {4}
-    (said,) = findings.findings(None, {"exact_results": doc_tables.shown(table)})
-    assert said.startswith(
+    (sentence,) = findings.findings(None, {"exact_results": doc_tables.shown(table)})
+    assert sentence.startswith(
         "The looped transformer's error stays below its bound in exact arithmetic"
     )
 
 
-def test_instances_come_together_over_the_axis_that_their_seeds_draw():
+def test_summary_pools_instances_over_a_drawn_axis():
+    """Seeds that draw their own place on the axis are averaged over all places."""
     rows = [ResultRow(0, 40, "alpha", 0.1, 0.2), ResultRow(1, 50, "alpha", 0.3, 0.4)]
     found = summary.summary(
         {
@@ -225,7 +229,7 @@ def test_the_reference_pages_have_the_section_and_the_tables():
     )
 
 
-def test_a_run_without_the_mixtures_that_are_told_says_nothing_of_them():
+def test_findings_leave_out_mixtures_that_are_missing():
     row = {
         "result": "task_mixture",
         "quantity": "private_weight",
@@ -238,6 +242,6 @@ def test_a_run_without_the_mixtures_that_are_told_says_nothing_of_them():
         [row | {"setting": f"mixture=rare_{often}", "stated": 0.5, "n": 3} for often in (0.2, 0.65)]
     )
     assert findings.findings(None, {"exact_results": table[:1]}) == []
-    (said,) = findings.findings(None, {"exact_results": table})
-    assert "encodes a task that comes 0.65 times as often" in said
-    assert "0.2 times" not in said
+    (sentence,) = findings.findings(None, {"exact_results": table})
+    assert "encodes a task that comes 0.65 times as often" in sentence
+    assert "0.2 times" not in sentence

@@ -1,4 +1,7 @@
-"""The looped transformer against automatic derivatives, its error against iteration, the bounds on any problem."""
+"""The looped transformer against automatic derivatives, and its error against iteration.
+
+The bounds are tested on any problem.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Theorems 5.4.1 to 5.4.3 against prompts that are drawn, against every choice of directions, and against derivatives."""
+"""Theorems 5.4.1 to 5.4.3 against drawn prompts, every choice of directions, and derivatives."""
 
 import itertools
 
@@ -89,7 +89,7 @@ def test_the_loss_in_pretraining_is_that_of_drawn_tasks():
     )
 
 
-def test_the_optimum_is_the_best_choice_of_directions_and_stationary():
+def test_optimum_is_stationary_with_the_best_directions():
     Q, root = rotated()
     covariance = root @ root.T
     full = exact.optimum(EIGENVALUES, N, D)

@@ -83,7 +83,7 @@ def test_the_construction_has_the_largest_margin(k, p):
         assert found[quantity][0] == pytest.approx(found[quantity][1]), quantity
 
 
-def test_the_largest_margin_for_three_inputs_is_that_of_theorem_c_21():
+def test_largest_margin_of_three_inputs_is_theorem_c_21():
     assert exact.largest_margin(3, 11) == pytest.approx(3 / 16 / (11 * 10))
 
 
@@ -129,7 +129,7 @@ def test_wrong_phases_are_seen():
 def test_training_learns_a_small_table():
     setting = AdditionTable(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
     rows = exact.rows(setting, cell(table="k2"), "here", [1])
-    last = {row.quantity: row.value for row in rows if row.at == 400}
+    last = {row.quantity: row.value for row in rows if row.place == 400}
     assert last["accuracy"] == 1
     assert last["margin_ratio"] > 0.5
 

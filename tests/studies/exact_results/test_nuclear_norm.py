@@ -1,4 +1,7 @@
-"""Accuracies in closed form against samples, the norm against singular values, the readings against each other."""
+"""Accuracies in closed form against samples, and the norm against singular values.
+
+The readings of the text are compared with each other.
+"""
 
 import math
 

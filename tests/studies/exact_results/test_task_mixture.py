@@ -60,7 +60,10 @@ def test_even_mixtures_are_in_closed_form(r, s, T):
 
 
 def test_the_rare_task_is_dropped_where_its_slope_says_so():
-    """At the frequency rho where the rare task's slope at weight 0 is that of the others at a third (T = 4, r = 2 s = 4)."""
+    """A rare task has weight 0 up to the frequency where its slope at 0 equals the others'.
+
+    The others have weight 1/3 (T = 4, r = 2 s = 4).
+    """
     (z, p), (own, q) = exact.chi_squared(2), exact.chi_squared(2)
     others = (np.outer(p, q) * expit(-(z[:, None] + own / 3)) * own).sum()
     rho = others / ((p * expit(-z)).sum() * 2)
@@ -99,7 +102,7 @@ def value(rows, quantity, at=None):
     return next(
         (float(row.value), float(row.stated))
         for row in rows
-        if row.quantity == quantity and at in (None, row.at)
+        if row.quantity == quantity and at in (None, row.place)
     )
 
 

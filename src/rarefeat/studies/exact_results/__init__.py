@@ -1,4 +1,4 @@
-"""What of Shi's dissertation is exact and small.
+"""Exact, small results of Shi's dissertation.
 
-Closed forms beside what is computed without them, a module for each.
+A module for each compares closed forms with numbers that are computed without them.
 """

@@ -1,7 +1,4 @@
-"""The keys of the results: each is a study of its own, with cells and seeds.
-
-A problem that its stage is told.
-"""
+"""The keys of the results: each is a study with cells, seeds and a problem for its stage."""
 
 import itertools
 from typing import Annotated, Any, ClassVar, Literal
@@ -27,16 +24,16 @@ class Result(Section):
     seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
 
     def cells(self) -> list[Cell]:
-        """Every value of each axis with those of all others."""
+        """Return every value of each axis with those of all others."""
         values = itertools.product(*(getattr(self, key) for key in self.axes.values()))
-        return [Cell(tuple(zip(self.axes, at, strict=True))) for at in values]
+        return [Cell(tuple(zip(self.axes, point, strict=True))) for point in values]
 
     def blocks(self) -> dict[str, list[int]]:
-        """Blocks of seeds, by their name FIRST-LAST."""
+        """Return blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def parameters(self, at: Cell) -> Section:
-        """What the job of a cell is told."""
+    def parameters(self, cell: Cell) -> Section:
+        """Return the job config of a cell."""
         return self.problem
 
 
@@ -128,10 +125,7 @@ class SpuriousFeatures(Result):
 
 
 class Mixture(Section):
-    """A mixture of tasks (F.35-F.37), all variances 1.
-
-    What is done with the representation that it gives.
-    """
+    """A mixture of tasks (F.35-F.37), all variances 1, and the use of its representation."""
 
     r: int = Field(ge=2, description="invariant features of a task r")
     s: int = Field(ge=1, description="of these, shared by all tasks s")
@@ -166,9 +160,9 @@ class TaskMixture(Result):
     axes: ClassVar[dict[str, str]] = {"mixture": "mixtures"}
     mixtures: dict[Name, Mixture] = Field(min_length=1, description="mixtures by name")
 
-    def parameters(self, at: Cell) -> Mixture:
-        """The mixture of a cell."""
-        return self.mixtures[at["mixture"]]
+    def parameters(self, cell: Cell) -> Mixture:
+        """Return the mixture of a cell."""
+        return self.mixtures[cell["mixture"]]
 
 
 class AdditionTable(Section):
@@ -199,9 +193,9 @@ class ModularAddition(Result):
     axes: ClassVar[dict[str, str]] = {"table": "tables"}
     tables: dict[Name, AdditionTable] = Field(min_length=1, description="tables by name")
 
-    def parameters(self, at: Cell) -> AdditionTable:
-        """The table of a cell."""
-        return self.tables[at["table"]]
+    def parameters(self, cell: Cell) -> AdditionTable:
+        """Return the table of a cell."""
+        return self.tables[cell["table"]]
 
 
 class DigitProblem(Section):
@@ -253,7 +247,7 @@ class NuclearNorm(Result):
 
 
 class MachineSpeed(Section):
-    """How fast a machine is, for the cost of what is out of reach."""
+    """The speed of a machine, for the cost of what is out of reach."""
 
     cores: float = Field(
         gt=0, description="floating-point operations per second that two cores sustain in training"
@@ -278,7 +272,7 @@ class ExactResults(Section):
     )
 
     def studies(self) -> dict[str, Result]:
-        """Each result is a study."""
+        """Return the study of each result."""
         return {name: getattr(self, name) for name in RESULTS}
 
 
@@ -287,23 +281,23 @@ RESULTS = {
     for name, field in ExactResults.model_fields.items()
     if issubclass(field.annotation, Result)
 }
-"""What each result's study is."""
+"""Type of each result's study."""
 NAMED = {"task_mixture": "mixtures", "modular_addition": "tables"}
 """Results whose cells are sections by name."""
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """The section as it is: it shares nothing.
+    """Return the section as it is, since it shares nothing.
 
     A mixture or table that a later config sets to null is left out.
     """
     if not isinstance(raw, dict):
         return raw
-    found = dict(raw)
+    cleaned = dict(raw)
     for result, key in NAMED.items():
-        part = raw.get(result)
-        if isinstance(part, dict) and isinstance(part.get(key), dict):
-            found[result] = part | {
-                key: {name: item for name, item in part[key].items() if item is not None}
+        section = raw.get(result)
+        if isinstance(section, dict) and isinstance(section.get(key), dict):
+            cleaned[result] = section | {
+                key: {name: item for name, item in section[key].items() if item is not None}
             }
-    return found
+    return cleaned

@@ -1,4 +1,7 @@
-"""What the exact results make: a table and a figure for each, and what is out of reach."""
+"""Declaration of the exact results: a table and a figure for each, and the costs.
+
+The costs are of what is out of reach.
+"""
 
 import csv
 from pathlib import Path
@@ -19,11 +22,14 @@ from rarefeat.study_kind import (
 PACKAGE = "studies.exact_results"
 STAGES = {
     name: Stage(
-        f"{PACKAGE}.{name}:run_stage", result, lambda study, cell: {"parameters": study.parameters(cell)}, ("probes.parquet",),
+        f"{PACKAGE}.{name}:run_stage",
+        result,
+        lambda study, cell: {"parameters": study.parameters(cell)},
+        ("probes.parquet",),
         rule=f"measure_{name}",
     )
     for name, result in RESULTS.items()
-}  # fmt: skip
+}
 SEE = {
     "looped_transformer": (
         "Logarithm of the normalised squared error over loops, by the number of examples n: lines"
@@ -76,15 +82,15 @@ SEE = {
 
 
 def experiments() -> list[dict[str, str]]:
-    """What is out of reach: a row of `out_of_reach.csv` for each."""
+    """Read the experiments that are out of reach: a row of `out_of_reach.csv` for each."""
     with Path(__file__).with_name("out_of_reach.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def build_outputs(section: ExactResults) -> StudyOutputs:
-    """Tables of the results, of all of them together, and of the costs.
+    """Declare tables of the results, of all of them together, and of the costs.
 
-    A figure for each, and a page.
+    And a figure for each, and a page.
     """
     studies = section.studies()
     tables = {
@@ -115,7 +121,7 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
 
 
 def claim_inputs(section: ExactResults) -> ClaimInputs:
-    """What chapters 2 and 4 to 8 state of them."""
+    """Return the tables and regimes of the claims of chapters 2 and 4 to 8."""
     studies = section.studies()
     regimes = {
         name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()
@@ -125,6 +131,13 @@ def claim_inputs(section: ExactResults) -> ClaimInputs:
 
 # By default once its full run has been made.
 KIND = StudyKind(
-    "exact_results", "Exact results", ExactResults, build_outputs, ExactResults.studies, tuple(STAGES.values()), inherit=inherit, claim_inputs=claim_inputs,
+    "exact_results",
+    "Exact results",
+    ExactResults,
+    build_outputs,
+    ExactResults.studies,
+    tuple(STAGES.values()),
+    inherit=inherit,
+    claim_inputs=claim_inputs,
     by_default=False,
-)  # fmt: skip
+)

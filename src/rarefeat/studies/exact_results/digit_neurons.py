@@ -1,6 +1,6 @@
-"""Result 2-8 on scikit-learn's digits (A.7.4).
+"""Result 2-8 on scikit-learn's digits (A.7.4): clusters of neurons.
 
-Do the neurons of a two-layer network that tells 0 from 1 form two clusters?
+The question is whether the neurons of a two-layer network that tells 0 from 1 form two clusters.
 """
 
 import math
@@ -28,9 +28,9 @@ RECORDED = 9
 
 
 def images() -> tuple[Tensor, Tensor]:
-    """The zeros and ones: pixels less their mean image, of mean norm 1, (n, 64).
+    """Return the zeros and ones: pixels less their mean image, of mean norm 1, (n, 64).
 
-    Labels -1 and 1, (n,).
+    Labels are -1 and 1, (n,).
     """
     bunch = load_digits(n_class=2)
     x = torch.from_numpy(bunch.data).float()
@@ -39,7 +39,7 @@ def images() -> tuple[Tensor, Tensor]:
 
 
 def scores(parameters: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
-    """g(x) = sum of a_i min(1, max(<w_i, x> + b_i, 0)) (section 2.3).
+    """Return g(x) = sum of a_i min(1, max(<w_i, x> + b_i, 0)) (section 2.3).
 
     W (m, 64), b (m,), a (m,); x (n, 64) -> (n,).
     """
@@ -50,25 +50,43 @@ def scores(parameters: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
 def trained(
     problem: DigitProblem, sigma: float, x: Tensor, y: Tensor, stream: torch.Generator
 ) -> list[tuple[int, Tensor, float]]:
-    """Weights w, (m, 64), and training accuracy at the recorded steps.
+    """Train the network by SGD with momentum on the hinge loss, without a penalty.
 
-    SGD with momentum on the hinge loss, no penalty.
+    Parameters
+    ----------
+    problem : DigitProblem
+        Sizes and rates.
+    sigma : float
+        Deviation of the initial weights in units of 1 / sqrt(64).
+    x : Tensor of shape (n, 64)
+        Images.
+    y : Tensor of shape (n,)
+        Labels, -1 or 1.
+    stream : torch.Generator
+        Generator of the initial weights and batches.
 
-    Raises:
-        RarefeatError: for weights that are no longer finite.
+    Returns
+    -------
+    list[tuple[int, Tensor, float]]
+        Step, weights w, (m, 64), and training accuracy of each recorded step.
+
+    Raises
+    ------
+    RarefeatError
+        If the weights are no longer finite.
     """
     m, d = problem.m, x.shape[1]
     w = sigma * torch.randn(m, d, generator=stream) / math.sqrt(d)
     b, a = torch.zeros(m), sigma * torch.randn(m, generator=stream) / math.sqrt(m)
-    parameters = tuple(part.requires_grad_() for part in (w, b, a))
+    parameters = tuple(weights.requires_grad_() for weights in (w, b, a))
     optimiser = torch.optim.SGD(parameters, lr=problem.lr, momentum=problem.momentum)
     recorded = {0} | {round(problem.steps ** (i / (RECORDED - 1))) for i in range(RECORDED)}
-    found = []
+    history = []
     for step in range(problem.steps + 1):
         if step in recorded:
             with torch.no_grad():
                 right = float((scores(parameters, x) * y > 0).double().mean())
-            found.append((step, w.detach().clone(), right))
+            history.append((step, w.detach().clone(), right))
         rows = torch.randint(len(x), (problem.batch,), generator=stream)
         optimiser.zero_grad()
         functional.relu(1 - y[rows] * scores(parameters, x[rows])).mean().backward()
@@ -77,46 +95,65 @@ def trained(
         raise RarefeatError(
             "training on the digits diverged: the weights are no longer finite; lower lr"
         )
-    return found
+    return history
 
 
 def clusters(w: Tensor, seed: int) -> tuple[int, float]:
-    """The number of k-means clusters of the neurons' directions with the largest mean silhouette, and that: (m, d)."""
+    """Return the best number of k-means clusters of the neurons' directions, (m, d).
+
+    The best has the largest mean silhouette, which is returned too.
+    """
     direction = functional.normalize(w, dim=1).double().numpy()
-    found = {}
+    silhouettes = {}
     for number in range(2, min(MOST_CLUSTERS, len(w) - 1) + 1):
-        named = KMeans(number, n_init=4, random_state=seed).fit_predict(direction)
-        found[number] = silhouette_score(direction, named) if len(np.unique(named)) > 1 else -1.0
-    best = max(found, key=found.get)
-    return best, float(found[best])
+        assigned = KMeans(number, n_init=4, random_state=seed).fit_predict(direction)
+        silhouettes[number] = (
+            silhouette_score(direction, assigned) if len(np.unique(assigned)) > 1 else -1.0
+        )
+    best = max(silhouettes, key=silhouettes.get)
+    return best, float(silhouettes[best])
 
 
 def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's network: its clusters of neurons.
+    """Measure each seed's network: its clusters of neurons and their directions.
 
-    How near neurons are to the difference of the class means.
+    Directions are compared with the difference of the class means.
+
+    Parameters
+    ----------
+    problem : DigitProblem
+        Sizes and rates.
+    cell : Cell
+        Cell with `sigma`.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the replicas.
     """
     x, y = images()
     between = functional.normalize(x[y > 0].mean(0) - x[y < 0].mean(0), dim=0)
-    found = []
+    results = []
     for seed in seeds:
         for step, w, right in trained(
             problem, cell["sigma"], x, y, generator(draws, seed, "network")
         ):
             number, silhouette = clusters(w, seed)
             cosine = functional.cosine_similarity(w, between, dim=1)
-            found += [
+            results += [
                 ResultRow(seed, step, "accuracy", right),
                 ResultRow(seed, step, "clusters", number, 2.0),
                 ResultRow(seed, step, "silhouette", silhouette),
                 ResultRow(seed, step, "aligned", (cosine.abs() > 0.9).double().mean()),
                 ResultRow(seed, step, "median_cosine", cosine.abs().median()),
             ]
-    return found
+    return results
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed, step and quantity.
+    """
     return rows_to_table(
         rows(
             job.config_section("parameters", DigitProblem),

@@ -1,4 +1,7 @@
-"""What docs/studies/exact_results.md and docs/papers_hong_shi.md are filled in from."""
+"""Tables that the docs of the exact results are filled in from.
+
+docs/studies/exact_results.md and docs/papers_hong_shi.md.
+"""
 
 import pandas as pd
 
@@ -7,7 +10,7 @@ LAST = {"modular_addition", "digit_neurons"}
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The summary without courses.
+    """Return the summary without trajectories.
 
     Of trainings the end, of loops none but the extremes over all of them.
     """

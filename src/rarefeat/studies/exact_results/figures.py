@@ -22,27 +22,49 @@ SHARE = (0.0, 1.0)
 
 
 def of_quantity(table: pd.DataFrame, quantity: str, setting: str | None = None) -> pd.DataFrame:
-    """Rows of a quantity, of one setting if it is given."""
+    """Return rows of a quantity, of one setting if it is given.
+
+    Parameters
+    ----------
+    table : pd.DataFrame
+        Table of a result.
+    quantity : str
+        Name of the quantity.
+    setting : str or None
+        Name of the setting; all if none is given.
+    """
     rows = table[table["quantity"] == quantity]
     return rows if setting is None else rows[rows["setting"] == setting]
 
 
 def stated(ax: Axes, rows: pd.DataFrame, x: str = "at", **look: Any) -> None:
-    """What theory states, over x: one line."""
+    """Plot the stated values over x as one line.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes.
+    rows : pd.DataFrame
+        Rows of a quantity.
+    x : str
+        Column of the horizontal axis.
+    look : Any
+        Changes of the line's style.
+    """
     means = rows.groupby(x)["stated"].mean()
     ax.plot(means.index, means, **(STATED.line | look))
 
 
 def named(table: pd.DataFrame, axis: str) -> dict[float, str]:
-    """Settings by their value on an axis of numbers, ascending."""
-    found = {
+    """Return settings by their value on an axis of numbers, ascending."""
+    values = {
         float(setting.removeprefix(f"{axis}=")): setting for setting in table["setting"].unique()
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(values.items()))
 
 
 def looped_transformer(tables: Tables, job: Job) -> Figure:
-    """Figure 8.1: error over loops with its bound, and without rounding."""
+    """Plot error over loops with its bound, and without rounding (Figure 8.1)."""
     table = tables["looped_transformer"]
     sizes = named(table, "n")
     looks = sequential_styles(sizes)
@@ -74,7 +96,7 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
 
 
 def low_rank_attention(tables: Tables, job: Job) -> Figure:
-    """Loss by rank, simulated and in closed form."""
+    """Plot loss by rank, simulated and in closed form."""
     table = tables["low_rank_attention"]
     signals = named(table, "signal")
     figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else COLUMN)
@@ -94,9 +116,9 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
-    """Instances of Proposition 6.3.
+    """Plot accuracy out of domain and ratio of weights of instances of Proposition 6.3.
 
-    Accuracy out of domain and ratio of weights, with their bounds.
+    With their bounds.
     """
     table = tables["spurious_features"]
     factors = named(table, "factor")
@@ -135,9 +157,9 @@ def spurious_features(tables: Tables, job: Job) -> Figure:
 
 
 def task_mixture(tables: Tables, job: Job) -> Figure:
-    """Weights over the frequency of the rare task, fine-tuning over its radius.
+    """Plot weights over the frequency of the rare task, and fine-tuning over its radius.
 
-    Errors of probes.
+    And errors of probes.
     """
     table, study = tables["task_mixture"], job.config_section("task_mixture", TaskMixture)
     figure, axes = panels(1, 3, 2.9)
@@ -191,8 +213,12 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     series |= {f"rare, {share[name]:g}": (name, "risk_last") for name in list(share)[-2:]}
     of_task = dict(zip(series, STYLES, strict=False))
     names = {pair: name for name, pair in series.items()}
-    drawn = [names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)]
-    plot_lines(right, errors.assign(series=drawn), "at", "value", of_task, inside=(0, np.inf))
+    series_of_row = [
+        names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)
+    ]
+    plot_lines(
+        right, errors.assign(series=series_of_row), "at", "value", of_task, inside=(0, np.inf)
+    )
     right.set(
         xlabel="labels $m$",
         ylabel="error of the probe,\nover that of answering 0",
@@ -213,17 +239,17 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
 
 
 def modular_addition(tables: Tables, job: Job) -> Figure:
-    """Margin and frequencies over training steps."""
+    """Plot margin and frequencies over training steps."""
     table = tables["modular_addition"]
     settings = list(dict.fromkeys(table["setting"]))
     looks = dict(zip(settings, STYLES[1:], strict=False))
     figure, axes = panels(1, 3, 2.6)
-    parts = (
+    quantities = (
         ("margin_ratio", r"margin over $\gamma^*$", UNBOUNDED),
         ("one_frequency", "share of neurons\nwith one frequency", SHARE),
         ("phase", "mean cosine of the phases'\nsum minus that of $w$", (-1.0, 1.0)),
     )
-    for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
+    for ax, (quantity, label, inside) in zip(axes[0], quantities, strict=True):
         rows = of_quantity(table, quantity)
         plot_lines(
             ax,
@@ -247,31 +273,31 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
 
 
 def name_of(setting: str, job: Job) -> str:
-    """A table of sums for people."""
-    declared = job.config["modular_addition"]["tables"][setting.removeprefix("table=")]
-    return rf"$k$ = {declared['k']}, $p$ = {declared['p']}, $m$ = {declared['m']}"
+    """Return a table of sums in words."""
+    definition = job.config["modular_addition"]["tables"][setting.removeprefix("table=")]
+    return rf"$k$ = {definition['k']}, $p$ = {definition['p']}, $m$ = {definition['m']}"
 
 
 def digit_neurons(tables: Tables, job: Job) -> Figure:
-    """Clusters of neurons over training steps."""
+    """Plot clusters of neurons over training steps."""
     table = tables["digit_neurons"]
     sizes = named(table, "sigma")
     looks = sequential_styles(sizes)
     figure, axes = panels(1, 3, 2.6)
-    parts = (
+    quantities = (
         ("clusters", "clusters of the\nlargest silhouette", (2.0, 8.0)),
         ("silhouette", "their silhouette", (-1.0, 1.0)),
         ("median_cosine", "median |cosine| to the\ndifference of the class means", SHARE),
     )
-    for ax, (quantity, label, inside) in zip(axes[0], parts, strict=True):
+    for ax, (quantity, label, inside) in zip(axes[0], quantities, strict=True):
         rows = of_quantity(table, quantity)
-        drawn = {setting: looks[sigma] for sigma, setting in sizes.items()}
+        styles = {setting: looks[sigma] for sigma, setting in sizes.items()}
         plot_lines(
             ax,
             rows.assign(at=rows["at"] + 1),
             "at",
             "value",
-            drawn,
+            styles,
             by="setting",
             inside=inside,
             band=True,
@@ -290,10 +316,12 @@ MODELS = {"logits": "two logits", "head": "trained head", "fixed_head": "head of
 
 
 def nuclear_norm(tables: Tables, job: Job) -> Figure:
-    """Accuracy out of domain over the penalty by reading, and the line on which all rules lie."""
+    """Plot accuracy out of domain over the penalty by reading, and the line of all rules."""
     table = tables["nuclear_norm"]
-    parts = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
-    table = table.join(parts)
+    axes_of_setting = (
+        table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
+    )
+    table = table.join(axes_of_setting)
     models = list(dict.fromkeys(table["model"]))
     sizes = sequential_styles(sorted(table["n"].unique()))
     figure, axes = panels(1, len(models) + 1, 2.8)
@@ -330,7 +358,7 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
 
 
 def line_of_rules(ax: Axes, table: pd.DataFrame) -> None:
-    """Both accuracies of every rule that was learned, and of every slope."""
+    """Plot both accuracies of every rule that was learned, and of every slope."""
     keys = ["setting", "seed", "at"]
     both = [
         of_quantity(table, f"{domain}_accuracy").set_index(keys)["value"]

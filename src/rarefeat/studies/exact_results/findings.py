@@ -1,4 +1,4 @@
-"""Findings of the exact results, in words that their numbers choose."""
+"""Findings of the exact results; their numbers choose the words."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,9 @@ NEGLIGIBLE = 0.01
 
 
 def findings(section: ExactResults, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say what is kept of a rare task, what rounding does to a looped transformer.
+    """Write the findings on a rare task, on rounding and on a bound on the rank.
 
-    What a bound on the rank does.
+    What is kept of the task, what rounding does to a looped transformer, what the bound does.
     """
     table = tables["exact_results"]
     sentences = [
@@ -49,16 +49,22 @@ def describe_tasks(mixed: pd.DataFrame) -> str:
             else ""
         )
         groups[word or "is not shown to encode or to drop"].append(times)
-    told = enumerate_words(
+    statement = enumerate_words(
         f"{word} a task that comes {enumerate_words(times, 'or')} times as often as the others"
         for word, times in groups.items()
         if times
     )
-    return f"Contrastive pre-training {told}. The weight of its own features is {weights}; encoded is above {NEGLIGIBLE:g}."
+    return (
+        f"Contrastive pre-training {statement}. The weight of its own features is {weights};"
+        f" encoded is above {NEGLIGIBLE:g}."
+    )
 
 
 def describe_loops(looped: pd.DataFrame) -> str:
-    """Say on which side of its bound the looped transformer's error lies, in exact arithmetic and with rounding."""
+    """Say on which side of its bound the looped transformer's error lies.
+
+    In exact arithmetic and with rounding.
+    """
     largest = looped.set_index(["quantity", "setting"])["mean"]
     if not {"error_excess", "rounded_excess"} <= set(looped["quantity"]):
         return ""

@@ -19,9 +19,9 @@ EVERY = 5
 
 
 def attention(Z: Tensor) -> Tensor:
-    """Linear attention with a causal mask, (..., n + 1, d + 1) -> the same (Definition 8.6.
+    """Return linear attention with a causal mask, (..., n + 1, d + 1) -> the same shape.
 
-    Q = I, P = diag(1, 0)).
+    Definition 8.6, Q = I, P = diag(1, 0).
     """
     mask = torch.zeros(Z.shape[-2], Z.shape[-2], dtype=Z.dtype)
     mask[-1, :-1] = 1
@@ -31,70 +31,123 @@ def attention(Z: Tensor) -> Tensor:
 
 
 def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor, T: int) -> Tensor:
-    """What the transformer puts out after each number of loops (Definitions 8.5, 8.7), from q = 0.
+    """Return the output of the transformer after each number of loops, from q = 0.
 
-    Args:
-        X: examples, (B, n, d). y: labels, (B, n). alpha: queries, not 0, (B,). eta: residual
-        weights, (B,).
+    Definitions 8.5 and 8.7.
 
-    Returns:
-        (B, T + 1, d).
+    Parameters
+    ----------
+    X : Tensor of shape (B, n, d)
+        Examples.
+    y : Tensor of shape (B, n)
+        Labels.
+    alpha : Tensor of shape (B,)
+        Queries, not 0.
+    eta : Tensor of shape (B,)
+        Residual weights.
+    T : int
+        Number of loops.
+
+    Returns
+    -------
+    Tensor of shape (B, T + 1, d)
+        Outputs.
     """
     query = torch.zeros_like(X[:, :1])
     Z = torch.cat(
         [torch.cat([X, y[..., None]], -1), torch.cat([query, alpha[:, None, None]], -1)], 1
     )
-    found = [-Z[:, -1, :-1]]
+    outputs = [-Z[:, -1, :-1]]
     for _ in range(T):
         Z = Z - eta[:, None, None] * attention(Z)
-        found.append(-Z[:, -1, :-1])
-    return torch.stack(found, 1)
+        outputs.append(-Z[:, -1, :-1])
+    return torch.stack(outputs, 1)
 
 
 def gradient_descent_iterates(X: Tensor, y: Tensor, eta: Tensor, T: int) -> Tensor:
-    """Gradient descent on |y - X theta|^2 / 2 from 0 (eq.
+    """Return the iterates of gradient descent on |y - X theta|^2 / 2 from 0 (eq. 8.2).
 
-    8.2), arguments as for `looped_transformer_outputs`: (B, T + 1, d).
+    Parameters
+    ----------
+    X : Tensor of shape (B, n, d)
+        Examples.
+    y : Tensor of shape (B, n)
+        Labels.
+    eta : Tensor of shape (B,)
+        Step sizes.
+    T : int
+        Number of steps.
+
+    Returns
+    -------
+    Tensor of shape (B, T + 1, d)
+        Iterates.
     """
     theta = torch.zeros_like(X[:, 0])
-    found = [theta]
+    iterates = [theta]
     for _ in range(T):
         residual = torch.einsum("bnd,bd->bn", X, theta) - y
         theta = theta - eta[:, None] * torch.einsum("bnd,bn->bd", X, residual)
-        found.append(theta)
-    return torch.stack(found, 1)
+        iterates.append(theta)
+    return torch.stack(iterates, 1)
 
 
 def spectrum(X: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues of X^T X in ascending order, (B, d).
+    """Return the eigenvalues of X^T X and the squared components of theta along them.
 
-    The squared parts of the unit vectors theta along them, (B, d).
+    Eigenvalues in ascending order, (B, d); components of the unit vectors theta, (B, d).
     """
     values, vectors = torch.linalg.eigh(X.mT @ X)
     return values, torch.einsum("bij,bi->bj", vectors, theta).square()
 
 
-def log_decay(values: Tensor, parts: Tensor, T: int, power: int) -> Tensor:
-    """log of the sum over i of parts_i (1 - lambda_i / L)^(power t), by t.
-
-    (B, d), (B, d) -> (B, T + 1).
+def log_decay(values: Tensor, components: Tensor, T: int, power: int) -> Tensor:
+    """Return the log of the sum over i of components_i (1 - lambda_i / L)^(power t), by t.
 
     What is left of an error after t loops with eta = 1 / L: for power 2 |theta^(t) - theta*|^2 /
     |theta^(0) - theta*|^2, for 1 |<out, theta*> - alpha| / |alpha| of Theorem 8.16, where |theta*|
     = 1. Logarithms are summed, so that rounding has no part.
+
+    Parameters
+    ----------
+    values : Tensor of shape (B, d)
+        Eigenvalues, ascending.
+    components : Tensor of shape (B, d)
+        Squared components of theta*.
+    T : int
+        Number of loops.
+    power : int
+        2 for the squared error, 1 for the prediction.
+
+    Returns
+    -------
+    Tensor of shape (B, T + 1)
+        Logarithms.
     """
     t = torch.arange(T + 1, dtype=values.dtype)[:, None]
     shrink = torch.log1p(-(values / values[:, -1:])[:, None, :-1])
     # The part along the largest eigenvalue is gone after one loop.
-    largest = torch.where(t == 0, parts[:, None, -1:].log(), -torch.inf)
+    largest = torch.where(t == 0, components[:, None, -1:].log(), -torch.inf)
     return torch.logsumexp(
-        torch.cat([parts[:, None, :-1].log() + power * t * shrink, largest], -1), -1
+        torch.cat([components[:, None, :-1].log() + power * t * shrink, largest], -1), -1
     )
 
 
 def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """The experiment of a seed: `trials` problems with n examples, as section 8.6 has ten."""
-    n, d, T, found = int(cell["n"]), problem.d, problem.T, []
+    """Run each seed's experiment: `trials` problems with n examples, as section 8.6 has ten.
+
+    Parameters
+    ----------
+    problem : LoopedProblem
+        Dimension, loops and trials.
+    cell : Cell
+        Cell with the number of examples `n`.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the experiments.
+    """
+    n, d, T, results = int(cell["n"]), problem.d, problem.T, []
     for seed in seeds:
         stream = generator(draws, seed, f"n={n}")
         X = torch.randn(problem.trials, n, d, generator=stream, dtype=torch.double)
@@ -103,23 +156,27 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
         )
         alpha = torch.randn(problem.trials, generator=stream, dtype=torch.double)
         y = torch.einsum("bnd,bd->bn", X, theta)
-        values, parts = spectrum(X, theta)
+        values, components = spectrum(X, theta)
         eta, kappa = 1 / values[:, -1], values[:, -1] / values[:, 0]
         of_transformer = looped_transformer_outputs(X, y, alpha, eta, T) / alpha[:, None, None]
         difference = (of_transformer - gradient_descent_iterates(X, y, eta, T)).norm(dim=-1).max()
-        found.append(ResultRow(seed, 0, "kappa", kappa.mean()))
-        found.append(ResultRow(seed, T, "disagreement", difference / torch.finfo(torch.double).eps))
+        results.append(ResultRow(seed, 0, "kappa", kappa.mean()))
+        results.append(
+            ResultRow(seed, T, "disagreement", difference / torch.finfo(torch.double).eps)
+        )
 
         bound = -torch.arange(T + 1, dtype=torch.double) / kappa[:, None]
-        exact, predicted = (log_decay(values, parts, T, power) for power in (2, 1))
+        exact, predicted = (log_decay(values, components, T, power) for power in (2, 1))
         rounded = (of_transformer - theta[:, None]).square().sum(-1).log()
-        found.append(ResultRow(seed, T, "error_excess", (exact - bound)[:, 1:].max()))
-        found.append(ResultRow(seed, T, "prediction_excess", (predicted - bound / 2)[:, 1:].max()))
-        found.append(ResultRow(seed, T, "rounded_excess", (rounded - bound)[:, 1:].max()))
+        results.append(ResultRow(seed, T, "error_excess", (exact - bound)[:, 1:].max()))
+        results.append(
+            ResultRow(seed, T, "prediction_excess", (predicted - bound / 2)[:, 1:].max())
+        )
+        results.append(ResultRow(seed, T, "rounded_excess", (rounded - bound)[:, 1:].max()))
         for t in range(0, T + 1, EVERY):
-            found.append(ResultRow(seed, t, "log_error", exact[:, t].mean(), bound[:, t].mean()))
+            results.append(ResultRow(seed, t, "log_error", exact[:, t].mean(), bound[:, t].mean()))
             # A trial that is solved to the last bit has no logarithm.
-            found.append(
+            results.append(
                 ResultRow(
                     seed,
                     t,
@@ -129,12 +186,15 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
                 )
             )
             if t:
-                found.append(ResultRow(seed, t, "gap", (bound - exact)[:, t].mean()))
-    return found
+                results.append(ResultRow(seed, t, "gap", (bound - exact)[:, t].mean()))
+    return results
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed, loop and quantity.
+    """
     return rows_to_table(
         rows(
             job.config_section("parameters", LoopedProblem),

@@ -1,6 +1,6 @@
-"""Result 5-T (section 5.4).
+"""Result 5-T (section 5.4): linear attention of rank r for linear regression in context.
 
-Linear attention of rank r for linear regression in context, its optimum and its loss.
+Its optimum and its loss.
 """
 
 import numpy as np
@@ -21,19 +21,41 @@ CHUNK = 20_000
 
 
 def optimum(eigenvalues: Tensor, N: int, r: int) -> Tensor:
-    """v* of Theorem 5.4.1, (d,) -> (d,).
+    """Return v* of Theorem 5.4.1.
 
     N / ((N + 1) lambda_i + tr D) for the r largest eigenvalues, which come first.
+
+    Parameters
+    ----------
+    eigenvalues : Tensor of shape (d,)
+        Eigenvalues of the covariance, descending.
+    N : int
+        Examples of a prompt in pretraining.
+    r : int
+        Rank.
+
+    Returns
+    -------
+    Tensor of shape (d,)
+        v*, 0 beyond the rank.
     """
-    found = N / ((N + 1) * eigenvalues + eigenvalues.sum())
-    return torch.where(torch.arange(len(eigenvalues)) < r, found, 0.0)
+    full_rank = N / ((N + 1) * eigenvalues + eigenvalues.sum())
+    return torch.where(torch.arange(len(eigenvalues)) < r, full_rank, 0.0)
 
 
 def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
-    """Mean of (prediction - label)^2 / 2 in pretraining, for w ~ N(0, I) and u = 1 (Lemma 5.1 plus tr(Lambda) / 2).
+    """Return the mean of (prediction - label)^2 / 2 in pretraining, for w ~ N(0, I) and u = 1.
 
-    Args:
-        U: (..., d, d). covariance: Lambda, (d, d).
+    Lemma 5.1 plus tr(Lambda) / 2.
+
+    Parameters
+    ----------
+    U : Tensor of shape (..., d, d)
+        Weights of the attention.
+    covariance : Tensor of shape (d, d)
+        Lambda.
+    N : int
+        Examples of a prompt in pretraining.
     """
     trace = covariance.trace()
     Gamma = (1 + 1 / N) * covariance + trace / N * torch.eye(
@@ -44,12 +66,23 @@ def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
 
 
 def evaluation_loss(eigenvalues: Tensor, v: Tensor, w: Tensor, M: int, sigma: float) -> Tensor:
-    """Mean of (prediction - label)^2 over prompts of M examples with noisy labels (Theorem 5.4.2).
+    """Return the mean of (prediction - label)^2 over prompts of M examples with noisy labels.
 
-    Its s is the part of w in the directions that the attention has, v > 0, and xi the rest.
+    Theorem 5.4.2. Its s is the part of w in the directions that the attention has, v > 0, and xi
+    the rest.
 
-    Args:
-        eigenvalues: (d,). v: (d,). w: weights of the task in the basis of eigenvectors, (d,).
+    Parameters
+    ----------
+    eigenvalues : Tensor of shape (d,)
+        Eigenvalues of the covariance.
+    v : Tensor of shape (d,)
+        Weights of the attention along the eigenvectors.
+    w : Tensor of shape (d,)
+        Weights of the task in the basis of eigenvectors.
+    M : int
+        Examples of a prompt.
+    sigma : float
+        Standard deviation of the label noise.
     """
     s, xi = torch.where(v > 0, w, 0.0), torch.where(v > 0, 0.0, w)
     inputs = (s.square() * v.square() * eigenvalues**3).sum()
@@ -60,7 +93,25 @@ def evaluation_loss(eigenvalues: Tensor, v: Tensor, w: Tensor, M: int, sigma: fl
 
 
 def increment(eigenvalues: Tensor, w: Tensor, N: int, M: int, sigma: float, r: int) -> Tensor:
-    """Loss of rank r + 1 less that of rank r where w lies in the first r directions (Theorem 5.4.3)."""
+    """Return the loss of rank r + 1 less that of rank r (Theorem 5.4.3).
+
+    w lies in the first r directions.
+
+    Parameters
+    ----------
+    eigenvalues : Tensor of shape (d,)
+        Eigenvalues of the covariance, descending.
+    w : Tensor of shape (d,)
+        Weights of the task in the basis of eigenvectors.
+    N : int
+        Examples of a prompt in pretraining.
+    M : int
+        Examples of a prompt in evaluation.
+    sigma : float
+        Standard deviation of the label noise.
+    r : int
+        Rank.
+    """
     more = (N * eigenvalues[r] / ((N + 1) * eigenvalues[r] + eigenvalues.sum())).square()
     return ((w.square() * eigenvalues).sum() + sigma**2) * more / M
 
@@ -74,14 +125,31 @@ def simulated_losses(
     prompts: int,
     stream: torch.Generator,
 ) -> Tensor:
-    """Mean squared error of every U on the same drawn prompts, without the theorem.
+    """Simulate the mean squared error of every U on the same drawn prompts.
 
-    Args:
-        covariance_root: R with Lambda = R R^T, (d, d). U: (ranks, d, d). w: weights of the task,
-        (d,).
+    The theorem is not used.
 
-    Returns:
-        (ranks,).
+    Parameters
+    ----------
+    covariance_root : Tensor of shape (d, d)
+        R with Lambda = R R^T.
+    U : Tensor of shape (ranks, d, d)
+        Weights of the attention by rank.
+    w : Tensor of shape (d,)
+        Weights of the task.
+    M : int
+        Examples of a prompt.
+    sigma : float
+        Standard deviation of the label noise.
+    prompts : int
+        Number of prompts.
+    stream : torch.Generator
+        Generator that they are drawn from.
+
+    Returns
+    -------
+    Tensor of shape (ranks,)
+        Mean squared errors.
     """
     total = torch.zeros(len(U), dtype=U.dtype)
     for start in range(0, prompts, CHUNK):
@@ -97,9 +165,21 @@ def simulated_losses(
 
 
 def descended_loss(covariance: Tensor, N: int, r: int, stream: torch.Generator) -> float:
-    """Least pretraining loss that L-BFGS finds among U = A B^T of rank r, (d, r) each, from a random start.
+    """Return the least pretraining loss that L-BFGS finds among U = A B^T of rank r.
 
-    No use is made of Theorem 5.4.1; the gradient by U is Gamma Lambda U Lambda - Lambda^2.
+    A and B have shape (d, r); the start is random. No use is made of Theorem 5.4.1; the gradient by
+    U is Gamma Lambda U Lambda - Lambda^2.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (d, d)
+        Lambda.
+    N : int
+        Examples of a prompt in pretraining.
+    r : int
+        Rank.
+    stream : torch.Generator
+        Generator of the start.
     """
     d, Lambda = len(covariance), covariance.numpy()
     first = ((1 + 1 / N) * Lambda + np.trace(Lambda) / N * np.eye(d)) @ Lambda
@@ -112,22 +192,33 @@ def descended_loss(covariance: Tensor, N: int, r: int, stream: torch.Generator) 
         return value, np.concatenate([by_U @ B, by_U.T @ A]).ravel()
 
     start = 0.3 * torch.randn(2 * d * r, generator=stream, dtype=torch.double).numpy()
-    found = minimize(
+    minimum = minimize(
         loss,
         start,
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10},
     )
-    return float(found.fun)
+    return float(minimum.fun)
 
 
 def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's task and basis of eigenvectors.
+    """Measure losses by rank, simulated and searched for, for each seed's task.
 
-    Losses by rank, simulated and searched for, beside the closed forms.
+    A seed has a basis of eigenvectors of its own. Losses are compared with the closed forms.
+
+    Parameters
+    ----------
+    problem : AttentionProblem
+        Sizes of the prompts and the covariance.
+    cell : Cell
+        Cell with `signal`.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the replicas.
     """
-    signal, found = int(cell["signal"]), []
+    signal, results = int(cell["signal"]), []
     d, N, M = problem.d, problem.N, problem.M
     eigenvalues = problem.decay ** torch.arange(d, dtype=torch.double)
     ranks = range(d + 1)
@@ -143,7 +234,7 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
             root, U, Q @ w, M, problem.sigma, problem.prompts, generator(draws, seed, "prompts")
         )
         for r in ranks:
-            found.append(
+            results.append(
                 ResultRow(
                     seed,
                     r,
@@ -154,7 +245,7 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
             )
             if signal <= r < d:
                 closed = increment(eigenvalues, w, N, M, problem.sigma, r)
-                found.append(
+                results.append(
                     ResultRow(seed, r, "increment", simulated[r + 1] - simulated[r], closed)
                 )
             if r:
@@ -162,16 +253,19 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
                 searched = descended_loss(
                     covariance, N, r, generator(draws, seed, f"start of rank {r}")
                 )
-                found.append(
+                results.append(
                     ResultRow(
                         seed, r, "pretraining_loss", searched, pretraining_loss(U[r], covariance, N)
                     )
                 )
-    return found
+    return results
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed, rank and quantity.
+    """
     return rows_to_table(
         rows(
             job.config_section("parameters", AttentionProblem),

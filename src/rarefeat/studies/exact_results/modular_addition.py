@@ -1,6 +1,6 @@
-"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ...
+"""Result 4-1, reduced (section 4.5): networks that learn (a_1 + ... + a_k) mod p.
 
-+ a_k) mod p, their neurons and margin.
+Their neurons and their margin are measured.
 """
 
 import math
@@ -27,18 +27,21 @@ RECORDED = 12
 
 
 def largest_margin(k: int, p: int) -> float:
-    """gamma* of Theorem 4.9: the largest margin at an L_{2,k+1} norm of 1."""
+    """Return gamma* of Theorem 4.9: the largest margin at an L_{2,k+1} norm of 1."""
     return 2 * math.factorial(k) / ((2 * k + 2) ** ((k + 1) / 2) * (p - 1) * p ** ((k - 1) / 2))
 
 
 def table(k: int, p: int) -> tuple[Tensor, Tensor]:
-    """Every input, (p^k, k), and its sum mod p, (p^k,)."""
+    """Return every input, (p^k, k), and its sum mod p, (p^k,)."""
     inputs = torch.cartesian_prod(*[torch.arange(p)] * k)
     return inputs, inputs.sum(1) % p
 
 
 def forward(u: Tensor, w: Tensor) -> Tensor:
-    """The network at every input of the table, eq. (4.2): u (k, m, p), w (m, p) -> (p^k, p)."""
+    """Return the network's output at every input of the table, eq. (4.2).
+
+    u (k, m, p), w (m, p) -> (p^k, p).
+    """
     k = len(u)
     total = u[0]
     for following in u[1:]:
@@ -47,14 +50,14 @@ def forward(u: Tensor, w: Tensor) -> Tensor:
 
 
 def norm(u: Tensor, w: Tensor) -> Tensor:
-    """The L_{2,k+1} norm (section 4.3.1)."""
+    """Return the L_{2,k+1} norm (section 4.3.1)."""
     k = len(u)
     of_neuron = u.square().sum((0, 2)) + w.square().sum(1)
     return of_neuron.pow((k + 1) / 2).sum() ** (1 / (k + 1))
 
 
 def margin(u: Tensor, w: Tensor) -> float:
-    """The normalised margin over the whole table (Definitions 4.2-4.4).
+    """Return the normalised margin over the whole table (Definitions 4.2-4.4).
 
     The network is homogeneous of degree k + 1.
     """
@@ -66,12 +69,10 @@ def margin(u: Tensor, w: Tensor) -> float:
 
 
 def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, Tensor, Tensor]]:
-    """Weights at the recorded steps of a training on the whole table.
+    """Train on the whole table and return the weights at the recorded steps.
 
-    Cross-entropy and lambda times the norm (Definition 4.1).
-
-    Raises:
-        RarefeatError: for weights that are no longer finite.
+    The loss is cross-entropy and lambda times the norm (Definition 4.1). A RarefeatError is raised
+    for weights that are no longer finite.
     """
     k, p, m = setting.k, setting.p, setting.m
     target = table(k, p)[1]
@@ -80,10 +81,10 @@ def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, 
     parameters = [u.requires_grad_(), w.requires_grad_()]
     optimiser = torch.optim.Adam(parameters, lr=setting.lr, betas=(0.9, 0.98))
     recorded = {0} | {round(setting.steps ** (i / (RECORDED - 1))) for i in range(RECORDED)}
-    found = []
+    history = []
     for step in progress(range(setting.steps + 1), setting.steps + 1, f"modulo {p}"):
         if step in recorded:
-            found.append((step, u.detach().double(), w.detach().double()))
+            history.append((step, u.detach().double(), w.detach().double()))
         if step == setting.steps:
             break
         optimiser.param_groups[0]["lr"] = (
@@ -93,39 +94,45 @@ def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, 
         loss = functional.cross_entropy(forward(u, w), target) + setting.penalty * norm(u, w)
         loss.backward()
         optimiser.step()
-    if not all(part.isfinite().all() for part in found[-1][1:]):
+    if not all(weights.isfinite().all() for weights in history[-1][1:]):
         raise RarefeatError(
             "training on modular addition diverged: the weights are no longer finite; lower lr"
         )
-    return found
+    return history
 
 
 def rows(setting: AdditionTable, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's training: margin over gamma*.
+    """Measure margin over gamma* and the neurons' frequencies at the recorded steps.
 
-    The frequencies of the neurons, at the recorded steps.
+    Parameters
+    ----------
+    setting : AdditionTable
+        Table of sums, sizes and rates.
+    cell : Cell
+        Cell of the setting.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the trainings.
     """
-    k, p, found = setting.k, setting.p, []
+    k, p, results = setting.k, setting.p, []
     for seed in seeds:
         stages = trained(setting, generator(draws, seed, f"k={k} p={p} m={setting.m}"))
         for step, u, w in stages:
-            found += [ResultRow(seed, step, *part) for part in of_weights(u, w)]
-    return found
+            results += [ResultRow(seed, step, *metric) for metric in of_weights(u, w)]
+    return results
 
 
 def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
-    """What is measured of a network, with what Theorem 4.9 states of it.
-
-    (quantity, value, stated).
-    """
+    """Measure a network and return what Theorem 4.9 states of it: (quantity, value, stated)."""
     k, _, p = u.shape
-    parts = torch.cat([u, w[None]])
-    spectrum = torch.fft.rfft(parts)[..., 1:]
+    weights = torch.cat([u, w[None]])
+    spectrum = torch.fft.rfft(weights)[..., 1:]
     share = spectrum.abs().square().sum(0)
     share = share / share.sum(-1, keepdim=True).clamp_min(torch.finfo(share.dtype).tiny)
-    largest, at = share.max(-1)
+    largest, frequency = share.max(-1)
     single = largest > ONE_FREQUENCY
-    phases = spectrum.angle().gather(-1, at.expand(k + 1, -1)[..., None])[..., 0]
+    phases = spectrum.angle().gather(-1, frequency.expand(k + 1, -1)[..., None])[..., 0]
     # Phases of u sum to that of w, up to a sign that an even power does not see and w has.
     turn = torch.cos(phases[:k].sum(0) - phases[k])[single]
     size = u.square().sum((0, 2)) + w.square().sum(1)
@@ -136,13 +143,16 @@ def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
         ("one_frequency", float(single.double().mean()), 1.0),
         ("one_frequency_weight", float(weight[single].sum() / weight.sum()), 1.0),
         ("power", float(largest.mean()), 1.0),
-        ("frequencies", float(len(at[single].unique())), (p - 1) / 2),
+        ("frequencies", float(len(frequency[single].unique())), (p - 1) / 2),
         ("phase", float(turn.mean()) if len(turn) else math.nan, 1.0),
     ]
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed, step and quantity.
+    """
     return rows_to_table(
         rows(
             job.config_section("parameters", AdditionTable),

@@ -1,6 +1,6 @@
-"""Result 6-1 (section 6.3.1).
+"""Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation.
 
-The two-dimensional example of nuclear-norm regularisation, as its text may be read.
+The text may be read in several ways.
 """
 
 import pandas as pd
@@ -19,7 +19,17 @@ from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 
 def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tensor]:
-    """n inputs, (n, 2), invariant feature first, and labels -1 and 1, (n,)."""
+    """Draw n inputs, (n, 2), invariant feature first, and labels -1 and 1, (n,).
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    agrees : float
+        Probability that the second feature has the label's sign.
+    stream : torch.Generator
+        Generator that they are drawn from.
+    """
     draws = torch.rand(n, 4, generator=stream, dtype=torch.double)
     y = torch.where(draws[:, 0] < 0.5, 1.0, -1.0).double()
     sign = torch.where(draws[:, 1] < agrees, 1.0, -1.0)
@@ -27,12 +37,11 @@ def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tens
 
 
 def accuracy(w: Tensor, agrees: float) -> Tensor:
-    """Of the rule sign <w, x>, exactly: (..., 2) -> (...).
+    """Return the exact accuracy of the rule sign <w, x>, (..., 2) -> (...).
 
-    With t = w_2 / w_1 in [0, 1] it is 1 - t (1 - agrees) / 2.
-
-    The rule fails where the second feature votes against the label, and outvotes the first: with
-    probability t / 2 for t <= 1, 1 - 1 / (2 t) beyond.
+    With t = w_2 / w_1 in [0, 1] it is 1 - t (1 - agrees) / 2. The rule fails where the second
+    feature votes against the label, and outvotes the first: with probability t / 2 for t <= 1, 1 -
+    1 / (2 t) beyond.
     """
     first, t = w[..., 0], (w[..., 1] / w[..., 0]).abs()
     outvoted = torch.where(t <= 1, t / 2, 1 - 1 / (2 * t))
@@ -43,14 +52,14 @@ def accuracy(w: Tensor, agrees: float) -> Tensor:
 
 
 def nuclear_norm(F: Tensor) -> Tensor:
-    """Sum of the two singular values of matrices (..., n, 2) -> (...)."""
+    """Return the sum of the two singular values of matrices (..., n, 2) -> (...)."""
     gram = F.mT @ F
     determinant = (gram[..., 0, 0] * gram[..., 1, 1] - gram[..., 0, 1] ** 2).clamp_min(1e-24)
     return (gram[..., 0, 0] + gram[..., 1, 1] + 2 * determinant.sqrt()).sqrt()
 
 
 def rule(A: Tensor, head: Tensor) -> Tensor:
-    """The weights of the linear rule that a head makes of the features A x.
+    """Return the weights of the linear rule that a head makes of the features A x.
 
     (..., 2, 2), (..., 2) -> (..., 2).
     """
@@ -60,15 +69,33 @@ def rule(A: Tensor, head: Tensor) -> Tensor:
 def trained(
     problem: NuclearProblem, model: str, X: Tensor, y: Tensor, stream: torch.Generator
 ) -> Tensor:
-    """Rules that gradient descent finds, one for each penalty: the logistic loss.
+    """Return the rules that gradient descent finds, one for each penalty.
 
-    Lambda |A X|_* as in the printed code.
+    The loss is the logistic loss plus lambda |A X|_* as in the printed code.
 
-    The model `logits` is the softmax of two logits A x, the same as the logistic loss of their
-    difference; `head` a trained one on the features A x, `fixed_head` ones.
+    Parameters
+    ----------
+    problem : NuclearProblem
+        Penalties, steps and rate.
+    model : str
+        `logits` for the softmax of two logits A x, the same as the logistic loss of their
+        difference; `head` for a trained one on the features A x, `fixed_head` for ones.
+    X : Tensor of shape (n, 2)
+        Inputs.
+    y : Tensor of shape (n,)
+        Labels, -1 or 1.
+    stream : torch.Generator
+        Generator of the initial weights.
 
-    Returns:
-        (penalties, 2).
+    Returns
+    -------
+    Tensor of shape (penalties, 2)
+        Rules.
+
+    Raises
+    ------
+    RarefeatError
+        If a rule is not finite.
     """
     P = len(problem.penalty)
     penalty = torch.tensor(problem.penalty, dtype=X.dtype)
@@ -89,20 +116,31 @@ def trained(
         loss = functional.softplus(-y * torch.einsum("pni,pi->pn", features, head)).mean(1)
         (loss + penalty * nuclear_norm(features)).sum().backward()
         optimiser.step()
-    found = rule(A, head).detach()
-    if not found.isfinite().all():
+    rules = rule(A, head).detach()
+    if not rules.isfinite().all():
         raise RarefeatError(
             "training with the nuclear norm diverged: the weights are no longer finite; lower lr"
         )
-    return found
+    return rules
 
 
 def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's samples: slope.
+    """Measure slopes and accuracies in and out of domain of each seed's rules.
 
-    Accuracies in and out of domain on test samples beside 1 - 0.15 t and 1 - 0.35 t.
+    Accuracies are on test samples and stated as 1 - 0.15 t and 1 - 0.35 t.
+
+    Parameters
+    ----------
+    problem : NuclearProblem
+        Penalties, steps and rate.
+    cell : Cell
+        Cell with `model` and the sample size `n`.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the samples.
     """
-    n, found = int(cell["n"]), []
+    n, results = int(cell["n"]), []
     for seed in seeds:
         X, y = sample(n, AGREES, generator(draws, seed, f"n={n}"))
         rules = trained(problem, cell["model"], X, y, generator(draws, seed, "weights"))
@@ -111,17 +149,20 @@ def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> l
             for domain, agrees in (("id", AGREES), ("ood", 1 - AGREES))
         }
         for penalty, w in zip(problem.penalty, rules, strict=True):
-            found.append(ResultRow(seed, penalty, "slope", w[1] / w[0]))
+            results.append(ResultRow(seed, penalty, "slope", w[1] / w[0]))
             for domain, (agrees, inputs, labels) in tests.items():
                 right = ((inputs @ w) * labels > 0).double().mean()
-                found.append(
+                results.append(
                     ResultRow(seed, penalty, f"{domain}_accuracy", right, accuracy(w, agrees))
                 )
-    return found
+    return results
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed, penalty and quantity.
+    """
     return rows_to_table(
         rows(
             job.config_section("parameters", NuclearProblem),

@@ -1,4 +1,4 @@
-"""What the results have in common: their rows."""
+"""Rows of the results, in the form that all of them share."""
 
 from typing import NamedTuple
 
@@ -7,22 +7,28 @@ from torch import Tensor
 
 from rarefeat.config.cells import Cell
 
+COLUMNS = ["seed", "at", "quantity", "value", "stated"]
+"""Columns of a table of results, in the order of the fields of `ResultRow`."""
+
 
 class ResultRow(NamedTuple):
-    """A number beside what is stated of it."""
+    """A number of a replica with its stated value."""
 
     seed: int
-    at: float
-    """A place on the axis of its quantity: a loop, a rank, a step; 0 where there is none."""
+    place: float
+    """Place on the axis of its quantity, column `at`: a loop, a rank, a step.
+
+    0 where there is none.
+    """
     quantity: str
     value: float | Tensor
     stated: float | Tensor = float("nan")
-    """What the text has for this replica: a closed form, or a bound."""
+    """Value that the text has for this replica: a closed form, or a bound."""
 
 
 def rows_to_table(rows: list[ResultRow], cell: Cell) -> pd.DataFrame:
-    """Rows of one cell, which is their `setting`, as a table."""
-    found = pd.DataFrame(rows, columns=list(ResultRow._fields)).astype(
+    """Return rows of one cell, which is their `setting`, as a table."""
+    table = pd.DataFrame(rows, columns=COLUMNS).astype(
         {
             "seed": "int64",
             "at": "float64",
@@ -31,5 +37,5 @@ def rows_to_table(rows: list[ResultRow], cell: Cell) -> pd.DataFrame:
             "stated": "float64",
         }
     )
-    found.insert(0, "setting", cell.path)
-    return found
+    table.insert(0, "setting", cell.path)
+    return table

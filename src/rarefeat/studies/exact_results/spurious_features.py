@@ -1,6 +1,6 @@
-"""Result 6-T (section 6.4).
+"""Result 6-T (section 6.4): spurious features under weight decay and a bound on the rank.
 
-Weight decay keeps spurious features and fails where they turn, a bound on the rank drops them.
+Weight decay keeps them and fails where they turn, a bound on the rank drops them.
 """
 
 import math
@@ -28,22 +28,31 @@ NODES = 24
 
 
 class Instance(NamedTuple):
-    """What Proposition 6.3 speaks of."""
+    """A problem of Proposition 6.3."""
 
     r: int
     """Invariant features."""
     d: int
     """All features."""
     gamma: float
-    """How much more often than not a spurious feature agrees with the label."""
+    """Probability that a spurious feature agrees with the label, less 1/2."""
     penalty: float
     """lambda of eq. (6.4)."""
 
 
-def instance(problem: SpuriousProblem, factor: float, stream: torch.Generator) -> Instance:
-    """One of those that the proposition allows.
+def draw_instance(problem: SpuriousProblem, factor: float, stream: torch.Generator) -> Instance:
+    """Draw a problem that the proposition allows.
 
-    R and gamma uniform in their ranges, d - r log-uniform above r / gamma^2.
+    r and gamma are uniform in their ranges, d - r log-uniform above r / gamma^2.
+
+    Parameters
+    ----------
+    problem : SpuriousProblem
+        Ranges.
+    factor : float
+        lambda in units of sqrt(r) / exp(sqrt(r) / 5).
+    stream : torch.Generator
+        Generator that it is drawn from.
     """
     low, high = problem.r
     first, second, third = torch.rand(3, generator=stream, dtype=torch.double).tolist()
@@ -54,7 +63,7 @@ def instance(problem: SpuriousProblem, factor: float, stream: torch.Generator) -
 
 
 class SumDistribution(NamedTuple):
-    """The law of a sum of independent features on a lattice."""
+    """The distribution of a sum of independent features on a lattice."""
 
     values: np.ndarray
     """(n,), ascending."""
@@ -63,16 +72,19 @@ class SumDistribution(NamedTuple):
 
 
 def feature(gamma: float) -> SumDistribution:
-    """D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0] (Lemma E.3).
+    """Return D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0].
 
-    An invariant feature for 1/2.
+    Lemma E.3. An invariant feature for 1/2.
     """
     middles = (np.arange(-CELLS, CELLS) + 0.5) / CELLS
     return SumDistribution(middles, np.where(middles > 0, 0.5 + gamma, 0.5 - gamma) / CELLS)
 
 
 def summed(law: SumDistribution, n: int) -> SumDistribution:
-    """The sum of n independent copies, by repeated squaring; for n = 0 it is 0."""
+    """Return the distribution of the sum of n independent copies, by repeated squaring.
+
+    For n = 0 it is 0.
+    """
     total, power = SumDistribution(np.zeros(1), np.ones(1)), law
     while n:
         total = _plus(total, power) if n % 2 else total
@@ -90,12 +102,12 @@ def _plus(one: SumDistribution, other: SumDistribution) -> SumDistribution:
 
 
 def quadrature(law: SumDistribution) -> SumDistribution:
-    """Gauss's quadrature of a law.
+    """Return Gauss's quadrature of a distribution.
 
     NODES values with weights, by Lanczos and the eigenvalues of the Jacobi matrix.
     """
-    kept = law.probability > 1e-30
-    x, weight = law.values[kept], law.probability[kept]
+    support = law.probability > 1e-30
+    x, weight = law.values[support], law.probability[support]
     n = min(NODES, len(x))
     basis, diagonal, beside = [np.sqrt(weight / weight.sum())], [], []
     for i in range(n):
@@ -113,7 +125,7 @@ def quadrature(law: SumDistribution) -> SumDistribution:
 
 
 def logistic(margin: np.ndarray) -> np.ndarray:
-    """log(1 + exp(-margin))."""
+    """Return log(1 + exp(-margin))."""
     return np.logaddexp(0, -margin)
 
 
@@ -127,12 +139,12 @@ class Ridge(NamedTuple):
     beta: float
 
 
-def ridge(given: Instance) -> Ridge:
-    """The minimum over both weights of the exact objective, by Newton's method with its gradient and curvature."""
-    invariant = quadrature(summed(feature(0.5), given.r))
-    spurious = quadrature(summed(feature(given.gamma), given.d - given.r))
+def ridge(instance: Instance) -> Ridge:
+    """Minimise the exact objective over both weights by L-BFGS with its gradient."""
+    invariant = quadrature(summed(feature(0.5), instance.r))
+    spurious = quadrature(summed(feature(instance.gamma), instance.d - instance.r))
     weight = np.outer(invariant.probability, spurious.probability)
-    counts = np.array([given.r, given.d - given.r])
+    counts = np.array([instance.r, instance.d - instance.r])
 
     def objective(pair: np.ndarray) -> tuple[float, np.ndarray]:
         margin = pair[0] * invariant.values[:, None] + pair[1] * spurious.values
@@ -140,38 +152,48 @@ def ridge(given: Instance) -> Ridge:
         by_pair = np.array(
             [(slope * invariant.values[:, None]).sum(), (slope * spurious.values).sum()]
         )
-        value = (weight * logistic(margin)).sum() + given.penalty / 2 * (counts * pair**2).sum()
-        return value, by_pair + given.penalty * counts * pair
+        value = (weight * logistic(margin)).sum() + instance.penalty / 2 * (counts * pair**2).sum()
+        return value, by_pair + instance.penalty * counts * pair
 
-    start = np.full(2, 0.5 / math.sqrt(given.d))
-    found = minimize(
+    start = np.full(2, 0.5 / math.sqrt(instance.d))
+    minimum = minimize(
         objective,
         start,
         jac=True,
         method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000},
     )
-    return Ridge(*map(float, found.x))
+    return Ridge(*map(float, minimum.x))
 
 
 def tilted(law: SumDistribution, slope: float) -> tuple[SumDistribution, float]:
-    """The law with probabilities in proportion to p exp(slope x).
+    """Return the distribution with probabilities in proportion to p exp(slope x).
 
-    The logarithm of what they sum to.
+    And the logarithm of what they sum to.
     """
     weight = law.probability * np.exp(slope * law.values)
     return SumDistribution(law.values, weight / weight.sum()), math.log(weight.sum())
 
 
-def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
-    """Probability that alpha S_R + beta S_U >= 0 where spurious features are D_gamma.
+def accuracy(instance: Instance, weights: Ridge, gamma: float) -> float:
+    """Return the probability that alpha S_R + beta S_U >= 0.
 
-    -gamma of the instance out of domain.
+    If the sum's mean is negative, both distributions are tilted until it is 0: a small probability
+    is then no rounding of a large one.
 
-    If the sum's mean is negative, both laws are tilted until it is 0: a small probability is then
-    no rounding of a large one.
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+    weights : Ridge
+        alpha and beta.
+    gamma : float
+        Spurious features are D_gamma; -gamma of the instance out of domain.
     """
-    laws, counts = (feature(0.5), feature(gamma)), (given.r, given.d - given.r)
+    laws, counts = (
+        (feature(0.5), feature(gamma)),
+        (instance.r, instance.d - instance.r),
+    )
 
     def cumulant(slope: float) -> float:
         return sum(
@@ -180,7 +202,7 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
         )
 
     slope, most = 0.0, 1.0
-    if weights.alpha * given.r / 2 + weights.beta * counts[1] * gamma < 0:
+    if weights.alpha * instance.r / 2 + weights.beta * counts[1] * gamma < 0:
         while cumulant(2 * most) < cumulant(most):
             most *= 2
         slope = float(
@@ -210,13 +232,22 @@ def accuracy(given: Instance, weights: Ridge, gamma: float) -> float:
 
 
 def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
-    """Least mean loss of weights with |w| <= norm on so many features of either sort.
+    """Return the least mean loss of weights with |w| <= norm on some features of either sort.
 
-    The objective of eq. (6.5).
+    It is the objective of eq. (6.5). Without a bound on |w| it has no minimum: with weights on
+    invariant features alone every margin is positive, so that the loss goes to 0 as they grow, and
+    it does with a fixed weight on spurious ones as well.
 
-    Without a bound on |w| it has no minimum: with weights on invariant features alone every margin
-    is positive, so that the loss goes to 0 as they grow, and it does with a fixed weight on
-    spurious ones beside.
+    Parameters
+    ----------
+    invariant : int
+        Number of invariant features.
+    spurious : int
+        Number of spurious features.
+    gamma : float
+        Spurious features are D_gamma.
+    norm : float
+        Bound on |w|.
     """
     a, b = quadrature(summed(feature(0.5), invariant)), quadrature(summed(feature(gamma), spurious))
     weight = np.outer(a.probability, b.probability)
@@ -237,56 +268,78 @@ def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> fl
 
 
 def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's instance: the ridge's weights and accuracies.
+    """Measure the ridge's weights and accuracies on each seed's instance.
 
-    What one spurious feature costs under a bound on the rank.
+    And the cost of one spurious feature under a bound on the rank.
+
+    Parameters
+    ----------
+    problem : SpuriousProblem
+        Ranges of the instances.
+    cell : Cell
+        Cell with `factor`.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the instances.
     """
-    found = []
+    results = []
     for seed in seeds:
         stream = generator(draws, seed, "instance")
-        given = instance(problem, cell["factor"], stream)
-        weights = ridge(given)
-        found += [
-            ResultRow(seed, given.r, "alpha", weights.alpha, 1 / math.sqrt(given.r)),
-            ResultRow(seed, given.r, "beta", weights.beta, weights.alpha),
+        instance = draw_instance(problem, cell["factor"], stream)
+        weights = ridge(instance)
+        results += [
+            ResultRow(seed, instance.r, "alpha", weights.alpha, 1 / math.sqrt(instance.r)),
+            ResultRow(seed, instance.r, "beta", weights.beta, weights.alpha),
             ResultRow(
                 seed,
-                given.r,
+                instance.r,
                 "alpha_over_beta",
                 weights.alpha / weights.beta,
-                3 / (4 * given.gamma),
+                3 / (4 * instance.gamma),
             ),
-            ResultRow(seed, given.r, "id_accuracy", accuracy(given, weights, given.gamma)),
             ResultRow(
                 seed,
-                given.r,
+                instance.r,
+                "id_accuracy",
+                accuracy(instance, weights, instance.gamma),
+            ),
+            ResultRow(
+                seed,
+                instance.r,
                 "ood_accuracy",
-                accuracy(given, weights, -given.gamma),
-                math.exp(-given.r / 10),
+                accuracy(instance, weights, -instance.gamma),
+                math.exp(-instance.r / 10),
             ),
         ]
         # What follows knows nothing of the ridge.
-        rank = 1 + math.floor(torch.rand(1, generator=stream, dtype=torch.double).item() * given.r)
+        rank = 1 + math.floor(
+            torch.rand(1, generator=stream, dtype=torch.double).item() * instance.r
+        )
         norm = 1.0
-        alone = support_loss(rank, 0, given.gamma, norm)
+        alone = support_loss(rank, 0, instance.gamma, norm)
         others = [
-            support_loss(rank - b, b, given.gamma, norm) for b in sorted({1, (rank + 1) // 2, rank})
+            support_loss(rank - b, b, instance.gamma, norm)
+            for b in sorted({1, (rank + 1) // 2, rank})
         ]
-        found.append(ResultRow(seed, rank, "cost_of_spurious", min(others) - alone, 0.0))
-        found.append(
+        results.append(ResultRow(seed, rank, "cost_of_spurious", min(others) - alone, 0.0))
+        results.append(
             ResultRow(
                 seed,
                 rank,
                 "rank_ood_accuracy",
-                accuracy(given._replace(r=rank), Ridge(1.0, 0.0), -given.gamma),
+                accuracy(instance._replace(r=rank), Ridge(1.0, 0.0), -instance.gamma),
                 1.0,
             )
         )
-    return found
+    return results
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed and quantity.
+    """
     return rows_to_table(
         rows(
             job.config_section("parameters", SpuriousProblem),

@@ -1,4 +1,4 @@
-"""Means over seeds of all results, beside what is stated and what is printed."""
+"""Means over seeds of all results, with the stated and the printed values."""
 
 from collections.abc import Mapping
 
@@ -27,24 +27,35 @@ SHARES = {
 
 
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """A row for each quantity at each place of its axis."""
+    """Return a row for each quantity at each place of its axis."""
     rows = []
     for result, table in tables.items():
         table = table.assign(at=0.0) if result in OVER_SEEDS else table
-        for (setting, at, quantity), part in table.groupby(["setting", "at", "quantity"]):
+        for (setting, place, quantity), group in table.groupby(["setting", "at", "quantity"]):
             mean, _, low, high, n = student_interval(
-                part["value"].to_numpy(), inside=SHARE if quantity in SHARES else UNBOUNDED
+                group["value"].to_numpy(), inside=SHARE if quantity in SHARES else UNBOUNDED
             )
             printed = PRINTED.get(
-                (result, setting, quantity, at), PRINTED.get((result, setting, quantity))
+                (result, setting, quantity, place), PRINTED.get((result, setting, quantity))
             )
             rows.append(
-                (result, setting, at, quantity, mean, low, high, n, part["stated"].mean(), printed)
+                (
+                    result,
+                    setting,
+                    place,
+                    quantity,
+                    mean,
+                    low,
+                    high,
+                    n,
+                    group["stated"].mean(),
+                    printed,
+                )
             )
-    found = pd.DataFrame(rows, columns=list(EXACT_RESULTS.columns))
-    return validate_sorted(EXACT_RESULTS, found.astype({"printed": float}))
+    means = pd.DataFrame(rows, columns=list(EXACT_RESULTS.columns))
+    return validate_sorted(EXACT_RESULTS, means.astype({"printed": float}))
 
 
 def exact_results_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """The summary of the tables of all results."""
+    """Return the summary of the tables of all results."""
     return summary(tables)

@@ -89,7 +89,7 @@ QUANTITIES = {
         ood_accuracy="accuracy out of domain, on test samples; stated: 1 - 0.35 t for t in [0, 1]",
     ),
 }  # fmt: skip
-"""What each result measures."""
+"""Quantities of each result."""
 
 KEYS = {
     "setting": column(str, None, unit="", description="cell of the result: its axis and value"),
@@ -110,8 +110,8 @@ STATED = column(
 )
 
 
-def measured(result: str) -> pa.DataFrameSchema:
-    """The table of a result."""
+def result_schema(result: str) -> pa.DataFrameSchema:
+    """Return the schema of the table of a result."""
     quantities = QUANTITIES[result]
     columns = {
         "setting": KEYS["setting"],
@@ -132,7 +132,7 @@ def measured(result: str) -> pa.DataFrameSchema:
     return schema(result, rows, columns, unique=["setting", "seed", "at", "quantity"])
 
 
-SCHEMAS = {name: measured(name) for name in QUANTITIES}
+SCHEMAS = {name: result_schema(name) for name in QUANTITIES}
 LOOPED_TRANSFORMER = SCHEMAS["looped_transformer"]
 LOW_RANK_ATTENTION = SCHEMAS["low_rank_attention"]
 SPURIOUS_FEATURES = SCHEMAS["spurious_features"]

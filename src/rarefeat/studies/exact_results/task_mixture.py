@@ -1,9 +1,7 @@
-"""Result 7-T (section 7.2.2, appendix F.2).
+"""Result 7-T (section 7.2.2, appendix F.2): contrastive learning of a mixture of tasks.
 
-What a linear contrastive representation keeps of a mixture of tasks, even or not.
-
-Coordinates are z = (z_S, z_{P_1}, ..., z_{P_T}, z_U): s shared features, r - s private ones of each
-task, and spurious ones.
+Which features a linear representation keeps of a mixture, even or not. Coordinates are z = (z_S,
+z_{P_1}, ..., z_{P_T}, z_U): s shared features, r - s private ones of each task, and spurious ones.
 """
 
 import math
@@ -29,17 +27,32 @@ PROBES = 200
 
 
 def chi_squared(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values and probabilities of Gauss's quadrature of the chi-squared law with k degrees of freedom, (NODES,) each."""
+    """Return Gauss's quadrature of the chi-squared distribution with k degrees of freedom.
+
+    Values and probabilities, (NODES,) each.
+    """
     x, weight = roots_genlaguerre(NODES, k / 2 - 1)
     return 2 * x, weight / gamma(k / 2)
 
 
 def closed_form_weights(r: int, s: int, weights: np.ndarray) -> np.ndarray:
-    """alpha and alpha_t of Lemma F.3 for the logistic loss and variances 1.
-
-    (T,) tasks' weights, of sum 1 -> (T + 1,).
+    """Return alpha and alpha_t of Lemma F.3 for the logistic loss and variances 1.
 
     The convex programme (F.40)-(F.42); Propositions 7.3 and F.8 are its case of equal weights.
+
+    Parameters
+    ----------
+    r : int
+        Invariant features of a task.
+    s : int
+        Shared ones of them.
+    weights : np.ndarray of shape (T,)
+        Weights of the tasks, of sum 1.
+
+    Returns
+    -------
+    np.ndarray of shape (T + 1,)
+        alpha, then alpha_t of each task.
     """
     T = len(weights)
     (shared, p), (private, q) = chi_squared(s), chi_squared(r - s)
@@ -57,36 +70,78 @@ def closed_form_weights(r: int, s: int, weights: np.ndarray) -> np.ndarray:
         return value, slope
 
     limit = {"type": "ineq", "fun": lambda alpha: r - cost @ alpha, "jac": lambda alpha: -cost}
-    found = minimize(
-        objective, np.full(T + 1, r / cost.sum()), jac=True, method="SLSQP", bounds=[(0, 1)] * (T + 1), constraints=limit,
+    minimum = minimize(
+        objective,
+        np.full(T + 1, r / cost.sum()),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, 1)] * (T + 1),
+        constraints=limit,
         options={"ftol": 1e-14, "maxiter": 1000},
-    )  # fmt: skip
-    return np.clip(found.x, 0, 1)
+    )
+    return np.clip(minimum.x, 0, 1)
 
 
 def even(r: int, s: int, T: int, alpha: float) -> float:
-    """beta of Proposition 7.3."""
+    """Return beta of Proposition 7.3.
+
+    Parameters
+    ----------
+    r : int
+        Invariant features of a task.
+    s : int
+        Shared ones of them.
+    T : int
+        Number of tasks.
+    alpha : float
+        Weight of the shared features.
+    """
     return min(1.0, (r - alpha * s) / (T * (r - s)))
 
 
 def fine_tuned(T: int, s: int, radius: float) -> float:
-    """sqrt(beta) of Proposition F.9."""
+    """Return sqrt(beta) of Proposition F.9.
+
+    Parameters
+    ----------
+    T : int
+        Number of tasks.
+    s : int
+        Shared features.
+    radius : float
+        Radius gamma of fine-tuning.
+    """
     return min(1.0, math.sqrt(1 / T) + radius / math.sqrt(s))
 
 
 def pairs(mixture: Mixture, tasks: Tensor, stream: torch.Generator) -> tuple[Tensor, Tensor]:
-    """z and z^+ of positive pairs by their task (F.35-F.37): (n,) -> (n, d) twice."""
-    s, own, T = mixture.s, mixture.r - mixture.s, len(mixture.weights)
+    """Draw z and z^+ of positive pairs by their task (F.35-F.37).
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Sizes of the features.
+    tasks : Tensor of shape (n,)
+        Task of each pair.
+    stream : torch.Generator
+        Generator that they are drawn from.
+
+    Returns
+    -------
+    tuple[Tensor, Tensor]
+        z and z^+, (n, d) each.
+    """
+    s, n_private, T = mixture.s, mixture.r - mixture.s, len(mixture.weights)
     n = len(tasks)
-    invariant = torch.randn(n, s + T * own, generator=stream, dtype=torch.double)
-    of_task = torch.arange(T).repeat_interleave(own)
+    invariant = torch.randn(n, s + T * n_private, generator=stream, dtype=torch.double)
+    of_task = torch.arange(T).repeat_interleave(n_private)
     invariant[:, s:] *= of_task == tasks[:, None]
     spurious = torch.randn(2, n, mixture.spurious, generator=stream, dtype=torch.double)
     return torch.cat([invariant, spurious[0]], 1), torch.cat([invariant, spurious[1]], 1)
 
 
 def project_to_class(G: Tensor, r: int) -> Tensor:
-    """The nearest Gram matrix W^T W of the class.
+    """Return the nearest Gram matrix W^T W of the class.
 
     |W| <= 1, |W|_F <= sqrt(r), that is 0 <= G <= I and tr G <= r.
     """
@@ -101,13 +156,21 @@ def project_to_class(G: Tensor, r: int) -> Tensor:
 
 
 def minimise_contrastive_loss(x: Tensor, other: Tensor, r: int, steps: int = 300) -> Tensor:
-    """The Gram matrix W^T W that minimises the contrastive loss (F.38) of positive pairs, over all W of the class.
+    """Return the Gram matrix W^T W of the class that minimises the contrastive loss (F.38).
 
     The loss is convex in it: accelerated projected gradient, with its step found by halving. No use
     is made of Lemma F.3.
 
-    Args:
-        x: (n, d). other: its positive, (n, d). The negative's mean is that of x.
+    Parameters
+    ----------
+    x : Tensor of shape (n, d)
+        Samples.
+    other : Tensor of shape (n, d)
+        Their positives. The negative's mean is that of x.
+    r : int
+        Bound on the trace.
+    steps : int
+        Largest number of steps.
     """
     far = other - x.mean(0)
     d = x.shape[1]
@@ -123,30 +186,42 @@ def minimise_contrastive_loss(x: Tensor, other: Tensor, r: int, steps: int = 300
     G = ahead = project_to_class(torch.eye(d, dtype=x.dtype) * r / d, r)
     step, momentum, last = 1.0, 1.0, value(G)
     for _ in range(steps):
-        direction, here = slope(ahead), value(ahead)
+        direction, current = slope(ahead), value(ahead)
         while True:
-            moved = project_to_class(ahead - step * direction, r)
-            change = moved - ahead
+            candidate = project_to_class(ahead - step * direction, r)
+            change = candidate - ahead
             if (
-                value(moved)
-                <= here + (direction * change).sum() + change.square().sum() / (2 * step) + 1e-15
+                value(candidate)
+                <= current + (direction * change).sum() + change.square().sum() / (2 * step) + 1e-15
             ):
                 break
             step /= 2
-        now = value(moved)
-        if now > last:
+        candidate_value = value(candidate)
+        if candidate_value > last:
             if momentum == 1:  # nothing is left but rounding
                 break
             momentum, ahead = 1.0, G
             continue
         following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = moved + (momentum - 1) / following * (moved - G)
-        G, momentum, last, step = moved, following, now, step * 1.2
+        ahead = candidate + (momentum - 1) / following * (candidate - G)
+        G, momentum, last, step = candidate, following, candidate_value, step * 1.2
     return G
 
 
 def project_to_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
-    """A matrix with |W| <= 1 and |W - centre|_F <= radius, by projecting on each in turn."""
+    """Return a matrix with |W| <= 1 and |W - centre|_F <= radius.
+
+    By projecting on each in turn.
+
+    Parameters
+    ----------
+    W : Tensor of shape (k, d)
+        Matrix that is projected.
+    centre : Tensor of shape (k, d)
+        Centre of the ball.
+    radius : float
+        Its radius.
+    """
     for _ in range(20):
         left, values, right = torch.linalg.svd(W, full_matrices=False)
         W = (left * values.clamp(max=1)) @ right
@@ -158,10 +233,22 @@ def project_to_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
 
 
 def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int = 150) -> Tensor:
-    """W near `start` that minimises the contrastive loss of pairs of the target task (F.104, F.105), by projected gradient.
+    """Return W near `start` that minimises the contrastive loss of pairs of the target task.
 
-    Args:
-        start: W*, (k, d). x: (n, d). other: (n, d).
+    (F.104, F.105), by projected gradient.
+
+    Parameters
+    ----------
+    start : Tensor of shape (k, d)
+        W*.
+    x : Tensor of shape (n, d)
+        Samples.
+    other : Tensor of shape (n, d)
+        Their positives.
+    radius : float
+        Largest |W - W*|_F.
+    steps : int
+        Number of steps.
     """
     far = other - x.mean(0)
     W = start.clone()
@@ -174,14 +261,20 @@ def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int
 
 
 def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
-    """Mean absolute error of a probe of m labels, over that of answering 0, for the features a_j z_j of the target task.
+    """Return the mean absolute error of a probe of m labels, over that of answering 0.
 
-    The predictor of least norm among those that fit the labels, which is an empirical risk
-    minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the labels are y = u^T z with u uniform on
-    the sphere.
+    Features are a_j z_j of the target task. The predictor of least norm among those that fit the
+    labels, which is an empirical risk minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the
+    labels are y = u^T z with u uniform on the sphere.
 
-    Args:
-        scale: a, (r,).
+    Parameters
+    ----------
+    scale : Tensor of shape (r,)
+        a.
+    m : int
+        Number of labels.
+    stream : torch.Generator
+        Generator of the labelled samples.
     """
     u = functional.normalize(
         torch.randn(PROBES, len(scale), 1, generator=stream, dtype=scale.dtype), dim=1
@@ -194,12 +287,23 @@ def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
 def complexity(
     scale: Tensor, s: int, m: int, stream: torch.Generator, draws: int = 4000
 ) -> tuple[float, float]:
-    """Rademacher complexity of F_{phi,t} for a label with equal weight on shared and private features, simulated and stated.
+    """Return the Rademacher complexity of F_{phi,t}, simulated and stated.
 
-    |u*| = 1, v_{t,1} = v_{t,2} = 1/2; (F.75) by Monte Carlo, and the leading term of (F.91).
+    For a label with equal weight on shared and private features, |u*| = 1, v_{t,1} = v_{t,2} = 1/2;
+    (F.75) by Monte Carlo, and the leading term of (F.91).
 
-    Args:
-        scale: a, (r,), shared features first.
+    Parameters
+    ----------
+    scale : Tensor of shape (r,)
+        a, shared features first.
+    s : int
+        Shared features.
+    m : int
+        Number of labels.
+    stream : torch.Generator
+        Generator of the Monte Carlo draws.
+    draws : int
+        Their number.
     """
     bound = math.sqrt(0.5 / float(scale[0] ** 2) + 0.5 / float(scale[s] ** 2))
     total = math.sqrt(m) * torch.randn(draws, len(scale), generator=stream, dtype=scale.dtype)
@@ -208,24 +312,45 @@ def complexity(
 
 
 def of_features(scale: Tensor, mixture: Mixture, task: int) -> Tensor:
-    """Scales of the features of a task, (r,), shared ones first, from those of alpha and alpha_t, (T + 1,)."""
+    """Return the scales of the features of a task, (r,), shared ones first.
+
+    Parameters
+    ----------
+    scale : Tensor of shape (T + 1,)
+        Scales of alpha and alpha_t.
+    mixture : Mixture
+        Sizes of the features.
+    task : int
+        Index of the task.
+    """
     return torch.cat(
         [scale[:1].expand(mixture.s), scale[task + 1 : task + 2].expand(mixture.r - mixture.s)]
     )
 
 
 def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """A seed's sample of the mixture.
+    """Measure the features that the minimiser keeps of each seed's sample of the mixture.
 
-    Weights of the features that its minimiser keeps beside Lemma F.3, and probes.
+    Weights are compared with Lemma F.3; probes are trained on the closed form.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The mixture.
+    cell : Cell
+        Cell with the name of the mixture.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list[int]
+        Seeds of the samples.
     """
     r, s, T = mixture.r, mixture.s, len(mixture.weights)
-    own, weights = r - s, np.array(mixture.weights) / sum(mixture.weights)
+    n_private, weights = r - s, np.array(mixture.weights) / sum(mixture.weights)
     stated = closed_form_weights(r, s, weights)
     closed = torch.from_numpy(stated)
     # A feature that the lemma drops has a weight of rounding.
     scale = torch.where(closed > 1e-6, closed, 0.0).sqrt()
-    found = []
+    results = []
     for seed in seeds:
         stream = generator(draws, seed, f"pairs of {cell['mixture']}")
         tasks = torch.multinomial(
@@ -237,34 +362,34 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
         ).Q
         G = M.mT @ minimise_contrastive_loss(z @ M.mT, positive @ M.mT, r) @ M
         diagonal = G.diagonal()
-        invariant = s + T * own
-        by_task = diagonal[s:invariant].view(T, own).mean(1)
-        found.append(ResultRow(seed, 0, "shared_weight", diagonal[:s].mean(), stated[0]))
-        found += [
+        invariant = s + T * n_private
+        by_task = diagonal[s:invariant].view(T, n_private).mean(1)
+        results.append(ResultRow(seed, 0, "shared_weight", diagonal[:s].mean(), stated[0]))
+        results += [
             ResultRow(seed, t + 1, "private_weight", by_task[t], stated[t + 1]) for t in range(T)
         ]
-        found.append(ResultRow(seed, 0, "spurious_weight", diagonal[invariant:].mean(), 0.0))
+        results.append(ResultRow(seed, 0, "spurious_weight", diagonal[invariant:].mean(), 0.0))
         if len(set(mixture.weights)) == 1:
-            found.append(ResultRow(seed, 0, "even_weight", by_task.mean(), even(r, s, T, 1.0)))
+            results.append(ResultRow(seed, 0, "even_weight", by_task.mean(), even(r, s, T, 1.0)))
         if mixture.gamma:
             of_target, positive_of_target = pairs(
                 mixture, torch.zeros(mixture.samples, dtype=torch.long), stream
             )
             start = torch.zeros(invariant, z.shape[1], dtype=torch.double)
             start[:, :invariant] = torch.diag(
-                torch.cat([scale[:1].expand(s), scale[1:].repeat_interleave(own)])
+                torch.cat([scale[:1].expand(s), scale[1:].repeat_interleave(n_private)])
             )
             for radius in mixture.gamma:
                 W = fine_tune(start, of_target, positive_of_target, radius)
-                root = W[:, s : s + own].norm(dim=0).mean()
-                found.append(
+                root = W[:, s : s + n_private].norm(dim=0).mean()
+                results.append(
                     ResultRow(seed, radius, "tuned_root_weight", root, fine_tuned(T, s, radius))
                 )
         for m in mixture.labels:
             # The same labelled samples for all mixtures and tasks.
             for name, task in (("first", 0), ("last", T - 1)):
                 features = of_features(scale, mixture, task)
-                found.append(
+                results.append(
                     ResultRow(
                         seed,
                         m,
@@ -273,7 +398,7 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
                     )
                 )
             features = of_features(scale, mixture, 0)
-            found.append(
+            results.append(
                 ResultRow(
                     seed,
                     m,
@@ -281,11 +406,14 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
                     *complexity(features, s, m, generator(draws, seed, f"complexity {m}")),
                 )
             )
-    return found
+    return results
 
 
 def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """The stage of a cell and block of seeds."""
+    """Measure a cell and block of seeds.
+
+    Config: `parameters`. Output: a row per seed, place and quantity.
+    """
     return rows_to_table(
         rows(job.config_section("parameters", Mixture), job.cell_object, job.study, job.seed_list),
         job.cell_object,

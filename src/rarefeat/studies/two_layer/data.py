@@ -73,19 +73,19 @@ class DataDistribution:
             return self._natural(n, random)
         rows = []
         for y, wanted in ((-1, round(share * n)), (+1, n - round(share * n))):
-            batches, tries = [], 0
-            while sum(map(len, batches)) < wanted:
+            accepted, tries = [], 0
+            while sum(map(len, accepted)) < wanted:
                 if tries == REDRAWS:
                     raise RarefeatError(
                         f"problem.negatives: {share} cannot be had, since class {y:+d} is too rare"
                         f" under this law"
                     )
                 present, odds, labels = self._natural(n, random)
-                batches.append(
+                accepted.append(
                     torch.cat([present, odds[:, None], labels[:, None]], dim=1)[labels == y]
                 )
                 tries += 1
-            rows += [torch.cat(batches)[:wanted]] if wanted else []
+            rows += [torch.cat(accepted)[:wanted]] if wanted else []
         shuffled = torch.cat(rows)[torch.randperm(n, generator=random)]
         return shuffled[:, :-2], shuffled[:, -2], shuffled[:, -1]
 

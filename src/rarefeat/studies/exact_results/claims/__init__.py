@@ -1,4 +1,4 @@
-"""What the dissertation states of the exact results, a module for each."""
+"""Measurements for the claims of the dissertation about the exact results."""
 
 from collections.abc import Mapping
 
@@ -25,9 +25,9 @@ PARTS = {
     "digit_neurons": digit_neurons.measure,
     "nuclear_norm": nuclear_norm.measure,
 }
-"""By the result's table."""
+"""Function that measures the claims of each result's table."""
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Every claim in every regime that there is."""
-    return [row for name, measured in PARTS.items() for row in measured(tables[name])]
+    """Measure every claim in every regime of the tables."""
+    return [row for name, measure_result in PARTS.items() for row in measure_result(tables[name])]

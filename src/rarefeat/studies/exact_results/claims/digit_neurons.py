@@ -10,7 +10,7 @@ OTHER = "scikit-learn's digits for MNIST; rate and size of the initial weights a
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each size of the initial weights, at the end of training.
+    """Return a row for each size of the initial weights, at the end of training.
 
     Before it for the silhouette, too.
     """
@@ -25,8 +25,8 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
                 remark=OTHER,
             )
         )
-        for place, at in (({}, None), ({"when": "before training"}, 0.0)):
-            values = values_by_seed(table, setting, "silhouette", at)
+        for place, step in (({}, None), ({"when": "before training"}, 0.0)):
+            values = values_by_seed(table, setting, "silhouette", step)
             rows.append(
                 measurement("2-8-clear", STUDY, {"setting": setting, **place}, values, remark=OTHER)
             )

@@ -1,6 +1,6 @@
-"""Chapter 8: the looped transformer is gradient descent, its bound.
+"""Claims of chapter 8: the looped transformer is gradient descent, and its bound.
 
-What section 8.6 reads off Figure 8.1.
+With what section 8.6 reads off Figure 8.1.
 """
 
 import numpy as np
@@ -20,7 +20,10 @@ LOOPS = (10, 20, 50, 100, 200)
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each n; the gap between the smallest and the largest one for some numbers of loops."""
+    """Return a row for each n, and the gap between the smallest and the largest one.
+
+    The gap is for some numbers of loops.
+    """
     rows = []
     sizes = sorted(int(setting.removeprefix("n=")) for setting in settings(table, "kappa"))
     for n in sizes:

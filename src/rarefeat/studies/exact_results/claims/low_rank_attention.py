@@ -10,18 +10,19 @@ STUDY = "low_rank_attention"
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each signal, and for the loss for each rank."""
+    """Return a row for each signal, and for the loss for each rank."""
     rows = []
     for setting in settings(table, "loss"):
-        part = table[table["setting"] == setting]
+        setting_rows = table[table["setting"] == setting]
         of_rank = {
-            quantity: rows_of.groupby("seed") for quantity, rows_of in part.groupby("quantity")
+            quantity: rows_of.groupby("seed")
+            for quantity, rows_of in setting_rows.groupby("quantity")
         }
         ratio = of_rank["pretraining_loss"].apply(_mean_log_ratio, include_groups=False)
         rows.append(measurement("5.4.1", STUDY, {"setting": setting}, ratio))
-        for rank in sorted(part.loc[part["quantity"] == "loss", "at"].unique()):
+        for rank in sorted(setting_rows.loc[setting_rows["quantity"] == "loss", "at"].unique()):
             value, stated = (
-                values_by_seed(part, setting, "loss", rank, column)
+                values_by_seed(setting_rows, setting, "loss", rank, column)
                 for column in ("value", "stated")
             )
             rows.append(
@@ -39,5 +40,5 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
     return rows
 
 
-def _mean_log_ratio(part: pd.DataFrame) -> float:
-    return float(np.log(part["value"] / part["stated"]).mean())
+def _mean_log_ratio(rank_rows: pd.DataFrame) -> float:
+    return float(np.log(rank_rows["value"] / rank_rows["stated"]).mean())

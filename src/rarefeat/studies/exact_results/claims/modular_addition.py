@@ -10,7 +10,7 @@ SMALLER = "the printed sizes are out of reach: a reduced one"
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each table, at the end of training."""
+    """Return a row for each table, at the end of training."""
     rows = []
     for setting in settings(table, "margin_ratio"):
         for claim, quantity in (

@@ -1,4 +1,4 @@
-"""Section 6.3.1: what holds of every linear rule, and what the text says of two."""
+"""Claims of section 6.3.1: on every linear rule, and on two that the text reports."""
 
 import pandas as pd
 
@@ -10,23 +10,25 @@ OPEN = "the text prints neither the size of the sample nor the penalty nor the r
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each reading and size; for the effect of the penalty for each penalty."""
+    """Return a row for each reading and size; for the effect of the penalty for each penalty."""
     rows = []
     for setting in settings(table, "slope"):
-        part = table[(table["setting"] == setting) & table["stated"].notna()]
+        setting_rows = table[(table["setting"] == setting) & table["stated"].notna()]
         rows.append(
             measurement(
                 "6-1-line",
                 STUDY,
                 {"setting": setting},
-                (part["value"] - part["stated"]).groupby(part["seed"]).mean(),
+                (setting_rows["value"] - setting_rows["stated"])
+                .groupby(setting_rows["seed"])
+                .mean(),
             )
         )
-        without = values_by_seed(part, setting, "ood_accuracy", 0.0)
+        without = values_by_seed(setting_rows, setting, "ood_accuracy", 0.0)
         rows.append(measurement("6-1-erm", STUDY, {"setting": setting}, without, remark=OPEN))
-        for penalty in sorted(part["at"].unique()):
+        for penalty in sorted(setting_rows["at"].unique()):
             if penalty:
-                values = values_by_seed(part, setting, "ood_accuracy", penalty) - without
+                values = values_by_seed(setting_rows, setting, "ood_accuracy", penalty) - without
                 rows.append(
                     measurement(
                         "6-1-better",

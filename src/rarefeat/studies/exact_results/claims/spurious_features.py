@@ -1,4 +1,4 @@
-"""Section 6.4: what a ridge and a bound on the rank make of spurious features."""
+"""Claims of section 6.4: spurious features under a ridge and a bound on the rank."""
 
 import numpy as np
 import pandas as pd
@@ -10,16 +10,16 @@ STUDY = "spurious_features"
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """A row for each factor of lambda; every seed is an instance."""
+    """Return a row for each factor of lambda; every seed is an instance."""
     rows = []
     for setting in settings(table, "alpha"):
-        part = table[table["setting"] == setting]
+        setting_rows = table[table["setting"] == setting]
         value, stated = (
-            part.pivot(index="seed", columns="quantity", values=column)
+            setting_rows.pivot(index="seed", columns="quantity", values=column)
             for column in ("value", "stated")
         )
         share = value["beta"] / value["alpha"]
-        measured = {
+        quantities = {
             "6.1-alpha": value["alpha"] / stated["alpha"],
             "6.1-order": np.maximum(share - 1, -share),
             "6.1-ratio": np.log(value["alpha_over_beta"] / stated["alpha_over_beta"]),
@@ -29,6 +29,6 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
         }
         rows += [
             measurement(claim, STUDY, {"setting": setting}, values)
-            for claim, values in measured.items()
+            for claim, values in quantities.items()
         ]
     return rows

@@ -1,7 +1,4 @@
-"""What the claims of the exact results have in common.
-
-How numbers are read off their tables, by seed.
-"""
+"""Readers of the tables of exact results, by seed."""
 
 from typing import Literal
 
@@ -12,25 +9,50 @@ def values_by_seed(
     table: pd.DataFrame,
     setting: str,
     quantity: str,
-    at: float | None = None,
+    place: float | None = None,
     column: Literal["value", "stated"] = "value",
 ) -> pd.Series:
-    """A quantity, or what is stated of it, by seed.
+    """Return a quantity, or its stated value, by seed.
 
-    At one place of its axis, or at the last if none is given.
+    Parameters
+    ----------
+    table : pd.DataFrame
+        Table of a result.
+    setting : str
+        Name of the setting.
+    quantity : str
+        Name of the quantity.
+    place : float or None
+        Place on the quantity's axis; the last if none is given.
+    column : Literal['value', 'stated']
+        Which of both values.
     """
     rows = table[(table["setting"] == setting) & (table["quantity"] == quantity)]
-    at = rows["at"].max() if at is None else at
-    return rows[rows["at"] == at].set_index("seed")[column].sort_index()
+    place = rows["at"].max() if place is None else place
+    return rows[rows["at"] == place].set_index("seed")[column].sort_index()
 
 
-def excess(table: pd.DataFrame, setting: str, quantity: str, at: float | None = None) -> pd.Series:
-    """Value less what is stated, by seed."""
-    return values_by_seed(table, setting, quantity, at) - values_by_seed(
-        table, setting, quantity, at, "stated"
+def excess(
+    table: pd.DataFrame, setting: str, quantity: str, place: float | None = None
+) -> pd.Series:
+    """Return value less stated value, by seed.
+
+    Parameters
+    ----------
+    table : pd.DataFrame
+        Table of a result.
+    setting : str
+        Name of the setting.
+    quantity : str
+        Name of the quantity.
+    place : float or None
+        Place on the quantity's axis; the last if none is given.
+    """
+    return values_by_seed(table, setting, quantity, place) - values_by_seed(
+        table, setting, quantity, place, "stated"
     )
 
 
 def settings(table: pd.DataFrame, quantity: str) -> list[str]:
-    """The settings with a quantity."""
+    """Return the settings with a quantity."""
     return list(dict.fromkeys(table.loc[table["quantity"] == quantity, "setting"]))

@@ -1,6 +1,6 @@
-"""Section 7.2.2 and appendix F.2.
+"""Claims of section 7.2.2 and appendix F.2 on a mixture of tasks.
 
-What a contrastive representation keeps of a mixture of tasks, and what it costs a probe.
+The features that a contrastive representation keeps, and the cost to a probe.
 """
 
 import numpy as np
@@ -13,18 +13,20 @@ STUDY = "task_mixture"
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """Rows by mixture; errors of probes by their number of labels, between mixtures."""
+    """Return rows by mixture; errors of probes by their number of labels, between mixtures."""
     rows = []
     for setting in settings(table, "shared_weight"):
-        part = table[table["setting"] == setting]
+        setting_rows = table[table["setting"] == setting]
         name = setting.removeprefix("mixture=")
-        parts = {quantity: found for quantity, found in part.groupby("quantity")}
+        by_quantity = {
+            quantity: quantity_rows for quantity, quantity_rows in setting_rows.groupby("quantity")
+        }
         rows.append(
             measurement(
                 "F.8-shared",
                 STUDY,
                 {"setting": setting},
-                values_by_seed(part, setting, "shared_weight"),
+                values_by_seed(setting_rows, setting, "shared_weight"),
             )
         )
         rows.append(
@@ -32,60 +34,66 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
                 "F.3-spurious",
                 STUDY,
                 {"setting": setting},
-                values_by_seed(part, setting, "spurious_weight"),
+                values_by_seed(setting_rows, setting, "spurious_weight"),
             )
         )
-        if "even_weight" in parts:
+        if "even_weight" in by_quantity:
             rows.append(
                 measurement(
-                    "7.3", STUDY, {"setting": setting}, excess(part, setting, "even_weight")
+                    "7.3", STUDY, {"setting": setting}, excess(setting_rows, setting, "even_weight")
                 )
             )
         if name.startswith("even_"):
             rows.append(
                 measurement(
-                    "F.8-private", STUDY, {"setting": setting}, excess(part, setting, "even_weight")
+                    "F.8-private",
+                    STUDY,
+                    {"setting": setting},
+                    excess(setting_rows, setting, "even_weight"),
                 )
             )
-        if "even_weight" not in parts:
-            tasks = sorted(parts["private_weight"]["at"].unique())
+        if "even_weight" not in by_quantity:
+            tasks = sorted(by_quantity["private_weight"]["at"].unique())
             rows.append(
                 measurement(
                     "F.3-rare",
                     STUDY,
                     {"setting": setting},
-                    excess(part, setting, "private_weight", tasks[-1]),
+                    excess(setting_rows, setting, "private_weight", tasks[-1]),
                 )
             )
-            frequent = sum(excess(part, setting, "private_weight", task) for task in tasks[:-1]) / (
-                len(tasks) - 1
-            )
+            frequent = sum(
+                excess(setting_rows, setting, "private_weight", task) for task in tasks[:-1]
+            ) / (len(tasks) - 1)
             rows.append(measurement("F.3-frequent", STUDY, {"setting": setting}, frequent))
             rows.append(
                 measurement(
                     "F.3-dropped",
                     STUDY,
                     {"setting": setting},
-                    values_by_seed(part, setting, "private_weight", tasks[-1]),
+                    values_by_seed(setting_rows, setting, "private_weight", tasks[-1]),
                 )
             )
-            if "risk_last" in parts:
+            if "risk_last" in by_quantity:
                 last, first = (
-                    values_by_seed(part, setting, f"risk_{which}") for which in ("last", "first")
+                    values_by_seed(setting_rows, setting, f"risk_{which}")
+                    for which in ("last", "first")
                 )
                 rows.append(
                     measurement("F.3-probe", STUDY, {"setting": setting}, (last - first).round(9))
                 )
         for radius in (
-            sorted(parts["tuned_root_weight"]["at"].unique())
-            if "tuned_root_weight" in parts
+            sorted(by_quantity["tuned_root_weight"]["at"].unique())
+            if "tuned_root_weight" in by_quantity
             else ()
         ):
-            values = excess(part, setting, "tuned_root_weight", radius)
+            values = excess(setting_rows, setting, "tuned_root_weight", radius)
             rows.append(measurement("F.9", STUDY, {"setting": setting, "gamma": radius}, values))
-        for m in sorted(parts["complexity"]["at"].unique()) if "complexity" in parts else ():
+        for m in (
+            sorted(by_quantity["complexity"]["at"].unique()) if "complexity" in by_quantity else ()
+        ):
             value, stated = (
-                values_by_seed(part, setting, "complexity", m, column)
+                values_by_seed(setting_rows, setting, "complexity", m, column)
                 for column in ("value", "stated")
             )
             rows.append(
@@ -95,7 +103,7 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
 
 
 def errors(table: pd.DataFrame) -> list[Measurement]:
-    """Errors of even mixtures over those of the target alone.
+    """Return errors of even mixtures over those of the target alone.
 
     Where there are fewer labels than features.
     """
