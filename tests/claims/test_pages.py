@@ -95,8 +95,9 @@ def test_primary_regimes_are_in_config_with_their_seeds():
         if claim.primary.study != "scaling":
             study = studies.get(claim.primary.study) or roles[claim.primary.study]
             # Where regimes are drawn, each is a replica.
-            drawn = getattr(study, "drawn", None)
-            assert (drawn.regimes if drawn else study.seeds) >= claim.seeds, claim.id
+            hypercube = getattr(study, "hypercube", None)
+            n = hypercube.regimes if hypercube else study.seeds
+            assert n >= claim.seeds, claim.id
 
 
 def test_primary_studies_of_theory_have_own_seeds():
