@@ -53,8 +53,9 @@ def summarise_error(text: str, kind: str) -> str:
 
 def read_log(paths: Sequence[str]) -> str:
     """Return the text of a job's first log that is not empty."""
-    texts = (Path(path).read_text("utf-8", "replace") for path in paths if Path(path).is_file())
-    return next(filter(None, map(str.strip, texts)), "")
+    files = (Path(path) for path in paths if Path(path).is_file())
+    texts = (file.read_text(encoding="utf-8", errors="replace").strip() for file in files)
+    return next(filter(None, texts), "")
 
 
 class LogHandler(LogHandlerBase):
