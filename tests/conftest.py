@@ -1,4 +1,7 @@
-"""Small helpers of the unit tests: configs in one line, and the draws of a step through the public functions."""
+"""Small helpers of the unit tests: configs in one line.
+
+The draws of a step through the public functions.
+"""
 
 import itertools
 import signal
@@ -113,7 +116,10 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def some_damage(content: bytes, flips: int) -> Iterator[bytes]:
-    """A file's content with a bit turned over at places spread over it, and cut off at some of them; the ends among them."""
+    """A file's content with a bit turned over at places spread over it.
+
+    Cut off at some of them; the ends among them.
+    """
     for i in range(flips):
         at = i * (len(content) - 1) // (flips - 1)
         damaged = bytearray(content)
@@ -260,7 +266,10 @@ def write_encoders(
 
 
 def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) -> dict[str, Path]:
-    """The command lines of the chain for a cell and block of a study: -> its files, by their folder."""
+    """The command lines of the chain for a cell and block of a study.
+
+    -> its files, by their folder.
+    """
     stages = (SYNTHESISE, PRETRAIN, PROBE)
     return {
         folder: path
@@ -284,7 +293,10 @@ def run_cell(
 
 
 def train_study(results: Path, name: str, study: Study) -> list[dict]:
-    """Train every cell and block of a study and write the encoders: -> the rows of the trajectories."""
+    """Train every cell and block of a study and write the encoders.
+
+    -> the rows of the trajectories.
+    """
     rows = []
     for cell in study.cells():
         for block, seeds in study.blocks().items():

@@ -37,7 +37,8 @@ def check(
 ) -> Figure:
     """The figure; AssertionError where it could not be printed.
 
-    seeds: their number in its tables, which it has to say. twice: whether to draw it twice, for the same bytes.
+    seeds: their number in its tables, which it has to say. twice: whether to draw it twice, for the
+    same bytes.
             most: series in one panel.
     """
     with project_style():
@@ -101,7 +102,10 @@ def check(
 
 
 def series_of(ax: Axes) -> set[tuple]:
-    """The looks of all marks and of lines of more than two points: intervals and straight references are no series."""
+    """The looks of all marks and of lines of more than two points.
+
+    Intervals and straight references are no series.
+    """
     drawn = [
         line
         for line in ax.lines

@@ -13,7 +13,8 @@ POWER = 0.9
 def power(n: int, effect: float, level: float, both: bool = False) -> float:
     """Of a one-sided Student test of n replicas, for a mean `effect` standard deviations beyond the bound.
 
-    both: of two one-sided tests, for a mean in the middle with `effect` to either end; a lower bound (Bonferroni).
+    both: of two one-sided tests, for a mean in the middle with `effect` to either end; a lower
+    bound (Bonferroni).
     """
     one = float(nct.sf(stdtrit(n - 1, 1 - level), n - 1, effect * np.sqrt(n)))
     return max(0.0, 2 * one - 1) if both else one

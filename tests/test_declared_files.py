@@ -39,7 +39,10 @@ def pattern(text: str) -> str:
 def differences(
     path: Path, results: Path, contents: FileSchema, sizes: Mapping[str, int]
 ) -> list[str]:
-    """What of a file is not as it was declared. sizes: of known axes; each of the others has one size in the file."""
+    """What of a file is not as it was declared. sizes: of known axes.
+
+    Each of the others has one size in the file.
+    """
     found = (
         []
         if re.fullmatch(pattern(contents.path), str(path.relative_to(results)))
@@ -124,7 +127,10 @@ def test_the_chain_writes_what_is_declared(encoded, kind, contents):
 
 @pytest.fixture(scope="module")
 def pictured(project, tmp_path_factory):
-    """The digits: images, splits, an encoder with a mask, its course, probes, and a checkpoint with its records."""
+    """The digits: images, splits, an encoder with a mask, its course, probes.
+
+    A checkpoint with its records.
+    """
     results, study = tmp_path_factory.mktemp("results"), project.studies["digits"]
     training = study.training.model_copy(update={"epochs": 1, "log_epochs": 1})
     study = study.model_copy(update={"training": training})

@@ -1,6 +1,7 @@
 """The wheel: it trains, and runs the workflow from any folder, without a checkout.
 
-Files and script are those of the wheel; the packages that it needs are borrowed from this environment, not installed anew.
+Files and script are those of the wheel; the packages that it needs are borrowed from this
+environment, not installed anew.
 """
 
 import importlib.metadata
@@ -57,7 +58,8 @@ def python(wheel, tmp_path_factory) -> Path:
     (folder / "bin/rarefeat").write_text(script, encoding="utf-8")
     (folder / "bin/rarefeat").chmod(0o755)
     here = Path(sysconfig.get_path("purelib"))
-    # Not through a .pth file of its own, so that those of this environment, one for this checkout, are not read.
+    # Not through a .pth file of its own, so that those of this environment, one for this checkout,
+    # are not read.
     (site / "needed.pth").write_text(f"{here}\n", encoding="utf-8")
     return folder / "bin/python"
 

@@ -38,10 +38,16 @@ def test_files_of_a_cell_lie_in_folders_of_its_values():
         cell_path("latents", "paper", AT.restrict_to(), "1-2", "safetensors")
         == "latents/paper/seeds=1-2.safetensors"
     )
-    assert list(cell_paths("probes", "s", [AT.restrict_to("sigma"), cell(sigma=1)], iter(["1-2", "3-4"]), "parquet")) == [
-        "probes/s/sigma=0.05/seeds=1-2.parquet", "probes/s/sigma=0.05/seeds=3-4.parquet",
-        "probes/s/sigma=1/seeds=1-2.parquet", "probes/s/sigma=1/seeds=3-4.parquet",
-    ]  # fmt: skip
+    assert list(
+        cell_paths(
+            "probes", "s", [AT.restrict_to("sigma"), cell(sigma=1)], iter(["1-2", "3-4"]), "parquet"
+        )
+    ) == [
+        "probes/s/sigma=0.05/seeds=1-2.parquet",
+        "probes/s/sigma=0.05/seeds=3-4.parquet",
+        "probes/s/sigma=1/seeds=1-2.parquet",
+        "probes/s/sigma=1/seeds=3-4.parquet",
+    ]
 
 
 def test_no_two_files_of_the_workflow_have_one_path():

@@ -57,7 +57,7 @@ def test_the_quick_grid_is_smaller_and_has_studies_of_every_kind():
     assert replicas[1] < replicas[0] / 3
 
 
-def test_a_study_s_own_target_has_its_tables_and_figures_and_no_other_s():
+def test_study_target_has_its_own_tables_and_figures():
     project = parse(RAW)
     assert {"figures/longtail_digits.pdf", "tables/digits.longtail_summary.parquet"} <= set(
         project.targets["digits"]
@@ -75,7 +75,7 @@ def test_a_study_overrides_key_by_key():
     assert merge_configs({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}}) == {"a": {"b": 1, "c": [2]}}
 
 
-def test_draws_are_keyed_by_the_name_of_the_study_where_no_other_is_given():
+def test_draws_default_to_the_name_of_the_study():
     studies = parse(RAW).studies
     assert studies["paper"].draws == "paper"
     assert studies["neighbour"].draws == "neighbour"
@@ -94,7 +94,7 @@ def test_single_weights_may_be_pruned_in_a_study_that_is_direct():
     assert any(arm.arm == "pruned_weight" for cell in study.cells() for arm in cell.arms)
 
 
-def test_scaling_is_a_reduced_study_for_each_size_that_can_be_trained():
+def test_scaling_has_a_reduced_study_for_each_size():
     config = parse(RAW)
     scaling = config.sections["scaling"]
     studies = scaling.studies()
@@ -191,9 +191,7 @@ def test_a_name_that_no_file_and_no_target_can_have_is_refused(name):
     st.from_regex(NAME, fullmatch=True),
     *[st.from_regex(NAME, fullmatch=True)] * 2,
 )
-def test_the_name_of_a_block_s_table_says_which_block_of_which_study_it_is(
-    study, block, other, another
-):
+def test_block_table_name_identifies_study_and_block(study, block, other, another):
     assume(max(map(len, (study, block, other, another))) <= LONGEST)
     assert [check_name(name) for name in (study, block)] == [study, block]
     assert (f"{study}.{block}" == f"{other}.{another}") == ((study, block) == (other, another))
@@ -212,7 +210,10 @@ def test_a_name_that_a_target_can_have_is_taken(name):
 
 
 def test_a_role_says_what_is_measured_of_a_study():
-    """A new study with a role gets its tables and its claims, whatever its name; the chain is not told of the role."""
+    """A new study with a role gets its tables and its claims, whatever its name.
+
+    The chain is not told of the role.
+    """
     project = parse(
         RAW | {"theory": {"studies": {"ours": {"role": "phase", "grid": GRID}, "my": MINE}}}
     )

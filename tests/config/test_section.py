@@ -1,4 +1,7 @@
-"""What of the config a job is told: a new key at a default of nothing changes no job, every other value stands there."""
+"""What of the config a job is told.
+
+A new key at a default of nothing changes no job, every other value stands there.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +36,7 @@ def extended(default: Any, **options) -> type[Old]:
 
 
 @pytest.mark.parametrize("default", [None, False, 0, 0.0, "", [], {}, Inner()])
-def test_a_new_key_at_a_default_of_nothing_leaves_what_is_told_as_it_was(default):
+def test_dump_omits_a_key_at_an_empty_default(default):
     assert (
         dump_config(extended(default)(eta=0.1))
         == dump_config(Old(eta=0.1))
@@ -42,7 +45,7 @@ def test_a_new_key_at_a_default_of_nothing_leaves_what_is_told_as_it_was(default
 
 
 @pytest.mark.parametrize("default", ["mean", 1, True, 2.5, ["a"], {"a": 1}])
-def test_so_does_one_at_the_default_that_its_field_says_is_absent(default):
+def test_dump_omits_a_key_at_its_absent_default(default):
     assert dump_config(
         extended(default, json_schema_extra={"absent": default})(eta=0.1)
     ) == dump_config(Old(eta=0.1))
@@ -107,10 +110,18 @@ colours = st.builds(
     Views, colour=st.integers(1, 3), colour_sigma=positive, colour_redrawn=st.booleans()
 )
 data = st.builds(
-    Data, d=st.integers(4, 9), d1=st.integers(20, 50), L=st.just(1), C=st.floats(0.1, 5),
-    minority=st.lists(st.floats(0.01, 1), min_size=1, max_size=3), N=st.integers(20, 50), probe_pairs=st.integers(2, 9),
-    test_pairs=st.integers(20, 50), test_seed=st.integers(0, 9), views=masks | noises | colours,
-)  # fmt: skip
+    Data,
+    d=st.integers(4, 9),
+    d1=st.integers(20, 50),
+    L=st.just(1),
+    C=st.floats(0.1, 5),
+    minority=st.lists(st.floats(0.01, 1), min_size=1, max_size=3),
+    N=st.integers(20, 50),
+    probe_pairs=st.integers(2, 9),
+    test_pairs=st.integers(20, 50),
+    test_seed=st.integers(0, 9),
+    views=masks | noises | colours,
+)
 biases = st.builds(
     Bias,
     rule=st.sampled_from(["follow", "grow", "gradient"]),
@@ -120,13 +131,24 @@ biases = st.builds(
 )
 # eta lambda is below 1, and T1 is at most T.
 trainings = st.builds(
-    Training, m=st.integers(1, 9), K=st.integers(2, 20), tau=positive, eta=st.floats(0.01, 0.9), lambda_=shares,
-    sigma_0=st.floats(0.001, 2), T=st.integers(9, 99), bias=biases, history=st.booleans(),
-)  # fmt: skip
+    Training,
+    m=st.integers(1, 9),
+    K=st.integers(2, 20),
+    tau=positive,
+    eta=st.floats(0.01, 0.9),
+    lambda_=shares,
+    sigma_0=st.floats(0.001, 2),
+    T=st.integers(9, 99),
+    bias=biases,
+    history=st.booleans(),
+)
 ratio_arms = st.builds(
-    Arm, arm=st.sampled_from(["pruned_neuron", "pruned_weight"]), alpha=st.floats(0.01, 0.99), onset=st.integers(0, 9),
+    Arm,
+    arm=st.sampled_from(["pruned_neuron", "pruned_weight"]),
+    alpha=st.floats(0.01, 0.99),
+    onset=st.integers(0, 9),
     pruned_update=st.sampled_from(["unmasked", "straight_through"]),
-)  # fmt: skip
+)
 arms = ratio_arms | st.builds(Arm, arm=st.sampled_from(["dense", "oracle_all", "initial", "ideal"]))
 
 
@@ -156,7 +178,7 @@ def test_every_section_of_the_shipped_config_reads_back(files):
         assert dump_config(read_back(section)) == dump_config(section)
 
 
-def test_a_section_inherits_what_its_kind_says_and_nothing_by_its_name():
+def test_section_inherits_the_keys_of_its_kind():
     shared = {"seeds": 9, "first_seed": 5, "data": {"d": 3}}
     kind = StudyKind(
         "mine", "Mine", SeedSettings, lambda section: StudyOutputs(), inherits=("first_seed",)

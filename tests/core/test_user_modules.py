@@ -1,4 +1,7 @@
-"""A user's files: which edits move the hash of a function, and that the text that is hashed runs."""
+"""A user's files: which edits move the hash of a function.
+
+That the text that is hashed runs.
+"""
 
 import os
 import pickle

@@ -184,8 +184,11 @@ OTHER = {
     "a field of a quoted class": ("stage.py", "y: float = 3.0", "y: float = 4.0"),
     "a method that torch calls": ("stage.py", "return x + 1", "return x + 2"),
     "a method asked for by a text": ("stage.py", "return 3.0", "return 4.0"),
-    "a description that is read": ("stage.py", 'far(data, description="far")', 'far(data,'
-                                                                               ' description="near")'),
+    "a description that is read": (
+        "stage.py",
+        'far(data, description="far")',
+        'far(data, description="near")',
+    ),
     "by way of a third module": ("late.py", "1.5", "1.25"),
     "an import within a function": ("stage.py", "import inner", "import another as inner"),
     "a module that a function imports": ("inside.py", "x + 7", "x + 8"),
@@ -201,8 +204,8 @@ OTHER = {
     "a value that an error carries": ("stage.py", "StopIteration(4)", "StopIteration(5)"),
     "a name of a metric": ("stage.py", 'rate="a rate"', 'rates="a rate"'),
     "a unit": ("stage.py", 'unit="1"', 'unit="m"'),
-    "what is drawn": ("stage.py", 'write_table(', 'write_table("title", '),
-}  # fmt: skip
+    "what is drawn": ("stage.py", "write_table(", 'write_table("title", '),
+}
 
 
 def hash_edited(folder: Path, *changes: tuple[str, str, str]) -> str:
@@ -362,84 +365,184 @@ MULTIPLIED = f"""
     theory.milestones:* theory.one_step:* report.interactive_page:page
 """
 EDITS = {
-    "products in bfloat16": ("images/bfloat16.py", "return value.bfloat16().float()", "return"
-                                                                                      " value.float()", IMAGES),
+    "products in bfloat16": (
+        "images/bfloat16.py",
+        "return value.bfloat16().float()",
+        "return value.float()",
+        IMAGES,
+    ),
     "a property of a section": (
-        "studies/fine_labels/config.py", "for name in EasyData.model_fields})", "for name in"
-                                                                                " EasyData.model_fields if name})",
+        "studies/fine_labels/config.py",
+        "for name in EasyData.model_fields})",
+        "for name in EasyData.model_fields if name})",
         "fine_labels.simulator_comparison:* fine_labels.measure:*",
     ),
     "a method of a section": (
-        "studies/fine_labels/config.py", "2 * self.ids)", "3 * self.ids)",
+        "studies/fine_labels/config.py",
+        "2 * self.ids)",
+        "3 * self.ids)",
         "fine_labels.simulator_comparison:* fine_labels.measure:* fine_labels.train:*"
         " fine_labels.figures:granularity",
     ),
     "an arm": (
-        "core/arms.py", "(-context.norms, context.alpha)", "(context.norms, context.alpha)",
+        "core/arms.py",
+        "(-context.norms, context.alpha)",
+        "(context.norms, context.alpha)",
         "core.arms:ARMS?largest_neuron? selection.measure:*",
     ),
-    "a rule that one study has": ("core/arms.py", "].amax(-1), context", "].amin(-1), context", "selection.measure:*"),
+    "a rule that one study has": (
+        "core/arms.py",
+        "].amax(-1), context",
+        "].amin(-1), context",
+        "selection.measure:*",
+    ),
     "a rule of the bias": (
-        "core/bias.py", "2 * math.log(d) / d", "math.log(d) / d",
+        "core/bias.py",
+        "2 * math.log(d) / d",
+        "math.log(d) / d",
         "chain.pretrain:* fine_labels.contrastive_encoder:* selection.measure:*",
     ),
-    "the slopes of a step": ("core/training.py", "negatives = dense.views(", "negatives ="
-                                                                             " masked.views(", ENCODERS),
-    "products": ("core/batch_invariant.py", "if r % COLUMNS and p > 2 * r", "if r % COLUMNS and p"
-                                                                            " > 3 * r", MULTIPLIED),
+    "the slopes of a step": (
+        "core/training.py",
+        "negatives = dense.views(",
+        "negatives = masked.views(",
+        ENCODERS,
+    ),
+    "products": (
+        "core/batch_invariant.py",
+        "if r % COLUMNS and p > 2 * r",
+        "if r % COLUMNS and p > 3 * r",
+        MULTIPLIED,
+    ),
     "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWN),
     "views": (
-        "core/positive_pairs.py", "(views.rho or views.mask or views.colour)", "(views.rho or"
-                                                                               " views.colour)",
+        "core/positive_pairs.py",
+        "(views.rho or views.mask or views.colour)",
+        "(views.rho or views.colour)",
         "chain.pretrain:* augmentation.measure:* augmentation.supervised_baseline:*",
     ),
-    "a linear probe": ("core/linear_probe.py", "correction=0", "correction=1", "chain.probe:*"
-                                                                               " selection.measure:*"),
-    "a constant": ("core/thresholds.py", "PURE_COSINE = 0.9", "PURE_COSINE = 0.95", """
+    "a linear probe": (
+        "core/linear_probe.py",
+        "correction=0",
+        "correction=1",
+        "chain.probe:* selection.measure:*",
+    ),
+    "a constant": (
+        "core/thresholds.py",
+        "PURE_COSINE = 0.9",
+        "PURE_COSINE = 0.95",
+        """
         chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
         imbalance.findings:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
         theory.one_step:*
-    """),
-    "a measure": ("studies/selection/measure.py", "[..., -1] > PURE_COSINE", "[..., -1] >="
-                                                                             " PURE_COSINE", "selection.measure:*"),
-    "a floor": ("studies/fate/training.py", "clamp_min(1e-30)", "clamp_min(1e-20)", "fate.measure:*"),
-    "a search": ("studies/two_layer/learning_rates.py", "means.max() - RATE_TOLERANCE", "means.max()", "two_layer.learning_rates:*"),
-    "a schedule": ("images/trainer.py", "lr * (step + 1)", "lr * step", f"{IMAGES}"
-                                                                        f" fine_labels.granularity.digits:*"),
-    "what a claim measures": ("studies/two_layer/claims.py", '"cosine", 1) - ', '"cosine", 1) + ', "two_layer.claims:*"),
-    "the test of a claim": ("claims/verdict.py", "0.5**n", "0.5 ** (n - 1)", "claims.verdict_tables:*"),
+    """,
+    ),
+    "a measure": (
+        "studies/selection/measure.py",
+        "[..., -1] > PURE_COSINE",
+        "[..., -1] >= PURE_COSINE",
+        "selection.measure:*",
+    ),
+    "a floor": (
+        "studies/fate/training.py",
+        "clamp_min(1e-30)",
+        "clamp_min(1e-20)",
+        "fate.measure:*",
+    ),
+    "a search": (
+        "studies/two_layer/learning_rates.py",
+        "means.max() - RATE_TOLERANCE",
+        "means.max()",
+        "two_layer.learning_rates:*",
+    ),
+    "a schedule": (
+        "images/trainer.py",
+        "lr * (step + 1)",
+        "lr * step",
+        f"{IMAGES} fine_labels.granularity.digits:*",
+    ),
+    "what a claim measures": (
+        "studies/two_layer/claims.py",
+        '"cosine", 1) - ',
+        '"cosine", 1) + ',
+        "two_layer.claims:*",
+    ),
+    "the test of a claim": (
+        "claims/verdict.py",
+        "0.5**n",
+        "0.5 ** (n - 1)",
+        "claims.verdict_tables:*",
+    ),
     "a figure": (
-        "studies/imbalance/figures.py", 'f"dense, seed {first}"', 'f"seed {first}"', "imbalance.figures:alignment_heatmap"
+        "studies/imbalance/figures.py",
+        'f"dense, seed {first}"',
+        'f"seed {first}"',
+        "imbalance.figures:alignment_heatmap",
     ),
     "a lock": ("storage/sealed_files.py", "handle.seek(start)", "handle.seek(int(start))", ""),
     "who may write": ("run/write_guard.py", "current != planned", "planned != current", ""),
     "a bar of progress": ("run/cli_helpers.py", "desc=label)", "desc=label, leave=False)", ""),
-    "its label": ("studies/augmentation/supervised_baseline.py", '"supervised"):', '"classifiers"):', ""),
+    "its label": (
+        "studies/augmentation/supervised_baseline.py",
+        '"supervised"):',
+        '"classifiers"):',
+        "",
+    ),
     "what is printed": ("images/pretrain.py", "is slow without", "is slower without", ""),
     "a module's docstring": ("core/arms.py", '"""Training arms: ', '"""Arms: ', ""),
     "a docstring": ("core/training.py", '"""Take one training step', '"""Take a training step', ""),
     "a comment": ("core/batch_invariant.py", "# A tall product", "# Such a product", ""),
-    "the text of an error": ("chain/pretrain.py", "masks single weights in R^d1", "masks single"
-                                                                                  " weights", ""),
-    "an annotation": ("core/statistics.py", "def holm(p_values: np.ndarray)", "def holm(p_values)", ""),
+    "the text of an error": (
+        "chain/pretrain.py",
+        "masks single weights in R^d1",
+        "masks single weights",
+        "",
+    ),
+    "an annotation": (
+        "core/statistics.py",
+        "def holm(p_values: np.ndarray)",
+        "def holm(p_values)",
+        "",
+    ),
     "one more arm": (
-        "core/arms.py", '"random_neuron", "random neurons", ', '"one", "", "",'
-                                                               ' mask_random_neurons),'
-                                                               ' ArmSpec("random_neuron", "random'
-                                                               ' neurons", ', ""
+        "core/arms.py",
+        '"random_neuron", "random neurons", ',
+        '"one", "", "", mask_random_neurons), ArmSpec("random_neuron", "random neurons", ',
+        "",
     ),
     "an arm's label": ("core/arms.py", '"random neurons"', '"neurons at random"', ""),
     "a helper's name": ("images/splits.py", "_draw(", "_drawn(", ""),
-    "a key's description": ("config/model.py", '"correlation of both', '"the correlation of both', ""),
-    "its default, which jobs are told": ("config/images.py", 'default="global"', 'default="per_layer"', ""),
-    "a validator": ("config/model.py", "if self.mask and self.rho:", "if self.mask and self.rho >"
-                                                                     " 0:", ""),
-    "a column's description": ("studies/selection/tables.py", 'description="', 'description="in'
-                                                                               ' other words: ', ""),
-    "a caption": ("studies/imbalance/declaration.py", '"Neurons whose weights point', '"Reworded:'
-                                                                                      ' neurons'
-                                                                                      ' that point', ""),
-}  # fmt: skip
+    "a key's description": (
+        "config/model.py",
+        '"correlation of both',
+        '"the correlation of both',
+        "",
+    ),
+    "its default, which jobs are told": (
+        "config/images.py",
+        'default="global"',
+        'default="per_layer"',
+        "",
+    ),
+    "a validator": (
+        "config/model.py",
+        "if self.mask and self.rho:",
+        "if self.mask and self.rho > 0:",
+        "",
+    ),
+    "a column's description": (
+        "studies/selection/tables.py",
+        'description="',
+        'description="in other words: ',
+        "",
+    ),
+    "a caption": (
+        "studies/imbalance/declaration.py",
+        '"Neurons whose weights point',
+        '"Reworded: neurons that point',
+        "",
+    ),
+}
 
 
 def edited(folder: Path, before: PackageSource, name: str, old: str, new: str) -> PackageSource:

@@ -1,4 +1,7 @@
-"""The runner of jobs is in no code hash, so it must set no number: one thread, and results written as they are."""
+"""The runner of jobs is in no code hash, so it must set no number: one thread.
+
+Results written as they are.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,7 @@
-"""A job in a fork of the server is the job that `python -m` runs, and ends with what asked for it."""
+"""A job in a fork of the server is the job that `python -m` runs.
+
+Ends with what asked for it.
+"""
 
 import contextlib
 import os
@@ -20,7 +23,10 @@ FORKED = "import os, sys\nforked = 'torch' in sys.modules\n"
 
 @contextlib.contextmanager
 def run_server() -> Iterator[tuple[str, subprocess.Popen]]:
-    """The socket of a server, and the process that started it, which ends with its standard input."""
+    """The socket of a server.
+
+    The process that started it, which ends with its standard input.
+    """
     command = [sys.executable, "-c", OWNER]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -55,7 +61,10 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
 
 
 def start_long(folder: Path, name: str) -> tuple[subprocess.Popen, psutil.Process]:
-    """Start a job that lasts until it is ended by SIGTERM, which it writes down; with its process."""
+    """Start a job that lasts until it is ended by SIGTERM, which it writes down.
+
+    With its process.
+    """
     code = """
 import pathlib, signal, time
 signal.signal(15, lambda *_: (pathlib.Path("ended").touch(), sys.exit("ended")))

@@ -45,7 +45,7 @@ print(json.dumps(asked))
 """
 
 
-def test_config_tables_figures_and_pages_are_without_torch_unless_they_compute_with_tensors():
+def test_only_tables_of_tensors_import_torch():
     project = load()
     figures = {
         item.module or kinds()[project.kind_of[name]].module("figures")

@@ -1,4 +1,7 @@
-"""A file says what it is, and whoever reads it takes no other: not one of another cell, block, study, config or code."""
+"""A file says what it is.
+
+Whoever reads it takes no other: not one of another cell, block, study, config or code.
+"""
 
 import json
 from functools import partial
@@ -16,9 +19,12 @@ from rarefeat.storage.tensors import write_tensors
 from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Table
 
 FOUND = {
-    "study": "paper", "cell": {"eps_min": 0.5, "sigma": 0.1}, "seeds": "1-2",
-    "config": {"data": {"d": 9}, "training": {"T": 5}}, "code": {"chain.pretrain": "0a", "chain.synthesise": "1b"},
-}  # fmt: skip
+    "study": "paper",
+    "cell": {"eps_min": 0.5, "sigma": 0.1},
+    "seeds": "1-2",
+    "config": {"data": {"d": 9}, "training": {"T": 5}},
+    "code": {"chain.pretrain": "0a", "chain.synthesise": "1b"},
+}
 
 
 def test_expected_file_is_accepted():
@@ -60,27 +66,38 @@ def test_file_without_metadata_is_refused(text):
 
 
 STUDY = Study(
-    simulator="reduced", draws="tiny", seeds=2, first_seed=1, seeds_per_block=1, data=tiny_data(d1=20),
-    training=tiny_training(T=3, history=True), arms=[Arm(arm="dense"), Arm(arm="ideal")],
+    simulator="reduced",
+    draws="tiny",
+    seeds=2,
+    first_seed=1,
+    seeds_per_block=1,
+    data=tiny_data(d1=20),
+    training=tiny_training(T=3, history=True),
+    arms=[Arm(arm="dense"), Arm(arm="ideal")],
     grid={"points": Grid(eps_min=[0.5, 1.0], sigma=[0.1], arms=["dense", "ideal"])},
-)  # fmt: skip
+)
 ENCODERS_READ = [
-    "studies.theory.milestones:read_milestones", "studies.theory.one_step:read_one_step", "studies.theory.overlap:read_overlap",
+    "studies.theory.milestones:read_milestones",
+    "studies.theory.one_step:read_one_step",
+    "studies.theory.overlap:read_overlap",
     "studies.imbalance.alignment_map:alignment_map",
-]  # fmt: skip
+]
 READERS = {
     "encoders": [PROBE.function, *ENCODERS_READ],
     "latents": [PRETRAIN.function, PROBE.function],
     "probes": ["chain.aggregate:aggregate_study"],
     "trajectories": ["chain.aggregate:aggregate_trajectories"],
-}  # fmt: skip
+}
 
 
 MADE_BY = {folder: stage for stage in (SYNTHESISE, PRETRAIN, PROBE) for folder in stage.folders}
 
 
 class Chain:
-    """The folder of results of a tiny study, and the command lines of the stages that make and read it."""
+    """The folder of results of a tiny study.
+
+    The command lines of the stages that make and read it.
+    """
 
     def __init__(self, results: Path):
         self.results, self.cell, self.block = results, STUDY.cells()[0], next(iter(STUDY.blocks()))
@@ -126,7 +143,10 @@ def reworded(path: Path, **changes) -> None:
 
 
 def test_every_reader_takes_the_right_file_and_no_other(chain):
-    """Sound files of another cell, seeds, study, config or code, and files that do not say what they are."""
+    """Sound files of another cell, seeds, study, config or code.
+
+    Files that do not say what they are.
+    """
     other_cell, other_block = STUDY.cells()[1], list(STUDY.blocks())[1]
     job = PRETRAIN.job("tiny", STUDY, chain.cell, chain.block)
     training = job.config["training"] | {"eta": 0.31}
