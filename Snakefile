@@ -1,8 +1,8 @@
-"""The workflow is in workflow/Snakefile, where the workflow catalog and those who deploy it as a module look for it."""
+"""Includes workflow/Snakefile, where the workflow catalogue expects the workflow."""
 
 
 include: "workflow/Snakefile"
 
 
-# An included file does not say what is made by default.
+# The default target of an included file does not count.
 workflow.default_target = "all"

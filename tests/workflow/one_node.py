@@ -16,40 +16,29 @@ GRES = Path("/etc/slurm/gres.conf")
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
 
 
-class NoSlurm(Exception):
-    """Why Slurm cannot be had here."""
+class NoSlurmError(Exception):
+    """A reason why Slurm cannot run here."""
 
 
 def install() -> None:
-    """Install Debian's packages; NoSlurm if they cannot be had."""
+    """Install Debian's packages."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise NoSlurm("it takes root and apt-get")
+        raise NoSlurmError("it takes root and apt-get")
     if CONFIG.exists():
-        raise NoSlurm(
-            f"{CONFIG} belongs to another Slurm, or to a killed run of this test: stop that and delete the file"
-        )
+        raise NoSlurmError(f"{CONFIG} belongs to another Slurm; stop that and delete the file")
     if shutil.which("slurmctld") and shutil.which("munged"):
         return
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update"], ["install", "--no-install-recommends", "slurm-wlm", "munge"]):
-        command = [
-            "apt-get",
-            "-q",
-            "-y",
-            "-o",
-            "Acquire::http::Timeout=20",
-            "-o",
-            "Acquire::Retries=1",
-            *words,
-        ]
-        if subprocess.run(
-            command, timeout=300, env=environment, capture_output=True, check=False
-        ).returncode:
-            raise NoSlurm("the packages slurm-wlm and munge do not install")
+    packages = ["install", "-y", "--no-install-recommends", "slurm-wlm", "munge"]
+    for words in (["update"], packages):
+        variables = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        command = ["apt-get", "-q", "-o", "Acquire::http::Timeout=20", *words]
+        if subprocess.run(command, timeout=300, env=variables, capture_output=True).returncode:
+            raise NoSlurmError("the packages slurm-wlm and munge do not install")
 
 
 def configuration(state: Path, node: str) -> str:
-    """slurm.conf of one node without systemd, cgroups or accounting; new jobs start at once."""
+    """Return slurm.conf of one node without systemd, cgroups or accounting."""
+    cores = os.cpu_count()
     return f"""\
 ClusterName=rarefeat
 SlurmctldHost={node}(127.0.0.1)
@@ -76,20 +65,20 @@ ReturnToService=2
 MinJobAge=3600
 KillWait=5
 GresTypes=gpu
-NodeName={node} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} CoresPerSocket={os.cpu_count()} RealMemory=100000 Gres=gpu:1
+NodeName={node} NodeAddr=127.0.0.1 CPUs={cores} CoresPerSocket={cores} RealMemory=100000 Gres=gpu:1
 PartitionName=debug Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
 def wait_for(condition: Callable[[], object], seconds: float, name: str) -> None:
-    """Until the condition is true; TimeoutError after so many seconds."""
+    """Wait until a condition is true; TimeoutError after some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -97,23 +86,23 @@ def wait_for(condition: Callable[[], object], seconds: float, name: str) -> None
         time.sleep(0.2)
 
 
-def answer(*command: str) -> str:
-    """Standard output of a command; empty if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
+def output(*command: str) -> str:
+    """Return the standard output of a command; empty if it fails."""
+    process = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return process.stdout.strip() if process.returncode == 0 else ""
 
 
 def stop(process: subprocess.Popen) -> None:
-    """End a daemon with those below it, as runuser has one."""
-    for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+    """End a daemon with its children, as runuser has one."""
+    for member in [*psutil.Process(process.pid).children(recursive=True), process]:
         with contextlib.suppress(psutil.Error):
-            one.kill()
+            member.kill()
     process.wait()
 
 
 @contextlib.contextmanager
 def one_node(state: Path) -> Iterator[None]:
-    """Run the node, whose daemons write into the folder `state`; NoSlurm if it cannot be had."""
+    """Run the node, whose daemons write into the folder `state`."""
     install()
     node = socket.gethostname().partition(".")[0]
     for folder in ("state", "spool"):
@@ -123,39 +112,29 @@ def one_node(state: Path) -> Iterator[None]:
         stack.callback(GRES.unlink, missing_ok=True)
 
         def start(*command: str) -> None:
-            output = stack.enter_context(open(state / f"{command[-2]}.out", "w", encoding="utf-8"))
-            stack.callback(
-                stop,
-                subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True),
-            )
+            log = stack.enter_context(open(state / f"{command[-2]}.out", "w", encoding="utf-8"))
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            stack.callback(stop, process)
 
         try:
-            if not answer("munge", "-n"):
+            if not output("munge", "-n"):
                 MUNGE_SOCKET.parent.mkdir(exist_ok=True)
                 shutil.chown(MUNGE_SOCKET.parent, "munge", "munge")
                 MUNGE_SOCKET.parent.chmod(0o755)
                 start("runuser", "-u", "munge", "--", "munged", "--foreground")
-                wait_for(lambda: answer("munge", "-n"), 20, "munged")
+                wait_for(lambda: output("munge", "-n"), 20, "munged")
             CONFIG.write_text(configuration(state, node), encoding="utf-8")
-            GRES.write_text(
-                f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n",
-                encoding="utf-8",
-            )
+            gpu = f"AutoDetect=off\nNodeName={node} Name=gpu Count=1 File=/dev/null\n"
+            GRES.write_text(gpu, encoding="utf-8")
             start("slurmctld", "-D")
             start("slurmd", "-D")
-            wait_for(lambda: answer("sinfo", "-h", "-o", "%T") == "idle", 60, "an idle node")
+            wait_for(lambda: output("sinfo", "-h", "-o", "%T") == "idle", 60, "an idle node")
             # The executor starts its jobs by srun inside of sbatch.
-            first = [
-                "sbatch",
-                "--wait",
-                "--output",
-                str(state / "first.out"),
-                "--wrap",
-                "srun true",
-            ]
-            subprocess.run(first, timeout=60, check=True, capture_output=True)
+            words = ["--output", str(state / "first.out"), "--wrap", "srun true"]
+            command = ["sbatch", "--wait", *words]
+            subprocess.run(command, timeout=60, check=True, capture_output=True)
         except (OSError, LookupError, TimeoutError, subprocess.SubprocessError) as error:
-            raise NoSlurm(str(error)) from error
+            raise NoSlurmError(str(error)) from error
         yield
-        subprocess.run(["scancel", "--user", "root"], timeout=30, check=False)
-        wait_for(lambda: not answer("squeue", "-h"), 60, "the end of cancelled jobs")
+        subprocess.run(["scancel", "--user", "root"], timeout=30)
+        wait_for(lambda: not output("squeue", "-h"), 60, "the end of cancelled jobs")

@@ -10,7 +10,7 @@ from rarefeat.claims.declarations import page_of
 from rarefeat.claims.figure import MAX_CLAIMS
 from rarefeat.figures.style import project_style
 from rarefeat.project import load
-from rarefeat.report.doc_figures import DRAWN
+from rarefeat.report.doc_figures import DOC_FIGURES
 from rarefeat.report.figures_from_published import (
     EXTRA_CONFIGS,
     STUDY_FIGURES,
@@ -76,9 +76,9 @@ def test_figure_of_published_tables_can_be_printed(name):
     check(FIGURES[name])
 
 
-@pytest.mark.parametrize("name", [name for name in DRAWN if name.endswith(".png")])
+@pytest.mark.parametrize("name", [name for name in DOC_FIGURES if name.endswith(".png")])
 def test_figure_of_a_page_can_be_printed(name):
-    check(lambda: DRAWN[name][1](TABLES))
+    check(lambda: DOC_FIGURES[name][1](TABLES))
 
 
 def test_figures_of_published_tables_are_declared():

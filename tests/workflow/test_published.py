@@ -1,11 +1,9 @@
-"""What a run publishes for the pages, on the small grid."""
+"""The small tables and figures that a run publishes for the pages of docs/."""
 
 import json
 
-import pytest
 from whole_project import RESULTS, ROOT
 
-from rarefeat.registry import kinds
 from rarefeat.report.published_tables import (
     FOLDER,
     PublishedTables,
@@ -16,34 +14,17 @@ from rarefeat.report.published_tables import (
 )
 
 
-@pytest.fixture
-def of_the_quick_grid(finished, tmp_path) -> PublishedTables:
-    """What the quick grid would publish."""
+def test_run_publishes_the_tables_of_the_pages(finished, tmp_path):
     (tmp_path / "origin.json").write_text("{}")
-    published = PublishedTables(tmp_path)
+    published, committed = PublishedTables(tmp_path), PublishedTables(ROOT / FOLDER)
     publish(finished / RESULTS, published)
-    return published
-
-
-def test_a_run_publishes_what_the_pages_are_filled_in_from(of_the_quick_grid):
-    committed = PublishedTables(ROOT / FOLDER)
-    for name in of_the_quick_grid.origins:
-        assert len(of_the_quick_grid[name]), name
-        origin = json.loads((of_the_quick_grid.folder / "origin.json").read_text())[name]
-        assert origin["tables"].keys() == set(reductions()[name][0])
+    assert {"paper_trends", "scaling_exponents", "table2"} <= set(published.origins)
+    origins = json.loads((tmp_path / "origin.json").read_text())
+    for name in published.origins:
+        assert len(published[name]), name
+        assert origins[name]["tables"].keys() == set(reductions()[name][0])
         if name in committed:
-            assert set(committed[name].columns) <= set(of_the_quick_grid[name].columns), name
-    kinds_with_a_page = {
-        name for name in kinds() if (ROOT / f"docs/templates/studies/{name}.md.j2").exists()
-    }
-    assert kinds_with_a_page >= {"imbalance", "scaling", "augmentation", "long_tail"}
-    assert {
-        "paper_trends",
-        "paper_convergence",
-        "scaling_exponents",
-        "table2",
-        "augmentation",
-    } <= set(of_the_quick_grid.origins)
+            assert set(committed[name].columns) <= set(published[name].columns), name
 
 
 def test_only_figures_that_a_page_shows_are_published(tmp_path):
@@ -51,21 +32,21 @@ def test_only_figures_that_a_page_shows_are_published(tmp_path):
     for folder in (results / "figures", docs / "figures", docs / "studies", docs / "templates"):
         folder.mkdir(parents=True)
     for name in ("shown", "on_the_first_page", "named", "not_shown"):
-        (results / "figures" / f"{name}.png").write_bytes(name.encode())
-    (docs / "studies" / "one.md").write_text("![What it shows](../figures/shown.png)")
-    (docs / "templates" / "README.md.j2").write_text("![fate](docs/figures/on_the_first_page.png)")
-    (docs / "templates" / "two.md.j2").write_text('{% for name in ("named",) if drawn(name) %}')
+        (results / f"figures/{name}.png").write_bytes(name.encode())
+    (docs / "studies/one.md").write_text("![What it shows](../figures/shown.png)")
+    (docs / "templates/README.md.j2").write_text("![x](docs/figures/on_the_first_page.png)")
+    (docs / "templates/two.md.j2").write_text('{% for name in ("named",) if drawn(name) %}')
     written = publish_figures(results, docs)
-    assert written == [
-        docs / "figures" / f"{name}.png" for name in ("named", "on_the_first_page", "shown")
-    ]
+    names = ("named", "on_the_first_page", "shown")
+    assert written == [docs / f"figures/{name}.png" for name in names]
     assert (docs / "figures/shown.png").read_bytes() == b"shown"
     assert not (docs / "figures/not_shown.png").exists()
 
 
-def test_pages_of_claims_say_nothing_of_verdicts_that_no_regime_has():
-    text = "- Here: supported in 0, contradicted in 0, undecided in 3 of 3.\n- There: supported in 2, contradicted in 0 of 2.\n"
-    assert (
-        drop_declared_text(text, "part")
-        == "- Here: undecided in 3 of 3.\n- There: supported in 2 of 2.\n"
+def test_published_claims_leave_out_verdicts_of_no_regime():
+    text = (
+        "- Here: supported in 0, contradicted in 0, undecided in 3 of 3.\n"
+        "- There: supported in 2, contradicted in 0 of 2.\n"
     )
+    short = "- Here: undecided in 3 of 3.\n- There: supported in 2 of 2.\n"
+    assert drop_declared_text(text, "part") == short

@@ -17,7 +17,7 @@ def copy_project(folder: Path) -> Path:
     for name in ("workflow", "config", "src"):
         shutil.rmtree(folder / name, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     for name in ("Snakefile", "profiles"):
         (folder / name).unlink(missing_ok=True)
         shutil.copy(ROOT / name, folder / name, follow_symlinks=False)

@@ -1,7 +1,7 @@
 # The stages of the contrastive encoder: latents -> pretraining -> probes -> tables of a study.
 
 
-# Latent signals: they depend on the frequency alone, and serve every noise level and every arm.
+# Latent signals, which depend on the frequency alone: every noise level and arm has the same.
 rule synthesise:
     output:
         latents="<results>/latents/{study}/eps_min={eps_min}/seeds={seeds}.safetensors",
@@ -18,7 +18,7 @@ rule synthesise:
         RUN_JOB
 
 
-# One cell with all its arms, which see the same tokens. One thread, so that the bytes are the same on every machine of a kind.
+# One cell with all its arms, which see the same tokens.
 rule pretrain:
     input:
         latents=rules.synthesise.output.latents,

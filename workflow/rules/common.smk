@@ -1,4 +1,4 @@
-"""Shared by the rules: the checked project, parameters of jobs, and their shell command. It knows no study by name."""
+"""The checked project, parameters of jobs and their shell command, for all other files of rules."""
 
 import os
 import sys
@@ -66,8 +66,8 @@ if workflow.is_main_process and (
 ):
     print(warning, file=sys.stderr)
 
-# glibc would hand the megabytes that a training frees at every step back to the system, which halves its speed.
-# Huge pages save page faults on top.
+# glibc would return the memory that a training frees at every step to the system, which halves
+# its speed. Huge pages also save page faults.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": "33554432",
     "MALLOC_TRIM_THRESHOLD_": "1073741824",
@@ -115,7 +115,10 @@ wildcard_constraints:
 
 
 def find_cell(wildcards):
-    """Return the cell of a job by its axes, or the cell that those share which read its file; None for a job of a study."""
+    """Return the cell of a job by its axes, or what the cells that share its file have in common.
+
+    None for a job of a whole study.
+    """
     others = ("study", "seeds", "cell")
     axes = [f"{name}={value}" for name, value in wildcards.items() if name not in others]
     path = wildcards.get("cell") or os.path.join("", *axes)
@@ -141,9 +144,9 @@ def job_file(build, *arguments):
 
 
 def stage_job(stage, extra=lambda wildcards: {}):
-    """Return the param of a rule of a stage: the file of the job of a cell and seed block.
+    """Return the param of a rule of a stage: the file of the job.
 
-    `extra` gives hashes of the user's files that the job reads, from the wildcards.
+    `extra(wildcards)` returns hashes of the user's files that the job reads.
     """
 
     def write_job(wildcards):
@@ -160,14 +163,14 @@ def table_job(name="{table}"):
 
 
 def cell_files(name="{table}"):
-    """Return an input function: the cell files that a table is made from, whose name may hold wildcards."""
+    """Return an input function: the cell files of a table, whose name may hold wildcards."""
     return lambda wildcards: [
         f"<results>/{path}" for path in PROJECT.files_of(name.format(**wildcards))
     ]
 
 
 def source_tables(name="{table}"):
-    """Return an input function: the tables that a table is made from, whose name may hold wildcards."""
+    """Return an input function: the source tables of a table, whose name may hold wildcards."""
     return lambda wildcards: tables(PROJECT.tables[name.format(**wildcards)].tables)
 
 

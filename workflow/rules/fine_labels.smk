@@ -101,7 +101,7 @@ rule sweep_digits:
         RUN_JOB
 
 
-# Features of photographs, of which clusters are made. Checkpoints are no output, so that they outlive a failure.
+# Features of photographs, for clusters. Checkpoints are no output, as they must outlive a failure.
 rule represent_photographs:
     input:
         images=rules.image_data.output.images,

@@ -1,4 +1,5 @@
-# The stages of every study of images: data set -> splits -> pretraining -> probes. A cell is rho, split, width and arm.
+# The stages of the studies of images: data set -> splits -> pretraining -> probes.
+# A cell is rho, split, width and arm.
 
 import functools
 
@@ -8,7 +9,7 @@ from rarefeat.images import input_hashes
 
 @functools.cache
 def image_hashes(study):
-    """Return the hash of the files that the images of a study are read from, when a run is planned."""
+    """Return the hash of the image files of a study, when a run is planned."""
     return as_workflow_error(input_hashes.image_hashes, STUDIES[study], RESULTS, study)
 
 
@@ -52,7 +53,8 @@ rule image_data:
         RUN_JOB
 
 
-# The images to pretrain on, for every seed of a block. All before any training, which a wrong rho must not follow.
+# The images to pretrain on, for every seed of a block. All splits come before any training, so that
+# a wrong rho costs none.
 rule image_splits:
     input:
         images=rules.image_data.output.images,
@@ -78,7 +80,8 @@ def split_of_cell(wildcards):
     return f"<results>/{path}"
 
 
-# One arm at one rho and split, seed after seed. Checkpoints are no output, so that they outlive a failure.
+# One arm at one rho and split, seed after seed. Checkpoints are no output, as they must outlive a
+# failure.
 rule pretrain_images:
     input:
         images=rules.image_data.output.images,
@@ -101,7 +104,8 @@ rule pretrain_images:
         RUN_JOB
 
 
-# Linear, few-shot and nearest-neighbour probes of frozen encoders. Before the next training, so that finished work can be archived.
+# Linear, few-shot and nearest-neighbour probes of frozen encoders. They come before the next
+# training, so that finished work can be archived.
 rule probe_images:
     input:
         images=rules.image_data.output.images,

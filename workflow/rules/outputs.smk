@@ -1,4 +1,4 @@
-# Stages and tables that need no rule of their own in the file of their kind, and the rules of targets.
+# Rules of stages, tables and targets that follow from declarations.
 
 
 def make_stage_rule(stage):

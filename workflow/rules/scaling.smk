@@ -3,7 +3,8 @@
 from rarefeat.studies.scaling.declaration import trained_encoders
 
 
-# Sizes of the sets of Definition B.1 at initialisation. A checkpoint: they say which sizes are worth training.
+# Sizes of the sets of Definition B.1 at initialisation. A checkpoint, as they decide which sizes
+# are trained.
 checkpoint lucky_sets:
     output:
         "<results>/tables/lucky_sets.parquet",
@@ -19,7 +20,7 @@ checkpoint lucky_sets:
 
 
 def encoders_of_large_sets(wildcards):
-    """Return the encoders of the sizes whose lucky sets are large enough, once these have been counted."""
+    """Return the encoders of the sizes whose lucky sets are large enough."""
     lucky_sets = checkpoints.lucky_sets.get().output[0]
     section, identities = PROJECT.sections["scaling"], PROJECT.identities(["lucky_sets"])
     paths = as_workflow_error(trained_encoders, section, lucky_sets, identities)

@@ -13,7 +13,15 @@ from rarefeat.core.statistics import student_interval
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import SHARE, at_least, column, schema
-from rarefeat.study_kind import Claimed, Figure, Kind, Made, Page, Stage, collected
+from rarefeat.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    collected_table,
+)
 
 
 class Toy(SeedSettings):
@@ -21,28 +29,28 @@ class Toy(SeedSettings):
 
     d: int = Field(ge=1, description="features, of which each sample has a tenth")
     samples: list[Annotated[int, Field(ge=2)]] = Field(
-        min_length=1, description="numbers of samples"
+        min_length=1, description="numbers of training samples"
     )
 
     def cells(self) -> list[Cell]:
-        """One for each number of samples."""
+        """Return a cell for each number of samples."""
         return [cell(samples=samples) for samples in self.samples]
 
 
 COLUMNS = {
-    "samples": column("int64", at_least(2), unit="samples", description="what was learned from"),
+    "samples": column("int64", at_least(2), unit="samples", description="training samples"),
     "seed": column("int64", at_least(0), unit="1", description="replica"),
     "accuracy": column(
-        float, SHARE, unit="1", description="share of fresh samples whose sign is found"
+        float, SHARE, unit="1", description="fraction of fresh samples with the right sign"
     ),
 }
 ACCURACY = schema("toy_accuracy", "a row per (samples, seed)", COLUMNS, unique=["samples", "seed"])
 TABLES = {"toy_accuracy": (("toy_accuracy",), pd.DataFrame.copy)}
 
 
-def learn(read: JobInputs, job: Job) -> list[dict]:
-    """The stage of one number of samples and block of seeds: least squares on the signs."""
-    import torch  # here, so that a plan does without
+def learn(inputs: JobInputs, job: Job) -> list[dict]:
+    """Fit the signs by least squares, for one number of samples and a seed block."""
+    import torch  # here, so that planning needs no torch
 
     from rarefeat.core.randomness import generator
 
@@ -65,7 +73,7 @@ LEARN = Stage(
 
 
 def learning_curve(tables: Mapping[str, pd.DataFrame], job: Job):
-    """The figure: accuracy over samples."""
+    """Draw accuracy over the number of samples."""
     import seaborn as sns
 
     ax = sns.lineplot(tables["toy_accuracy"], x="samples", y="accuracy", errorbar=("ci", 95))
@@ -74,30 +82,37 @@ def learning_curve(tables: Mapping[str, pd.DataFrame], job: Job):
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """What both claims are about, by seed: accuracy with the most samples less that with the fewest."""
+    """Measure both claims: by seed, accuracy with the most samples less that with the fewest."""
     wide = tables["toy_accuracy"].pivot(index="seed", columns="samples", values="accuracy")
     gain = wide[wide.columns.max()] - wide[wide.columns.min()]
     return [measurement(claim, "toy_study", {}, gain) for claim in ("more-samples", "a-tenth-more")]
 
 
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """The page: what was found, in a sentence."""
+def write_page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+    """Return the page: a title and the finding in a sentence."""
     mean, _, low, high, n = student_interval(measure(tables, job)[0].values.to_numpy())
-    return f"# A toy\n\n- More samples change the accuracy by {mean:.2f} [{low:.2f}, {high:.2f}] ({n} seeds).\n"
+    interval = f"{mean:.2f} [{low:.2f}, {high:.2f}] ({n} seeds)"
+    return f"# A toy\n\n- More samples change the accuracy by {interval}.\n"
 
 
-def made(toy: Toy) -> Made:
-    """A table, a figure and a page."""
-    table = collected("studies.toy:ACCURACY", LEARN, "learned", "toy_study", toy)
-    figure = Figure(
-        ("toy_accuracy",), "Accuracy against the number of samples. See whether it climbs."
-    )
-    page = Page("a toy", "studies.toy:answer", ("toy_accuracy",))
-    return Made({"toy_accuracy": table}, {"learning_curve": figure}, {"toy": page})
+def build_outputs(toy: Toy) -> StudyOutputs:
+    """Declare a table, a figure and a page."""
+    tables = ("toy_accuracy",)
+    accuracy = collected_table("studies.toy:ACCURACY", LEARN, "learned", "toy_study", toy)
+    figure = Figure(tables, "Accuracy over the number of samples. See whether it rises.")
+    page = Page("a toy", "studies.toy:write_page", tables, shown=tables)
+    return StudyOutputs({"toy_accuracy": accuracy}, {"learning_curve": figure}, {"toy": page})
 
 
-KIND = Kind(
-    "toy", "A toy", Toy, made, lambda toy: {"toy_study": toy}, (LEARN,), inherits=("first_seed",),
-    claimed=lambda toy: Claimed(("toy_accuracy",), regimes={"toy_study": {}}), by_default=False,
+KIND = StudyKind(
+    "toy",
+    "A toy",
+    Toy,
+    build_outputs,
+    studies=lambda toy: {"toy_study": toy},
+    stages=(LEARN,),
+    inherits=("first_seed",),
+    claim_inputs=lambda toy: ClaimInputs(("toy_accuracy",), regimes={"toy_study": {}}),
+    by_default=False,
     question="Do more samples help?",
-)  # fmt: skip
+)
