@@ -116,6 +116,7 @@ lint: venv
 	! $(BIN)/snakemake --lint 2>&1 | grep -vE "Mixed rules|conda environment" | \
 	  grep -E '^    \* |Error|error'
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 # Renders reference/ from the code, and studies/ and the README from docs/templates and docs/tables.
 docs: venv

@@ -1,7 +1,11 @@
-"""The command `rarefeat`."""
+"""The command `rarefeat`: lists, new studies, and the command lines of other modules.
+
+Runs themselves are started by `snakemake`.
+"""
 
 import importlib
 import importlib.util
+import keyword
 import os
 import sys
 from collections.abc import Iterable
@@ -10,6 +14,7 @@ from typing import Any
 
 import click
 
+from rarefeat.config.names import check_name
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import DEFAULT, Project, load
 
@@ -17,7 +22,7 @@ CONFIGFILE = click.option("--configfile", multiple=True, help="merged over the d
 
 
 class OneLineErrorGroup(click.Group):
-    """A group of commands that prints an error which a user can mend as one line."""
+    """A group of commands that prints a RarefeatError as one line."""
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""
@@ -37,7 +42,7 @@ GROUPS = ("all", "study", "figure", "table", "claim")
 
 
 def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
-    """Yield each study, figure, table and claim: what it is, its name, and a text about it."""
+    """Yield the group, the name and a text of each study, figure, table and claim."""
     from rarefeat.registry import kinds
     from rarefeat.run.cli_helpers import load_function
 
@@ -48,8 +53,8 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
         yield "figure", name, figure.caption.replace("\\|", "|")
     for name, table in project.tables.items():
         yield "table", name, load_function(table.schema).description
-    for declared in project.claim_sets.values():
-        for claim in declared.claims.values():
+    for claim_set in project.claim_sets.values():
+        for claim in claim_set.claims.values():
             yield "claim", claim.id, claim.statement
 
 
@@ -57,7 +62,10 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
 @click.argument("group", type=click.Choice(GROUPS), default="all")
 @CONFIGFILE
 def list_(group: str, configfile: tuple[str, ...]) -> None:
-    """List studies, figures, tables and claims, or one GROUP of them; all but claims are targets."""
+    """List studies, figures, tables and claims, or one GROUP of them.
+
+    All but claims are targets of snakemake.
+    """
     for item_group, name, text in list_items(load(DEFAULT, *configfile)):
         if group in ("all", item_group):
             sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
@@ -75,7 +83,19 @@ PASS_OPTIONS = {"ignore_unknown_options": True}
 
 
 def add_forwarded_command(name: str, module: str, words: list[str], text: str) -> None:
-    """Add a command that passes its arguments to the main function of a module."""
+    """Add a command that passes its arguments to the main function of a module.
+
+    Parameters
+    ----------
+    name : str
+        Name of the command.
+    module : str
+        The module, within rarefeat.
+    words : list of str
+        Arguments that come first.
+    text : str
+        Help.
+    """
 
     @main.command(name, help=text, add_help_option=False, context_settings=PASS_OPTIONS)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -112,13 +132,13 @@ RULE = '''\
 
 from torch import Tensor
 
-from rarefeat import Seen
-from rarefeat.core.pruning import smallest
+from rarefeat import PruningContext
+from rarefeat.core.pruning import mask_smallest
 
 
-def mine(seen: Seen) -> Tensor:
+def mine(context: PruningContext) -> Tensor:
     """Mask the neurons whose embeddings agree least over positive pairs; bool (S, m)."""
-    return smallest(seen.moments.agreement, seen.alpha)
+    return mask_smallest(context.moments.agreement, context.alpha)
 '''
 SNAKEFILE = '''\
 """The workflow of the installed package rarefeat; `rarefeat list` names the targets."""
@@ -129,18 +149,28 @@ workflow.default_target = "{name}"
 '''
 
 
+RESERVED = ("sitecustomize", "usercustomize", "true", "false", "null")
+"""Modules that Python looks for at its start, and words of YAML."""
+
+
 @main.command()
 @click.argument("name")
 def new(name: str) -> None:
     """Write a study with a pruning rule of your own: NAME.yaml, NAME.py and a Snakefile."""
     files = {f"{name}.yaml": STUDY.format(name=name), f"{name}.py": RULE.format(name=name)}
-    if not name.isidentifier():
+    if not name.isidentifier() or not name.isascii():
         raise RarefeatError(f"new: {name!r}: use letters, digits and _, not beginning with a digit")
+    if keyword.iskeyword(name) or name in RESERVED:
+        raise RarefeatError(f"new: {name} is a word of Python or YAML; choose another name")
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise RarefeatError(f"new: {error}") from error
     if existing := [file for file in files if Path(file).exists()]:
         raise RarefeatError(f"new: {existing[0]} exists; choose another name or delete it")
     if name in load().targets:
         raise RarefeatError(f"new: {name} is a target of the workflow; choose another name")
-    if importlib.util.find_spec(name):
+    if name in sys.modules or importlib.util.find_spec(name):
         raise RarefeatError(f"new: {name} is an installed Python module; choose another name")
     if not any(map(os.path.exists, ("Snakefile", "workflow/Snakefile"))):
         files["Snakefile"] = SNAKEFILE.format(name=name)
@@ -164,6 +194,18 @@ def predict(
 
     KAPPA and GAMMA are the fitted constants of docs/studies/selection.md, as in
     `rarefeat predict-critical-frequency 0.8 10 m=60`.
+    \f
+
+    Parameters
+    ----------
+    kappa, gamma : float
+        Constants of the model.
+    changes : tuple of str
+        KEY=VALUE of the config, each.
+    sigma : float
+        Standard deviation of the noise.
+    configfile : tuple of str
+        Config files over the default one.
     """
     from rarefeat.api import predict_critical_frequency
 
@@ -174,7 +216,7 @@ def predict(
     click.echo(f"{predict_critical_frequency(kappa, gamma, sigma, config=config, **values):.4g}")
 
 
-main.command("predict-step", hidden=True, params=predict.params)(predict.callback)
+main.command("predict-step", hidden=True, deprecated=True, params=predict.params)(predict.callback)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def test_import_keeps_other_modules_of_the_user(folder):
         (
             "lists",
             "reads = sorted([])",
-            r"lists\.py: reads must be a list of file names, got sorted",
+            r"lists\.py: reads: must be a list of file names, got sorted",
         ),
     ],
 )

@@ -1,4 +1,8 @@
-"""The laboratory from Python: train one encoder or sweep over many, load, save and draw them, read tables and the config."""
+"""The public interface: train encoders, load, save and draw them, read tables and the config.
+
+`train` and `load_encoder` give one encoder, `sweep` the measurements of many. The stages that the
+workflow runs are in `chain`, and the declarations of studies in `study_kind`.
+"""
 
 from rarefeat.api.arguments import load_config
 from rarefeat.api.critical_frequency import predict_critical_frequency
@@ -24,11 +28,11 @@ __all__ = [
     "read_table",
     "sweep",
     "train",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> object:
-    """Return what a former name stands for now."""
+    """Return a member by its former name."""
     if name in NAMES:
         warn(name, NAMES[name])
         return globals()[NAMES[name]]

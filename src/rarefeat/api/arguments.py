@@ -1,49 +1,63 @@
-"""What a user gives: arguments checked with one line, and the study of the config that they change."""
+"""Arguments of the public interface, and the study of the config that they change.
 
-import contextlib
+Every function here is given its caller's name, with which a message begins.
+"""
+
+import inspect
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
 from pydantic import ValidationError
 
+from rarefeat.api.entry_points import entry_point
+from rarefeat.api.session_functions import hash_function
 from rarefeat.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.config.names import check_name, shorten_repr, suggest
-from rarefeat.config.section import Section, dump_config, format_validation_error
+from rarefeat.config.section import Section, check_distinct, dump_config, format_validation_error
 from rarefeat.config.study import Study, merge_configs
 from rarefeat.core import user_functions
 from rarefeat.core.arms import ARMS, is_arm
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import DEFAULT, Project, load, resolve_path
 
-Checked = TypeVar("Checked")
-TYPE_NAMES = {
-    (str,): "a text", (str, Path): "a text or a path", (int,): "a whole number", (float, int): "a number",
-    (Mapping,): "a mapping", (Project,): "what load_config returns",
-}  # fmt: skip
-"""What an argument must be."""
+ArmArgument = str | Callable | Mapping[str, Any]
+"""An arm by its name or label, a rule of a session, or the keys of an arm."""
+
+TYPE_NAMES: dict[tuple[type, ...], str] = {
+    (str,): "a text",
+    (str, Path): "a text or a path",
+    (int,): "a whole number",
+    (float, int): "a number",
+    (Mapping,): "a mapping",
+    (Sequence,): "a sequence",
+    (Project,): "what load_config returns",
+}
+"""Names of types in messages."""
 
 
+@entry_point
 def load_config(*paths: str | Path) -> Project:
-    """The config as typed objects, as the workflow has it.
+    """Load the config as typed objects, as the workflow has it.
 
     Parameters
     ----------
     *paths : str or Path
-        Config files, each laid over `config/config.yaml` and those before it, as `snakemake --configfile` does. A relative path
-        is looked up in the working directory, then beside the config that comes with rarefeat.
+        Config files, each laid over `config/config.yaml` and those before it, as by
+        `snakemake --configfile`. A relative path is looked up in the working directory, then beside
+        the config that comes with rarefeat.
 
     Returns
     -------
     rarefeat.project.Project
-        `studies` by name, `tables`, `figures`, `targets` and `results`, the folder of results.
+        With `studies` by name, `tables`, `figures`, `targets`, and the folder `results`.
 
     Raises
     ------
     RarefeatError
-        With one line, where a file cannot be read or a value is not allowed.
+        If a file cannot be read, or a value is not allowed.
 
     Examples
     --------
@@ -57,10 +71,22 @@ def load_config(*paths: str | Path) -> Project:
     return load(base, *(place for path in paths if (place := resolve_path(path)) != base))
 
 
-def check_type(of: str, name: str, value: Checked, *kinds: type) -> Checked:
-    """An argument that is of one of these kinds; RarefeatError with one line where it is not."""
+def check_type(caller: str, name: str, value: Any, *kinds: type) -> Any:
+    """Return an argument that is of one of some types; RarefeatError otherwise.
+
+    Parameters
+    ----------
+    caller, name : str
+        Function and argument, for the message.
+    value : Any
+        A bool is no number.
+    *kinds : type
+        A key of TYPE_NAMES.
+    """
     if not isinstance(value, kinds) or isinstance(value, bool):
-        raise RarefeatError(f"{of}: {name}: must be {TYPE_NAMES[kinds]}, got {shorten_repr(value)}")
+        raise RarefeatError(
+            f"{caller}: {name}: must be {TYPE_NAMES[kinds]}, got {shorten_repr(value)}"
+        )
     return value
 
 
@@ -73,79 +99,200 @@ def to_python_scalar(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def check_number(of: str, name: str, value: Any) -> float:
-    """An argument that is a number."""
-    return check_type(of, name, to_python_scalar(value), float, int)
+def check_number(caller: str, name: str, value: Any) -> float:
+    """Return an argument that is a number; RarefeatError otherwise.
+
+    Parameters
+    ----------
+    caller, name : str
+        Function and argument, for the message.
+    value : Any
+        A number of Python, numpy or torch.
+    """
+    return check_type(caller, name, to_python_scalar(value), float, int)
 
 
-def check_int(of: str, name: str, value: Any) -> int:
-    """An argument that is a whole number."""
-    return check_type(of, name, to_python_scalar(value), int)
+def check_finite(caller: str, name: str, value: Any) -> float:
+    """Return an argument that is a finite number; RarefeatError otherwise.
+
+    Parameters
+    ----------
+    caller, name : str
+        Function and argument, for the message.
+    value : Any
+        A number of Python, numpy or torch.
+    """
+    if not math.isfinite(number := check_number(caller, name, value)):
+        raise RarefeatError(f"{caller}: {name}: must be a finite number, got {shorten_repr(value)}")
+    return number
 
 
-def check_study_name(of: str, what: str, name: Any) -> str:
-    """An argument that is the name of a study."""
+def check_int(caller: str, name: str, value: Any) -> int:
+    """Return an argument that is a whole number; RarefeatError otherwise.
+
+    Parameters
+    ----------
+    caller, name : str
+        Function and argument, for the message.
+    value : Any
+        A number of Python, numpy or torch.
+    """
+    return check_type(caller, name, to_python_scalar(value), int)
+
+
+def check_study_name(caller: str, name: str, value: Any) -> str:
+    """Return an argument that may be the name of a study; RarefeatError otherwise.
+
+    Parameters
+    ----------
+    caller, name : str
+        Function and argument, for the message.
+    value : Any
+        The name.
+    """
     try:
-        return check_name(check_type(of, what, name, str))
+        return check_name(check_type(caller, name, value, str))
     except ValueError as error:
-        raise RarefeatError(f"{of}: {what}: {error}") from error
+        raise RarefeatError(f"{caller}: {name}: {error}") from error
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums in the order that the workflow's jobs have, for the same bytes."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def check_values(caller: str, name: str, values: Sequence[Any]) -> None:
+    """Raise RarefeatError for no value on an axis, and for one twice (to six digits).
+
+    Parameters
+    ----------
+    caller, name : str
+        Function and argument, for the message.
+    values : sequence
+        Values of the axis.
+    """
+    if not values:
+        raise RarefeatError(f"{caller}: {name}: must be a value or several, got none")
     try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        check_distinct([axis_label(value) for value in values])
+    except ValueError as error:
+        raise RarefeatError(f"{caller}: {name}: {error}") from error
 
 
-AnArm = str | Callable | Mapping[str, Any]
-"""An arm by its name or label, a rule of a user's own, or the keys of one."""
+def axis_label(value: Any) -> Any:
+    """Return what stands for a value in a column: a text for mappings, lists and functions."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={axis_label(item)}" for key, item in value.items()) or "default"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(axis_label(item)) for item in value)
+    return getattr(value, "__name__", repr(value)) if callable(value) else value
+
+
+def is_list(value: Any) -> bool:
+    """Return whether a value is a list, an array or the like; not a text, mapping or set."""
+    if isinstance(value, str | bytes | Mapping) or callable(value):
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and np_dimensions(value) > 0
+
+
+def np_dimensions(value: Any) -> int:
+    """Return the dimensions of an array or tensor; 1 for any other sequence."""
+    return getattr(value, "ndim", 1)
+
+
+def to_list(value: Any) -> list[Any]:
+    """Return one value or several as a list, with numbers of Python."""
+    return (
+        [to_python_scalar(item) for item in value] if is_list(value) else [to_python_scalar(value)]
+    )
+
+
+def rules_in(arms: Iterable[Any], biases: Iterable[Any] = ()) -> list[Callable]:
+    """List the functions among arms, and among settings of the bias."""
+    values = [arm.get("arm") if isinstance(arm, Mapping) else arm for arm in arms]
+    values += [bias.get("rule") for bias in biases if isinstance(bias, Mapping)]
+    return list({id(value): value for value in values if callable(value)}.values())
+
+
+def register_rules(caller: str, arms: Iterable[Any], biases: Iterable[Any] = ()) -> None:
+    """Register the functions among arms and settings of the bias, by their names.
+
+    Parameters
+    ----------
+    caller : str
+        Function, for the message.
+    arms, biases : iterable
+        Arms, and values of `bias`, as the user gives them.
+
+    Raises
+    ------
+    RarefeatError
+        If two have one name, or one has the name of a built-in rule, or no certain hash.
+    """
+    names: dict[str, Callable] = {}
+    for rule in rules_in(arms, biases):
+        name = user_functions.register_function(rule, (*ARMS, *BIAS_RULES))
+        if names.setdefault(name, rule) is not rule:
+            raise RarefeatError(
+                f"{caller}: two rules are called {name}; give each a name of its own"
+            )
+        hash_function(rule)
 
 
 def build_study(
+    caller: str,
     config: Project | None,
     study: str,
     points: Mapping[str, Sequence[Any]],
-    arms: Sequence[AnArm],
+    arms: Sequence[ArmArgument],
     seeds: Sequence[int],
     changes: Mapping[str, Any],
-    of: str,
 ) -> Study:
-    """A study of the config with changes, at some points, with some arms and seeds.
+    """Build a study from one of the config, with changes, at some points, arms and seeds.
 
-    Args:
-        points: values of eps_min and of sigma. changes: see `train`; of several arms, keys of an arm hold for those that can
-            have them. of: who asks, for a message.
+    Parameters
+    ----------
+    caller : str
+        Function, for messages.
+    config : Project or None
+        The config; None for `config/config.yaml`.
+    study : str
+        Name of the study that is changed.
+    points : mapping
+        Values of eps_min and of sigma.
+    arms : sequence
+        Arms, of which functions are registered.
+    seeds : sequence of int
+        Seeds.
+    changes : mapping
+        Keys of `train`. Of several arms, the keys of an arm hold for those that can have them.
+
+    Returns
+    -------
+    Study
+        With one block of seeds, and one block of its grid, `point`.
+
+    Raises
+    ------
+    RarefeatError
+        With one line that names the key.
     """
-    of_study = find_encoder_study(
-        load_config() if config is None else check_type(of, "config", config, Project), study, of
-    )
+    project = load_config() if config is None else check_type(caller, "config", config, Project)
+    original = find_encoder_study(caller, project, study)
     axes = {
-        axis: [check_number(of, axis, value) for value in values] for axis, values in points.items()
+        axis: [check_number(caller, axis, value) for value in values]
+        for axis, values in points.items()
     }
-    seeds = [check_int(of, "seed", seed) for seed in seeds]
-    changes = normalise_changes(changes, of)
-    parts: dict[str, dict[str, Any]] = {
-        part: {key: changes[key] for key in keys if key in changes}
-        for part, keys in ARGUMENT_SECTIONS.items()
+    changes = normalise_changes(caller, changes)
+    sections: dict[str, dict[str, Any]] = {
+        section: {key: changes[key] for key in keys if key in changes}
+        for section, keys in ARGUMENT_SECTIONS.items()
     }
-    of_arms = parts.pop("arm")
-    rules = list(dict.fromkeys(arm for arm in arms if callable(arm)))
-    for rule in rules:
-        if sum(other.__name__ == rule.__name__ for other in rules) > 1:
-            raise RarefeatError(
-                f"{of}: arm: two rules are called {rule.__name__}; give each a name of its own"
-            )
-    chosen = [arm_config(of_study.arms, study, arm) for arm in arms]
-    chosen = [
-        merge_configs(arm, applicable_changes(arm, of_arms) if len(arms) > 1 else of_arms)
-        for arm in chosen
-    ]
-    changed = merge_configs(dump_config(of_study), parts.pop("study") | parts) | {
+    arm_changes = sections.pop("arm")
+    chosen = []
+    for arm in arms:
+        keys = arm_config(caller, original.arms, study, arm)
+        applicable = applicable_changes(keys, arm_changes) if len(arms) > 1 else arm_changes
+        if isinstance(arm, Mapping) and (twice := [key for key in arm if key in applicable]):
+            raise RarefeatError(f"{caller}: {twice[0]}: given twice, in arm as well")
+        chosen.append(merge_configs(keys, applicable))
+    study_changes = sections.pop("study")
+    raw = merge_configs(dump_config(original), study_changes | sections) | {
         "seeds": len(seeds),
         "first_seed": min(seeds),
         "seeds_per_block": 1,
@@ -153,95 +300,155 @@ def build_study(
         "grid": {"point": axes | {"arms": list(dict.fromkeys(arm["arm"] for arm in chosen))}},
     }
     try:
-        return Study.model_validate(changed)
+        return Study.model_validate(raw)
     except ValidationError as error:
-        said = GRID_POINT_RE.sub(r"\1", format_validation_error(error, Study))
-        raise RarefeatError(f"{of}: {said}") from error
+        line = format_validation_error(error, Study)
+        line = SECTION_RE.sub(r"\1", line).replace("first_seed: ", "seed: ")
+        raise RarefeatError(f"{caller}: {line}") from error
 
 
-def arm_config(arms: list[Arm], study: str, arm: AnArm) -> dict[str, Any]:
-    """The keys of an arm of a study; or of another one, with the ratio that those of the study share."""
+def arm_config(caller: str, arms: list[Arm], study: str, arm: ArmArgument) -> dict[str, Any]:
+    """Return the keys of an arm, with the ratio that the arms of its study share.
+
+    Parameters
+    ----------
+    caller : str
+        Function, for messages.
+    arms : list of Arm
+        Arms of the study.
+    study : str
+        Name of the study, for messages.
+    arm : str, callable or mapping
+        A label or name, a registered rule, or keys.
+    """
     if isinstance(arm, Mapping):
-        return to_python_scalar(arm)
-    name = (
-        user_functions.register_function(arm, ARMS)
-        if callable(arm)
-        else check_type("arm", "arm", arm, str)
-    )
+        if not isinstance(name := arm.get("arm"), str) and not callable(name):
+            example = '{"arm": "pruned_neuron", "alpha": 0.3}'
+            raise RarefeatError(
+                f"{caller}: arm: must name one, as in {example}, got {shorten_repr(dict(arm))}"
+            )
+        return dict(to_python_scalar(arm)) | {"arm": axis_label(name)}
+    if not isinstance(arm, str) and not callable(arm):
+        raise RarefeatError(
+            f"{caller}: arm: must be a name, a function or a mapping, got {shorten_repr(arm)}"
+        )
+    name = axis_label(arm)
     if not is_arm(name) or (ARMS[name].trained and name in {item.arm for item in arms}):
-        return dump_config(find_arm(arms, study, name))
+        return dump_config(find_arm(caller, arms, study, name))
     ratios = {item.alpha for item in arms if item.alpha}
-    return {"arm": name} | (
-        {"alpha": ratios.pop()} if ARMS[name].ratio is not False and len(ratios) == 1 else {}
-    )
+    has_ratio = ARMS[name].ratio is not False and len(ratios) == 1
+    return {"arm": name} | ({"alpha": ratios.pop()} if has_ratio else {})
 
 
 def applicable_changes(arm: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Of changes of arms those that one of them can have."""
-    named = ARMS[arm["arm"]] if is_arm(arm.get("arm", "")) else ARMS["dense"]
+    """Return those changes of arms that one of them can have."""
+    spec = ARMS[arm["arm"]] if is_arm(arm["arm"]) else ARMS["dense"]
     return {
         key: value
         for key, value in changes.items()
-        if named.rule and (key != "alpha" or named.ratio is not False)
+        if spec.rule and (key != "alpha" or spec.ratio is not False)
     }
 
 
-def normalise_changes(changes: Mapping[str, Any], of: str) -> dict[str, Any]:
-    """Changes by their keys of the config; RarefeatError for a key that there is not, or that is given under two names."""
-    allowed = [name for keys in ARGUMENT_SECTIONS.values() for name in keys]
-    if unknown := [key for key in changes if key not in (*allowed, "lambda_")]:
-        raise RarefeatError(
-            f"{of}: {unknown[0]}: no such key{suggest(unknown[0], allowed)}; known are {', '.join(allowed)}"
-        )
-    if {"lambda", "lambda_"} <= set(changes):
-        raise RarefeatError(f"{of}: lambda: given twice, as lambda_ as well")
-    found = {
+def normalise_changes(caller: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes by their keys of the config; RarefeatError for an unknown key."""
+    check_keys(caller, changes)
+    values = {
         "lambda" if key == "lambda_" else key: to_python_scalar(value)
         for key, value in changes.items()
     }
-    if isinstance(bias := found.get("bias"), Mapping) and callable(bias.get("rule")):
-        found["bias"] = dict(bias) | {
-            "rule": user_functions.register_function(bias["rule"], BIAS_RULES)
-        }
-    return found
+    if isinstance(bias := values.get("bias"), Mapping) and callable(bias.get("rule")):
+        values["bias"] = dict(bias) | {"rule": axis_label(bias["rule"])}
+    return values
 
 
-def keys(section: type[Section]) -> list[str]:
-    """The keys of a section as the config has them."""
-    return [item.alias or name for name, item in section.model_fields.items()]
+def check_keys(caller: str, changes: Mapping[str, Any], arguments: Iterable[str] = ()) -> None:
+    """Raise RarefeatError for a change whose key is unknown, or given under two names.
+
+    Parameters
+    ----------
+    caller : str
+        Function, for the message.
+    changes : mapping
+        The changes.
+    arguments : iterable of str, optional
+        Arguments of the function, which a misspelt key may mean as well.
+    """
+    allowed = [name for keys in ARGUMENT_SECTIONS.values() for name in keys]
+    if unknown := [key for key in changes if key not in (*allowed, "lambda_")]:
+        hint = suggest(unknown[0], [*arguments, *allowed])
+        raise RarefeatError(
+            f"{caller}: {unknown[0]}: unknown key{hint}; allowed are {', '.join(allowed)}"
+        )
+    if {"lambda", "lambda_"} <= set(changes):
+        raise RarefeatError(f"{caller}: lambda: given twice, as lambda_ as well")
+
+
+def argument_names(function: Callable) -> list[str]:
+    """List the arguments that a function names."""
+    parameters = inspect.signature(function).parameters.values()
+    return [item.name for item in parameters if item.kind is not item.VAR_KEYWORD]
+
+
+def section_keys(section: type[Section]) -> list[str]:
+    """List the keys of a section as the config has them."""
+    return [field.alias or name for name, field in section.model_fields.items()]
 
 
 ARGUMENT_SECTIONS = {
     "study": ["simulator", "draws"],
-    "data": keys(Data),
-    "training": keys(Training),
-    "arm": [name for name in keys(Arm) if name != "arm"],
+    "data": section_keys(Data),
+    "training": section_keys(Training),
+    "arm": [name for name in section_keys(Arm) if name != "arm"],
 }
-"""Where in a study the keys of `train` stand; no two sections have the same."""
-GRID_POINT_RE = re.compile(r"grid\.point\.(\w+)\.\d+\b")
-"""Where the points of `train` and `sweep` stand in their study."""
+"""Sections of a study that have the keys of `train`; no two have the same key."""
+SECTION_RE = re.compile(r"(?:^|(?<=; ))(?:data|training|grid\.point|arms\.\d+)\.(\w+)(?:\.\d+)?")
+"""A key at the start of a message, with the section that the user has not written."""
 
 
-def find_encoder_study(config: Project, name: str, of: str) -> Study:
-    """A study of the contrastive encoder by its name."""
-    encoded = {study: item for study, item in config.studies.items() if isinstance(item, Study)}
-    if check_type(of, "study", name, str) not in encoded:
+def find_encoder_study(caller: str, config: Project, name: str) -> Study:
+    """Return a study of the contrastive encoder by its name; RarefeatError if there is none.
+
+    Parameters
+    ----------
+    caller : str
+        Function, for the message.
+    config : Project
+        The config.
+    name : str
+        Name of the study.
+    """
+    studies = {study: item for study, item in config.studies.items() if isinstance(item, Study)}
+    if check_type(caller, "study", name, str) not in studies:
         raise RarefeatError(
-            f"study {name!r} is none of the contrastive encoder in this config{suggest(name, encoded)}"
+            f"{caller}: study: {name!r} is no study of the contrastive encoder in this config"
+            f"{suggest(name, studies)}"
         )
-    return encoded[name]
+    return studies[name]
 
 
-def find_arm(arms: list[Arm], study: str, arm: str) -> Arm:
-    """A trained arm of a study by its label, or by its name where there is one of that name."""
+def find_arm(caller: str, arms: list[Arm], study: str, name: str) -> Arm:
+    """Return a trained arm by its label, or by its name if one arm alone has it.
+
+    Parameters
+    ----------
+    caller : str
+        Function, for the message.
+    arms : list of Arm
+        Arms of the study.
+    study : str
+        Name of the study, for the message.
+    name : str
+        Label or name.
+    """
     trained = [item for item in arms if item.trained]
-    found = [item for item in trained if item.label == arm] or [
-        item for item in trained if item.arm == arm
-    ]
-    if len(found) != 1:
-        several, labels = "several" if found else "none", [item.label for item in trained]
-        meant = "" if found else suggest(arm, labels)
+    matches = [item for item in trained if item.label == name]
+    matches = matches or [item for item in trained if item.arm == name]
+    if len(matches) != 1:
+        labels = [item.label for item in trained]
+        number, hint = ("several", "") if matches else ("none", suggest(name, labels))
         raise RarefeatError(
-            f"arm {arm!r} names {several} of the trained arms of the study {study}{meant}; there are {', '.join(labels)}"
+            f"{caller}: arm: {name!r} is {number} of the trained arms of the study {study}{hint};"
+            f" there are {', '.join(labels)}"
         )
-    return found[0]
+    return matches[0]

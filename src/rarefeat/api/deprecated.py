@@ -1,26 +1,42 @@
-"""Names of the public interface before version 0.2, each with a warning, for one release."""
+"""Public names of before version 0.2, each with a warning, for one release."""
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 NAMES = {
     "Moved": "BiasContext",
     "Seen": "PruningContext",
     "predict_step": "predict_critical_frequency",
 }
-"""The name of now by that of before."""
+"""Present name of each former one."""
 
 
-def warn(old: str, new: str) -> None:
-    """Warn the caller of the caller that a name has changed."""
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+def warn(former: str, present: str, stacklevel: int = 3) -> None:
+    """Warn that a name has changed.
+
+    Parameters
+    ----------
+    former, present : str
+        The names.
+    stacklevel : int
+        Frame that is warned, by default the caller of the caller.
+    """
+    warnings.warn(f"{former} is now {present}", DeprecationWarning, stacklevel=stacklevel)
 
 
-def former(old: str, new: str) -> Any:
-    """Return a property that gives a member its name of before."""
+class FormerNames:
+    """A base of classes with members that can be read by their former names."""
 
-    def read(self: Any) -> Any:
-        warn(old, new)
-        return getattr(self, new)
+    former_names: ClassVar[Mapping[str, str]] = {}
+    """Present name of each."""
 
-    return property(read, doc=f"Deprecated: use `{new}`.")
+    # A type checker would take any name for a member.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a member by its former name."""
+            if name not in self.former_names:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warn(name, self.former_names[name])
+            return getattr(self, self.former_names[name])

@@ -1,11 +1,11 @@
-"""An encoder: trained here or by the workflow, saved and loaded, called, drawn."""
+"""One encoder: trained here or by the workflow, called, drawn, saved and loaded."""
 
 import json
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
 import pandas as pd
 import torch
@@ -13,21 +13,23 @@ from torch import Tensor
 
 from rarefeat.api.arguments import (
     ARGUMENT_SECTIONS,
-    AnArm,
+    ArmArgument,
+    argument_names,
     build_study,
     check_int,
+    check_keys,
     check_number,
     check_study_name,
     check_type,
     find_arm,
-    one_thread,
+    register_rules,
 )
-from rarefeat.api.deprecated import former
-from rarefeat.chain.pretrain import TrainedEncoder as Trained
-from rarefeat.chain.pretrain import pretrain
+from rarefeat.api.deprecated import FormerNames
+from rarefeat.api.entry_points import entry_point
+from rarefeat.chain.pretrain import TrainedEncoder, pretrain
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.cells import Cell, cell_path
-from rarefeat.config.cells import cell as a_cell
+from rarefeat.config.cells import cell as make_cell
 from rarefeat.config.model import Arm, Bias, Data, Training
 from rarefeat.config.names import shorten_repr, suggest
 from rarefeat.config.section import dump_config
@@ -50,58 +52,93 @@ from rarefeat.storage import sealed_files
 from rarefeat.storage.tensors import read_tensors, write_tensors
 from rarefeat.study_kind import PRETRAIN
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True, eq=False)
-class Encoder:
-    """A trained encoder of one seed, with what it was trained from.
 
-    It maps a sample X of L tokens to f(X) in R^m: after attention, neuron i answers to token x with
-    ReLU(<w_i, x> - b_i) - ReLU(-<w_i, x> - b_i). Call it with tokens, or with what `batch` draws.
+class Batch(NamedTuple):
+    """Positive pairs that `Encoder.sample_pairs` has drawn.
 
     Attributes
     ----------
-    weights : Tensor
-        w_i in the simulator's p coordinates, (m, p).
-    bias : Tensor
-        b_i, (m,).
+    latents : Tensor of shape (n, 2, L, d)
+        int8, entries in {-1, 0, 1}.
+    tokens : Tensor of shape (n, 2, L, P)
+        Tokens in the simulator's coordinates.
+    """
+
+    latents: Tensor
+    tokens: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder(FormerNames):
+    """A trained encoder of one seed, with the config that it was trained with.
+
+    It maps a sample X of L tokens to an embedding f(X) in R^m. After attention, the activation of
+    neuron i at token x is ReLU(<w_i, x> - b_i) - ReLU(-<w_i, x> - b_i). Call it with tokens, or
+    with a batch of `sample_pairs`.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (m, p)
+        w_i in the simulator's p coordinates.
+    bias : Tensor of shape (m,)
+        b_i.
     T1 : int
-        The step that ended stage 1; -1 for none.
+        Step that ended stage 1; -1 for none.
     T2 : int
-        The step that ended stage 2, where the history is kept: a neuron has grown d-fold in norm^2 since T1; -1 for none.
-    history : Tensor
-        (R, m, d + 2): <w_i, M_j>, ||w_i|| and b_i at the R recorded `steps`; with a colour nuisance, its directions stand after
-        the d features. R = 0 unless `training.history` is true. `course` shows one neuron's as a table.
-    ends : Tensor
-        (2, m, d + 2), the same at T1 and at T2, NaN where that was not reached; (0, m, d + 2) without a history.
+        Step that ended stage 2, where a history is kept: a neuron has grown d-fold in norm^2 since
+        T1; -1 for none.
+    history : Tensor of shape (R, m, d + 2)
+        <w_i, M_j>, ||w_i|| and b_i at the R recorded `steps`; with a colour nuisance, its
+        directions stand after the d features. R = 0 unless `training.history` is true.
+        `neuron_history` gives that of one neuron as a table.
+    milestones : Tensor of shape (2, m, d + 2)
+        The same values at T1 and at T2, NaN where that was not reached; of shape (0, m, d + 2)
+        without a history.
     loss : float
-        Unmasked InfoNCE of the last step's batch, in nat; above twice log K, or infinite, the training has diverged.
-    dictionary : Tensor
-        The features M_j as columns, (p, d), the rare ones last.
+        Unmasked InfoNCE of the last step's batch (nat); above twice log K, or infinite, the
+        training has diverged.
+    dictionary : Tensor of shape (p, d)
+        The features M_j as columns, the rare ones last.
     trajectory : DataFrame
-        A row (step, metric, value) for each recorded step and metric; losses are those of the step's own batch.
+        A row (step, metric, value) for each recorded step and metric; losses are those of the
+        step's own batch.
     study : str
         Name that keys the random draws.
     eps_min, sigma : float
-        Where in the grid it stands.
+        Point of the grid.
     arm : rarefeat.config.model.Arm
+        The arm.
     seed : int
+        The seed.
     simulator : str
         direct or reduced.
     data : rarefeat.config.model.Data
+        Config of the data.
     training : rarefeat.config.model.Training
+        Config of the training.
 
     References
     ----------
-    imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1, eq. (61) for T2. The names of
-    metrics are those of `chain/tables.py`.
+    imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1,
+    eq. (61) for T2. The names of metrics are those of `chain/tables.py`.
     """
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "batch": "sample_pairs",
+        "course": "neuron_history",
+        "ends": "milestones",
+        "rare": "rare_features",
+    }
 
     weights: Tensor = field(repr=False)
     bias: Tensor = field(repr=False)
     T1: int
     T2: int
     history: Tensor = field(repr=False)
-    ends: Tensor = field(repr=False)
+    milestones: Tensor = field(repr=False)
     loss: float
     dictionary: Tensor = field(repr=False)
     trajectory: pd.DataFrame = field(repr=False)
@@ -116,7 +153,7 @@ class Encoder:
 
     @property
     def cosines(self) -> Tensor:
-        """|<w_i, M_j>| / ||w_i||, (m, d)."""
+        """|<w_i, M_j>| / ||w_i||, of shape (m, d)."""
         return absolute_cosines(self.weights[None], self.dictionary[None])[0]
 
     @property
@@ -126,19 +163,20 @@ class Encoder:
 
     @property
     def steps(self) -> list[int]:
-        """The recorded steps, of `history` and of `trajectory`."""
+        """Recorded steps, of `history` and of `trajectory`."""
         return log_spaced(self.training.T)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What the neurons have learned: the metrics of Figures 1 and 2 and their like, by name."""
-        found = alignment_metrics(
+        """Metrics of the neurons by name, those of Figures 1 and 2 among them."""
+        metrics = alignment_metrics(
             self.weights[None], self.dictionary[None], len(self.data.minority)
         )
-        return {name: value.item() for name, value in found.items()}
+        return {name: value.item() for name, value in metrics.items()}
 
+    @entry_point
     def neuron_history(self, neuron: int) -> pd.DataFrame:
-        """What one neuron did during training.
+        """Return the history of one neuron as a table.
 
         Parameters
         ----------
@@ -148,59 +186,72 @@ class Encoder:
         Returns
         -------
         DataFrame
-            A row for each recorded step, which is the index; columns 0 to d - 1 hold <w_i, M_j>, `norm` ||w_i|| and `bias` b_i,
-            and between them `colour 0` and so on the nuisance's directions where there is one.
+            A row for each recorded step, which is the index. Columns 0 to d - 1 hold <w_i, M_j>,
+            `norm` holds ||w_i|| and `bias` b_i; between them `colour 0` and so on hold the
+            nuisance's directions where there is one.
 
         Raises
         ------
         RarefeatError
-            Where the training kept no history, or has no such neuron.
+            If the training kept no history, or has no such neuron.
 
         Examples
         --------
         >>> encoder = rarefeat.train(eps_min=1.0, T=50, history=True)
-        >>> rare, best = encoder.rare[0], int(encoder.cosines[:, encoder.rare[0]].argmax())
-        >>> course = encoder.course(best)
-        >>> bool((course[rare].abs() / course["norm"]).iloc[-1] > (course[rare].abs() / course["norm"]).iloc[0])
+        >>> rare = encoder.rare_features[0]
+        >>> history = encoder.neuron_history(int(encoder.cosines[:, rare].argmax()))
+        >>> cosine = history[rare].abs() / history["norm"]
+        >>> bool(cosine.iloc[-1] > cosine.iloc[0])
         True
         """
         if not len(self.history):
             raise RarefeatError(
-                "this training kept no history; train with history=True, or set training.history of the study"
+                "neuron_history: this training kept no history; train with history=True, or set"
+                " training.history of the study"
             )
-        neuron = check_int("course", "neuron", neuron)
-        if not 0 <= neuron < self.training.m:
-            raise RarefeatError(f"neuron must be from 0 to {self.training.m - 1}, got {neuron}")
+        neuron, m = check_int("neuron_history", "neuron", neuron), self.training.m
+        if not 0 <= neuron < m:
+            raise RarefeatError(
+                f"neuron_history: neuron: must be from 0 to {m - 1}, got {shorten_repr(neuron)}"
+            )
         colours = [f"colour {index}" for index in range(self.data.views.colour)]
         names = [*range(self.data.d), *colours, "norm", "bias"]
-        return pd.DataFrame(
-            self.history[:, neuron].numpy(), columns=names, index=pd.Index(self.steps, name="step")
-        )
+        values = self.history[:, neuron].numpy()
+        return pd.DataFrame(values, columns=names, index=pd.Index(self.steps, name="step"))
 
-    def sample_pairs(self, n: int, seed: int = 0) -> "Batch":
-        """Draw fresh positive pairs of its data model, from Assumptions 3.1 to 3.4 at its eps_min and sigma.
+    @entry_point
+    def sample_pairs(self, n: int, seed: int = 0) -> Batch:
+        """Draw new positive pairs of its data model, at its eps_min and sigma.
 
         Parameters
         ----------
         n : int
-            Number of pairs.
+            Number of pairs, at least 1.
         seed : int
-            Of this draw; no training has seen it.
+            Seed of this draw; no training has seen its pairs.
 
         Returns
         -------
         Batch
-            `latents`, int8 (n, 2, L, d), and `tokens`, (n, 2, L, P), in the coordinates of `weights`; those beyond its p take
-            part in the attention alone.
+            `latents`, int8 (n, 2, L, d), and `tokens`, (n, 2, L, P), in the coordinates of
+            `weights`; those beyond its p take part in the attention alone.
+
+        References
+        ----------
+        imbalance_and_pruning, Assumptions 3.1 to 3.4.
 
         Examples
         --------
         >>> encoder = rarefeat.train(T=20, N=512)
-        >>> pairs = encoder.batch(64)
-        >>> tuple(pairs.tokens.shape[:3]), tuple(encoder(pairs).shape), tuple(encoder(pairs.tokens[0, 0]).shape)
-        ((64, 2, 4), (64, 2, 30), (30,))
+        >>> pairs = encoder.sample_pairs(64)
+        >>> tuple(pairs.tokens.shape[:3]), tuple(encoder(pairs).shape)
+        ((64, 2, 4), (64, 2, 30))
+        >>> tuple(encoder(pairs.tokens[0, 0]).shape)
+        (30,)
         """
-        n, seed = check_int("batch", "n", n), check_int("batch", "seed", seed)
+        n, seed = check_int("sample_pairs", "n", n), check_int("sample_pairs", "seed", seed)
+        if n < 1:
+            raise RarefeatError(f"sample_pairs: n: must be at least 1, got {n}")
         data = self.data
         probability = activation_probability(
             frequencies(data.d, data.minority, self.eps_min), data.C
@@ -214,8 +265,8 @@ class Encoder:
         noise = [generator(self.study, self.seed, f"noise of batch {seed}")]
         pairs = PairSampler(data.views, space, self.simulator, self.study, [self.seed])
         pairs.masks, pairs.colours = (
-            [generator(self.study, self.seed, f"{what} of batch {seed}")]
-            for what in ("mask", "colour")
+            [generator(self.study, self.seed, f"{purpose} of batch {seed}")]
+            for purpose in ("mask", "colour")
         )
         # Pairs come as K first views and then K second ones.
         views = pairs.sample_pair_tokens(
@@ -223,34 +274,54 @@ class Encoder:
         )[0, : 2 * n]
         return Batch(latents, views.unflatten(0, (2, n)).transpose(0, 1))
 
-    course = former("course", "neuron_history")
-    rare = former("rare", "rare_features")
-    batch = former("batch", "sample_pairs")
+    @entry_point
+    def __call__(self, samples: Tensor | Batch) -> Tensor:
+        """Embed samples.
 
-    def __call__(self, samples: "Tensor | Batch") -> Tensor:
-        """Embeddings f(X), (..., m), of samples of tokens, (..., L, P), or of both views of a batch, (n, 2, m)."""
-        tokens = torch.as_tensor(
-            samples.tokens if isinstance(samples, Batch) else samples, dtype=torch.float32
-        )
-        least = self.weights.shape[-1]
-        if tokens.dim() < 2 or tokens.shape[-1] < least:
+        Parameters
+        ----------
+        samples : Tensor of shape (..., L, P), or Batch
+            Tokens of samples, or both views of n pairs.
+
+        Returns
+        -------
+        Tensor of shape (..., m)
+            f(X) of each sample, float32; (n, 2, m) of a batch.
+
+        Raises
+        ------
+        RarefeatError
+            If the samples are no tokens of at least p coordinates.
+        """
+        tokens, p = samples.tokens if isinstance(samples, Batch) else samples, self.weights.shape[1]
+        try:
+            tokens = torch.as_tensor(tokens, dtype=torch.float32)
+        except (TypeError, ValueError, RuntimeError) as error:
+            line = f"encoder: samples: must be numbers, got {shorten_repr(samples)}"
+            raise RarefeatError(line) from error
+        if tokens.dim() < 2 or tokens.shape[-1] < p:
             raise RarefeatError(
-                f"samples must be tokens (..., L, P) with P of at least {least}, got {(*tokens.shape,)}"
+                f"encoder: samples: must be tokens (..., L, P) with P of at least {p},"
+                f" got {(*tokens.shape,)}"
             )
+        shape = (*tokens.shape[:-2], self.weights.shape[0])
+        if not tokens.numel():
+            return torch.zeros(shape)
         attended = attend(tokens.flatten(0, -3)[None] if tokens.dim() > 2 else tokens[None, None])
-        return embed(pre_activations(attended, self.weights[None]), self.bias[None])[0].view(
-            *tokens.shape[:-2], -1
-        )
+        pre = pre_activations(attended, self.weights[None])
+        return embed(pre, self.bias[None])[0].view(shape)
 
-    def plot(self, neuron: int | None = None, ax: Any = None) -> Any:
-        """Draw its course: how well the rare feature and the others are learned; or what one neuron did.
+    @entry_point
+    def plot(self, neuron: int | None = None, ax: "Axes | None" = None) -> "Axes":
+        """Draw how well the rare feature and the others are learned, or the history of a neuron.
 
         Parameters
         ----------
         neuron : int, optional
-            Its number; needs a history. |cos(w_i, M_j)| for every feature j, the rare ones dashed.
+            Number of a neuron, of which |cos(w_i, M_j)| is drawn for every feature j, the rare ones
+            dashed; needs a history.
         ax : matplotlib Axes, optional
-            Where; a new figure if not given.
+            Axes; those of a new figure by default.
 
         Returns
         -------
@@ -258,48 +329,71 @@ class Encoder:
         """
         from rarefeat.api.plots import plot_metrics, plot_neuron
 
-        return plot_metrics(self, ax) if neuron is None else plot_neuron(self, neuron, ax)
+        if neuron is not None:
+            return plot_neuron(self.neuron_history(neuron), self.rare_features, neuron, ax)
+        point = rf"$\varepsilon_{{\min}}$ = {self.eps_min:g}, seed {self.seed}"
+        return plot_metrics(self.trajectory, f"{self._arm_label}, {point}", ax)
 
+    @entry_point
     def save(self, path: str | Path) -> None:
-        """Write it to a file of safetensors; `rarefeat.load` reads it."""
+        """Write the encoder to a file of safetensors, which `rarefeat.load` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; one that is there is replaced.
+        """
+        check_type("save", "path", path, str, Path)
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
-        kept = {
-            name: torch.as_tensor(getattr(self, name)) for name in (*Trained._fields, "dictionary")
-        }
+        names = (*TrainedEncoder._fields, "dictionary")
+        tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
         columns = {**self.trajectory, "metric": self.trajectory["metric"].map(metrics.index)}
-        kept |= {
+        tensors |= {
             name: torch.as_tensor(columns[name].to_numpy().copy())
             for name in ("step", "metric", "value")
         }
-        said = {key: dump_config(getattr(self, key)) for key in SAVED} | {"metrics": metrics}
-        write_tensors(path, kept, json.dumps(said, sort_keys=True))
+        origin = {key: dump_config(getattr(self, key)) for key in SAVED} | {"metrics": metrics}
+        write_tensors(path, tensors, json.dumps(origin, sort_keys=True))
+
+    @property
+    def _arm_label(self) -> str:
+        from rarefeat.figures.labels import arm_label
+
+        return arm_label(self.arm.arm)
 
     def _repr_html_(self) -> str:
         from rarefeat.api.plots import encoder_html
 
-        return encoder_html(self)
+        values = {name: f"{value:.3g}" for name, value in self.metrics.items()}
+        point = f"eps_min = {self.eps_min:g}, sigma = {self.sigma:g}, seed {self.seed}"
+        title = f"Encoder, {self._arm_label}: {point}, {self.training.T} steps"
+        return encoder_html(self.trajectory, values | {"T1": str(self.T1)}, title)
 
 
-class Batch(NamedTuple):
-    """Positive pairs that `Encoder.sample_pairs` draws."""
-
-    latents: Tensor
-    """int8 (n, 2, L, d), entries in {-1, 0, 1}."""
-    tokens: Tensor
-    """(n, 2, L, P)."""
-
-
+FIELDS = {"ends": "milestones"}
+"""Attributes of an encoder whose names in files are others."""
 SAVED = ("study", "eps_min", "sigma", "arm", "seed", "simulator", "data", "training")
-"""What a saved encoder says of itself."""
+"""Attributes that stand in the metadata of a saved encoder."""
 
 
+@entry_point
 def load(path: str | Path) -> Encoder:
     """Read an encoder that `Encoder.save` has written.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Encoder
+        A rule of the user's in its config is not looked up.
 
     Raises
     ------
     RarefeatError
-        With one line: there is no such file, or it is damaged or holds something else.
+        If there is no such file, or it is damaged or holds something else.
 
     Examples
     --------
@@ -309,30 +403,30 @@ def load(path: str | Path) -> Encoder:
     True
     """
     path = Path(check_type("load", "path", path, str, Path))
-    said = read_job_metadata(path)
-    if not said or set(said) != {*SAVED, "metrics"}:
-        raise RarefeatError(
-            f"{path} is no encoder that was saved; load_encoder reads those of the workflow"
-        )
-    names = (*Trained._fields, "dictionary", "step", "metric", "value")
-    parts = dict(zip(names, read_tensors(path, *names), strict=True))
-    rows = pd.DataFrame({name: parts.pop(name).numpy() for name in ("step", "metric", "value")})
-    rows["metric"] = rows["metric"].map(dict(enumerate(said.pop("metrics"))))
-    parts |= {"T1": int(parts["T1"]), "T2": int(parts["T2"]), "loss": float(parts["loss"])}
-    # Without a look at whether a rule of the user's own is here.
-    training = said["training"] | {"bias": Bias.model_construct(**said["training"]["bias"])}
-    said |= {
-        "arm": Arm.model_construct(**said["arm"]),
+    origin = read_job_metadata(path) if path.suffix == ".safetensors" else None
+    if not origin or set(origin) != {*SAVED, "metrics"}:
+        problem = "holds no saved encoder" if path.is_file() else "does not exist"
+        raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
+    names = (*TrainedEncoder._fields, "dictionary", "step", "metric", "value")
+    values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
+    rows = pd.DataFrame({name: values.pop(name).numpy() for name in ("step", "metric", "value")})
+    rows["metric"] = rows["metric"].map(dict(enumerate(origin.pop("metrics"))))
+    values |= {"T1": int(values["T1"]), "T2": int(values["T2"]), "loss": float(values["loss"])}
+    training = origin["training"] | {"bias": Bias.model_construct(**origin["training"]["bias"])}
+    origin |= {
+        "arm": Arm.model_construct(**origin["arm"]),
         "training": Training.model_construct(**training),
+        "data": Data.model_validate(origin["data"]),
     }
-    said["data"] = Data.model_validate(said["data"])
-    return Encoder(**parts, **said, trajectory=rows)
+    values = {FIELDS.get(name, name): value for name, value in values.items()}
+    return Encoder(**values, **origin, trajectory=rows)
 
 
+@entry_point
 def train(
     eps_min: float = 0.5,
     sigma: float = 0.05,
-    arm: AnArm = "dense",
+    arm: ArmArgument = "dense",
     seed: int = 100,
     *,
     study: str = "paper",
@@ -342,7 +436,8 @@ def train(
 ) -> Encoder:
     """Train one encoder, with the values of a study of the config but for those given here.
 
-    The numbers are those of the workflow: at the same values, on one machine, the encoder is byte for byte that of its files.
+    The numbers are those of the workflow: at the same values, on one machine, the encoder is byte
+    for byte that of its files.
 
     Parameters
     ----------
@@ -350,24 +445,27 @@ def train(
         Frequency of the rare feature in units of the others', eps_min / eps_max in (0, 1].
     sigma : float
         Standard deviation of the noise of a token.
-    arm : str or function
-        Any that is built in, dense, pruned_neuron, largest_neuron, oracle_gated, ..., with the ratio of the study's arms unless
-        alpha is given; `pruned_weight` needs simulator="direct". Or the label of one arm of the study, as in
-        `pruned_neuron-alpha=0.1`; or a rule of your own, a function of `rarefeat.Seen` that returns a mask, bool (S, m) or
-        (S, m, p), or its name MODULE:FUNCTION.
+    arm : str, function or mapping
+        A built-in arm: dense, pruned_neuron, largest_neuron, oracle_gated, ..., with the ratio of
+        the study's arms unless alpha is given; `pruned_weight` needs simulator="direct". Or the
+        label of one arm of the study, as in `pruned_neuron-alpha=0.1`. Or a rule of your own: a
+        function of `rarefeat.PruningContext` that this session defines and that returns a mask,
+        bool (S, m) or (S, m, p); or that of a file, by its name MODULE:FUNCTION. Or the keys of an
+        arm, as in ``{"arm": "pruned_neuron", "alpha": 0.3}``.
     seed : int
-        Keys every random draw, together with the study's name.
+        Keys every random draw, together with `draws`, the study's name by default.
     study : str
-        The study whose values hold where nothing else is said.
+        The study whose values hold where none are given here.
     config : Project, optional
-        What `load_config` returns; `config/config.yaml` if not given.
+        What `load_config` returns; `config/config.yaml` by default.
     progress : bool
         Whether to show a bar.
     **changes
-        Keys of the study (simulator, draws), of its `data` (d1, N, ...), of its `training` (T, eta, bias, ...; `lambda_` for
-        lambda) or of its arm (alpha, onset, pruned_update). A section takes a mapping of what differs, as in
-        ``bias={"share": 0}``, or ``bias={"rule": my_rule}`` with a function of `rarefeat.Moved` that returns the bias, (S, m).
-        docs/reference/config.md says what is allowed.
+        Keys of the study (simulator, draws), of its `data` (d1, N, ...), of its `training` (T, eta,
+        bias, ...; `lambda_` for lambda) or of its arm (alpha, onset, pruned_update). A section is
+        a mapping of the keys that differ, as in ``bias={"share": 0}``, or ``bias={"rule": rule}``
+        with a function of `rarefeat.BiasContext` that returns the bias, float32 (S, m).
+        docs/reference/config.md lists the keys and their bounds.
 
     Returns
     -------
@@ -376,11 +474,13 @@ def train(
     Raises
     ------
     RarefeatError
-        With one line that names the key: unknown, of another type, out of its bounds, or at odds with another one.
+        With one line that names a key that is unknown, of another type, out of its bounds, or at
+        odds with another one; or a rule of your own that is no function of its context.
 
     References
     ----------
-    imbalance_and_pruning: the data model is Assumptions 3.1 to 3.4, the training eq. (1) to (5) and Algorithm 1.
+    imbalance_and_pruning: the data model is Assumptions 3.1 to 3.4, the training eq. (1) to (5) and
+    Algorithm 1. docs/own_rule.md is about rules of your own.
 
     Examples
     --------
@@ -389,76 +489,93 @@ def train(
     ((30, 40), (30, 9))
     >>> encoder.trajectory.query("metric == 'loss'")["step"].tolist() == encoder.steps
     True
-    >>> rarefeat.train(eps_min=2)
+    >>> rarefeat.train(eps_min="0.5")
     Traceback (most recent call last):
     ...
-    rarefeat.core.errors.RarefeatError: train: eps_min: Input should be less than or equal to 1, got 2
+    rarefeat.core.errors.RarefeatError: train: eps_min: must be a number, got '0.5'
     """
-    of = "train"
-    if several := [
-        key for key in ARGUMENT_SECTIONS["arm"] if isinstance(changes.get(key), list | tuple)
-    ]:
-        raise RarefeatError(
-            f"{of}: {several[0]}: must be one value, got {shorten_repr(changes[several[0]])}; see rarefeat.sweep"
-        )
-    chosen = build_study(
-        config, study, {"eps_min": [eps_min], "sigma": [sigma]}, [arm], [seed], changes, of
-    )
+    check_keys("train", changes, argument_names(train))
+    for key in ARGUMENT_SECTIONS["arm"]:
+        if isinstance(value := changes.get(key), list | tuple):
+            raise RarefeatError(
+                f"train: {key}: must be one value, got {shorten_repr(value)}; see rarefeat.sweep"
+            )
+    seed = check_int("train", "seed", seed)
+    register_rules("train", [arm], [changes.get("bias")])
+    points = {"eps_min": [eps_min], "sigma": [sigma]}
+    chosen = build_study("train", config, study, points, [arm], [seed], changes)
     (only,) = chosen.arms
     if not only.trained:
-        find_arm([], study, only.arm)
+        raise RarefeatError(f"train: arm: {only.arm!r} has no training; rarefeat.sweep measures it")
     (point,) = chosen.cells()
-    seed, sigma = chosen.first_seed, point["sigma"]
-    with one_thread(), progress_display(progress):
-        latents = synthesise(chosen.draws, chosen.data, point["eps_min"], [seed])["train"]
-        what = (
-            chosen.draws,
-            chosen.simulator,
-            chosen.data,
-            chosen.training,
-            [only],
-            sigma,
-            [seed],
-            latents,
-        )
-        encoders, rows = pretrain(*what, label="train")
-    told_to = make_job(
-        PRETRAIN.function, (), chosen.pretrain_config(point), chosen.draws, point, f"{seed}-{seed}"
-    )
-    return build_encoder(
-        (part[0] for part in encoders[only.label]), told_to, only, seed, pd.DataFrame(rows)
-    )
+    sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
+    settings = (chosen.draws, chosen.simulator, chosen.data, chosen.training)
+    with progress_display(progress):
+        latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
+        encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
+    config_of_job = chosen.pretrain_config(point)
+    job = make_job(PRETRAIN.function, (), config_of_job, chosen.draws, point, f"{seed}-{seed}")
+    tensors = [tensor[0] for tensor in encoders[only.label]]
+    return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
 
 
 def build_encoder(
-    tensors: Iterable[Tensor], trained_by: Job, arm: Arm, seed: int, trajectory: pd.DataFrame
+    tensors: Iterable[Tensor], job: Job, arm: Arm, seed: int, trajectory: pd.DataFrame
 ) -> Encoder:
-    """An encoder from what training changes, each without the axis of replicas, and from the job that trained it."""
-    weights, bias, T1, T2, history, ends, loss = tensors
-    draws, simulator = (
-        trained_by.config_section("draws", str),
-        trained_by.config_section("simulator", str),
-    )
-    data, training = (
-        trained_by.config_section("data", Data),
-        trained_by.config_section("training", Training),
-    )
-    dictionary = make_simulator(simulator, draws, data.d, data.d1, training.m, [seed]).dictionary[0]
+    """Build an encoder from the result of a training and the job that trained it.
+
+    Parameters
+    ----------
+    tensors : iterable of Tensor
+        Those of a TrainedEncoder, each without the axis of replicas.
+    job : Job
+        The job, for the config.
+    arm : Arm
+        The arm.
+    seed : int
+        The seed.
+    trajectory : DataFrame
+        Rows of this arm and seed.
+
+    Returns
+    -------
+    Encoder
+        With a dictionary that is drawn again.
+    """
+    weights, bias, T1, T2, history, milestones, loss = tensors
+    draws, simulator = job.config_section("draws", str), job.config_section("simulator", str)
+    data, training = job.config_section("data", Data), job.config_section("training", Training)
+    space = make_simulator(simulator, draws, data.d, data.d1, training.m, [seed])
+    point = {axis: cast(float, value) for axis, value in job.cell.items()}
     return Encoder(
-        weights=weights, bias=bias, T1=int(T1), T2=int(T2), history=history, ends=ends, loss=float(loss), dictionary=dictionary,
-        trajectory=trajectory[["step", "metric", "value"]].reset_index(drop=True), study=draws, arm=arm, seed=seed,
-        simulator=simulator, data=data, training=training, **trained_by.cell,
-    )  # fmt: skip
+        weights=weights,
+        bias=bias,
+        T1=int(T1),
+        T2=int(T2),
+        history=history,
+        milestones=milestones,
+        loss=float(loss),
+        dictionary=space.dictionary[0],
+        trajectory=trajectory[["step", "metric", "value"]].reset_index(drop=True),
+        study=draws,
+        arm=arm,
+        seed=seed,
+        simulator=simulator,
+        data=data,
+        training=training,
+        **point,
+    )
 
 
+@entry_point
 def load_encoder(
     results: str | Path, study: str, cell: Mapping[str, float], arm: str = "dense", seed: int = 100
 ) -> Encoder:
-    """Load an encoder that the workflow trained.
+    """Load an encoder that the workflow has trained.
 
-    Nothing is read that was not written so: the file's hash is checked, and that it is of this study, cell and block of seeds.
-    What it was trained from comes from the file itself, whatever the config says by now; `snakemake -n` says whether that is
-    up to date.
+    The file's hash is checked, and that it is of this study, cell and seed block. The config of its
+    training comes from the file itself, whatever the config of today is; `snakemake -n` says if the
+    file is up to date.
 
     Parameters
     ----------
@@ -467,10 +584,12 @@ def load_encoder(
     study : str
         Name of a study of the contrastive encoder.
     cell : mapping
-        Its point in the grid, as in ``{"eps_min": 0.5, "sigma": 0.05}``.
+        Point of its grid, as in ``{"eps_min": 0.5, "sigma": 0.05}``.
     arm : str
-        A trained arm by its label, as in `pruned_neuron-alpha=0.1`, or by its name where there is one of that name.
+        A trained arm by its label, as in `pruned_neuron-alpha=0.1`, or by its name if one arm alone
+        has it.
     seed : int
+        The seed.
 
     Returns
     -------
@@ -479,83 +598,104 @@ def load_encoder(
     Raises
     ------
     RarefeatError
-        With one line: there is no such file, arm or seed; a file is damaged, or another than its name says.
+        If there is no such file, arm or seed; or a file is damaged, or is not what its name says.
 
     Warns
     -----
     UserWarning
-        Where the encoder was trained by other code than this: `dictionary` is drawn anew, and may be another.
+        If the encoder was trained by other code than this: its `dictionary` is drawn again, and may
+        be another.
 
     Examples
     --------
-    >>> encoder = rarefeat.load_encoder("results/quick", "paper", {"eps_min": 0.2, "sigma": 0.05}, "dense", seed=100)
+    >>> cell = {"eps_min": 0.2, "sigma": 0.05}
+    >>> encoder = rarefeat.load_encoder("results/quick", "paper", cell, "dense", seed=100)
     >>> encoder.training.T, tuple(encoder.cosines.shape)
     (60, (30, 9))
     """
-    of = "load_encoder"
-    results = Path(check_type(of, "results", results, str, Path))
-    study, seed = check_study_name(of, "study", study), check_int(of, "seed", seed)
-    if set(check_type(of, "cell", cell, Mapping)) != set(AXES):
-        raise RarefeatError(
-            f"cell must have the keys {' and '.join(AXES)}, got {', '.join(map(str, cell)) or 'none'}"
-        )
-    at = a_cell(
-        **{axis: float(check_number(of, f"cell: {axis}", cell[axis])) + 0.0 for axis in AXES}
+    caller = "load_encoder"
+    results = Path(check_type(caller, "results", results, str, Path))
+    study, seed = check_study_name(caller, "study", study), check_int(caller, "seed", seed)
+    if set(check_type(caller, "cell", cell, Mapping)) != set(AXES):
+        keys = ", ".join(map(str, cell)) or "none"
+        raise RarefeatError(f"{caller}: cell: must have the keys {' and '.join(AXES)}, got {keys}")
+    check_type(caller, "arm", arm, str)
+    # 0.0 for -0.0, as in the names of files.
+    point = make_cell(
+        **{axis: float(check_number(caller, f"cell: {axis}", cell[axis])) + 0.0 for axis in AXES}
     )
-    block, trained_by = find_seed_block(results, study, at, seed)
+    block, job = find_seed_block(results, study, point, seed)
     encoders, trajectories = (
-        results / cell_path(kind, study, at, block, suffix)
+        results / cell_path(kind, study, point, block, suffix)
         for kind, suffix in (("encoders", "safetensors"), ("trajectories", "parquet"))
     )
-    only, row = (
-        find_arm(trained_by.config_section("arms", list[Arm]), study, arm),
-        trained_by.seed_list.index(seed),
-    )
-    names = [f"{only.label}/{name}" for name in Trained._fields]
-    expected = trained_by.model_dump(include={"study", "cell", "seeds", "config", "code"})
+    only = find_arm(caller, job.config_section("arms", list[Arm]), study, arm)
+    row = job.seed_list.index(seed)
+    names = [f"{only.label}/{name}" for name in TrainedEncoder._fields]
+    expected = job.model_dump(include={"study", "cell", "seeds", "config", "code"})
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = sealed_files.read_table(trajectories, expected).to_pandas()
-    of_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
-    if trained_by.code.get(PRETRAIN.function) != code_hash(PRETRAIN.function):
-        warnings.warn(
-            f"{encoders} was trained by other code than this; its dictionary may be another",
-            stacklevel=2,
-        )
-    return build_encoder(tensors, trained_by, only, seed, table[of_arm & (table["seed"] == seed)])
+    is_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
+    if job.code.get(PRETRAIN.function) != code_hash(PRETRAIN.function):
+        message = f"{encoders} was trained by other code than this; its dictionary may be another"
+        warnings.warn(message, stacklevel=3)
+    return build_encoder(tensors, job, only, seed, table[is_arm & (table["seed"] == seed)])
 
 
-def find_seed_block(results: Path, study: str, at: Cell, seed: int) -> tuple[str, Job]:
-    """The block of seeds that holds a seed, and the job that trained it.
+def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[str, Job]:
+    """Find the seed block that holds a seed, and the job that trained it.
 
-    Where several files hold it, as after a change of `seeds_per_block`, the numbers are the same if config and code are.
+    Several files may hold it after a change of `seeds_per_block`; their numbers are the same if
+    config and code are.
+
+    Parameters
+    ----------
+    results : Path
+        Folder of results.
+    study : str
+        Name of the study.
+    point : Cell
+        Point of its grid.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    tuple of str and Job
+        The block, FIRST-LAST, and its job.
+
+    Raises
+    ------
+    RarefeatError
+        If no file holds the seed, or two of another config or code do.
     """
-    folder = (results / cell_path("encoders", study, at, "", "safetensors")).parent
+    folder = (results / cell_path("encoders", study, point, "", "safetensors")).parent
     blocks = sorted(
         path.stem.removeprefix("seeds=") for path in folder.glob("seeds=*-*.safetensors")
     )
     if not blocks:
-        there = [path.name for path in (results / "encoders").glob("*")]
-        meant = "" if study in there else suggest(study, there)
+        studies = [path.name for path in (results / "encoders").glob("*")]
+        hint = "" if study in studies else suggest(study, studies)
         raise RarefeatError(
-            f"{folder} holds no encoders{meant}; is the cell in the grid of {study}, and has snakemake trained it?"
+            f"load_encoder: {folder} holds no encoders{hint}; is the cell in the grid of {study},"
+            " and has snakemake trained it?"
         )
-    found: dict[str, Job] = {}
+    jobs: dict[str, Job] = {}
     for block in blocks:
         first, last = map(int, block.split("-"))
         if first <= seed <= last:
             path = folder / f"seeds={block}.safetensors"
-            read_tensors(path, expected={"study": study, "cell": at.values, "seeds": block})
-            found[block] = Job.model_validate(read_job_metadata(path))
-    if not found:
+            read_tensors(path, expected={"study": study, "cell": point.values, "seeds": block})
+            jobs[block] = Job.model_validate(read_job_metadata(path))
+    if not jobs:
         raise RarefeatError(
-            f"{folder} holds no encoder of seed {seed}; its blocks of seeds are {', '.join(blocks)}"
+            f"load_encoder: {folder} holds no encoder of seed {seed}; its seed blocks are"
+            f" {', '.join(blocks)}"
         )
-    if any(
-        (job.config, job.code) != (other.config, other.code)
-        for job in found.values()
-        for other in found.values()
-    ):
+    first_job = next(iter(jobs.values()))
+    if any((job.config, job.code) != (first_job.config, first_job.code) for job in jobs.values()):
         raise RarefeatError(
-            f"{folder}: seeds={' and seeds='.join(found)} both hold seed {seed}, of another config or code; delete one"
+            f"load_encoder: {folder}: seeds={' and seeds='.join(jobs)} both hold seed {seed}, of"
+            " another config or code; delete one"
         )
-    return next(iter(found.items()))
+    return next(iter(jobs.items()))

@@ -1,17 +1,21 @@
-"""What encoders and sweeps look like: axes of seaborn, and the small table of a notebook."""
+"""Plots of encoders and sweeps, and their small tables in a notebook.
+
+Every function takes plain data, and draws on axes of matplotlib in the style of the figures.
+"""
 
 import functools
 import html
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
 from rarefeat.chain.aggregate import column_bounds
-from rarefeat.chain.tables import METRICS
+from rarefeat.chain.tables import ARM, METRICS, POINT
 from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import UNBOUNDED
@@ -19,164 +23,320 @@ from rarefeat.figures.labels import EPS, STEP, add_series_column, arm_label, qua
 from rarefeat.figures.panels import mean_interval
 from rarefeat.figures.style import COLUMN, RC, STYLES, assign_styles, sequential_styles
 
-if TYPE_CHECKING:
-    from rarefeat.api.encoder import Encoder
-    from rarefeat.api.sweeps import Sweep
+P = ParamSpec("P")
+R = TypeVar("R")
 
-AXES = {"eps_min": EPS, "sigma": r"noise $\sigma$", "step": STEP}
-SIZE = (COLUMN, 2.6)
-"""Of a new figure, in inches."""
+AXIS_LABELS = {"eps_min": EPS, "sigma": r"noise $\sigma$", "step": STEP}
+PANEL_SIZE = (COLUMN, 2.6)
+"""Width and height of a panel of a new figure (inches)."""
+
+
+def project_style(draw: Callable[P, R]) -> Callable[P, R]:
+    """Make a function draw in the style of this project's figures."""
+
+    @functools.wraps(draw)
+    def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> R:
+        with plt.rc_context(cast(Any, RC)):
+            return draw(*args, **kwargs)
+
+    return draw_in_style
 
 
 def new_axes() -> Axes:
-    """Axes of a new figure."""
-    return plt.subplots(figsize=SIZE, layout="constrained")[1]
-
-
-def project_style(draw: Callable[..., Axes]) -> Callable[..., Axes]:
-    """Draws in the style of this project's figures."""
-
-    @functools.wraps(draw)
-    def drawn(*arguments: Any) -> Axes:
-        with plt.rc_context(RC):
-            return draw(*arguments)
-
-    return drawn
+    """Return the axes of a new figure."""
+    return plt.subplots(figsize=PANEL_SIZE, layout="constrained")[1]
 
 
 @project_style
-def plot_metrics(encoder: "Encoder", ax: Axes | None) -> Axes:
-    """How well the rare feature and the others are learned, over the steps."""
+def plot_metrics(trajectory: pd.DataFrame, title: str, ax: Axes | None) -> Axes:
+    """Draw how well an encoder learns the rare feature and the others, against the step.
+
+    Parameters
+    ----------
+    trajectory : DataFrame
+        Columns step, metric and value.
+    title : str
+        Title of the axes.
+    ax : Axes or None
+        Axes; None for those of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
     ax = ax or new_axes()
     names = {"max_alignment": "rare feature", "majority_alignment": "the others, mean"}
-    for (metric, label), look in zip(names.items(), STYLES, strict=False):
-        rows = encoder.trajectory[encoder.trajectory["metric"] == metric]
-        ax.plot(rows["step"], rows["value"], color=look.colour, ls=look.dash, label=label)
-    ax.set(xlabel=STEP, ylabel=quantity("max_alignment").symbol, ylim=(-0.03, 1.03))
-    ax.set_title(
-        rf"{arm_label(encoder.arm.arm)}, $\varepsilon_{{\min}}$ = {encoder.eps_min:g}, seed {encoder.seed}"
-    )
+    for (metric, label), style in zip(names.items(), STYLES, strict=False):
+        rows = trajectory[trajectory["metric"] == metric]
+        ax.plot(rows["step"], rows["value"], color=style.colour, ls=style.dash, label=label)
+    ax.set(xlabel=STEP, ylabel=quantity("max_alignment").symbol, ylim=(-0.03, 1.03), title=title)
     ax.legend(frameon=False)
     return ax
 
 
 @project_style
-def plot_neuron(encoder: "Encoder", neuron: int, ax: Axes | None) -> Axes:
-    """|cos(w_i, M_j)| of one neuron with every feature, over the steps."""
-    course, ax = encoder.neuron_history(neuron), ax or new_axes()
-    rare = encoder.rare_features
-    for feature in range(encoder.data.d):
-        is_rare = feature in rare
-        label = {0: "frequent features", rare[0]: "rare feature"}.get(feature)
-        values = course[feature].abs() / course["norm"]
+def plot_neuron(
+    history: pd.DataFrame, rare_features: Sequence[int], neuron: int, ax: Axes | None
+) -> Axes:
+    """Draw |cos(w_i, M_j)| of one neuron with every feature, against the step.
+
+    Parameters
+    ----------
+    history : DataFrame
+        Projections onto the features and the norm, as of `Encoder.neuron_history`.
+    rare_features : sequence of int
+        The last features.
+    neuron : int
+        Number of the neuron, for the label.
+    ax : Axes or None
+        Axes; None for those of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = ax or new_axes()
+    for feature in range(rare_features[-1] + 1):
+        is_rare = feature in rare_features
         ax.plot(
-            values,
+            history[feature].abs() / history["norm"],
             color=STYLES[1].colour if is_rare else "0.6",
             ls="--" if is_rare else "-",
-            label=label,
+            label={0: "frequent features", rare_features[0]: "rare feature"}.get(feature),
         )
     ax.set(xlabel=STEP, ylabel=rf"$|\cos(w_{{{neuron}}}, M_j)|$", ylim=(-0.03, 1.03))
     ax.legend(frameon=False)
     return ax
 
 
-@project_style
-def sweep_axes(
-    sweep: "Sweep", metric: str, x: str, hue: str | None, ax: Axes | None, options: dict[str, Any]
-) -> Axes:
-    """A metric of a sweep against one of its columns: means and 95 % Student intervals over seeds."""
-    if x == "step":
-        table = sweep.trajectories[sweep.trajectories["metric"] == metric].rename(
-            columns={"value": metric}
-        )
-        known = sorted(set(sweep.trajectories["metric"]))
-    else:
-        table, known = sweep.table.copy(), [*METRICS]
-    if metric not in known or table.empty:
-        raise RarefeatError(
-            f"plot: {metric}: no such metric{suggest(metric, known)}; there are {', '.join(known)}"
-        )
-    for name in (x, hue):
-        if name is not None and name not in table:
-            raise RarefeatError(
-                f"plot: {name}: no such column{suggest(name, table)}; there are {', '.join(table)}"
-            )
-    if mixed := [
-        name
-        for name in (*sweep.axes, "eps_min", "sigma")
-        if name not in (x, hue) and table[name].nunique() > 1
-    ]:
-        raise RarefeatError(
-            f"plot: the sweep has several {mixed[0]}; choose one: .at({mixed[0]}={table[mixed[0]].iloc[0]})"
-        )
-    bounds = column_bounds(METRICS[metric]) if metric in METRICS else UNBOUNDED
-    known_looks = None
-    if hue == "arm":
-        table = add_series_column(table).drop(columns="arm").rename(columns={"series": "arm"})
-        known_looks = assign_styles(
-            sorted(set(table["arm"]), key=lambda name: (name != "dense", name))
-        )
-    elif hue:
-        known_looks = sequential_styles(sorted(set(table[hue])))
-    styles = {"color": STYLES[0].colour, "marker": "o"}
-    if known_looks:
-        styles = {
-            "hue_order": [*known_looks],
-            "palette": {name: look.colour for name, look in known_looks.items()},
-        }
-        styles |= {"style": hue, "style_order": [*known_looks], "dashes": False}
-        styles |= {"markers": {name: look.marker for name, look in known_looks.items()}}
+def check_column(name: str, table: pd.DataFrame, kind: str, columns: Iterable[str]) -> None:
+    """Raise RarefeatError unless a name is one of some columns.
 
-    ax = ax or new_axes()
-    interval = functools.partial(mean_interval, inside=bounds)
-    how = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"} | styles | options
-    sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **how)
-    ax.set(xlabel=AXES.get(x, x), ylabel=quantity(metric).short or quantity(metric).symbol)
+    Parameters
+    ----------
+    name : str
+        The name, as the user gives it.
+    table : DataFrame
+        The table, which must have it, too.
+    kind : str
+        What it is to be, for the message.
+    columns : iterable of str
+        Columns of this kind.
+    """
+    columns = [column for column in columns if column in table]
+    if name not in columns:
+        raise RarefeatError(
+            f"plot: {name}: no such {kind}{suggest(name, columns)}; there are {', '.join(columns)}"
+        )
+
+
+def pooled_columns(
+    table: pd.DataFrame, separate: Sequence[str], settings: Iterable[str]
+) -> list[str]:
+    """List the settings that differ among rows which an estimate would take together.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each setting and seed.
+    separate : sequence of str
+        Columns by whose values the rows are told apart.
+    settings : iterable of str
+        Columns of settings.
+
+    Returns
+    -------
+    list of str
+        Settings with several values in a group of rows; empty if nothing would be pooled.
+    """
+    groups = table.groupby(list(separate), sort=False, dropna=False)
+    columns = [name for name in settings if name in table and name not in separate]
+    pooled = [name for name in columns if (groups[name].nunique(dropna=False) > 1).any()]
+    # A series of an arm tells its keys apart, too.
+    return list(dict.fromkeys("arm" if name in ARM else name for name in pooled))
+
+
+@project_style
+def plot_sweep(
+    table: pd.DataFrame,
+    metric: str,
+    x: str,
+    hue: str | None,
+    col: str | None,
+    ax: Axes | None,
+    axes: Sequence[str],
+    options: Mapping[str, Any],
+) -> Any:
+    """Draw a metric against a column: means and 95 % Student intervals over seeds.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each setting and seed, for x = "step" also for each step, with a column `metric`.
+    metric : str
+        The metric.
+    x, hue, col : str
+        Columns of settings on the axis, of colours, and of panels.
+    ax : Axes or None
+        Axes; None for those of a new figure.
+    axes : sequence of str
+        Columns of settings beside those of the grid.
+    options : mapping
+        Options of `seaborn.lineplot`; those that are columns tell rows apart, too.
+
+    Returns
+    -------
+    Axes, or list of Axes where there are panels
+
+    Raises
+    ------
+    RarefeatError
+        For an unknown column; or where rows of several settings would be averaged.
+    """
+    settings = [*axes, *POINT, *ARM]
+    check_column(x, table, "column of settings", [*settings, "nsr", "step"])
+    for name in filter(None, (hue, col)):
+        check_column(name, table, "column of settings", settings)
+    more = [value for value in options.values() if isinstance(value, str) and value in table]
+    separate = list(dict.fromkeys(filter(None, (x, hue, col, *more))))
+    if "arm" in separate:
+        # A series is an arm with those of its keys in which rows differ.
+        table = add_series_column(table).drop(columns="arm").rename(columns={"series": "arm"})
+        settings = [name for name in settings if name not in ARM]
+    if pooled := pooled_columns(table, separate, settings):
+        names, first = " and ".join(pooled), pooled[0]
+        keyword, value = first.replace("lambda", "lambda_"), table[first].tolist()[0]
+        raise RarefeatError(
+            f"plot: {metric} would be averaged over {names}; give hue={first!r} or"
+            f" col={pooled[-1]!r}, or choose a value: .select({keyword}={value!r})"
+        )
+    panels = [(ax, table)]
+    if col:
+        if ax is not None:
+            raise RarefeatError(f"plot: col={col!r} makes a figure of its own; leave ax out")
+        groups = list(table.groupby(col, sort=True))
+        size = PANEL_SIZE[0] * len(groups), PANEL_SIZE[1]
+        grid = plt.subplots(
+            1, len(groups), figsize=size, layout="constrained", sharey=True, squeeze=False
+        )[1]
+        panels = [(panel, rows) for panel, (_, rows) in zip(grid[0], groups, strict=True)]
+        for panel, (value, _) in zip(grid[0], groups, strict=True):
+            panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
+    drawn_axes = [
+        draw_lines(panel or new_axes(), rows, metric, x, hue, options) for panel, rows in panels
+    ]
+    return drawn_axes if col else drawn_axes[0]
+
+
+def draw_lines(
+    ax: Axes, table: pd.DataFrame, metric: str, x: str, hue: str | None, options: Mapping[str, Any]
+) -> Axes:
+    """Draw the lines of one panel, with a legend that says how many seeds there are.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes of the panel.
+    table : DataFrame
+        Rows of the panel.
+    metric, x, hue : str
+        Columns.
+    options : mapping
+        Options of `seaborn.lineplot`.
+
+    Returns
+    -------
+    Axes
+    """
+    bounds = column_bounds(METRICS[metric]) if metric in METRICS else UNBOUNDED
+    styles: dict[str, Any] = {"color": STYLES[0].colour, "marker": "o"}
+    if hue:
+        values = sorted(set(table[hue]), key=lambda value: (value != "dense", value))
+        looks = assign_styles(values) if hue == "arm" else sequential_styles(values)
+        styles = {
+            "hue_order": values,
+            "palette": {value: style.colour for value, style in looks.items()},
+            "style": hue,
+            "style_order": values,
+            "dashes": False,
+            "markers": {value: style.marker for value, style in looks.items()},
+        }
+    interval = functools.partial(mean_interval, bounds=bounds)
+    errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
+    sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
+    symbol = quantity(metric).short or quantity(metric).symbol
+    ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=symbol)
     if legend := ax.get_legend():
         for text in legend.get_texts():
             text.set_text(arm_label(text.get_text()))
         title = "" if hue == "arm" else f"{hue}, "
-        at = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
-        sns.move_legend(
-            ax, "lower center", **at, title=f"{title}n = {table['seed'].nunique()} seeds"
-        )
+        place = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
+        n_seeds = table["seed"].nunique()
+        sns.move_legend(ax, "lower center", **place, title=f"{title}n = {n_seeds} seeds")
     return ax
 
 
 def sparkline(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> str:
-    """A line of values as a small picture."""
-    values = np.clip(
-        (np.nan_to_num(np.asarray(list(values), dtype=float)) - low) / (high - low), 0, 1
+    """Return a line of values as a small SVG.
+
+    Parameters
+    ----------
+    values : iterable of float
+        Values; NaN is drawn as 0.
+    low, high : float
+        Values at the lower and upper edge.
+    """
+    heights = np.nan_to_num(np.asarray(list(values), dtype=float))
+    heights = np.clip((heights - low) / (high - low), 0, 1)
+    points = " ".join(
+        f"{90 * i / max(len(heights) - 1, 1):.1f},{18 - 16 * height:.1f}"
+        for i, height in enumerate(heights)
     )
-    places = " ".join(
-        f"{90 * i / max(len(values) - 1, 1):.1f},{18 - 16 * value:.1f}"
-        for i, value in enumerate(values)
-    )
-    return f'<svg width="94" height="20"><polyline points="{places}" fill="none" stroke="currentColor"/></svg>'
+    line = f'<polyline points="{points}" fill="none" stroke="currentColor"/>'
+    return f'<svg width="94" height="20">{line}</svg>'
 
 
 def html_table(rows: Iterable[Sequence[str]], title: str) -> str:
-    """A table whose cells may be pictures."""
+    """Return a table of HTML, whose cells may hold pictures."""
     lines = ("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<b>{html.escape(title)}</b><table>{''.join(lines)}</table>"
 
 
-def encoder_html(encoder: "Encoder") -> str:
-    """An encoder in a notebook."""
-    course = encoder.trajectory[encoder.trajectory["metric"] == "max_alignment"]["value"]
-    rows = [(name, f"{value:.3g}") for name, value in encoder.metrics.items()]
-    rows += [("T1", str(encoder.T1)), ("max_alignment over the steps", sparkline(course))]
-    at = f"eps_min = {encoder.eps_min:g}, sigma = {encoder.sigma:g}, seed {encoder.seed}, {encoder.training.T} steps"
-    return html_table(rows, f"Encoder, {arm_label(encoder.arm.arm)}: {at}")
+def encoder_html(trajectory: pd.DataFrame, values: Mapping[str, str], title: str) -> str:
+    """Return an encoder as a table of HTML.
+
+    Parameters
+    ----------
+    trajectory : DataFrame
+        Columns step, metric and value.
+    values : mapping
+        Texts by name.
+    title : str
+        Title of the table.
+    """
+    alignments = trajectory[trajectory["metric"] == "max_alignment"]["value"]
+    rows = [*values.items(), ("max_alignment over the steps", sparkline(alignments))]
+    return html_table(rows, title)
 
 
-def sweep_html(sweep: "Sweep") -> str:
-    """A sweep in a notebook: max_alignment of each arm against eps_min."""
-    table, rows = add_series_column(sweep.table), [("arm", "max_alignment", "against eps_min", "n")]
-    for series, part in table.groupby("series"):
-        means = part.groupby("eps_min")["max_alignment"].mean()
-        span = " to ".join(f"{value:.3g}" for value in (means.iloc[0], means.iloc[-1]))
-        rows.append(
-            (html.escape(arm_label(series)), span, sparkline(means), str(part["seed"].nunique()))
-        )
-    return html_table(rows, repr(sweep))
+def sweep_html(table: pd.DataFrame, axes: Sequence[str], title: str) -> str:
+    """Return a sweep as a table of HTML: max_alignment against eps_min, of each other setting.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each setting and seed.
+    axes : sequence of str
+        Columns of settings beside those of the grid.
+    title : str
+        Title of the table.
+    """
+    table = add_series_column(table)
+    others = [name for name in (*axes, "sigma") if table[name].nunique() > 1]
+    rows = [("arm", *others, "max_alignment", "against eps_min", "n")]
+    for (series, *values), group in table.groupby(["series", *others], sort=False):
+        means = group.groupby("eps_min")["max_alignment"].mean()
+        ends = " to ".join(f"{value:.3g}" for value in (means.iloc[0], means.iloc[-1]))
+        texts = [html.escape(str(value)) for value in (arm_label(series), *values)]
+        rows.append((*texts, ends, sparkline(means), str(group["seed"].nunique())))
+    return html_table(rows, title)

@@ -1,28 +1,37 @@
-"""Many trainings at once, as the workflow's jobs do them: the same tokens for all arms, seeds as one tensor program."""
+"""Many trainings at once: every arm on the same tokens, and seeds as one tensor program.
+
+They are what the jobs of the workflow do, to the last bit.
+"""
 
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-import numpy as np
 import pandas as pd
-import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from rarefeat.api.arguments import (
     ARGUMENT_SECTIONS,
-    AnArm,
+    ArmArgument,
+    argument_names,
+    axis_label,
     build_study,
+    check_int,
+    check_keys,
     check_type,
-    one_thread,
-    to_python_scalar,
+    check_values,
+    is_list,
+    register_rules,
+    to_list,
 )
-from rarefeat.api.deprecated import former
+from rarefeat.api.deprecated import FormerNames
+from rarefeat.api.entry_points import entry_point
+from rarefeat.api.session_functions import hash_function
 from rarefeat.chain.aggregate import summary_table
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.probe import probe
@@ -30,123 +39,176 @@ from rarefeat.chain.synthesise import synthesise
 from rarefeat.chain.tables import GRID, METRICS, POINT, TRAJECTORIES
 from rarefeat.config.cells import Cell
 from rarefeat.config.model import Arm
-from rarefeat.config.names import suggest
+from rarefeat.config.names import shorten_repr, suggest
+from rarefeat.config.section import dump_config
 from rarefeat.config.study import Study
-from rarefeat.core import user_functions
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.training import replicas_per_batch
+from rarefeat.core.user_functions import REGISTERED
 from rarefeat.project import Project
 from rarefeat.run.cli_helpers import progress_display
-from rarefeat.run.code_hashes import code_hash
 from rarefeat.run.job import Job, make_job
+from rarefeat.run.metadata import machine, packages
 from rarefeat.storage.schema import validate_sorted
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.storage.sealed_files import BLANK, SEAL, verify, write_file
 from rarefeat.study_kind import PROBE
 
-SESSION_CACHE: dict[str, "TrainingRecord"] = {}
-"""What this process has trained, by key: who stops a sweep and asks again goes on from there."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 TrainingRecord = tuple[dict[str, Any], list[dict[str, Any]]]
-"""Of one training, its row of the grid and those of its trajectory."""
+"""Result of one training: its row of the grid, and its rows of the trajectories."""
+SESSION_CACHE: dict[str, TrainingRecord] = {}
+"""Records of this process by key: a sweep that was stopped goes on from there."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep:
-    """What a sweep has measured.
+class Sweep(FormerNames):
+    """The measurements of a sweep.
 
     Attributes
     ----------
     table : DataFrame
-        A row for each point, arm and seed, with the columns of the workflow's table `{study}_grid`, after those of `axes`.
+        A row for each point, arm and seed, with the columns of the workflow's table `{study}_grid`,
+        after those of `axes`. Both tables are those of the workflow to the last bit;
+        docs/reference/tables describes their columns.
     trajectories : DataFrame
         A row for each of them, step and metric, with the columns of `{study}_trajectories`.
     axes : tuple of str
-        Keys of `train` that were given lists, beside eps_min, sigma, arm, seed and the keys of an arm.
-
-    Both tables are those of the workflow to the last bit. docs/reference/tables says what their columns mean.
+        Keys of `train` that were given lists, beside eps_min, sigma, arm, seed and the keys of an
+        arm. A mapping or a list among the values stands in its column as a text, `share=0.2`.
     """
+
+    former_names: ClassVar[Mapping[str, str]] = {"at": "select"}
 
     table: pd.DataFrame
     trajectories: pd.DataFrame
     axes: tuple[str, ...] = ()
 
+    @entry_point
     def summary(self) -> pd.DataFrame:
-        """Mean, spread, 95 % Student interval and n of every metric at every point and arm, and the difference to dense.
+        """Summarise every metric at every point and arm, over the seeds.
 
         Returns
         -------
         DataFrame
-            The columns of the workflow's table `{study}_summary`, after those of `axes`. Differences are paired, seed by seed.
+            The columns of the workflow's table `{study}_summary`, after those of `axes`: mean,
+            spread, 95 % Student interval and n, and the difference to dense, paired seed by seed.
         """
         if not self.axes:
             return summary_table(self.table)
-        parts = self.table.groupby(list(self.axes), sort=False)
-        return concat_with_axes([(key, summary_table(part)) for key, part in parts], self.axes)
+        groups = self.table.groupby(list(self.axes), sort=False)
+        return concat_with_axes([(key, summary_table(rows)) for key, rows in groups], self.axes)
 
+    @entry_point
     def select(self, **values: Any) -> "Sweep":
-        """The part of it where some columns have these values, as in ``found.at(eps_min=0.3, arm="dense")``."""
-        table, course = self.table, self.trajectories
-        for name, value in values.items():
+        """Return the rows that have some values, as in ``.select(eps_min=0.3, arm="dense")``.
+
+        Parameters
+        ----------
+        **values
+            Value of each column (`lambda_` for lambda), as it was given to `sweep`.
+
+        Returns
+        -------
+        Sweep
+
+        Raises
+        ------
+        RarefeatError
+            If there is no such column, or no row has these values.
+        """
+        table, trajectories = self.table, self.trajectories
+        for key, value in values.items():
+            name, label = column_name(key), axis_label(value)
             if name not in table:
                 raise RarefeatError(
-                    f"at: {name}: no such column{suggest(name, table)}; there are {', '.join(table)}"
+                    f"select: {key}: no such column{suggest(name, table)};"
+                    f" there are {', '.join(table)}"
                 )
-            table, course = (
-                table[table[name] == value],
-                course[course[name] == value] if name in course else course,
-            )
-        if table.empty:
-            raise RarefeatError(
-                f"at: nothing has {', '.join(f'{name} = {value}' for name, value in values.items())}"
-            )
-        return Sweep(table.reset_index(drop=True), course.reset_index(drop=True), self.axes)
+            rows = table[table[name] == label]
+            if rows.empty:
+                values_there = ", ".join(map(str, dict.fromkeys(table[name])))
+                raise RarefeatError(
+                    f"select: {key}: no row has {shorten_repr(label)}; there are {values_there}"
+                )
+            table = rows
+            if name in trajectories:
+                trajectories = trajectories[trajectories[name] == label]
+        return Sweep(table.reset_index(drop=True), trajectories.reset_index(drop=True), self.axes)
 
+    @entry_point
     def plot(
         self,
         metric: str = "max_alignment",
         x: str = "eps_min",
         hue: str | None = "arm",
-        ax: Any = None,
+        ax: "Axes | None" = None,
+        *,
+        col: str | None = None,
         **options: Any,
-    ):
+    ) -> Any:
         """Draw a metric: means and 95 % Student intervals over the seeds.
+
+        Nothing else is averaged: what varies besides the seeds is on the axis, a colour or a panel,
+        or `select` chooses a value.
 
         Parameters
         ----------
         metric : str
             A metric of `table`; with x="step" one of `trajectories`.
-        x, hue : str
-            Columns: against what, and what is told apart by colour. Any other column of points has one value: see `at`.
+        x, hue, col : str, optional
+            Columns of the axis, of the colours, and of panels side by side.
         ax : matplotlib Axes, optional
-            Where; a new figure if not given.
+            Axes; those of a new figure by default.
         **options
-            Of `seaborn.lineplot`.
+            Options of `seaborn.lineplot`.
 
         Returns
         -------
-        matplotlib Axes
+        matplotlib Axes, or a list of them with `col`
+
+        Raises
+        ------
+        RarefeatError
+            For an unknown metric or column; or where settings would be averaged.
         """
-        from rarefeat.api.plots import sweep_axes
+        from rarefeat.api.plots import plot_sweep
 
-        return sweep_axes(self, metric, x, hue, ax, options)
-
-    at = former("at", "select")
+        x, hue, col = column_name(x), hue and column_name(hue), col and column_name(col)
+        if x == "step":
+            metrics = sorted(set(self.trajectories["metric"])) if len(self.trajectories) else []
+            rows = (
+                self.trajectories[self.trajectories["metric"] == metric] if metrics else self.table
+            )
+            table = rows.rename(columns={"value": metric})
+        else:
+            table, metrics = self.table, [*METRICS]
+        if metric not in metrics:
+            raise RarefeatError(
+                f"plot: {metric}: no such metric{suggest(metric, metrics)};"
+                f" there are {', '.join(metrics) or 'none'}"
+            )
+        return plot_sweep(table, metric, x, hue, col, ax, self.axes, options)
 
     def __repr__(self) -> str:
-        """Its size."""
-        points = self.table[[*self.axes, *POINT]].drop_duplicates()
-        return f"Sweep: {len(points)} points, {len(self.table)} encoders, {self.table['seed'].nunique()} seeds"
+        """Return its size in words."""
+        n_points = len(self.table[[*self.axes, *POINT]].drop_duplicates())
+        n_seeds = self.table["seed"].nunique()
+        return f"Sweep: {n_points} points, {len(self.table)} encoders, {n_seeds} seeds"
 
     def _repr_html_(self) -> str:
         from rarefeat.api.plots import sweep_html
 
-        return sweep_html(self)
+        return sweep_html(self.table, self.axes, repr(self))
 
 
+@entry_point
 def sweep(
     eps_min: float | Sequence[float] = 0.5,
     sigma: float | Sequence[float] = 0.05,
-    arm: AnArm | Sequence[AnArm] = "dense",
-    seed: int | Sequence[int] = range(10),
+    arm: ArmArgument | Sequence[ArmArgument] = "dense",
+    seed: int | Sequence[int] = range(100, 110),
     *,
     study: str = "paper",
     config: Project | None = None,
@@ -156,23 +218,25 @@ def sweep(
 ) -> Sweep:
     """Train and measure every arm at every point, all seeds at once.
 
-    The numbers are those of the workflow to the last bit, whatever else is in the sweep. Who stops it with Ctrl-C keeps what is
-    done: the same call goes on from there.
+    The numbers are those of the workflow to the last bit, whatever else is in the sweep. After
+    Ctrl-C the same call goes on with the trainings that are missing.
 
     Parameters
     ----------
     eps_min, sigma, seed : number or sequence of numbers
-        See `train`.
+        As in `train`; no value twice. By default the first ten seeds of the workflow.
     arm : str, function, mapping or sequence of them
-        See `train`; a mapping has the keys of an arm, as in ``{"arm": "pruned_neuron", "alpha": 0.3}``.
+        As in `train`.
     study, config, progress
-        See `train`.
+        As in `train`.
     cache : str or Path, optional
-        A folder that keeps what was trained, a small file for each training, by a digest of all that it depends on: values, and
-        code, that of a rule of your own too. Without one it is kept as long as Python runs.
+        Folder that keeps each training in a small file, by a hash of everything that it depends on:
+        values, code (that of your own rules, too), packages and machine. By default trainings are
+        kept as long as Python runs.
     **changes
-        As in `train`. A list stands for each of its values: of a key of an arm (alpha, onset, pruned_update) for an arm each,
-        of another key for a column of its own. Keys of an arm hold for the arms that can have them.
+        As in `train`. A list stands for each of its values: of a key of an arm (alpha, onset,
+        pruned_update) for an arm each, of another key for a column of its own. Keys of an arm hold
+        for the arms that can have them.
 
     Returns
     -------
@@ -181,286 +245,301 @@ def sweep(
     Raises
     ------
     RarefeatError
-        As `train`.
+        As `train`; for a value twice on an axis; and for a rule of your own that was edited while
+        it trained.
 
     Examples
     --------
-    >>> found = rarefeat.sweep(eps_min=[0.2, 1.0], arm=["dense", "pruned_neuron"], seed=range(3), T=20, N=512, progress=False)
-    >>> len(found.table), len(found.at(eps_min=0.2, arm="dense").table)
+    >>> runs = rarefeat.sweep(
+    ...     eps_min=[0.2, 1.0], arm=["dense", "pruned_neuron"], seed=range(3), T=20, N=512,
+    ...     progress=False,
+    ... )
+    >>> len(runs.table), len(runs.select(eps_min=0.2, arm="dense").table)
     (12, 3)
-    >>> found.summary().query("metric == 'max_alignment' and arm == 'dense' and eps_min == 1")["n"].item()
+    >>> query = "metric == 'max_alignment' and arm == 'dense' and eps_min == 1"
+    >>> runs.summary().query(query)["n"].item()
     3
     """
-    of = "sweep"
+    caller = "sweep"
+    check_keys(caller, changes, argument_names(sweep))
     points = {"eps_min": to_list(eps_min), "sigma": to_list(sigma)}
-    arms, seeds = to_list(arm), to_list(seed)
-    for name, values in (*points.items(), ("arm", arms), ("seed", seeds)):
-        if not values:
-            raise RarefeatError(f"{of}: {name}: must be a value or some, got none")
-    of_arms = {key: to_list(changes.pop(key)) for key in ARGUMENT_SECTIONS["arm"] if key in changes}
-    axes = {key: to_list(value) for key, value in changes.items() if is_list_of_values(key, value)}
-    grids, courses, planned = [], [], []
-    for values in itertools.product(*axes.values()):
-        now = changes | dict(zip(axes, values, strict=True))
-        parts = [
-            build_study(
-                config, study, points, arms, seeds, now | dict(zip(of_arms, keys, strict=True)), of
-            )
-            for keys in itertools.product(*of_arms.values())
-        ]
-        every = {item.label: item for part in parts for item in part.arms}
-        chosen = parts[0].model_copy(update={"arms": list(every.values())})
-        planned.append(
-            (values, SweepPlan(chosen, [int(to_python_scalar(one)) for one in seeds], cache))
-        )
-    with one_thread():
-        run_plans(planned, progress)
-    names = tuple("lambda" if key == "lambda_" else key for key in axes)
-    for values, plan in planned:
-        found = [
-            (at, plan.found(at, arm, one))
-            for at in plan.cells
-            for arm in at.arms
-            for one in plan.seeds
-        ]
-        rows = pd.DataFrame([row for _, (row, _) in found])
-        rows[list(METRICS)] = rows[list(METRICS)].astype(float)
-        grids.append((values, validate_sorted(GRID, rows)))
-        if steps := [at.values | step for at, (_, steps) in found for step in steps]:
-            courses.append((values, validate_sorted(TRAJECTORIES, pd.DataFrame(steps))))
+    arms = to_list(arm)
+    seeds = [check_int(caller, "seed", value) for value in to_list(seed)]
+    arm_axes = {key: to_list(changes[key]) for key in ARGUMENT_SECTIONS["arm"] if key in changes}
+    axes = {key: to_list(value) for key, value in changes.items() if is_axis(key, value)}
+    register_rules(caller, arms, axes.get("bias", [changes.get("bias")]))
+    for name, values in {**points, "arm": arms, "seed": seeds, **arm_axes, **axes}.items():
+        check_values(caller, name, values)
+    plans: list[tuple[tuple, SweepPlan]] = []
+    labels: dict[str, tuple] = {}
+    for setting in itertools.product(*axes.values()):
+        fixed = changes | dict(zip(axes, setting, strict=True))
+        every_arm: dict[str, Arm] = {}
+        for keys in itertools.product(*arm_axes.values()):
+            keyed = fixed | dict(zip(arm_axes, keys, strict=True))
+            chosen = build_study(caller, config, study, points, arms, seeds, keyed)
+            every_arm |= {item.label: item for item in chosen.arms}
+        chosen = chosen.model_copy(update={"arms": list(every_arm.values())})
+        label = tuple(axis_label(value) for value in setting)
+        text = json.dumps(dump_config(chosen))
+        if labels.setdefault(text, label) != label:
+            pair = " and ".join(", ".join(map(str, names)) for names in (labels[text], label))
+            raise RarefeatError(f"{caller}: {', '.join(axes)}: {pair} mean the same")
+        plans.append((label, SweepPlan(chosen, seeds, cache)))
+    run_plans([plan for _, plan in plans], progress)
+    names = tuple(column_name(key) for key in axes)
+    grids, trajectories = [], []
+    for label, plan in plans:
+        grid, steps = plan.tables()
+        grids.append((label, grid))
+        if not steps.empty:
+            trajectories.append((label, steps))
     return Sweep(
         concat_with_axes(grids, names),
-        concat_with_axes(courses, names) if courses else pd.DataFrame(),
+        concat_with_axes(trajectories, names) if trajectories else pd.DataFrame(),
         names,
     )
 
 
+def column_name(key: str) -> str:
+    """Return the column of a key: `lambda_` is the key of Python."""
+    return "lambda" if key == "lambda_" else key
+
+
+def is_axis(key: str, value: Any) -> bool:
+    """Return whether a change has several values, and is not one value that is a list."""
+    if key in ARGUMENT_SECTIONS["arm"] or not is_list(value):
+        return False
+    return key != "minority" or any(map(is_list, value))
+
+
 class SweepPlan:
-    """The trainings of one study, each by its key."""
+    """The trainings of one study, each with its key in the cache.
+
+    Attributes
+    ----------
+    study : Study
+        The study.
+    seeds : list of int
+        Its seeds.
+    cache : Path or None
+        Folder that keeps records beyond this process.
+    cells : list of Cell
+        Its cells, each with all arms.
+    jobs : dict
+        Job and hash of session functions of each arm, by its label.
+    """
 
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
-        self.study, self.seeds = study, list(dict.fromkeys(seeds))
-        self.cache = (
-            Path(check_type("sweep", "cache", cache, str, Path)) if cache is not None else None
-        )
-        self.cells = [Cell(at.axes, tuple(study.arms)) for at in study.cells()]
-        self.jobs = {arm.label: self.job_of(arm) for arm in study.arms}
+        self.study, self.seeds = study, seeds
+        if cache is not None:
+            check_type("sweep", "cache", cache, str, Path)
+        self.cache = None if cache is None else Path(cache)
+        self.cells = [Cell(cell.axes, tuple(study.arms)) for cell in study.cells()]
+        self.jobs = {arm.label: self.identify(arm) for arm in study.arms}
 
-    def job_of(self, arm: Arm) -> tuple[Job, str]:
-        """What a training of an arm is told, but for its point and seed; and a digest of functions that Python was given."""
-        at = self.study.cells()[0]
-        only = Cell(at.axes, (arm,))
+    def identify(self, arm: Arm) -> tuple[Job, str]:
+        """Return the job of an arm without its point, and the hash of its session functions."""
+        cell = Cell(self.study.cells()[0].axes, (arm,))
         names = (arm.arm, self.study.training.bias.rule)
-        functions = [
-            hash_function(user_functions.REGISTERED[name])
-            for name in names
-            if name in user_functions.REGISTERED
-        ]
-        return make_job(PROBE.function, PROBE.lineage[:-1], self.study.probe_config(only)), "".join(
-            functions
-        )
+        hashes = [hash_function(REGISTERED[name]) for name in names if name in REGISTERED]
+        job = make_job(PROBE.function, PROBE.lineage[:-1], self.study.probe_config(cell))
+        return job, "".join(hashes)
 
-    def key(self, at: Cell, arm: Arm, seed: int) -> str:
-        """Of one training."""
-        told, functions = self.jobs[arm.label]
-        text = told.model_copy(update={"cell": at.values, "seeds": str(seed)}).identity + functions
+    def key(self, cell: Cell, arm: Arm, seed: int) -> str:
+        """Return the hash of everything that sets the result of one training.
+
+        Parameters
+        ----------
+        cell : Cell
+            Point of the grid.
+        arm : Arm
+            The arm.
+        seed : int
+            The seed.
+        """
+        job, functions = self.jobs[arm.label]
+        identity = job.model_copy(update={"cell": cell.values, "seeds": str(seed)}).identity
+        text = json.dumps([identity, functions, packages(), machine()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def found(self, at: Cell, arm: Arm, seed: int) -> TrainingRecord | None:
-        """What is kept of a training; None where nothing is."""
-        key = self.key(at, arm, seed)
-        if key not in SESSION_CACHE and self.cache:
-            try:
-                SESSION_CACHE[key] = tuple(
-                    json.loads((self.cache / f"{key}.json").read_text(encoding="utf-8"))
-                )
-            except (OSError, ValueError):
-                return None
-        return SESSION_CACHE.get(key)
+    def find(self, cell: Cell, arm: Arm, seed: int) -> TrainingRecord | None:
+        """Return the record of a training; None if there is none, or its file is damaged.
 
-    def keep(self, at: Cell, arm: Arm, seed: int, found: TrainingRecord) -> None:
-        """Keep what was trained."""
-        key = self.key(at, arm, seed)
-        SESSION_CACHE[key] = found
+        Parameters
+        ----------
+        cell : Cell
+            Point of the grid.
+        arm : Arm
+            The arm.
+        seed : int
+            The seed.
+        """
+        key = self.key(cell, arm, seed)
+        path = self.cache / f"{key}.json" if self.cache else None
+        if key in SESSION_CACHE:
+            if path and not path.exists():
+                self.store(cell, arm, seed, SESSION_CACHE[key])
+            return SESSION_CACHE[key]
+        if path is None or not path.exists():
+            return None
+        try:
+            verify(path)
+            entry = json.loads(path.read_bytes())
+        except (RarefeatError, ValueError):
+            return None
+        # A file that was copied to another name is sealed, too.
+        if not isinstance(entry, dict) or entry.get("key") != key:
+            return None
+        SESSION_CACHE[key] = entry["row"], entry["steps"]
+        return SESSION_CACHE[key]
+
+    def store(self, cell: Cell, arm: Arm, seed: int, record: TrainingRecord) -> None:
+        """Keep the record of a training.
+
+        Parameters
+        ----------
+        cell : Cell
+            Point of the grid.
+        arm : Arm
+            The arm.
+        seed : int
+            The seed.
+        record : TrainingRecord
+            Its result.
+        """
+        key = self.key(cell, arm, seed)
+        SESSION_CACHE[key] = record
         if self.cache:
-            write_file(self.cache / f"{key}.json", json.dumps(found))
+            entry = {"key": key, "row": record[0], "steps": record[1], SEAL: BLANK}
+            write_file(self.cache / f"{key}.json", json.dumps(entry), sealed=True)
 
-    def blocks(self) -> Iterator[tuple[list[tuple[Cell, list[Arm]]], list[int]]]:
-        """What is not kept yet: seeds of one tensor program, with the points of one eps_min and the arms that lack them."""
+    def missing_blocks(self) -> Iterator[tuple[list[tuple[Cell, list[Arm]]], list[int]]]:
+        """Yield points of one eps_min, each with the arms without a record, and seeds of these."""
         data, training = self.study.data, self.study.training
         width = data.d1 if self.study.simulator == "direct" else min(data.d1, data.d + training.m)
         size = replicas_per_batch(training.K, data.L, width)
-        for _, cells in itertools.groupby(self.cells, lambda at: at["eps_min"]):
+        for _, cells in itertools.groupby(self.cells, lambda cell: cell["eps_min"]):
+            points = list(cells)
             work: dict[tuple, list[int]] = {}
-            here = list(cells)
             for seed in self.seeds:
-                lacking = (
-                    (at, [arm for arm in at.arms if not self.found(at, arm, seed)]) for at in here
-                )
-                if missing := tuple(
-                    (at.restrict_to("eps_min", "sigma"), tuple(a.label for a in arms))
-                    for at, arms in lacking
-                    if arms
-                ):
-                    work.setdefault(missing, []).append(seed)
-            by_label = {arm.label: arm for arm in self.study.arms}
-            for missing, seeds in work.items():
-                points = [(at, [by_label[label] for label in labels]) for at, labels in missing]
+                missing = [
+                    (number, arm.label)
+                    for number, cell in enumerate(points)
+                    for arm in self.study.arms
+                    if not self.find(cell, arm, seed)
+                ]
+                if missing:
+                    work.setdefault(tuple(missing), []).append(seed)
+            for missing_trainings, seeds in work.items():
+                arms = [
+                    [arm for arm in self.study.arms if (number, arm.label) in missing_trainings]
+                    for number in range(len(points))
+                ]
+                block = [pair for pair in zip(points, arms, strict=True) if pair[1]]
                 for first in range(0, len(seeds), size):
-                    yield points, seeds[first : first + size]
+                    yield block, seeds[first : first + size]
+
+    def train_and_probe(
+        self, cell: Cell, arms: list[Arm], seeds: list[int], latents: Mapping[str, Tensor]
+    ) -> None:
+        """Train some arms at a point, probe them, and store the records.
+
+        Parameters
+        ----------
+        cell : Cell
+            Point of the grid.
+        arms : list of Arm
+            Arms, trained or not.
+        seeds : list of int
+            Seeds of one tensor program.
+        latents : mapping
+            What `synthesise` returns for them.
+
+        Raises
+        ------
+        RarefeatError
+            If a rule, or a value that it uses, was changed meanwhile.
+        """
+        study, sigma = self.study, cast(float, cell["sigma"])
+        settings = study.draws, study.simulator, study.data, study.training
+        trained = [arm for arm in arms if arm.trained]
+        encoders, steps = (
+            pretrain(*settings, trained, sigma, seeds, latents["train"]) if trained else ({}, [])
+        )
+        results = {
+            label: (encoder.weights, encoder.bias, encoder.loss)
+            for label, encoder in encoders.items()
+        }
+        axes = {**cell.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
+        rows = probe(*settings, arms, sigma, seeds, dict(latents), results)
+        for arm in arms:
+            if self.identify(arm) != self.jobs[arm.label]:
+                raise RarefeatError(
+                    f"sweep: arm: {arm.label}: a rule, or a value that it uses, has changed while"
+                    " it trained; run it again"
+                )
+        names = (*Arm.model_fields, "seed")
+        for arm, seed in itertools.product(arms, seeds):
+            values = {**arm.model_dump(), "seed": seed}
+            (row,) = (
+                axes | row for row in rows if all(row[name] == values[name] for name in names)
+            )
+            own_steps = [
+                step for step in steps if all(step[name] == values[name] for name in names)
+            ]
+            self.store(cell, arm, seed, (row, own_steps))
+
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows of the grid and of the trajectories, of which there may be none."""
+        rows, steps = [], []
+        for cell, arm, seed in itertools.product(self.cells, self.study.arms, self.seeds):
+            row, own_steps = cast(TrainingRecord, self.find(cell, arm, seed))
+            rows.append(row)
+            steps += [cell.values | step for step in own_steps]
+        grid = pd.DataFrame(rows)
+        grid[list(METRICS)] = grid[list(METRICS)].astype(float)
+        trajectories = validate_sorted(TRAJECTORIES, pd.DataFrame(steps)) if steps else None
+        return validate_sorted(GRID, grid), pd.DataFrame() if trajectories is None else trajectories
 
 
-def run_plans(planned: Iterable[tuple[Any, SweepPlan]], progress: bool) -> None:
-    """Do all that is planned and not kept."""
-    work = [(plan, points, seeds) for _, plan in planned for points, seeds in plan.blocks()]
-    steps = sum((plan.study.training.T + 1) * len(points) for plan, points, _ in work)
-    wanted = sum(len(arms) * len(seeds) for _, points, seeds in work for _, arms in points)
-    done = 0
+def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
+    """Run the trainings that have no record yet."""
+    work = [(plan, *block) for plan in plans for block in plan.missing_blocks()]
+    n_steps = sum((plan.study.training.T + 1) * len(points) for plan, points, _ in work)
+    n_encoders = sum(len(arms) * len(seeds) for _, points, seeds in work for _, arms in points)
+    n_done, is_silent = 0, not progress or not work
     with tqdm(
-        total=steps, unit=" steps", desc=f"{wanted} encoders", disable=not progress or not work
+        total=n_steps, unit=" steps", desc=f"{n_encoders} encoders", disable=is_silent
     ) as bar:
 
-        def passed(items: Iterable) -> Iterator:
+        def pass_items(items: Iterable) -> Iterator:
+            # The steps of a training come as a range, and the seeds of a probe as a list.
             for item in items:
                 yield item
                 bar.update(isinstance(items, range))
 
         try:
-            with progress_display(passed):
+            with progress_display(pass_items):
                 for plan, points, seeds in work:
-                    study = plan.study
-                    latents = synthesise(study.draws, study.data, points[0][0]["eps_min"], seeds)
-                    for at, arms in points:
-                        train_and_probe(plan, at, arms, seeds, latents)
-                        done += len(arms) * len(seeds)
+                    eps_min = cast(float, points[0][0]["eps_min"])
+                    latents = synthesise(plan.study.draws, plan.study.data, eps_min, seeds)
+                    for cell, arms in points:
+                        plan.train_and_probe(cell, arms, seeds, latents)
+                        n_done += len(arms) * len(seeds)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"{done} of {wanted} encoders are kept; the same call goes on from there"
+                f"{n_done} of {n_encoders} encoders are kept; the same call goes on from there"
             ) from None
 
 
-def train_and_probe(
-    plan: SweepPlan,
-    at: Cell,
-    arms: list[Arm],
-    seeds: list[int],
-    latents: Mapping[str, torch.Tensor],
-) -> None:
-    """Train some arms at a point, probe them, and keep what was found."""
-    study, sigma = plan.study, at["sigma"]
-    of_study = study.draws, study.simulator, study.data, study.training
-    training = [arm for arm in arms if arm.trained]
-    encoders, course = (
-        pretrain(*of_study, training, sigma, seeds, latents["train"]) if training else ({}, [])
-    )
-    answers = {label: (found.weights, found.bias, found.loss) for label, found in encoders.items()}
-    keys = {**at.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
-    rows = [keys | row for row in probe(*of_study, arms, sigma, seeds, dict(latents), answers)]
-    names = list(Arm.model_fields)
-    for arm in arms:
-        for seed in seeds:
-            mine = {**arm.model_dump(), "seed": seed}
-            (row,) = (
-                row for row in rows if all(row[name] == mine[name] for name in (*names, "seed"))
-            )
-            steps = [
-                step
-                for step in course
-                if all(step[name] == mine[name] for name in (*names, "seed"))
-            ]
-            plan.keep(at, arm, seed, (row, steps))
-
-
-def to_list(value: Any) -> list[Any]:
-    """One value or several, as a list."""
-    if (
-        isinstance(value, str | Mapping)
-        or callable(value)
-        or not isinstance(value, Iterable)
-        or np.ndim(value) == 0
-    ):
-        return [to_python_scalar(value)]
-    return [to_python_scalar(one) for one in value]
-
-
-def is_list_of_values(key: str, value: Any) -> bool:
-    """Whether a change is a list of values, not one value that is a list."""
-    return (
-        key != "minority" and not isinstance(value, str | Mapping) and np.ndim(value) > 0
-    ) or isinstance(value, range)
-
-
-def concat_with_axes(parts: list[tuple[tuple, pd.DataFrame]], names: Sequence[str]) -> pd.DataFrame:
-    """Tables in one, with columns for what they differ in."""
+def concat_with_axes(tables: list[tuple[Any, pd.DataFrame]], names: Sequence[str]) -> pd.DataFrame:
+    """Concatenate tables, with columns before theirs for the values in which they differ."""
     if not names:
-        return parts[0][1]
-    tables = [
+        return tables[0][1]
+    labelled = [
         table.assign(**dict(zip(names, key if isinstance(key, tuple) else (key,), strict=True)))
-        for key, table in parts
+        for key, table in tables
     ]
-    table = pd.concat(tables, ignore_index=True)
+    table = pd.concat(labelled, ignore_index=True)
     return table[[*names, *(name for name in table if name not in names)]]
-
-
-def hash_function(function: Callable) -> str:
-    """A digest of what a function that Python was given does, and of all that it reaches, for a notebook as for a file.
-
-    Raises:
-        RarefeatError: where it reads what has no digest.
-    """
-    met: dict[int, int] = {}
-
-    def walked(value: Any, name: str) -> Any:
-        if isinstance(value, FunctionType | type | BuiltinFunctionType | ModuleType):
-            module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
-            if module.partition(".")[0] == "rarefeat" and isinstance(value, FunctionType | type):
-                return code_hash(f"{module.partition('.')[2]}:{value.__qualname__}")
-            if not isinstance(value, FunctionType) or "site-packages" in value.__code__.co_filename:
-                return f"{module}.{getattr(value, '__qualname__', '')}"
-            if id(value) in met:
-                return met[id(value)]
-            met[id(value)] = len(met)
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            used = {
-                key: value.__globals__[key]
-                for key in sorted(names_of(value.__code__))
-                if key in value.__globals__
-            }
-            return [
-                of_code(value.__code__),
-                walked([cells, value.__defaults__, value.__kwdefaults__, used], name),
-            ]
-        if isinstance(value, dict):
-            return [[walked(key, name), walked(item, key)] for key, item in value.items()]
-        if isinstance(value, list | tuple):
-            return [walked(item, name) for item in value]
-        if isinstance(value, torch.Tensor | np.ndarray):
-            array = np.asarray(value)
-            return [
-                str(array.dtype),
-                list(array.shape),
-                hashlib.sha256(array.tobytes()).hexdigest(),
-            ]
-        if value is None or isinstance(
-            value, bool | int | float | str | bytes | complex | torch.dtype
-        ):
-            return repr(value)
-        raise RarefeatError(
-            f"the rule {function.__name__} reads {name}, a {type(value).__name__}, of which no digest can be taken; give it"
-            " plain values, or write it in a file, MODULE:FUNCTION"
-        )
-
-    def of_code(found: CodeType) -> list[Any]:
-        consts = [
-            of_code(part) if isinstance(part, CodeType) else repr(part) for part in found.co_consts
-        ]
-        return [found.co_code.hex(), consts, found.co_names, found.co_varnames, found.co_freevars]
-
-    text = json.dumps(walked(function, function.__name__), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def names_of(code: CodeType) -> set[str]:
-    """List the names of globals and attributes in a function's code, and in functions within it."""
-    parts = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return set(code.co_names).union(*map(names_of, parts))

@@ -1,4 +1,4 @@
-"""A table of the workflow, of which name, hash and columns are checked."""
+"""Tables of the workflow, of which name, hash and columns are checked."""
 
 import re
 from pathlib import Path
@@ -7,24 +7,27 @@ import pandas as pd
 from pandera.pandas import DataFrameSchema
 
 from rarefeat.api.arguments import check_type
+from rarefeat.api.entry_points import entry_point
 from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
 from rarefeat.report.reference import schemas
 from rarefeat.run.metadata import read_table_and_origin
 from rarefeat.storage.schema import validate
 
+CALLER = "read_table"
 
+
+@entry_point
 def read_table(results: str | Path, name: str) -> pd.DataFrame:
-    """Read a table of the workflow.
-
-    It is checked: its hash, that it is the table that its name says, its columns and their bounds.
+    """Read a table of the workflow, and check its hash, its name, its columns and their bounds.
 
     Parameters
     ----------
     results : str or Path
         Folder of results, as in "results/quick".
     name : str
-        Name of the table without suffix, as in "paper_grid" or "paper.figure_3_grid". docs/reference/tables has their columns.
+        Name of the table without suffix, as in "paper_grid" or "paper.figure_3_grid".
+        docs/reference/tables describes the columns of each.
 
     Returns
     -------
@@ -33,7 +36,7 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     Raises
     ------
     RarefeatError
-        With one line: there is no such table, or the file is damaged or holds another table.
+        If there is no such table, or the file is damaged or holds another table.
 
     Examples
     --------
@@ -41,32 +44,34 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     >>> sorted(set(grid["eps_min"])), sorted(set(grid["arm"]))[:2]
     ([0.2, 1.0], ['dense', 'ideal'])
     """
-    folder = Path(check_type("read_table", "results", results, str, Path)) / "tables"
-    schema = schema_of(check_type("read_table", "name", name, str))
+    folder = Path(check_type(CALLER, "results", results, str, Path)) / "tables"
+    schema = find_schema(check_type(CALLER, "name", name, str))
     path = folder / f"{name}.parquet"
     if not path.is_file():
-        there = [item.name.removesuffix(".parquet") for item in folder.glob("*.parquet")]
+        names = [item.name.removesuffix(".parquet") for item in folder.glob("*.parquet")]
         raise RarefeatError(
-            f"{path} does not exist{suggest(name, there)}; is this the folder of results, and has snakemake made it?"
+            f"{CALLER}: {path} does not exist{suggest(name, names)}; is this the folder of results,"
+            " and has snakemake made the table?"
         )
     table, _ = read_table_and_origin(path)
     try:
         return validate(schema, table)
     except RarefeatError as error:
         raise RarefeatError(
-            f"{path} is not the table that its name says: {error}; run snakemake again"
+            f"{CALLER}: {path} is not the table that its name says: {error}; run snakemake again"
         ) from error
 
 
-def schema_of(name: str) -> DataFrameSchema:
-    """The schema of a table by its name; RarefeatError where none has it."""
-    known = schemas()
+def find_schema(name: str) -> DataFrameSchema:
+    """Return the schema of a table by its name; RarefeatError if no table has it."""
+    tables = schemas()
     table = name.rpartition(".")[2]
-    if table in known:
-        return known[table]
-    for template, schema in known.items():
+    if table in tables:
+        return tables[table]
+    for template, schema in tables.items():
         if re.fullmatch(re.sub(r"\\{\w+\\}", r"[^/\\0]{1,200}", re.escape(template)), name):
             return schema
     raise RarefeatError(
-        f"{name!r} is the name of no table{suggest(name, known)}; docs/reference/tables has them"
+        f"{CALLER}: name: {name!r} is the name of no table{suggest(name, tables)}; see"
+        " docs/reference/tables"
     )

@@ -1,33 +1,61 @@
-"""Functions of a user's own: MODULE:FUNCTION of a file in the working directory, or one that Python was given.
+"""User-defined rules: MODULE:FUNCTION of a file in the working directory, or a session's function.
 
-A rule for masks takes a `Seen` (core/arms.py), one for the bias a `BiasContext` (core/bias.py). What comes back is checked, since a
-mask of another shape would be broadcast without a word.
+A rule for masks takes a `PruningContext` (core/arms.py), one for the bias a `BiasContext`
+(core/bias.py). It is called with copies, so that it changes nothing that the training uses, and its
+result is checked and copied: a mask of another shape would be broadcast without a word.
+
+A rule must be a function of its context, replica by replica: otherwise a number would depend on
+which replicas are trained together, or on what ran before. `UserRule` tests that at the first
+steps. How files are imported and hashed is in core/user_modules.py.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import re
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.user_modules import load_user_module, module_file
+from rarefeat.core.torch_settings import changed_settings, torch_settings
+from rarefeat.core.user_modules import hashed_files, load_user_module, module_file, opened_files
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 USER_FUNCTION_RE = re.compile(
     r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<function>[A-Za-z_]\w*)"
 )
 REGISTERED: dict[str, Callable] = {}
-"""Functions that Python was given, by their names."""
+"""Functions of this session by their names."""
 
 
 def register_function(function: Callable, built_in: Collection[str]) -> str:
-    """The name under which a function that Python was given is known from here on; it may be none of those built in."""
+    """Register a function of a session, and return the name under which a config has it.
+
+    Parameters
+    ----------
+    function : callable
+        The rule.
+    built_in : collection of str
+        Names that are taken.
+
+    Returns
+    -------
+    str
+        Its own name. A function that is registered later under this name replaces it.
+
+    Raises
+    ------
+    RarefeatError
+        If it has no name, or that of a built-in rule.
+    """
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise RarefeatError(
-            f"a rule of your own needs a name: write it as `def my_rule(...)`, got {name or function!r}"
+            "a rule of your own needs a name: write it as `def my_rule(...)`, got"
+            f" {name or function!r}"
         )
     if name in built_in:
         raise RarefeatError(
@@ -38,7 +66,10 @@ def register_function(function: Callable, built_in: Collection[str]) -> str:
 
 
 def explain_missing(name: str) -> str:
-    """Why there is no function of this name; empty where there is one. Its file is read, not run."""
+    """Return why there is no function of this name; empty if there is one.
+
+    Its file is read and not run.
+    """
     if name in REGISTERED:
         return ""
     if not USER_FUNCTION_RE.fullmatch(name):
@@ -51,26 +82,30 @@ def explain_missing(name: str) -> str:
         return f"there is no file {path}"
     except (SyntaxError, ValueError) as error:
         return f"{path} is no Python: {error}"
-    there = [part.name for part in body if isinstance(part, ast.FunctionDef)]
-    return (
-        ""
-        if function in there
-        else f"{path} has no function {function}; it has {', '.join(there) or 'none'}"
-    )
+    functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    if function in functions:
+        return ""
+    return f"{path} has no function {function}; it has {', '.join(functions) or 'none'}"
 
 
 def load_function(name: str) -> Callable:
-    """The function of a name, of the file as it is now."""
+    """Return a user-defined function, of its file as it is now.
+
+    Raises
+    ------
+    RarefeatError
+        If there is none of this name, or its file cannot be imported.
+    """
     if name in REGISTERED:
         return REGISTERED[name]
-    if why := explain_missing(name):
-        raise RarefeatError(f"{name}: {why}")
+    if reason := explain_missing(name):
+        raise RarefeatError(f"{name}: {reason}")
     module, _, function = name.partition(":")
     return getattr(load_user_module(module).module, function)
 
 
 def first_docstring_line(name: str) -> str:
-    """The first line of a function's docstring; its name where it has none, or where its file is not here."""
+    """Return the first line of a function's docstring; its name if there is none to be read."""
     try:
         return (load_function(name).__doc__ or name).strip().partition("\n")[0]
     except RarefeatError:
@@ -78,67 +113,208 @@ def first_docstring_line(name: str) -> str:
 
 
 def format_exception(error: Exception) -> str:
-    """An error of a user's function in one line."""
+    """Return an error of a user-defined function in one line."""
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
-def call_user_function(name: str, load: Callable[[], Callable], seen: Any) -> Any:
-    """Return what a user's function returns; RarefeatError with one line where it fails."""
+def copy_context(
+    context: Any, rows: Sequence[int] | slice = slice(None), other: bool = False
+) -> Any:
+    """Copy a context of a rule, or of some of its replicas.
+
+    Parameters
+    ----------
+    context : NamedTuple
+        Its tensors have the replicas on their first axis.
+    rows : sequence of int, optional
+        Replicas, of which one may stand twice; all of them by default.
+    other : bool, optional
+        Whether the first replica of the copy is to be another one: all its numbers are halved.
+
+    Returns
+    -------
+    NamedTuple
+        With tensors of its own, and with generators in the state of those of `context`.
+    """
     import torch
 
-    try:
-        found = load()(seen)
-    except RarefeatError:
-        raise
-    except Exception as error:
+    def copy(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            values = value[rows].clone()
+            if other and values.is_floating_point():
+                values[0] *= 0.5
+            return values
+        if isinstance(value, torch.Generator):
+            return torch.Generator(value.device).set_state(value.get_state())
+        if isinstance(value, list):
+            selected = value[rows] if isinstance(rows, slice) else [value[row] for row in rows]
+            return [copy(item) for item in selected]
+        if isinstance(value, tuple) and value:
+            return type(value)(*map(copy, value))
+        return (lambda: copy(value())) if callable(value) else value
+
+    return type(context)(*map(copy, context))
+
+
+def are_same(first: Tensor, second: Tensor) -> bool:
+    """Return whether two results are the same to the last bit, where NaN is NaN."""
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return bool(((first == second) | ((first != first) & (second != second))).all())
+
+
+class UserRule:
+    """A user-defined rule during one training, which may depend on its context alone.
+
+    At calls 1, 2, 4, 8, ... it is called again: with the same context; with that of one replica
+    alone, or beside another one if there is one replica; and with the context of the test before.
+    It is refused where a result differs.
+
+    Attributes
+    ----------
+    name : str
+        MODULE:FUNCTION, or the name of a registered function.
+    check : callable
+        Raises RarefeatError for a result that the rule must not return, from `(context, result)`.
+    """
+
+    def __init__(self, name: str, check: Callable[[Any, Tensor], None]) -> None:
+        self.name, self.check = name, check
+        self.function: Callable | None = None
+        self.n_calls = 0
+        self.tested: tuple[Any, Tensor] | None = None
+
+    def __call__(self, context: Any) -> Tensor:
+        """Return the rule's result for a context, checked and copied."""
+        self.n_calls += 1
+        # One generator for all replicas, as on a device, is nobody's own.
+        is_separable = isinstance(getattr(context, "generators", None) or [], list)
+        is_test = is_separable and self.n_calls & (self.n_calls - 1) == 0
+        before = copy_context(context) if is_test else None
+        argument = copy_context(context)
+        if hasattr(context, "generators"):
+            # Its own generators, which a copy would not move on.
+            argument = argument._replace(generators=context.generators)
+        result = self.run(argument)
+        self.check(context, result)
+        if is_test:
+            self.test(before, result)
+        return result
+
+    def run(self, argument: Any) -> Tensor:
+        """Call the function; RarefeatError with one line where it fails."""
+        import torch
+
+        settings = torch_settings()
+        if self.function is None:
+            # Imported once, so that a file that is edited while it trains changes no step.
+            self.function = load_function(self.name)
+        with opened_files() as files:
+            try:
+                result = self.function(argument)
+            except RarefeatError:
+                raise
+            except Exception as error:
+                line = f"rule {self.name}: fails at step {argument.step}: {format_exception(error)}"
+                own_frames = error.__traceback__.tb_next if error.__traceback__ else None
+                raise RarefeatError(line) from error.with_traceback(own_frames)
+        if changed := changed_settings(settings):
+            raise RarefeatError(f"rule {self.name}: changes settings of torch: {changed}")
+        self.check_opened(files)
+        if not isinstance(result, torch.Tensor):
+            kind = type(result).__name__
+            raise RarefeatError(
+                f"rule {self.name}: must return a tensor, got {kind} at step {argument.step}"
+            )
+        return result.detach().clone()
+
+    def check_opened(self, files: list[Path]) -> None:
+        """Raise RarefeatError for a file that the function has opened and no hash contains."""
+        module = self.name.partition(":")[0] if self.name not in REGISTERED else ""
+        for path in sorted(set(files) - hashed_files(module)):
+            if not module:
+                remedy = "read it before, outside of the function"
+            elif path.suffix == ".py":
+                remedy = f"import it at the top of {module_file(module).name}"
+            else:
+                remedy = f'declare it in {module_file(module).name}: reads = ["{path.name}"]'
+            raise RarefeatError(f"rule {self.name}: opens {path} while it runs; {remedy}")
+
+    def test(self, context: Any, result: Tensor) -> None:
+        """Raise RarefeatError unless a result depends on its context alone, replica by replica."""
+        if not are_same(self.run(copy_context(context)), result):
+            raise RarefeatError(
+                f"rule {self.name}: returns another result when it is called again; it must keep no"
+                " state, and draw from the generators of its context alone"
+            )
+        if len(result) > 1:
+            rest = copy_context(context, [len(result) - 1])
+        else:
+            rest = copy_context(context, [0, 0], other=True)
+        if not are_same(self.run(rest)[-1:], result[-1:]):
+            raise RarefeatError(
+                f"rule {self.name}: its result for a replica depends on the other ones; keep the"
+                " first axis, of replicas, apart"
+            )
+        if self.tested and not are_same(self.run(copy_context(self.tested[0])), self.tested[1]):
+            raise RarefeatError(
+                f"rule {self.name}: returns another result for an earlier step than it did then; it"
+                " must keep no state"
+            )
+        self.tested = context, result
+
+
+def make_user_mask_rule(name: str) -> Callable[[Any], Tensor]:
+    """Return a user-defined rule for masks, for one training."""
+
+    def check(context: Any, mask: Tensor) -> None:
+        import torch
+
+        S, m, p = context.weights.shape
+        if mask.dtype != torch.bool or tuple(mask.shape) not in ((S, m), (S, m, p)):
+            raise RarefeatError(
+                f"rule {name}: must return a mask, bool (S, m) = {S, m} or (S, m, p) = {S, m, p},"
+                f" got {mask.dtype} {(*mask.shape,)}"
+            )
+        # Under the reduced simulator the features are the first coordinates, and the others are no
+        # weights of the network.
+        d = context.dictionary.shape[-1]
+        if mask.dim() == 3 and torch.equal(context.dictionary[0].cpu(), torch.eye(p)[:, :d]):
+            raise RarefeatError(
+                f"rule {name}: masks single weights, which only the simulator direct has"
+            )
+        check_device(name, mask, context.weights)
+
+    return UserRule(name, check)
+
+
+def make_user_bias_rule(name: str) -> Callable[[Any], Tensor]:
+    """Return a user-defined rule for the bias, for one training."""
+
+    def check(context: Any, bias: Tensor) -> None:
+        import torch
+
+        if bias.dtype != torch.float32 or bias.shape != context.bias.shape:
+            raise RarefeatError(
+                f"rule {name}: must return float32 (S, m) = {(*context.bias.shape,)},"
+                f" got {bias.dtype} {(*bias.shape,)}"
+            )
+        check_device(name, bias, context.bias)
+
+    return UserRule(name, check)
+
+
+def check_device(name: str, result: Tensor, other: Tensor) -> None:
+    """Raise RarefeatError unless the result of a rule is on the device of its context.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rule.
+    result, other : Tensor
+        The result, and a tensor of the context.
+    """
+    if result.device != other.device:
         raise RarefeatError(
-            f"the rule {name} fails at step {seen.step}: {format_exception(error)}"
-        ) from error
-    if not isinstance(found, torch.Tensor):
-        raise RarefeatError(
-            f"the rule {name} must return a tensor, got {type(found).__name__} at step {seen.step}"
+            f"rule {name}: must return a tensor on {other.device}, got one on {result.device}"
         )
-    return found
-
-
-def make_user_mask_rule(name: str) -> Callable:
-    """A rule for masks of a user's own, whose masks are checked."""
-    # Imported once, so that a file that is edited while it trains changes no step.
-    load = functools.cache(functools.partial(load_function, name))
-
-    def rule(seen: Any) -> Any:
-        import torch
-
-        found, (S, m, p) = call_user_function(name, load, seen), seen.weights.shape
-        if found.dtype != torch.bool or tuple(found.shape) not in ((S, m), (S, m, p)):
-            raise RarefeatError(
-                f"the rule {name} must return a mask, bool (S, m) = {S, m} or (S, m, p) = {S, m, p}, got {found.dtype}"
-                f" {(*found.shape,)}"
-            )
-        # Under the reduced simulator the features are the first coordinates, and the others are no weights of the network.
-        if found.dim() == 3 and torch.equal(
-            seen.dictionary[0], torch.eye(p)[:, : seen.dictionary.shape[-1]]
-        ):
-            raise RarefeatError(
-                f"the rule {name} masks single weights, which only the simulator direct has"
-            )
-        return found
-
-    return rule
-
-
-def make_user_bias_rule(name: str) -> Callable:
-    """A rule for the bias of a user's own, whose values are checked."""
-    load = functools.cache(functools.partial(load_function, name))
-
-    def rule(moved: Any) -> Any:
-        import torch
-
-        found, shape = call_user_function(name, load, moved), moved.bias.shape
-        if found.dtype != torch.float32 or found.shape != shape:
-            raise RarefeatError(
-                f"the rule {name} must return float32 (S, m) = {(*shape,)}, got {found.dtype} {(*found.shape,)}"
-            )
-        return found
-
-    return rule

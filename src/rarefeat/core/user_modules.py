@@ -1,4 +1,4 @@
-"""Import and hash a user's own code, by whole files below the working directory.
+"""Import and hash user-defined code, by whole files below the working directory.
 
 The hash of a module is of the contents of
     - all modules whose source runs when it is imported, whatever was imported before;
@@ -6,19 +6,21 @@ The hash of a module is of the contents of
     - files that these read at import, and those that they declare, as in `reads = ["a.csv"]`.
 
 Files of installed packages and of rarefeat do not count. Python's cached bytecode is not used, so
-that the text that is hashed is the text that runs.
+that the text that is hashed is the text that runs. `opened_files` notes what a function opens
+while it runs, which no hash can foresee.
 """
 
 import ast
+import contextlib
 import hashlib
 import importlib
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from rarefeat.core.errors import RarefeatError
@@ -26,76 +28,130 @@ from rarefeat.core.errors import RarefeatError
 PACKAGE = Path(__file__).parents[1]
 CLOCK_TICK_NS = 2 * 10**9
 """A file that was written so recently may change again and keep its size and time."""
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
+"""Files that hold no data of a user's."""
 
 
 class UserModule(NamedTuple):
-    """A module of the user's, as its files were when it was imported."""
+    """A user's module, as its files were when it was imported."""
 
     module: ModuleType
     signatures: dict[Path, tuple]
-    """Of all files in the hash."""
+    """Signature of each file in the hash."""
     hash: str
 
 
 IMPORTED: dict[tuple[Path, str], UserModule] = {}
-"""By the working directory and the module's name."""
+"""Modules by the working directory and their name."""
 READING: list[dict[Path, bytes]] = []
 """Contents of the files that an import in progress has read; none if there is no import."""
+OPENED: list[list[Path]] = []
+"""Files that the functions in progress have opened (`opened_files`)."""
+
+
+def is_installed_file(path: str | Path) -> bool:
+    """Return whether a file belongs to Python, to an installed package or to rarefeat."""
+    path = Path(os.path.abspath(path))
+    folders = (PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
+    # A working directory may lie below a prefix, as /usr/local/work does.
+    folders = tuple(folder for folder in folders if not Path.cwd().is_relative_to(folder))
+    return "site-packages" in path.parts or any(map(path.is_relative_to, folders))
 
 
 def is_user_file(path: str | Path) -> bool:
     """Return whether a path is below the working directory, and of no installed package."""
-    path, folder = Path(os.path.abspath(path)), Path.cwd()
-    if not path.is_relative_to(folder):
-        return False
-    packages = (PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
-    installed = [package for package in packages if package.is_relative_to(folder)]
-    return "site-packages" not in path.parts and not any(map(path.is_relative_to, installed))
+    return Path(os.path.abspath(path)).is_relative_to(Path.cwd()) and not is_installed_file(path)
 
 
 class SourceLoader(SourceFileLoader):
-    """Runs the source of a user's module, and no cached bytecode."""
+    """A loader that runs the source of a user's module, and no cached bytecode."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile the source as it is."""
         source = self.get_data(self.path)
         for contents in READING:
             contents[Path(self.path)] = source
+        for files in OPENED:
+            files.append(Path(self.path))
         return self.source_to_code(source, self.path)
 
 
 class UserFinder:
-    """Finds the user's modules for SourceLoader."""
+    """A finder of a user's modules for SourceLoader."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Find a module; None if it is not the user's."""
-        spec = PathFinder.find_spec(name, path, target)
-        if (
-            not spec
-            or not isinstance(spec.loader, SourceFileLoader)
-            or not is_user_file(spec.origin)
-        ):
+        """Find a module; None if it is not the user's.
+
+        Parameters
+        ----------
+        name : str
+            Absolute name of the module.
+        path, target : optional
+            Folders of its package, and a module that it replaces, for the other finders.
+
+        Returns
+        -------
+        ModuleSpec or None
+        """
+        others = (finder for finder in sys.meta_path if finder is not UserFinder)
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, specs), None)
+        if not spec or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
+            return None
+        if not is_user_file(spec.origin):
             return None
         spec.loader = SourceLoader(name, spec.origin)
         return spec
 
 
-def note_read(event: str, arguments: tuple) -> None:
-    """Note a file that a user's module opens at import; an audit hook."""
-    if (
-        READING
-        and event == "open"
-        and isinstance(arguments[0], str)
-        and arguments[1] in ("r", "rb")
-    ):
-        frame: FrameType | None = sys._getframe(1)
-        # What an installed package opens when it is first imported depends on earlier imports.
-        while frame and "importlib" not in (file := frame.f_code.co_filename):
-            if is_user_file(file) and is_user_file(arguments[0]):
-                READING[-1].setdefault(Path(os.path.abspath(arguments[0])), b"")
-                return
-            frame = frame.f_back
+def install_hooks() -> None:
+    """Have Python import a user's modules by SourceLoader, and call `note_open`, from now on."""
+    if UserFinder not in sys.meta_path:
+        sys.meta_path.insert(0, UserFinder)  # type: ignore[arg-type]
+        sys.addaudithook(note_open)
+
+
+def note_open(event: str, arguments: tuple) -> None:
+    """Note a file that a user's module opens at import, or a function while it runs.
+
+    An audit hook. What an installed package opens when it is first imported does not count, since
+    it depends on earlier imports.
+    """
+    if event != "open" or not (READING or OPENED):
+        return
+    name, mode, flags = arguments
+    is_read = "r" in mode or "+" in mode if mode else flags & os.O_ACCMODE != os.O_WRONLY
+    if not is_read or not isinstance(name, str | bytes | os.PathLike):
+        return
+    path, files = Path(os.path.abspath(os.fsdecode(name))), []
+    frame = sys._getframe(1)
+    while frame and "importlib" not in (file := frame.f_code.co_filename):
+        files.append(file)
+        frame = frame.f_back
+    if READING:
+        if is_user_file(path) and any(map(is_user_file, files)):
+            READING[-1].setdefault(path, b"")
+    elif not frame and not is_installed_file(path) and not str(path).startswith(SYSTEM_FOLDERS):
+        OPENED[-1].append(path)
+
+
+@contextlib.contextmanager
+def opened_files() -> Iterator[list[Path]]:
+    """List the files that are opened to be read meanwhile; a user's modules count as well."""
+    install_hooks()
+    files: list[Path] = []
+    OPENED.append(files)
+    try:
+        yield files
+    finally:
+        OPENED.pop()
+
+
+def hashed_files(name: str) -> set[Path]:
+    """Return the files in the hash of a module that was imported last; none for another one."""
+    entry = IMPORTED.get((Path.cwd(), name))
+    return set(entry.signatures) if entry else set()
 
 
 def is_user_module(module: ModuleType) -> bool:
@@ -110,9 +166,7 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes]]:
 
     Other modules of the user's stay imported as they were, and the ones that this imports are new.
     """
-    if UserFinder not in sys.meta_path:
-        sys.meta_path.insert(0, UserFinder)
-        sys.addaudithook(note_read)
+    install_hooks()
     folder = str(Path.cwd())
     sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
     importlib.invalidate_caches()
@@ -124,6 +178,11 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes]]:
     READING.append(contents)
     try:
         module = importlib.import_module(name)
+        # Modules that no source loader has read, such as compiled ones, count by their files.
+        for key, other in list(sys.modules.items()):
+            file = getattr(other, "__file__", None)
+            if file and key != "__main__" and is_user_module(other):
+                contents.setdefault(Path(file), b"")
         for path in list_files(contents):
             contents[path] = contents.get(path) or path.read_bytes()
     except RarefeatError:
@@ -132,7 +191,7 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes]]:
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise RarefeatError(f"{module_file(name)} cannot be imported: {reason}") from error
     finally:
-        READING.remove(contents)
+        READING.pop()
         for key, before in earlier.items():
             # Modules of one package stay together, and a later import in a function is new, too.
             is_listed = Path(getattr(before, "__file__", None) or "") in contents
@@ -146,38 +205,46 @@ def list_files(files: Iterable[Path]) -> list[Path]:
     queue = list(files)
     for path in queue:
         tree = ast.parse(path.read_bytes()) if path.suffix == ".py" else ast.Module([], [])
+        imported: list[Path] = []
         for node in ast.walk(tree):
-            named: Iterable[Path] = ()
             if isinstance(node, ast.Import):
-                named = [
-                    file for item in node.names for file in module_files(Path.cwd(), item.name)
-                ]
+                names, folder = [item.name for item in node.names], Path.cwd()
             elif isinstance(node, ast.ImportFrom):
                 folder = path.parents[node.level - 1] if node.level else Path.cwd()
                 names = [".".join(filter(None, [node.module, item.name])) for item in node.names]
-                named = [file for name in names for file in module_files(folder, name)]
-            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "reads":
-                named = declared_files(path, node.value)
-            queue += [file for file in named if file not in queue and is_user_file(file)]
+            else:
+                continue
+            imported += [file for name in names for file in module_files(folder, name)]
+        new = [file for file in imported if is_user_file(file)] + declared_files(path, tree)
+        queue += [file for file in dict.fromkeys(new) if file not in queue]
     return queue
 
 
 def module_files(folder: Path, name: str) -> Iterator[Path]:
     """List the files of a module, and of the packages around it, that are below a folder."""
-    for part in name.split("."):
-        folder = folder / part
+    for component in name.split("."):
+        folder = folder / component
         files = (folder.with_suffix(".py"), folder / "__init__.py")
         yield from (file for file in files if file.is_file())
 
 
-def declared_files(path: Path, value: ast.expr) -> list[Path]:
-    """List the files that a module declares, of which all must exist."""
-    names = [getattr(item, "value", None) for item in getattr(value, "elts", [None])]
-    if not all(isinstance(name, str) for name in names):
-        raise RarefeatError(f"{path}: reads must be a list of file names, got {ast.unparse(value)}")
-    if missing := [name for name in names if not Path(name).is_file()]:
-        raise RarefeatError(f"{path}: reads: there is no file {missing[0]} in {Path.cwd()}")
-    return [Path.cwd() / name for name in names]
+def declared_files(path: Path, tree: ast.Module) -> list[Path]:
+    """List the files that a module declares as `reads`, of which all must exist."""
+    files = []
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+        value = getattr(node, "value", None)
+        if "reads" not in [getattr(target, "id", "") for target in targets] or value is None:
+            continue
+        names = [getattr(item, "value", None) for item in getattr(value, "elts", [None])]
+        if not all(isinstance(name, str) for name in names):
+            raise RarefeatError(
+                f"{path}: reads: must be a list of file names, got {ast.unparse(value)}"
+            )
+        if missing := [name for name in names if not Path(name).is_file()]:
+            raise RarefeatError(f"{path}: reads: there is no file {missing[0]} in {Path.cwd()}")
+        files += [Path.cwd() / name for name in names]
+    return files
 
 
 def module_file(name: str) -> Path:
@@ -215,13 +282,10 @@ def load_user_module(name: str) -> UserModule:
         raise RarefeatError(
             f"{module_file(name)}: an installed module is called {name}, too; rename the file"
         )
-    texts = sorted(
-        (path.relative_to(Path.cwd()).as_posix(), text) for path, text in contents.items()
-    )
-    parts = [
-        hashlib.sha256(part).digest() for name, text in texts for part in (name.encode(), text)
-    ]
-    value = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    names = {os.path.relpath(path): text for path, text in contents.items()}
+    texts = [text for name, content in sorted(names.items()) for text in (name.encode(), content)]
+    digests = [hashlib.sha256(text).digest() for text in texts]
+    value = hashlib.sha256(b"".join(digests)).hexdigest()[:16]
     IMPORTED[key] = UserModule(module, {path: signature(path) for path in contents}, value)
     return IMPORTED[key]
 

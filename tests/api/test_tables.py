@@ -1,0 +1,66 @@
+"""Tables of the workflow, read by their name."""
+
+import pandas as pd
+import pytest
+from conftest import refusal
+
+import rarefeat
+from rarefeat.api.tables import find_schema
+from rarefeat.run.metadata import build_origin, write_product
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"results": None, "name": "paper_grid"}, "read_table: results: must be a text or a path"),
+        ({"name": None}, "read_table: name: must be a text, got None"),
+        ({"name": "x" * 300 + "_grid"}, "is the name of no table"),
+        ({"name": "../tables/paper_grid"}, "is the name of no table"),
+        ({"name": "longtail_sumary"}, "is the name of no table (did you mean 'longtail_summary'"),
+        ({"name": "paper"}, "'paper' is the name of no table"),
+    ],
+)
+def test_read_table_refuses_in_one_line(keys, line):
+    assert line in refusal(rarefeat.read_table, **{"results": "results"} | keys)
+
+
+def test_read_table_suggests_a_table_that_is_there(results):
+    line = "papr_grid.parquet does not exist (did you mean 'paper_grid'"
+    assert line in refusal(rarefeat.read_table, results, "papr_grid")
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("paper_trends", "paper_grid"),
+        ("paper_grid", "direct_grid"),
+        ("paper_grid", "paper.arms_grid"),
+        ("paper_grid", "pape_grid"),
+        ("claims_imbalance_and_pruning", "claims_beyond_the_papers"),
+        ("claims_imbalance_and_pruning", "claims_nonsense"),
+        ("sensitivity_shi_feature_learning", "sensitivity_wen_li_feature_decoupling"),
+        ("theory_measured", "selection_measured"),
+        ("digits.longtail", "longtail"),
+        ("mask=0.25.augmentation", "mask=0.augmentation"),
+    ],
+)
+def test_read_table_refuses_table_under_other_name(quick_project, tmp_path, source, name):
+    written = tmp_path / f"tables/{source}.parquet"
+    origin = build_origin(quick_project.table_job("paper_grid"))
+    write_product(written, pd.DataFrame({"value": [1.0]}), origin)
+    written.rename(written.with_name(f"{name}.parquet"))
+    assert "is not the table that its name says" in refusal(rarefeat.read_table, tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        ("paper.arms_grid", "{study}_grid"),
+        ("digits.longtail_summary", "longtail_summary"),
+        ("mask=0.25.augmentation", "augmentation"),
+        ("longtail_summary", "longtail_summary"),
+        ("claims_imbalance_and_pruning", "claims_{paper}"),
+    ],
+)
+def test_find_schema_by_name(name, schema):
+    assert find_schema(name).name == schema
