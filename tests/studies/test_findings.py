@@ -5,8 +5,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from rarefeat.core import theory_metrics
-from rarefeat.core.thresholds import HALF_LEARNED
 from rarefeat.storage.findings import compare, which_reach
 from rarefeat.studies.augmentation import findings as augmentation
 from rarefeat.studies.exact_results import findings as exact_results
@@ -52,10 +50,6 @@ def test_which_reach_counts_both_values():
         "only that two reaches 0.3",
         "neither reaches 0.3",
     ]
-
-
-def test_stored_columns_share_one_threshold():
-    assert theory_metrics.LEARNED_COSINE == HALF_LEARNED
 
 
 # Imbalance.

@@ -15,12 +15,10 @@ from torch import Tensor
 
 from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
 from rarefeat.core.theory import attended_count, stage1_growth
-from rarefeat.core.thresholds import ALIGNED_COSINE, GAMMA, PURE_COSINE
+from rarefeat.core.thresholds import ALIGNED_COSINE, GAMMA, HALF_LEARNED, PURE_COSINE
 
 UNIFORM_LOGIT_RATIO = 1.1
 """Bound of K p, with p the softmax weight of the positive, below which logits are uniform."""
-LEARNED_COSINE = 0.5
-"""Absolute cosine of a neuron to a feature from which the feature is learned."""
 
 
 class Neurons(NamedTuple):
@@ -496,7 +494,7 @@ def final_metrics(
     strength, largest, best = size.square().sum(0), size.amax(0), cosines.amax(0)
     pure = (cosines > PURE_COSINE).any(-1)
     pure_rare = (cosines[:, rare] > PURE_COSINE).any(-1)
-    oracle = (cosines.amax(-1) > LEARNED_COSINE) & (
+    oracle = (cosines.amax(-1) > HALF_LEARNED) & (
         cosines.argmax(-1) >= parameters.d - parameters.n_minority
     )
     return {
@@ -514,7 +512,7 @@ def final_metrics(
         else math.nan,
         "strength_ratio_of_all": ratio(strength[rare].mean(), strength[common].mean()),
         "magnitude_ratio": ratio(largest[rare].mean(), largest[common].mean()),
-        "learned": float((best[rare] >= LEARNED_COSINE).all()),
+        "learned": float((best[rare] >= HALF_LEARNED).all()),
         "alignment_gap": (best[common].mean() - best[rare].mean()).item(),
         "pure_share": pure.double().mean().item(),
         "pure_minority_neurons": float(pure_rare.sum()),
