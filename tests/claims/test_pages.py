@@ -96,8 +96,7 @@ def test_primary_regimes_are_in_config_with_their_seeds():
             study = studies.get(claim.primary.study) or roles[claim.primary.study]
             # Where regimes are drawn, each is a replica.
             hypercube = getattr(study, "hypercube", None)
-            n = hypercube.regimes if hypercube else study.seeds
-            assert n >= claim.seeds, claim.id
+            assert (hypercube.regimes if hypercube else study.seeds) >= claim.seeds, claim.id
 
 
 def test_primary_studies_of_theory_have_own_seeds():

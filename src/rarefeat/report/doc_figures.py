@@ -80,7 +80,7 @@ def score_heatmap(tables: PublishedTables) -> Figure:
             cbar_kws={"label": "AUC"},
         )
         ax.set(
-            title=f"share of the bias {point.removeprefix('share=')}",
+            title=f"bias scale {point.removeprefix('share=')}",
             xlabel="frequency of the rare feature",
             ylabel="",
         )

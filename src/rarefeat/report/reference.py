@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -67,6 +68,7 @@ def sections_of_kinds() -> dict[str, type[Section]]:
     return sections
 
 
+@cache
 def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
     """Return every schema by maker of its table and by file.
 
@@ -259,6 +261,7 @@ def format_type(schema: dict) -> str:
     return f"{schema['type']} {bounds}".strip()
 
 
+@cache
 def every_claim() -> dict[str, list[tuple[Claim, str]]]:
     """Return every claim with its primary regime in words, by group."""
     claims: dict[str, list[tuple[Claim, str]]] = {}
