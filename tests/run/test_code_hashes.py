@@ -15,6 +15,7 @@ from rarefeat.registry import kinds
 from rarefeat.run.code_hashes import (
     EXCLUDED_MODULES,
     PACKAGE,
+    Definition,
     PackageSource,
     accepted_hash,
     dotted_name,
@@ -352,13 +353,8 @@ def test_hash_sees_every_number_of_a_stage(stage):
 
 IMAGES = "images.pretrain:* fine_labels.granularity.[ps]*"
 ENCODERS = "chain.pretrain:* fate.measure:* fine_labels.contrastive_encoder:* selection.measure:*"
-DRAWN = f"""
-    chain.[ps]* images.[ps]* {IMAGES} augmentation.measure:* augmentation.representations:* augmentation.supervised_baseline:*
-    exact_results.*:run_stage fate.measure:* fine_labels.simulator_comparison:* fine_labels.contrastive_encoder:* fine_labels.measure:*
-    fine_labels.train:* fine_labels.granularity.digits:* imbalance.alignment_map:* scaling.aggregate:trained_sizes
-    scaling.lucky_sets:* selection.digits:* selection.measure:* selection.model_validation:* theory.milestones:* theory.one_step:*
-    two_layer.measure:* two_layer.search:*
-"""
+DRAWS = "core.randomness:generator"
+"""Stands for the stages that reach this function, among them those of studies that are added."""
 MULTIPLIED = f"""
     {ENCODERS} chain.probe:* core.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervised_baseline:* imbalance.alignment_map:*
     fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.model_validation:* theory.claims:*
@@ -414,7 +410,7 @@ EDITS = {
         "if r % COLUMNS and p > 3 * r",
         MULTIPLIED,
     ),
-    "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWN),
+    "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWS),
     "views": (
         "core/positive_pairs.py",
         "(views.rho or views.mask or views.colour)",
@@ -591,6 +587,10 @@ def test_edit_moves_the_hashes_of_what_it_sets(tmp_path, source, closures, edit)
     expected = {
         name for pattern in wanted.split() for name in fnmatch.filter(short.values(), pattern)
     }
+    if wanted == DRAWS:
+        definition = Definition(*wanted.split(":"))
+        expected = {short[stage] for stage in closures if definition in closures[stage]}
+        assert expected >= {"chain.synthesise:stage", "images.pretrain:stage"}
     after = edited(tmp_path, source, *change)
     moved = {short[stage] for stage, closure in closures.items() if after.closure(stage) != closure}
     assert moved >= expected

@@ -94,9 +94,8 @@ def kill_training(folder: Path) -> bool:
 def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
     """Run the workflow with its log in `folder`; leave no process of it behind."""
     with open(folder / "log", "w") as log:
-        process = subprocess.Popen(
-            snakemake(folder, *arguments), cwd=folder, env=environment(folder), stdout=log, stderr=log
-        )  # fmt: skip
+        options = {"cwd": folder, "env": environment(folder), "stdout": log, "stderr": log}
+        process = subprocess.Popen(snakemake(folder, *arguments), **options)
         try:
             yield process
         finally:

@@ -19,6 +19,7 @@ from snakemake_logger_plugin_rarefeat import LogHandler
 
 COMMAND = [sys.executable, "-m", "snakemake", "--logger", "rarefeat", "--cores", "2"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"}
+LIST_NAMES = "snakemake --lt lists the names"
 RESUME = "run the same command again: finished jobs are kept"
 WORKFLOW = """
 import os
@@ -107,7 +108,7 @@ def test_retried_job_has_not_failed(run):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["figre_2"], "", "no rule makes figre_2; did you mean figure_2? snakemake --lt lists the names"),
+        (["figre_2"], "", f"no rule makes figre_2; did you mean figure_2? {LIST_NAMES}"),
         ([], "raise WorkflowError('config: d is 0')", "config: d is 0"),
         ([], "rule z:\n input: lambda w: {}[1]", None),
         (["--configfile", "a"], "", "FileNotFoundError: [Errno 2] No such file or directory: 'a'"),

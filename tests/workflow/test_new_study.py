@@ -1,0 +1,173 @@
+"""A study of a new kind, added as CONTRIBUTING says, and the checks that its author runs."""
+
+import importlib
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from whole_project import (
+    RESULTS,
+    ROOT,
+    code_blocks,
+    copy_project,
+    execute,
+    run,
+    run_block,
+    run_module,
+    succeed,
+)
+
+from rarefeat.claims.tables import CLAIMS, VERDICTS
+from rarefeat.run.metadata import page_text, read_origin
+from rarefeat.storage.schema import validate
+from rarefeat.storage.sealed_files import read_table
+
+FILES = {"src/rarefeat/studies/mine.py", "src/rarefeat/studies/mine.yaml"}
+REGISTRY = "src/rarefeat/registry.py"
+(RECIPE,) = (
+    text
+    for language, text in code_blocks(ROOT / "CONTRIBUTING.md")
+    if language == "bash" and "registry" in text
+)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    """A clone of the project, after the recipe."""
+    folder = copy_project(tmp_path_factory.mktemp("mine"))
+    for path in (*ROOT.iterdir(), *(ROOT / name for name in ("docs", "tests", "benchmarks"))):
+        if path.is_dir() and path.name in ("docs", "tests", "benchmarks"):
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(path, folder / path.name, dirs_exist_ok=True, ignore=ignored)
+        elif path.is_file() and path.name != ".git":
+            shutil.copy(path, folder / path.name)
+    shutil.copytree(ROOT / "results", folder / "results", dirs_exist_ok=True)
+    git = "git -c user.name=a -c user.email=a@b"
+    run_block("bash", f"git init -q && git add -A && {git} commit -qm first", folder)
+    run_block("bash", RECIPE, folder)
+    return folder
+
+
+def test_recipe_adds_two_files_and_a_line_of_the_registry(clone):
+    assert sum(len((clone / path).read_text().splitlines()) for path in FILES) <= 150
+    changed = run_block("bash", "git status --porcelain -uall", clone)
+    assert {line[3:] for line in changed.splitlines()} == FILES | {REGISTRY}
+    before, after = ((root / REGISTRY).read_text().splitlines() for root in (ROOT, clone))
+    assert [line for line in after if line not in before] == ['    "mine",']
+    assert "toy" not in (clone / "src/rarefeat/studies/mine.py").read_text().lower()
+
+
+def test_study_has_table_figure_verdicts_pages_and_report(clone):
+    results = clone / RESULTS
+    table = read_table(results / "tables/mine_accuracy.parquet").to_pandas()
+    assert table.groupby("samples")["seed"].nunique().to_dict() == {10: 6, 100: 6}
+    assert table["accuracy"].between(0.3, 1).all()
+    origin = read_origin(results / "figures/learning_curve.pdf")
+    assert origin["tables"].keys() == {"mine_accuracy"}
+    claims = validate(CLAIMS, read_table(results / "tables/claims_mine.parquet").to_pandas())
+    wide = table.pivot(index="seed", columns="samples", values="accuracy")
+    assert claims["estimate"].tolist() == pytest.approx([(wide[100] - wide[10]).mean()] * 2)
+    assert set(claims["verdict"]) <= set(VERDICTS[:3])
+    assert "More samples help" in (results / "claims_mine.md").read_text()
+    assert "- More samples change the accuracy by " in page_text(results / "mine.md")
+    succeed(run_module(clone, "rarefeat.manage.provenance", "verify", RESULTS))
+    succeed(run(clone, "--report", "report.html", "--", "existing_outputs"))
+    report = (clone / "report.html").read_text()
+    for entry in ("figures/learning_curve.png", "pages/mine.html", "pages/claims_mine.html"):
+        assert str(RESULTS / entry) in report
+    assert "See whether it rises." in report
+
+
+MISTAKES = {
+    "a name in the registry": (REGISTRY, '"mine"', '"mien"', "studies/mien: not found"),
+    "a folder": (None, '"learned", "mine_study"', '"lerned", "mine_study"', "'lerned'"),
+    "a function": (None, '"studies.mine:learn"', '"studies.mine:lern"', "studies.mine:lern is no"),
+    "a schema": (None, '"studies.mine:ACCURACY"', '"studies.mine:ACURACY"', "studies.mine:ACURACY"),
+    "a column": (None, '"seed": seed, "acc', '"extra": 1, "seed": seed, "acc', "column extra"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake_in_a_declaration_is_one_line(clone, name):
+    path, old, new, message = MISTAKES[name]
+    file = clone / (path or "src/rarefeat/studies/mine.py")
+    before = file.read_text()
+    assert old in before
+    file.write_text(before.replace(old, new))
+    process = run(clone, RESULTS / "tables/mine_accuracy.parquet")
+    file.write_text(before)
+    lines = (process.stdout + process.stderr).splitlines()
+    assert process.returncode == 1
+    assert sum(message in line for line in lines) == 1, lines
+    assert not [line for line in lines if "Traceback" in line]
+
+
+@pytest.fixture(scope="module")
+def documented(clone) -> Path:
+    """The clone with rendered docs; `make docs publish`, without figures of other studies."""
+    script = f"""
+from pathlib import Path
+from rarefeat.report import doc_figures, pages, published_tables, reference
+reference.main()
+pages.write_pages()
+run, docs, tables = Path("{RESULTS}"), Path("docs"), published_tables.PublishedTables()
+published_tables.publish(run, tables)
+published_tables.publish_claims(run, docs / "claims")
+published_tables.publish_figures(run, docs)
+(docs / "figures/verdicts.svg").write_text(doc_figures.verdict_mosaic(tables))
+pages.write_pages()
+"""
+    run_block("python", script, clone)
+    return clone
+
+
+def test_docs_show_the_study_in_all_indexes(documented):
+    finding = "More samples change the accuracy by "
+    expected = {
+        "README.md": f"| [A mine](docs/studies/mine.md) | Do more samples help? | {finding}",
+        "docs/studies/index.md": f"| [A mine](mine.md) | Do more samples help? | {finding}",
+        "docs/studies/mine.md": f"**{finding}",
+        "docs/claims/index.md": "[learning](claims_learning.md)",
+        "docs/reference/config_studies.md": "## `mine`: A mine",
+        "docs/reference/tables/index.md": "[A mine](mine.md)",
+        "docs/reference/claims/index.md": "[learning](learning.md)",
+    }
+    for path, text in expected.items():
+        assert text in (documented / path).read_text(), path
+    page = (documented / "docs/studies/mine.md").read_text()
+    assert "![Learning curve](../figures/learning_curve.png)" in page
+    assert "+uncommitted" in page
+
+
+def test_lint_and_tests_of_the_author_pass(documented):
+    tools = (
+        "ruff check .",
+        "ruff format --check .",
+        "snakefmt --check Snakefile workflow",
+        "lint-imports",
+        "pytest -q --numprocesses 2 -p no:cacheprovider tests/docs/test_pages.py tests/config"
+        " tests/claims/test_declarations.py tests/run/test_code_hashes.py tests/test_language.py",
+    )
+    for command in tools:
+        succeed(execute(documented, *command.split()))
+
+
+def test_wheel_holds_the_study(clone, tmp_path):
+    options = "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path
+    succeed(execute(clone, sys.executable, "-m", "pip", "wheel", *options, "."))
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {path.removeprefix("src/") for path in FILES} <= names
+
+
+def test_page_of_study_files_lists_names_that_exist():
+    text = (ROOT / "docs/reference/study_files.md").read_text()
+    names = re.findall(r"`([a-z_.]+)\.([A-Za-z_]+)`", text)
+    pairs = [(module, name) for module, name in names if not module.startswith(("config.yaml",))]
+    assert len(pairs) > 30
+    for module, name in pairs:
+        if "." in module or module == "study_kind":
+            assert hasattr(importlib.import_module(f"rarefeat.{module}"), name), (module, name)
