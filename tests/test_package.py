@@ -1,7 +1,6 @@
 """The wheel: it trains, and runs the workflow from any folder, without a checkout.
 
-Files and script are those of the wheel; the packages that it needs are borrowed from this
-environment, not installed anew.
+Files and script are those of the wheel; the packages that it needs are those of this environment.
 """
 
 import importlib.metadata
@@ -54,17 +53,19 @@ def python(wheel, tmp_path_factory) -> Path:
         next(site.glob("rarefeat-*.dist-info"))
     ).entry_points.select(name="rarefeat")
     # As pip writes it.
-    script = f"#!{folder}/bin/python\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n"
+    script = (
+        f"#!{folder}/bin/python\nimport sys\n"
+        f"from {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n"
+    )
     (folder / "bin/rarefeat").write_text(script, encoding="utf-8")
     (folder / "bin/rarefeat").chmod(0o755)
     here = Path(sysconfig.get_path("purelib"))
-    # Not through a .pth file of its own, so that those of this environment, one for this checkout,
-    # are not read.
+    # Without the .pth files of this environment, of which one is for this checkout.
     (site / "needed.pth").write_text(f"{here}\n", encoding="utf-8")
     return folder / "bin/python"
 
 
-def done(program: Path, folder: Path, *arguments: str) -> str:
+def run(program: Path, folder: Path, *arguments: str) -> str:
     environment = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
@@ -75,18 +76,25 @@ def done(program: Path, folder: Path, *arguments: str) -> str:
     return ended.stdout
 
 
-def test_the_wheel_trains_and_runs_the_workflow_from_any_folder(python, tmp_path):
-    where = "import rarefeat; print(rarefeat.__file__); print(rarefeat.train(T=2, N=256, progress=False).steps)"
-    said = done(python, tmp_path, "-c", where)
-    assert str(ROOT / "src") not in said
-    assert "[0, 1, 2]" in said
+def test_wheel_runs_the_workflow_from_any_folder(python, tmp_path):
+    script = (
+        "import rarefeat; print(rarefeat.__file__);"
+        " print(rarefeat.train(T=2, N=256, progress=False).steps)"
+    )
+    output = run(python, tmp_path, "-c", script)
+    assert str(ROOT / "src") not in output
+    assert "[0, 1, 2]" in output
+    assert Path(output.splitlines()[0]).with_name("py.typed").exists()
     command = python.with_name("rarefeat")
-    done(command, tmp_path, "new", "mine")
+    run(command, tmp_path, "new", "mine")
     study = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("[0.3, 0.5, 0.7]", "[0.5]")
-    small = "seeds: 2\n      training: {T: 5}\n      data: {d1: 60, N: 256, probe_pairs: 60, test_pairs: 128}"
+    small = (
+        "seeds: 2\n      training: {T: 5}\n"
+        "      data: {d1: 60, N: 256, probe_pairs: 60, test_pairs: 128}"
+    )
     (tmp_path / "mine.yaml").write_text(study.replace("seeds: 10", small), encoding="utf-8")
-    done(python, tmp_path, "-m", "snakemake", "--cores", "2", "mine", "--configfile", "mine.yaml")
+    run(python, tmp_path, "-m", "snakemake", "--cores", "2", "mine", "--configfile", "mine.yaml")
     drawn = {path.name for path in (tmp_path / "results/figures").glob("mine.*.png")}
     assert drawn == {f"mine.{name}.png" for name in FIGURES}
-    assert "mine:mine" in done(command, tmp_path, "show", "results/tables/mine_grid.parquet")
-    assert all(name in done(command, tmp_path, "list", "figure") for name in FIGURES)
+    assert "mine:mine" in run(command, tmp_path, "show", "results/tables/mine_grid.parquet")
+    assert all(name in run(command, tmp_path, "list", "figure") for name in FIGURES)

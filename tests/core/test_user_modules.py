@@ -1,7 +1,4 @@
-"""A user's files: which edits move the hash of a function.
-
-That the text that is hashed runs.
-"""
+"""A user's files: which edits move the hash of a function, and that the hashed text runs."""
 
 import os
 import pickle
@@ -13,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.user_modules import hash_user_code, load_user_module
+from rarefeat.core.user_modules import IMPORTED, hash_user_code, load_user_module
 
 RULES = """
 from __future__ import annotations
@@ -105,6 +102,95 @@ def test_hash_is_of_every_file_that_an_import_runs(folder, name):
     assert (hash_user_code("rules:mine") != before) == (name not in UNSEEN)
     Path(name).write_text(FILES[name])
     assert hash_user_code("rules:mine") == before
+
+
+def write(name: str, text: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text)
+
+
+def replace_by_link() -> None:
+    Path("elsewhere.txt").write_text(FILES["helper.py"])
+    Path("helper.py").unlink()
+    Path("helper.py").symlink_to("elsewhere.txt")
+
+
+EDITS = {
+    "a value": (lambda: edit("rules.py", "LEVEL = 5", "LEVEL = 6"), True),
+    "a default of a dataclass": (lambda: edit("rules.py", "float = 1", "float = 2"), True),
+    "a comment": (lambda: edit("helper.py", "return", "# twice\n    return"), True),
+    "a blank at the end": (lambda: edit("helper.py", "2 * x", "2 * x "), True),
+    "a docstring": (lambda: edit("helper.py", "return", '"""Twice."""\n    return'), True),
+    "a name that a star import brings": (lambda: edit("helper.py", "twice", "thrice"), True),
+    "a decorator": (
+        lambda: edit("helper.py", "def", "import functools\n@functools.cache\ndef"),
+        True,
+    ),
+    "a function of eval": (lambda: edit("rules.py", 'return globals()["LEVEL"]', "return 5"), True),
+    "a registry": (lambda: edit("registry.py", "[]", "[2]"), True),
+    "an import for its effect": (lambda: edit("effects.py", "append(1)", "append(2)"), True),
+    "an empty package": (lambda: write("pkg/__init__.py", "\n"), True),
+    "a package of a late import": (lambda: write("later/__init__.py", "x = 1\n"), True),
+    "a relative import": (lambda: edit("pkg/relative.py", "1", "2"), True),
+    "a plugin by a computed name": (lambda: edit("plugin_b.py", "3", "4"), True),
+    "an import within a late module": (lambda: edit("latest.py", "4", "5"), True),
+    "a declared table": (lambda: write("declared.csv", "2\n"), True),
+    "a new line in a declared table": (lambda: write("declared.csv", "1\n\n"), True),
+    "an opened table": (lambda: write("opened.json", "[2]"), True),
+    "a declaration": (lambda: edit("rules.py", '["declared.csv"]', "[]"), True),
+    "another declaration": (
+        lambda: edit("rules.py", '["declared.csv"]', '("declared.csv", "unused.csv")'),
+        True,
+    ),
+    "an annotated declaration": (
+        lambda: edit("rules.py", 'reads = ["declared.csv"]', 'reads: list = ["unused.csv"]'),
+        True,
+    ),
+    "a package before a module": (
+        lambda: write("helper/__init__.py", "def twice(x):\n    return 4 * x\n"),
+        True,
+    ),
+    "a module before the standard library": (
+        lambda: write("dataclasses.py", "def dataclass(x):\n    return x\n"),
+        True,
+    ),
+    "a module before an installed package": (lambda: write("numpy/__init__.py", ""), True),
+    "another import": (lambda: edit("latest.py", "value", "import unused\nvalue"), True),
+    "a link to the same text": (replace_by_link, False),
+    "another time": (lambda: os.utime("helper.py", (1, 1)), False),
+    "the same text again": (lambda: write("helper.py", FILES["helper.py"]), False),
+    "a file that nobody imports": (lambda: edit("unused.py", "7", "8"), False),
+    "a table that nobody reads": (lambda: write("unused.csv", "8\n"), False),
+    "a new file": (lambda: write("newcomer.py", "value = 1\n"), False),
+    "a new file of a package": (lambda: write("pkg/newcomer.py", "value = 1\n"), False),
+    "a config": (lambda: write("study.yaml", "seeds: 1\n"), False),
+    "an installed package": (lambda: write("site-packages/installed.py", "value = 9\n"), False),
+    "cached bytecode": (lambda: py_compile.compile("helper.py"), False),
+    "hidden files": (lambda: write(".git/config", "x"), False),
+    "results": (lambda: write("results/tables/a.parquet", "x"), False),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edit_moves_hash(folder, name):
+    """In this process, which has imported the files before, and in a new one."""
+    change, moves = EDITS[name]
+    before = load_user_module("rules")
+    change()
+    after = load_user_module("rules")
+    assert (after.hash != before.hash) == moves
+    if moves:
+        IMPORTED.clear()
+        assert load_user_module("rules").hash == after.hash
+
+
+def test_declared_file_may_lie_elsewhere(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("elsewhere") / "table.csv"
+    path.write_text("1\n")
+    Path("reader.py").write_text(f"reads = [{str(path)!r}]\ndef mine(x):\n    reads = x\n")
+    before = hash_user_code("reader:mine")
+    path.write_text("2\n")
+    assert hash_user_code("reader:mine") != before
 
 
 @pytest.mark.parametrize(

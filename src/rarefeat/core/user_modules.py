@@ -37,7 +37,7 @@ class UserModule(NamedTuple):
 
     module: ModuleType
     signatures: dict[Path, tuple]
-    """Signature of each file in the hash."""
+    """Signature of each file in the hash, and of absent files that an import in them would find."""
     hash: str
 
 
@@ -60,7 +60,9 @@ def is_installed_file(path: str | Path) -> bool:
 
 def is_user_file(path: str | Path) -> bool:
     """Return whether a path is below the working directory, and of no installed package."""
-    return Path(os.path.abspath(path)).is_relative_to(Path.cwd()) and not is_installed_file(path)
+    # As texts, since thousands of modules are asked for at each import.
+    is_below = os.path.abspath(path).startswith(os.path.join(os.getcwd(), ""))
+    return is_below and not is_installed_file(path)
 
 
 class SourceLoader(SourceFileLoader):
@@ -161,10 +163,16 @@ def is_user_module(module: ModuleType) -> bool:
     return isinstance(loader, SourceLoader) or (path != "" and is_user_file(path))
 
 
-def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes]]:
-    """Import a module from its source, and list the files that this reads.
+def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]:
+    """Import a module from its source.
 
     Other modules of the user's stay imported as they were, and the ones that this imports are new.
+
+    Returns
+    -------
+    tuple of module, dict and list
+        The module; the contents of the files in its hash; and the files that are not there, and
+        that an import in them would find.
     """
     install_hooks()
     folder = str(Path.cwd())
@@ -183,7 +191,8 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes]]:
             file = getattr(other, "__file__", None)
             if file and key != "__main__" and is_user_module(other):
                 contents.setdefault(Path(file), b"")
-        for path in list_files(contents):
+        files, absent = list_files(contents)
+        for path in files:
             contents[path] = contents.get(path) or path.read_bytes()
     except RarefeatError:
         raise
@@ -197,12 +206,12 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes]]:
             is_listed = Path(getattr(before, "__file__", None) or "") in contents
             if key.partition(".")[0] not in sys.modules and not is_listed:
                 sys.modules[key] = before
-    return module, contents
+    return module, contents, absent
 
 
-def list_files(files: Iterable[Path]) -> list[Path]:
-    """List files, and those that Python modules among them import in functions or declare."""
-    queue = list(files)
+def list_files(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """List files with those that modules among them import or declare, and which are absent."""
+    queue, absent = list(files), []
     for path in queue:
         tree = ast.parse(path.read_bytes()) if path.suffix == ".py" else ast.Module([], [])
         imported: list[Path] = []
@@ -215,17 +224,18 @@ def list_files(files: Iterable[Path]) -> list[Path]:
             else:
                 continue
             imported += [file for name in names for file in module_files(folder, name)]
-        new = [file for file in imported if is_user_file(file)] + declared_files(path, tree)
-        queue += [file for file in dict.fromkeys(new) if file not in queue]
-    return queue
+        present = [file for file in imported if file.is_file() and is_user_file(file)]
+        absent += [file for file in imported if not file.is_file()]
+        present += declared_files(path, tree)
+        queue += [file for file in dict.fromkeys(present) if file not in queue]
+    return queue, absent
 
 
 def module_files(folder: Path, name: str) -> Iterator[Path]:
-    """List the files of a module, and of the packages around it, that are below a folder."""
+    """List the files that a module, and the packages around it, may have below a folder."""
     for component in name.split("."):
         folder = folder / component
-        files = (folder.with_suffix(".py"), folder / "__init__.py")
-        yield from (file for file in files if file.is_file())
+        yield from (folder.with_suffix(".py"), folder / "__init__.py")
 
 
 def declared_files(path: Path, tree: ast.Module) -> list[Path]:
@@ -277,7 +287,7 @@ def load_user_module(name: str) -> UserModule:
         if all(signature(path) == before for path, before in signatures.items()):
             return IMPORTED[key]
     is_builtin = name.partition(".")[0] in sys.stdlib_module_names
-    module, contents = (sys, {}) if is_builtin else import_afresh(name)
+    module, contents, absent = (sys, {}, []) if is_builtin else import_afresh(name)
     if getattr(module, "__file__", None) != str(module_file(name)):
         raise RarefeatError(
             f"{module_file(name)}: an installed module is called {name}, too; rename the file"
@@ -286,7 +296,8 @@ def load_user_module(name: str) -> UserModule:
     texts = [text for name, content in sorted(names.items()) for text in (name.encode(), content)]
     digests = [hashlib.sha256(text).digest() for text in texts]
     value = hashlib.sha256(b"".join(digests)).hexdigest()[:16]
-    IMPORTED[key] = UserModule(module, {path: signature(path) for path in contents}, value)
+    signatures = {path: signature(path) for path in (*contents, *absent)}
+    IMPORTED[key] = UserModule(module, signatures, value)
     return IMPORTED[key]
 
 
