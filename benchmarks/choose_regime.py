@@ -1,14 +1,17 @@
-"""How the hyper-parameters of the grid were chosen: by the loss and the majority features alone.
+"""Choose the hyper-parameters of the grid, by the loss and the majority features alone.
 
-Every feature has the same frequency here (eps_min = 1), so that nothing in this table can see what imbalance does, and the
-seeds are 0-4 of a study of their own, so that no reported replica took part. The rule, fixed before the table was made:
+Every feature has the same frequency here (eps_min = 1), so that nothing in this table can see the
+effect of imbalance. The seeds are 0-4 of a study of their own, so that no reported replica took
+part. The rule, fixed before the table was made:
 
-1. candidates: lambda inside the theory's range d^-1.499 ... d^-1.001 (0.037 ... 0.111 at d = 9) and one value below it; no
-   bias, or a `follow` bias of 0.2 or 0.3, but not 1, which the papers print at T1; C = 1 or 2;
-2. T is the smallest of 250, 500, 1000 at which the excess loss has changed by less than 5 % since T / 2;
-3. every candidate whose features all reach a cosine of 0.9 on average at that T is admissible; the one with the lowest excess
-   loss whose lambda lies inside the theory's range is the regime of the paper's grid, and the best one outside it the
-   neighbouring regime.
+1. candidates: lambda inside the theory's range d^-1.499 ... d^-1.001 (0.037 ... 0.111 at d = 9)
+   and one value below it; no bias, or a `follow` bias of 0.2 or 0.3, but not 1, which the papers
+   print at T1; C = 1 or 2;
+2. T is the smallest of 250, 500, 1000 at which the excess loss has changed by less than 5 % since
+   T / 2;
+3. every candidate whose features all reach a cosine of 0.9 on average at that T is admissible; the
+   one with the lowest excess loss whose lambda lies inside the theory's range is the regime of the
+   paper's grid, and the best one outside it the neighbouring regime.
 """
 
 import argparse
@@ -27,7 +30,7 @@ STEPS = (125, 250, 500, 1000)
 
 
 def measure(job: tuple) -> dict:
-    """Train the balanced cell of one candidate on seeds 0-4 and read its loss and majority alignment."""
+    """Train the balanced cell of one candidate; return its loss and majority alignment."""
     path, C, lambda_, share = job
     torch.set_num_threads(1)
     study = load(path).studies["paper"]
@@ -45,15 +48,15 @@ def measure(job: tuple) -> dict:
     smooth = {T: excess[(excess.index > T / 2) & (excess.index <= T)].mean() for T in STEPS}
     converged = [T for T in STEPS[1:] if abs(smooth[T] / smooth[T // 2] - 1) < 0.05]
     T = converged[0] if converged else None
-    at = mean["majority_alignment"]
-    nearest = at.index[abs(at.index - (T or max(STEPS))).argmin()]
+    alignment = mean["majority_alignment"]
+    nearest = alignment.index[abs(alignment.index - (T or max(STEPS))).argmin()]
     return {
         "C": C,
         "lambda": lambda_,
         "bias share": share,
         **{f"excess {T}": smooth[T] for T in STEPS},
         "T": str(T or "> 1000"),
-        "majority cosine": at[nearest],
+        "majority cosine": alignment[nearest],
         "pure neurons": mean["pure_neurons"][nearest],
     }
 

@@ -1,13 +1,16 @@
-"""What a command of the README takes, read off the logs that Snakemake has left: a row of docs/tables/times.csv each.
+"""Read the times of a command of the README off Snakemake's logs: a row of docs/tables/times.csv.
 
     python benchmarks/commands.py . "paper=make paper" .snakemake/log/2026-*.log
 
-Minutes are of the clock, from the first line of each log to its last finished job, summed over the logs; core-minutes are those
-of the jobs' own benchmarks that were written meanwhile. Where the command ran alone on the machine, these are its times.
+Minutes are of the clock, from the first line of each log to its last finished job, summed over the
+logs; core-minutes are those of the jobs' own benchmarks that were written meanwhile. They are the
+command's own if it ran alone on the machine.
 
-    python benchmarks/commands.py . "photographs_screen=make photographs UNTIL=screen" --studies cifar10_screen cifar10_widths
+    python benchmarks/commands.py . "photographs_screen=make photographs UNTIL=screen" \\
+        --studies cifar10_screen cifar10_widths
 
-Of a command that ran in parts, on several machines, there are the core-minutes alone: those of all benchmarks of its studies.
+Of a command that ran in several runs, on several machines, there are the core-minutes alone: those
+of all benchmarks of its studies.
 """
 
 import argparse
@@ -27,7 +30,7 @@ DONE = re.compile(r"^(\d+) of \d+ steps .*done$", re.MULTILINE)
 
 
 class Run(NamedTuple):
-    """One call of Snakemake: when it began and ended, and the jobs that it finished."""
+    """A call of Snakemake: its start, its end, and the number of jobs that it finished."""
 
     begun: datetime
     ended: datetime
@@ -35,7 +38,7 @@ class Run(NamedTuple):
 
 
 def read_log(path: Path) -> Run:
-    """What a log of Snakemake tells of its run."""
+    """Read the run that a log of Snakemake tells of."""
     text = path.read_text(encoding="utf-8")
     first = BEGUN.search(text)
     if first is None:
@@ -48,7 +51,7 @@ def read_log(path: Path) -> Run:
 
 
 def during(results: Path, runs: list[Run]) -> list[Path]:
-    """The benchmarks that were written during one of the runs."""
+    """List the benchmarks that were written during one of the runs."""
     written = {
         path: datetime.fromtimestamp(path.stat().st_mtime) for path in results.rglob("*.log.tsv")
     }
@@ -60,7 +63,7 @@ def during(results: Path, runs: list[Run]) -> list[Path]:
 
 
 def core_minutes(benchmarks: list[Path]) -> float:
-    """Minutes of a core of the jobs of these benchmarks."""
+    """Return the core-minutes of the jobs of some benchmarks."""
     seconds = (
         pd.to_numeric(pd.read_csv(path, sep="\t")["cpu_time"], errors="coerce").sum()
         for path in benchmarks
@@ -69,7 +72,7 @@ def core_minutes(benchmarks: list[Path]) -> float:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,9 @@
-"""How costs grow: core seconds of a training in neurons, replicas, ambient dimensions and pairs, of a plan in cells.
+"""Measure how costs grow: of a training in neurons, replicas, d1 and pairs, of a plan in cells.
 
-Each quantity is doubled and doubled again with all else held, rounds interleaved; the exponent is the slope of log seconds in
-log size, of the fastest rounds. A training has one thread. None should be above 1 but that of the neurons m, whose products
-with the d + m coordinates of the reduced simulator may take it towards 2; d1, which it never sees, and N should have 0.
+Each quantity is doubled and doubled again with all else fixed, rounds interleaved. The exponent is
+the slope of log core seconds in log size, of the fastest rounds. A training has one thread. None
+should be above 1 but that of the neurons m, whose products with the d + m coordinates of the
+reduced simulator may take it towards 2; that of d1, which it never sees, and of N should be 0.
 
     python benchmarks/growth.py [--rounds 3] [--steps 40]
 """
@@ -26,29 +27,37 @@ from rarefeat.project import load
 
 DOUBLED = (1, 2, 4)
 START = {"m": 32, "seeds": 7, "d1": 500, "N": 1024, "cells": 100}
-"""What is doubled, from where on."""
+"""First size of each quantity."""
 
 
 def training(steps: int, m: int = 32, seeds: int = 7, d1: int = 500, N: int = 1024) -> float:
-    """Core seconds of the dense training of a cell of the paper's grid in the reduced simulator."""
+    """Return the core seconds of a dense training of the paper's grid in the reduced simulator.
+
+    Parameters
+    ----------
+    steps : int
+        Training steps.
+    m, seeds, d1, N : int
+        Neurons, replicas, ambient dimensions and training pairs.
+    """
     study = load("config/config.yaml").studies["paper"]
     data = study.data.model_copy(update={"d1": d1, "N": N})
-    told = study.training.model_copy(update={"m": m, "T": steps})
+    settings = study.training.model_copy(update={"m": m, "T": steps})
     replicas = list(range(seeds))
     train = synthesise("growth", data, 0.5, replicas)["train"]
     start = time.process_time()
-    pretrain("growth", "reduced", data, told, [Arm(arm="dense")], 0.05, replicas, train)
+    pretrain("growth", "reduced", data, settings, [Arm(arm="dense")], 0.05, replicas, train)
     return time.process_time() - start
 
 
 def spent() -> float:
-    """Core seconds of all processes that this one has waited for."""
+    """Return the core seconds of all processes that this one has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return children.ru_utime + children.ru_stime
 
 
 def plan(cells: int) -> float:
-    """Core seconds of a dry run of a grid of so many cells, one block of 100 seeds each."""
+    """Return the core seconds of a dry run of so many cells, one block of 100 seeds each."""
     grid = {"eps_min": [(i + 1) / cells for i in range(cells)], "sigma": [0.05], "arms": ["dense"]}
     with tempfile.TemporaryDirectory() as scratch:
         study = {"seeds_per_block": 100, "grid": {"large": grid}}
@@ -75,7 +84,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    training(1)  # what is done only once
+    training(1)  # imports, and what else is done only once
     for name, first in START.items():
         sizes = [first * factor for factor in DOUBLED]
         rounds = [

@@ -1,8 +1,9 @@
-"""What the reduced simulator costs, as ratios measured in one run: against the direct one, over d1, and part by part.
+"""Measure the reduced simulator: against the direct one, over d1, and function by function.
 
-Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128), dense arm, on one thread, ten replicas at once. Rounds
-are interleaved and medians of the rounds' ratios are printed, because machines are shared and noisy. The parts are timed by
-wrapping the functions that pretrain calls; `standard_normals` is a part of `sample_tokens`, and `descend` of `apply_step`.
+Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128), dense arm, on one thread, ten
+replicas at once. Rounds are interleaved and medians of the rounds' ratios are printed, because
+machines are shared and noisy. Functions are timed by wrapping those that pretrain calls; the time
+of `standard_normals` is within that of `sample_tokens`, and that of `descend` within `apply_step`.
 """
 
 import argparse
@@ -23,34 +24,63 @@ from rarefeat.core.theory import activation_probability
 from rarefeat.project import load
 
 NSR = 1.25
-PARTS = [
-    (simulators.ReducedSimulator, "sample_tokens"), (training, "attend"), (training, "forward"),
-    (training, "loss_gradient"), (stage, "apply_step"), (simulators.ReducedSimulator, "descend"),
+TIMED = [
+    (simulators.ReducedSimulator, "sample_tokens"),
+    (training, "attend"),
+    (training, "forward"),
+    (training, "loss_gradient"),
+    (stage, "apply_step"),
+    (simulators.ReducedSimulator, "descend"),
     (simulators, "standard_normals"),
-]  # fmt: skip
-
-
+]
+"""Functions that are timed, with the class or module that has them."""
 ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1), Arm(arm="oracle_all")]
 
 
 def milliseconds(
     simulator: str, study, train: torch.Tensor, d1: int, steps: int, arms: int = 1
 ) -> float:
-    """Milliseconds per replica-step and arm of one training of `steps` steps, with this many arms on the same tokens."""
+    """Return the milliseconds per replica-step and arm of one training.
+
+    Parameters
+    ----------
+    simulator : str
+        direct or reduced.
+    study : Study
+        Study with the cell's config.
+    train : Tensor of shape (S, N, 2, L, d)
+        Latent training pairs.
+    d1 : int
+        Ambient dimension; noise and weights keep their norms.
+    steps : int
+        Training steps.
+    arms : int
+        Number of arms on the same tokens.
+    """
     data = study.data.model_copy(update={"d1": d1})
-    training = study.training.model_copy(
+    settings = study.training.model_copy(
         update={"T": steps, "sigma_0": study.training.sigma_0 * math.sqrt(500 / d1)}
     )
     start = time.perf_counter()
     seeds = list(range(len(train)))
     stage.pretrain(
-        "benchmark", simulator, data, training, ARMS[:arms], math.sqrt(NSR / d1), seeds, train
+        "benchmark", simulator, data, settings, ARMS[:arms], math.sqrt(NSR / d1), seeds, train
     )
     return 1e3 * (time.perf_counter() - start) / steps / len(train) / arms
 
 
-def parts(study, train: torch.Tensor, steps: int) -> dict[str, float]:
-    """Microseconds per replica-step of each part of the reduced simulator's step, and of the whole."""
+def profile(study, train: torch.Tensor, steps: int) -> dict[str, float]:
+    """Return the microseconds per replica-step of each function of TIMED, and of a step.
+
+    Parameters
+    ----------
+    study : Study
+        Study with the cell's config.
+    train : Tensor of shape (S, N, 2, L, d)
+        Latent training pairs.
+    steps : int
+        Training steps.
+    """
     spent = collections.Counter()
 
     def timed(name, function):
@@ -63,14 +93,14 @@ def parts(study, train: torch.Tensor, steps: int) -> dict[str, float]:
 
         return wrapper
 
-    originals = [(owner, name, getattr(owner, name)) for owner, name in PARTS]
+    originals = [(owner, name, getattr(owner, name)) for owner, name in TIMED]
     for owner, name, function in originals:
         setattr(owner, name, timed(name, function))
-    whole = 1e3 * milliseconds("reduced", study, train, study.data.d1, steps)
+    total = 1e3 * milliseconds("reduced", study, train, study.data.d1, steps)
     for owner, name, function in originals:
         setattr(owner, name, function)
     return {name: 1e6 * seconds / steps / len(train) for name, seconds in spent.items()} | {
-        "whole step": whole
+        "step": total
     }
 
 
@@ -124,9 +154,9 @@ def main() -> None:
         print(
             f"{name:32} {statistics.median(values):8.3f}   [{min(values):.3f}, {max(values):.3f}]"
         )
-    profiles = [parts(study, train, args.steps) for _ in range(args.rounds)]
+    profiles = [profile(study, train, args.steps) for _ in range(args.rounds)]
     for name in sorted(profiles[0], key=lambda name: -profiles[0][name]):
-        print(f"{name:32} {statistics.median(profile[name] for profile in profiles):8.1f} us")
+        print(f"{name:32} {statistics.median(each[name] for each in profiles):8.1f} us")
 
 
 if __name__ == "__main__":

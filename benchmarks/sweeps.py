@@ -1,9 +1,10 @@
-"""What a sweep saves over a loop of `rarefeat.train`, and what the store saves a config that is changed back.
+"""Measure a sweep against a loop of `rarefeat.train`, and a config that is changed back.
 
-Ratios of a sweep to the loop over the same seeds are paired, one after the other in each round, because machines are shared and
-noisy; minimum and median over rounds are printed. The store is measured on Figure 2 of the quick grid with 600 steps, in a
-folder of its own, as A, B and A again, which differ in `training.lambda`: seconds of `snakemake`, its start included. Run
-it in the root of the project.
+Ratios of a sweep to the loop over the same seeds are paired, one after the other in each round,
+because machines are shared and noisy; minimum and median over rounds are printed. The output cache
+is measured on Figure 2 of the quick grid with 600 steps, in a folder of its own, as A, B and A
+again, which differ in `training.lambda`: seconds of `snakemake`, its start included. Run it in the
+root of the project.
 """
 
 import argparse
@@ -23,20 +24,20 @@ TARGET = "figures/figure2_max_alignment.png"
 
 
 def seconds(function, *arguments, **options) -> float:
-    """Of one call."""
+    """Return the seconds of one call."""
     start = time.monotonic()
     function(*arguments, **options)
     return time.monotonic() - start
 
 
 def loop(seeds: int, steps: int) -> None:
-    """One training after the other."""
+    """Train one seed after the other."""
     for seed in range(seeds):
         rarefeat.train(seed=seed, T=steps, **SIZE)
 
 
 def together(seeds: int, steps: int) -> None:
-    """All seeds at once, and nothing kept of an earlier round."""
+    """Train all seeds at once, without records of an earlier round."""
     SESSION_CACHE.clear()
     rarefeat.sweep(seed=range(seeds), T=steps, **SIZE)
 
@@ -47,18 +48,9 @@ def visit(results: str, decay: float) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(values)
         file.flush()
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--cores",
-            "2",
-            "--configfile",
-            "config/quick.yaml",
-            file.name,
-            "--",
-        ]
-        subprocess.run([*command, f"{results}/{TARGET}"], check=True, capture_output=True)
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile"]
+        target = ["config/quick.yaml", file.name, "--", f"{results}/{TARGET}"]
+        subprocess.run([*command, *target], check=True, capture_output=True)
 
 
 def main() -> None:

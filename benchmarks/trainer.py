@@ -1,8 +1,9 @@
-"""How fast the direct simulator is, as ratios measured in one run: against matrix products, and a plain autograd loop.
+"""Measure the direct simulator against matrix products, and against a plain autograd loop.
 
-The plain loop is what one would write first: one seed at a time, tokens mixed by attention before the projection, autograd.
-Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128) with fresh noise at each step, on one thread. Rounds
-are interleaved and the median of the rounds' ratios is printed, because machines are shared and noisy.
+The plain loop is what one would write first: one seed at a time, tokens mixed by attention before
+the projection, autograd. Both train the paper's cell (d1 = 500, d = 9, m = 30, L = 4, K = 128) with
+new noise at each step, on one thread. Rounds are interleaved and the median of the rounds' ratios
+is printed, because machines are shared and noisy.
 """
 
 import argparse
@@ -21,7 +22,19 @@ from rarefeat.project import load
 
 
 def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:
-    """Train seed by seed with autograd, on the paper's cell without a bias."""
+    """Train seed by seed with autograd, on the paper's cell without a bias.
+
+    Parameters
+    ----------
+    study : Study
+        Study with the cell's config.
+    latents : dict
+        What `synthesise` returns.
+    sigma : float
+        Standard deviation of the noise.
+    seeds : list of int
+        Seeds.
+    """
     data, training = study.data, study.training
     for index, seed in enumerate(seeds):
         space = make_simulator("direct", "benchmark", data.d, data.d1, training.m, [seed])
@@ -38,16 +51,16 @@ def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:
             f_x, f_y = brelu(mixed @ weights.T, 0.0).sum(2).unbind(1)
             similarity = f_x @ f_y.detach().T / training.tau
             loss = torch.nn.functional.cross_entropy(similarity, torch.arange(training.K))
-            (slope,) = torch.autograd.grad(loss, weights)
+            (gradient,) = torch.autograd.grad(loss, weights)
             weights = (
-                ((1 - training.eta * training.lambda_) * weights - training.eta * slope)
+                ((1 - training.eta * training.lambda_) * weights - training.eta * gradient)
                 .detach()
                 .requires_grad_()
             )
 
 
 def flops_per_step(study) -> float:
-    """Multiplications and additions of one replica's step in the trainer's matrix products."""
+    """Return the operations of one replica's step in the trainer's matrix products."""
     data, training = study.data, study.training
     rows = training.K * data.L
     products = 3 * rows * data.d1 * training.m  # two views forward, one backward
@@ -58,7 +71,7 @@ def flops_per_step(study) -> float:
 
 
 def seconds(function, *arguments) -> float:
-    """Wall time of one call."""
+    """Return the seconds of one call."""
     start = time.perf_counter()
     function(*arguments)
     return time.perf_counter() - start
@@ -107,11 +120,10 @@ def main() -> None:
         rounds.append(
             (1e3 * step, flops_per_step(study) / step / rate, normals / step, plain / step)
         )
-    print(
-        f"{'ms a replica-step':>18} {'share of mm rate':>17} {'share of normals':>17} {'plain / trainer':>16}"
-    )
+    names = ("ms a replica-step", "share of mm rate", "share of normals")
+    print("".join(f"{name:>18}" for name in names), f"{'plain / trainer':>16}")
     for row in [*rounds, tuple(map(statistics.median, zip(*rounds, strict=True)))]:
-        print(f"{row[0]:18.3f} {row[1]:17.3f} {row[2]:17.3f} {row[3]:16.2f}")
+        print("".join(f"{value:18.3f}" for value in row[:3]), f"{row[3]:16.2f}")
     print("the last row: medians; normals: the time to draw a step's noise alone")
 
 

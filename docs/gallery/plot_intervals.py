@@ -2,17 +2,18 @@
 A sweep with intervals
 ======================
 
-Two strengths of weight decay at three frequencies. A list stands for each of its values; all seeds of a point train at once.
+Two strengths of weight decay at three frequencies. A list stands for each of its values, and all
+seeds of a point train at once.
 """
 
 import rarefeat
 
-found = rarefeat.sweep(
+runs = rarefeat.sweep(
     eps_min=[0.3, 0.6, 1.0], lambda_=[0.02, 0.05], seed=range(8), T=200, progress=False
 )
-found.plot("max_alignment", hue="lambda")
+runs.plot("max_alignment", hue="lambda")
 
 # %%
 # Means with 95 % Student intervals over the seeds:
-summary = found.summary().query("metric == 'max_alignment'")
+summary = runs.summary().query("metric == 'max_alignment'")
 print(summary[["lambda", "eps_min", "mean", "ci_low", "ci_high", "n"]].to_string(index=False))

@@ -2,7 +2,8 @@
 Images of your own
 ==================
 
-A folder with a subfolder for each class is listed for a study that trains on it. Here scikit-learn's digits are the files.
+A folder with a subfolder for each class is listed for a study that trains on it. Here
+scikit-learn's digits are the files.
 """
 
 import tempfile
@@ -21,12 +22,11 @@ for i, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=Tru
     Image.fromarray((pixels * 255 / 16).round().astype("uint8")).save(path)
 
 # %%
-# Each fifth image of a class is a test image. On a terminal: `rarefeat images FOLDER` writes these lists as files.
-names, parts = split(folder, every=5)
-counts = {part: [len(paths) for paths in classes.values()] for part, classes in parts.items()}
+# Each fifth image of a class is a test image. `rarefeat images FOLDER` writes these lists as files.
+names, subsets = split(folder, every=5)
 figure, (left, right) = plt.subplots(1, 2, figsize=(6, 2.5), layout="constrained")
-for part, numbers in counts.items():
-    left.plot(names, numbers, "o", label=part)
+for subset, classes in subsets.items():
+    left.plot(names, [len(paths) for paths in classes.values()], "o", label=subset)
 left.set(ylabel="images", ylim=(0, None))
 left.tick_params(axis="x", rotation=90)
 left.legend()

@@ -2,7 +2,8 @@
 Read a published table
 ======================
 
-The numbers on the pages of this site stand in small tables of the checkout, docs/tables, with where they come from beside them.
+The numbers on the pages of this site are in small tables of the checkout, docs/tables. A file there
+says where each table comes from.
 """
 
 import json
@@ -15,7 +16,7 @@ folder = Path("../tables")
 print(*json.loads((folder / "origin.json").read_text(encoding="utf-8")), sep="\n")
 
 # %%
-# How much of what pruning changes is more than nothing: paired differences to dense, over each block of the grid.
+# Paired differences to dense training, over each block of the grid:
 trends = pd.read_csv(folder / "paper_trends.csv").query(
     "metric == 'max_alignment' and paired_difference.notna()"
 )
@@ -26,4 +27,4 @@ ax.axvline(0, color="0.7", lw=0.8)
 ax.figure.tight_layout()
 
 # %%
-# A run of your own has more: `rarefeat.read_table("results", "paper_trends")`, checked against its schema and hash.
+# `rarefeat.read_table("results", "paper_trends")` reads that of your own run, and checks it.

@@ -2,7 +2,8 @@
 The reduced simulator against the direct one
 ============================================
 
-The direct simulator draws every token in R^d1; the reduced one has the same law at a cost that does not know d1.
+The direct simulator draws every token in R^d1. The reduced one has the same distribution, at a cost
+that does not depend on d1.
 """
 
 import time
@@ -16,8 +17,8 @@ for simulator in ("reduced", "direct"):
     started = time.monotonic()
 
 # %%
-# Other draws of one law: their means lie within each other's intervals, or nearly.
-found = rarefeat.sweep(
+# The draws differ, and the means lie within each other's intervals, or nearly.
+runs = rarefeat.sweep(
     eps_min=[0.3, 1.0], simulator=["reduced", "direct"], seed=range(6), T=100, progress=False
 )
-found.plot("max_alignment", hue="simulator")
+runs.plot("max_alignment", hue="simulator")

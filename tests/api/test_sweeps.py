@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -241,6 +242,29 @@ def test_seeds_are_by_default_those_of_the_workflow():
     assert planned.study.draws == study.draws == "paper"
 
 
+def test_page_of_own_rules_gives_equal_numbers(tmp_path, monkeypatch):
+    """Its sweep and its study of the workflow differ in the name of the rule alone."""
+    page = Path("docs/own_rule.md").read_text()
+    (code,), (config,) = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml")
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("my_rules.py").write_text(code.partition("\n\n\nruns =")[0])
+    Path("my_study.yaml").write_text(config)
+    study = rarefeat.load_config("my_study.yaml").studies["mine"]
+    plan = mock.patch.object(sweeps, "run_plans", side_effect=InterruptedError)
+    with plan as run, pytest.raises(InterruptedError):
+        define(code)
+    (planned,) = run.call_args[0][0]
+    for name in ("draws", "simulator", "data", "training"):
+        assert getattr(planned.study, name) == getattr(study, name)
+    assert planned.seeds == [seed for seeds in study.blocks().values() for seed in seeds]
+    assert [cell.axes for cell in planned.cells] == [cell.axes for cell in study.cells()]
+    assert [arm.label.rpartition(":")[2] for arm in study.arms] == [
+        arm.label for arm in planned.study.arms
+    ]
+
+
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
@@ -286,6 +310,7 @@ def fake_training(plan, cell, arms, seeds, latents) -> None:
             keys = {**cell.values, "nsr": 0.1, "simulator": plan.study.simulator}
             keys |= {**arm.model_dump(), "seed": seed}
             row = keys | dict.fromkeys(METRICS, 0.5) | {"max_alignment": 0.1 + seed % 7 / 10}
+            row |= {"diverged": 0.0}
             own = {name: keys[name] for name in (*Arm.model_fields, "seed")}
             steps = [
                 own | {"step": step, "metric": "max_alignment", "value": 0.5} for step in (0, 1)
@@ -348,6 +373,8 @@ def test_n_is_the_number_of_seeds(config, keys, metric):
     assert (by_setting.nunique() == n).all()
     summary = runs.summary()
     assert set(summary.loc[summary["metric"] == metric, "n"]) == {n}
+    diverged = summary[summary["metric"] == "diverged"]
+    assert (diverged["ci_high"] - diverged["ci_low"] > 0.1).all()
     assert not runs.table[list(runs.axes)].isna().any(axis=None)
     shown = runs._repr_html_()
     assert f"<td>{n}</td></tr>" in shown

@@ -7,11 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rarefeat.core.statistics import (
+    fraction_interval,
     holm,
     minimum_detectable_mean,
     required_sample_size,
     student_interval,
 )
+
+
+@pytest.mark.parametrize(("ones", "n"), [(0, 6), (1, 6), (3, 6), (6, 6), (0, 1), (17, 100)])
+def test_fraction_interval_equals_scipy(ones, n):
+    values = np.append(np.repeat([1.0, 0.0], [ones, n - ones]), np.nan)
+    expected = scipy.stats.binomtest(ones, n).proportion_ci(method="exact")
+    assert fraction_interval(values) == pytest.approx((expected.low, expected.high), rel=1e-12)
+
+
+def test_fraction_interval_of_nothing_is_nan():
+    assert np.isnan(fraction_interval(np.array([np.nan]))).all()
 
 
 def test_student_interval_equals_scipy():

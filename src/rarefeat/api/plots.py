@@ -15,10 +15,10 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from rarefeat.chain.aggregate import column_bounds
-from rarefeat.chain.tables import ARM, METRICS, POINT
+from rarefeat.chain.tables import ARM, INDICATORS, METRICS, POINT
 from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.statistics import UNBOUNDED
+from rarefeat.core.statistics import UNBOUNDED, fraction_interval
 from rarefeat.figures.labels import EPS, STEP, add_series_column, arm_label, quantity
 from rarefeat.figures.panels import mean_interval
 from rarefeat.figures.style import COLUMN, RC, STYLES, assign_styles, sequential_styles
@@ -261,7 +261,8 @@ def draw_lines(
             "dashes": False,
             "markers": {value: style.marker for value, style in looks.items()},
         }
-    interval = functools.partial(mean_interval, bounds=bounds)
+    student = functools.partial(mean_interval, bounds=bounds)
+    interval = fraction_interval if metric in INDICATORS else student
     errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
     symbol = quantity(metric).short or quantity(metric).symbol

@@ -93,7 +93,8 @@ class Sweep(FormerNames):
         -------
         DataFrame
             The columns of the workflow's table `{study}_summary`, after those of `axes`: mean,
-            spread, 95 % Student interval and n, and the difference to dense, paired seed by seed.
+            spread, 95 % interval and n, and the difference to dense, paired seed by seed. Intervals
+            are Student's, and exact for the fraction that diverged.
         """
         if not self.axes:
             return summary_table(self.table)

@@ -14,6 +14,7 @@ from pandera.pandas import Column
 from rarefeat.chain.tables import (
     ARM,
     GRID,
+    INDICATORS,
     KEYS,
     METRICS,
     PAIRED,
@@ -24,7 +25,7 @@ from rarefeat.chain.tables import (
 )
 from rarefeat.config.model import Arm
 from rarefeat.config.study import Study
-from rarefeat.core.statistics import UNBOUNDED, student_interval
+from rarefeat.core.statistics import UNBOUNDED, fraction_interval, student_interval
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import validate
@@ -186,7 +187,10 @@ def summarise(
         plain = cells.get((*key[: len(point)], *dense))
         for metric, column in metrics.items():
             inside = column_bounds(column)
-            mean, sd, low, high, n = student_interval(cell[metric].to_numpy(), inside=inside)
+            values = cell[metric].to_numpy()
+            mean, sd, low, high, n = student_interval(values, inside=inside)
+            if metric in INDICATORS:
+                low, high = fraction_interval(values)
             paired = paired_interval(
                 cell[metric],
                 plain[metric] if plain is not None and plain is not cell else None,

@@ -214,6 +214,9 @@ METRICS = {
     ),
 }
 
+INDICATORS = ("diverged",)
+"""Metrics that are 0 or 1 for each replica: their mean is a fraction."""
+
 INTERVAL = {
     "ci_low": column(
         float,
@@ -298,6 +301,16 @@ SUMMARY = schema(
         ),
     }
     | INTERVAL
+    | {
+        "ci_low": column(
+            float,
+            None,
+            unit="of the estimate",
+            description="lower end of the 95 % interval of the mean over seeds (Student; exact for"
+            " the fraction that diverged, Clopper & Pearson 1934)",
+            nullable=True,
+        )
+    }
     | PAIRED,
     unique=[*KEYS, "metric"],
 )

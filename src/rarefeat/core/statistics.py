@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from scipy.special import nctdtrinc, stdtrit
+from scipy.special import betaincinv, nctdtrinc, stdtrit
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -62,6 +62,36 @@ def student_interval(
     sd = values.std(ddof=1) if n > 1 else np.nan
     half = stdtrit(n - 1, (1 + level) / 2) * sd / np.sqrt(n) if n > 1 else np.nan
     return mean, sd, np.clip(mean - half, *inside), np.clip(mean + half, *inside), n
+
+
+def fraction_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """Compute the exact confidence interval of the mean of values that are 0 or 1.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values, one per seed; NaN is ignored.
+    level : float
+        Confidence level.
+
+    Returns
+    -------
+    low, high : float
+        Ends of the interval, in [0, 1]; NaN without a value.
+
+    References
+    ----------
+    Clopper & Pearson (1934).
+    """
+    values = np.asarray(values, dtype=float)
+    values = values[~np.isnan(values)]
+    n, ones = len(values), int(values.sum())
+    if not n:
+        return np.nan, np.nan
+    tail = (1 - level) / 2
+    low = betaincinv(ones, n - ones + 1, tail) if ones else 0.0
+    high = betaincinv(ones + 1, n - ones, 1 - tail) if ones < n else 1.0
+    return float(low), float(high)
 
 
 def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:

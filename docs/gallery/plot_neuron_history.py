@@ -1,8 +1,9 @@
 """
-The course of a neuron
-======================
+The history of a neuron
+=======================
 
-What one neuron does with every feature while the encoder is trained: at first it takes up all of them, then one.
+At first a neuron takes up all features, then one. Its cosine with each feature, while the encoder
+is trained.
 """
 
 import rarefeat
@@ -12,5 +13,5 @@ best = int(encoder.cosines[:, encoder.rare_features[0]].argmax())
 encoder.plot(neuron=best)
 
 # %%
-# With a history, a table has its projections on all features, its norm and its bias at the recorded steps:
+# A table has its projections on all features, its norm and its bias at the recorded steps:
 print(encoder.neuron_history(best)[[0, *encoder.rare_features, "norm", "bias"]].iloc[::6].round(3))

@@ -1,0 +1,26 @@
+"""
+Predict the critical frequency
+==============================
+
+A model with two fitted constants predicts at which frequency half of the seeds learn the rare
+feature. Here it is compared with trainings.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+import rarefeat
+
+# The published constants, from a checkout's docs/tables.
+constants = pd.read_csv(Path("../tables/selection_law_constants.csv")).iloc[0]
+print(constants)
+
+# %%
+# The dashed line is the prediction, the marks are the fraction of the seeds that learned it.
+predicted = rarefeat.predict_critical_frequency(constants["kappa"], constants["gamma"])
+runs = rarefeat.sweep(eps_min=[0.3, 0.4, 0.5, 0.6, 0.7], seed=range(8), progress=False)
+is_learned = runs.table["max_alignment"] > 0.9
+fraction = is_learned.groupby(runs.table["eps_min"]).mean()
+ax = fraction.plot(marker="o", xlabel="eps_min", ylabel="fraction of seeds that learn it")
+ax.axvline(predicted, color="k", ls="--")
