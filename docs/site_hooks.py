@@ -17,7 +17,8 @@ FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOT
 DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
 BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
 COLUMN = 1200
-"""Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown half as wide."""
+"""Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown
+half as wide."""
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL
 )
@@ -42,7 +43,9 @@ class NoHtml(Extension):
 
 
 def walked(entry: object) -> object:
-    """An entry of the menu; one that names a folder, as `claims/`, becomes its pages: the index, then in the index's order.
+    """An entry of the menu.
+
+    One that names a folder, as `claims/`, becomes its pages: the index, then in the index's order.
 
     A folder without an index has the order of docs/index.md.
     """
@@ -98,7 +101,10 @@ def folded(found: re.Match) -> str:
 
 
 def captioned(found: re.Match) -> str:
-    """A picture with its caption; a drawing of our own stands in the page, so that one can point at its parts."""
+    """A picture with its caption.
+
+    A drawing of our own stands in the page, so that one can point at its parts.
+    """
     picture = DRAWING.sub(
         lambda svg: (DOCS / "figures" / f"{svg[2]}.svg").read_text(encoding="utf-8"), found[1]
     )
@@ -114,7 +120,10 @@ def captioned(found: re.Match) -> str:
 
 
 def mathml(found: re.Match) -> str:
-    """A formula as MathML, which browsers set without a script; its LaTeX stays with it as `alttext`."""
+    """A formula as MathML, which browsers set without a script.
+
+    Its LaTeX stays with it as `alttext`.
+    """
     tag, opening, latex = found.groups()
     latex = html.unescape(latex).strip()
     shown = convert(latex, display="block" if opening == r"\[" else "inline")

@@ -80,7 +80,7 @@ JOBS = tempfile.TemporaryDirectory(prefix="rarefeat-jobs-")
 
 
 def job_path(job: Job, results: str | Path = JOBS.name) -> str:
-    """Write the file of a job below a folder of results, by default one that is deleted after the tests."""
+    """Write the file of a job into a folder of results, by default a temporary one."""
     return job.write(results)
 
 
@@ -193,7 +193,7 @@ def initial_weights(
 def tokens_of_step(
     study: str, data: Data, training: Training, sigma: float, seed: int, step: int
 ) -> Tensor:
-    """The tokens (2, K, L, d1) that one replica of the direct simulator sees at a step, both views, in float64."""
+    """Return float64 tokens (2, K, L, d1) of one replica of the direct simulator."""
     latents = synthesise(study, data, 0.5, [seed])
     indices = next(itertools.islice(batches(study, [seed], data.N, training.K), step, None))[0]
     noise_generator = generator(study, seed, "noise")
@@ -215,7 +215,7 @@ def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedE
 
 
 def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, encoder) -> list[dict]:
-    """`probe` of one arm alone, whose encoder is weights and bias, of a training that has not diverged."""
+    """Probe one arm alone, given weights and bias of a training that has not diverged."""
     encoders = {arm.label: (*encoder, torch.zeros(len(seeds)))} if encoder else {}
     return probe(study, simulator, data, training, [arm], sigma, seeds, latents, encoders)
 
@@ -224,7 +224,7 @@ SEEDS = 12
 
 
 def table_of(kind: str, measured: Iterable[Measurement]) -> pd.DataFrame:
-    """The table of some measured rows of a kind, without those of claims whose primary regime is not among them."""
+    """Return measured rows of a kind whose claims have their primary regime among them."""
     table = measured_table(measured, load_claims(kind))
     return table[table["remark"] != NOT_RUN].reset_index(drop=True)
 

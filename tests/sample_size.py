@@ -11,7 +11,9 @@ POWER = 0.9
 
 
 def power(n: int, effect: float, level: float, both: bool = False) -> float:
-    """Of a one-sided Student test of n replicas, for a mean `effect` standard deviations beyond the bound.
+    """Compute the power of a one-sided Student test of n replicas.
+
+    The mean lies `effect` standard deviations beyond the bound.
 
     both: of two one-sided tests, for a mean in the middle with `effect` to either end; a lower
     bound (Bonferroni).
@@ -21,7 +23,10 @@ def power(n: int, effect: float, level: float, both: bool = False) -> float:
 
 
 def seeds_needed(test: str, effect: float, rows: int) -> int:
-    """Replicas of a primary row with a power of 0.9 at the strictest step of Holm over the `rows` primary rows of its paper."""
+    """Return the replicas that give a primary row a power of 0.9 at the strictest step of Holm.
+
+    `rows` primary rows of its paper are tested together.
+    """
     return next(
         n
         for n in range(MIN_DOF + 1, 100_000)

@@ -401,7 +401,8 @@ class Project:
             for folder, stage in table.files.items():
                 if folder not in stage.folders:
                     raise RarefeatError(
-                        f"the table {name}: {stage.function} writes no files {folder!r}, it writes {', '.join(stage.folders)}"
+                        f"the table {name}: {stage.function} writes no files {folder!r}, it"
+                        f" writes {', '.join(stage.folders)}"
                     )
         claims = {f"claims_{paper}": paper for paper in self.papers}
         merge_unique("targets", kinds(), self.studies, claims)

@@ -17,7 +17,10 @@ from conftest import until
 
 from rarefeat.run.fork_server import ONE_THREAD
 
-OWNER = "import sys; from rarefeat.run.fork_server import start; print(start(), flush=True); sys.stdin.read()"
+OWNER = (
+    "import sys; from rarefeat.run.fork_server import start;"
+    " print(start(), flush=True); sys.stdin.read()"
+)
 FORKED = "import os, sys\nforked = 'torch' in sys.modules\n"
 
 
@@ -82,7 +85,8 @@ time.sleep(1000)
         "sys.exit(7)",
         "sys.exit('error: this')",
         "def fail():\n    raise ValueError('wrong')\nfail()",
-        "import torch\ntorch.manual_seed(3)\nprint(torch.rand(3), torch.__config__.parallel_info())",
+        "import torch\ntorch.manual_seed(3)\n"
+        "print(torch.rand(3), torch.__config__.parallel_info())",
     ],
 )
 def test_fork_does_what_a_new_python_does(server, tmp_path, code):

@@ -43,7 +43,10 @@ def test_edited_code_is_refused_in_one_line(source, tmp_path):
     path = source / "rarefeat/chain/synthesise.py"
     path.write_text(path.read_text().replace("eps_min)", "eps_min / 2)", 1))
     done = synthesise(source, **{PLANNED: source_state()})
-    line = "error: the code of chain.synthesise:stage was edited after this run was planned; run snakemake again\n"
+    line = (
+        "error: the code of chain.synthesise:stage was edited after this run was planned;"
+        " run snakemake again\n"
+    )
     assert (done.returncode, done.stderr) == (1, line)
     assert not (tmp_path / "a.safetensors").exists()
     assert synthesise(source, **{ACCEPTING: "1"}).returncode == 0

@@ -213,11 +213,11 @@ def plot_lines(
     x: str,
     y: str,
     styles: Styles,
-    by: str = "series",
-    inside: tuple[float, float] = UNBOUNDED,
-    of: str = "mean",
+    series_column: str = "series",
+    bounds: tuple[float, float] = UNBOUNDED,
+    estimator: str = "mean",
     band: bool = False,
-    every: int | None = None,
+    mark_every: int | None = None,
 ) -> None:
     """Plot the estimates of each series over x, joined by lines.
 
@@ -232,21 +232,21 @@ def plot_lines(
     x, y : str
         Columns of position and value.
     styles : mapping or SeriesStyle
-        Style of each series named in the column `by`, or of the only series.
-    by : str
+        Style of each series named in `series_column`, or of the only series.
+    series_column : str
         Column of the series.
-    inside : (float, float)
+    bounds : (float, float)
         Range of the quantity, to which intervals are clipped.
-    of : str
+    estimator : str
         Key of ESTIMATORS: what is estimated over seeds.
     band : bool
-        Whether intervals are bands, without markers unless `every` is given.
-    every : int, optional
+        Whether intervals are bands, without markers unless `mark_every` is given.
+    mark_every : int, optional
         Distance of markers, in points of the line.
     """
     check_linear(ax.yaxis)
-    arguments = seaborn_arguments(table, y, styles, by, inside, of)
-    names = set(arguments["data"][by])
+    arguments = seaborn_arguments(table, y, styles, series_column, bounds, estimator)
+    names = set(arguments["data"][series_column])
     if not names:
         return
     n_before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
@@ -258,8 +258,8 @@ def plot_lines(
     sns.lineplot(**arguments, x=x, y=y, ax=ax, **spread)
     lines = [line for line in ax.lines[n_before:] if line.get_linestyle() != "None"]
     plotted = {name: style for name, style in iter_styles(styles) if name in names}
-    apply_styles(lines, plotted, markevery=every)
-    if band and not every:
+    apply_styles(lines, plotted, markevery=mark_every)
+    if band and not mark_every:
         for line in lines:
             line.set_marker("")
     ax.set(xlabel=labels[0], ylabel=labels[1])
@@ -271,12 +271,12 @@ def plot_points(
     x: str,
     y: str,
     styles: Styles,
-    by: str = "series",
-    inside: tuple[float, float] = UNBOUNDED,
-    of: str = "mean",
+    series_column: str = "series",
+    bounds: tuple[float, float] = UNBOUNDED,
+    estimator: str = "mean",
     dodge: float = 0.5,
     order: Sequence[Any] | None = None,
-    across: bool = False,
+    horizontal: bool = False,
 ) -> None:
     """Plot one marker with an error bar per series and position, without connecting lines.
 
@@ -289,24 +289,26 @@ def plot_points(
     table : DataFrame
         Table of replicas, or of estimates (see ESTIMATED).
     x, y : str
-        Columns of position and value; with `across`, of value and position.
+        Columns of position and value; with `horizontal`, of value and position.
     styles : mapping or SeriesStyle
-        Style of each series named in the column `by`, or of the only series.
-    by : str
+        Style of each series named in `series_column`, or of the only series.
+    series_column : str
         Column of the series.
-    inside : (float, float)
+    bounds : (float, float)
         Range of the quantity, to which intervals are clipped.
-    of : str
+    estimator : str
         Key of ESTIMATORS: what is estimated over seeds.
     dodge : float
         Spread of the series, as a fraction of the distance between positions.
     order : sequence, optional
         Positions in order, if they are names; positions are numbers if None.
-    across : bool
+    horizontal : bool
         Whether values are on the x axis.
     """
-    check_linear(ax.xaxis if across else ax.yaxis)
-    arguments = seaborn_arguments(table, x if across else y, styles, by, inside, of)
+    check_linear(ax.xaxis if horizontal else ax.yaxis)
+    arguments = seaborn_arguments(
+        table, x if horizontal else y, styles, series_column, bounds, estimator
+    )
     if arguments["data"].empty:
         return
     n_before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())
@@ -316,7 +318,7 @@ def plot_points(
         x=x,
         y=y,
         ax=ax,
-        orient="y" if across else "x",
+        orient="y" if horizontal else "x",
         linestyle="none",
         err_kws={"linewidth": 0.8},
         dodge=dodge if len(arguments["hue_order"]) > 1 else False,
@@ -404,9 +406,9 @@ def set_x_margins(ax: Axes, x: Iterable[float]) -> None:
         ax.set_xticks(positions, [f"{position:g}" for position in positions])
 
 
-def draw_zero_line(ax: Axes, across: bool = False) -> None:
-    """Draw the line of no effect, horizontal, or vertical with `across`."""
-    (ax.axvline if across else ax.axhline)(0, color=GREY, lw=0.7, zorder=0.5)
+def draw_zero_line(ax: Axes, vertical: bool = False) -> None:
+    """Draw the line of no effect, horizontal, or vertical if `vertical`."""
+    (ax.axvline if vertical else ax.axhline)(0, color=GREY, lw=0.7, zorder=0.5)
 
 
 def set_y_range(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:

@@ -117,9 +117,17 @@ def table_2(tables: PublishedTables) -> Figure:
         "printed, ± both standard deviations": STYLES[1].without_line,
     }
     plot_points(
-        panel, table, "gain", "place", styles, by="from", order=table["place"], across=True, dodge=0
+        panel,
+        table,
+        "gain",
+        "place",
+        styles,
+        series_column="from",
+        order=table["place"],
+        horizontal=True,
+        dodge=0,
     )
-    draw_zero_line(panel, across=True)
+    draw_zero_line(panel, vertical=True)
     panel.set(xlabel="gain in accuracy over dense, points")
     return finish_figure(figure, (), styles)
 

@@ -50,7 +50,7 @@ class Job(BaseModel):
     code: dict[str, str] = {}
     """Hash of the stage's code, and of the stages upstream."""
     table_schema: str = ""
-    """MODULE:NAME of the schema of the one table that it writes, which is checked when it is written."""
+    """MODULE:NAME of the schema of the one table that it writes, checked when it is written."""
     tables: dict[str, str] = {}
     """Tables that it reads, each with the identity of the job that makes it."""
     files: dict[str, str] = {}

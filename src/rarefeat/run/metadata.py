@@ -28,8 +28,8 @@ from rarefeat.storage.origin import KEY
 from rarefeat.storage.sealed_files import BLANK, SEAL, read_table, verify, write_file, write_table
 
 PACKAGES = (
-    "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "scipy",
-    "scikit-learn", "kornia",
+    "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib",
+    "scipy", "scikit-learn", "kornia",
 )  # fmt: skip
 INSTRUCTIONS = {
     "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},

@@ -119,10 +119,10 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
             "step",
             "value",
             styles,
-            by="study",
-            inside=quantity(metric).range,
+            series_column="study",
+            bounds=quantity(metric).range,
             band=True,
-            every=4,
+            mark_every=4,
         )
         shown += [kind for kind, study in studies.items() if study in set(rows["study"])]
         ax.set(xscale="log", xlabel=STEP, ylabel=quantity(metric).symbol, title=title)
@@ -134,7 +134,7 @@ def augmentation_stages(tables: Tables, job: Job) -> Figure:
     styles = {name: look for name, look in OF_PAIR.items() if name in set(heads["series"])}
     # A head with fewer labels than it needs errs by any factor: means of logarithms, and so a
     # logarithmic axis.
-    plot_lines(ax, heads, "labels", "value", styles, of="geometric")
+    plot_lines(ax, heads, "labels", "value", styles, estimator="geometric")
     shown += styles
     ax.axhline(1, color=GREY, lw=0.7, zorder=0.5)
     labels = sorted(heads["labels"].unique())
@@ -184,9 +184,9 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
             "value",
             "study",
             STYLES[0],
-            inside=plotted.range,
+            bounds=plotted.range,
             order=[pair_name(name) for name in names],
-            across=True,
+            horizontal=True,
         )
         ax.set_xlabel(plotted.symbol)
         ax.margins(x=0.08)
@@ -221,7 +221,7 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
     masks = assign_styles(sorted(set(chosen["series"]) - {"dense"}))
     figure, axes = panels(1, 2, 1.4 + 0.26 * len(places), sharey=True)
     (left, right), plotted, order = axes[0], quantity(metric), list(places.values())
-    draw_zero_line(right, across=True)
+    draw_zero_line(right, vertical=True)
 
     def placed(table: pd.DataFrame) -> pd.DataFrame:
         return table.assign(
@@ -234,9 +234,9 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
         "value",
         "place",
         assign_styles(["dense"]),
-        inside=plotted.range,
+        bounds=plotted.range,
         order=order,
-        across=True,
+        horizontal=True,
     )
     gains = [
         paired_differences(chosen, "value", series, axes=("study", "eps_min")).assign(series=series)
@@ -250,9 +250,9 @@ def augmentation_imbalance(tables: Tables, job: Job) -> Figure:
             "value",
             "place",
             masks,
-            inside=plotted.difference,
+            bounds=plotted.difference,
             order=order,
-            across=True,
+            horizontal=True,
         )
     left.set_ylabel(r"pairs, and $\varepsilon_{\min}/\varepsilon_{\max}$")
     left.set(xlabel=plotted.symbol + ", dense", xlim=(-0.03, 1.03))
@@ -298,7 +298,7 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
             var_name="rate", value_name="share", ignore_index=False
         )
         ax.stairs(counts.mean(0), bins, color="0.75", fill=True)
-        plot_points(ax, shares, "rate", "share", SeriesStyle("0.15"), inside=(0, 1))
+        plot_points(ax, shares, "rate", "share", SeriesStyle("0.15"), bounds=(0, 1))
         ax.set_title(
             NAMES["supervised"] if encoder == "supervised" else pair_name(name).replace(", ", ",\n")
         )

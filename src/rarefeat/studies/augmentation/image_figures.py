@@ -55,10 +55,10 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             "rate",
             "share",
             shades,
-            by="layer",
-            inside=(0, 1),
+            series_column="layer",
+            bounds=(0, 1),
             band=True,
-            every=3,
+            mark_every=3,
         )
         ax.set(xlabel="firing rate of a unit", title=names[kind])
     firing[0].set(ylim=(0, None), ylabel="share of units")
@@ -106,7 +106,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             "metric",
             "value",
             styles,
-            inside=quantity(metric).range,
+            bounds=quantity(metric).range,
             order=list(symbols.values()),
         )
     ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))

@@ -72,14 +72,23 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     left, right = axes[0]
     settings = {setting: looks[n] for n, setting in sizes.items()}
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
-    plot_lines(left, exact, "at", "value", settings, by="setting", band=True)
+    plot_lines(left, exact, "at", "value", settings, series_column="setting", band=True)
     for setting, look in settings.items():
         stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
     dots = {setting: look.without_line for setting, look in settings.items()}
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
-    plot_lines(left, rounded[rounded["at"] % every == 0], "at", "value", dots, by="setting")
     plot_lines(
-        right, of_quantity(table, "gap"), "at", "value", settings, by="setting", band=True, every=4
+        left, rounded[rounded["at"] % every == 0], "at", "value", dots, series_column="setting"
+    )
+    plot_lines(
+        right,
+        of_quantity(table, "gap"),
+        "at",
+        "value",
+        settings,
+        series_column="setting",
+        band=True,
+        mark_every=4,
     )
     left.set(
         ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4)
@@ -103,7 +112,7 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
     look = STYLES[1]
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = of_quantity(table, "loss", setting)
-        plot_points(ax, rows, "at", "value", look, inside=(0, np.inf))
+        plot_points(ax, rows, "at", "value", look, bounds=(0, np.inf))
         stated(ax, rows)
         ax.set(
             xlabel="rank $r$",
@@ -183,8 +192,8 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
         "share",
         "value",
         {True: rare, False: frequent},
-        by="last",
-        inside=SHARE,
+        series_column="last",
+        bounds=SHARE,
         dodge=0,
     )
     for last, look in ((True, rare), (False, frequent)):
@@ -194,7 +203,9 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
 
     tuned = of_quantity(table, "tuned_root_weight")
     several = sequential_styles(tuned["setting"].unique())
-    plot_points(middle, tuned, "at", "value", several, by="setting", inside=SHARE, dodge=0)
+    plot_points(
+        middle, tuned, "at", "value", several, series_column="setting", bounds=SHARE, dodge=0
+    )
     for setting, look in several.items():
         stated(middle, tuned[tuned["setting"] == setting], color=look.colour)
     middle.set(
@@ -217,7 +228,7 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
         names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)
     ]
     plot_lines(
-        right, errors.assign(series=series_of_row), "at", "value", of_task, inside=(0, np.inf)
+        right, errors.assign(series=series_of_row), "at", "value", of_task, bounds=(0, np.inf)
     )
     right.set(
         xlabel="labels $m$",
@@ -257,10 +268,10 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
             "at",
             "value",
             looks,
-            by="setting",
-            inside=inside,
+            series_column="setting",
+            bounds=inside,
             band=True,
-            every=2,
+            mark_every=2,
         )
         ax.axhline(1, **(STATED.line | {"lw": 0.8}))
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
@@ -298,10 +309,10 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
             "at",
             "value",
             styles,
-            by="setting",
-            inside=inside,
+            series_column="setting",
+            bounds=inside,
             band=True,
-            every=2,
+            mark_every=2,
         )
         ax.set(xscale="log", xlabel="training step $t$ + 1", ylabel=label)
     axes[0, 0].set_ylim(1.5, 8.5)
@@ -335,8 +346,8 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
             "at",
             "value",
             sizes,
-            by="n",
-            inside=SHARE,
+            series_column="n",
+            bounds=SHARE,
         )
         ax.axhline(OOD_ERM, color=GREY, lw=0.7, ls=STATED.dash)
         ax.axhline(OOD_NUCLEAR, color=GREY, lw=0.7)

@@ -57,7 +57,7 @@ def plot_histories(
     table = table.assign(series=series.astype(str), mean=table["learned_share"])[
         ["series", "step", "mean", "ci_low", "ci_high"]
     ]
-    plot_lines(ax, table, "step", "learned", styles, inside=(0, 1), band=True)
+    plot_lines(ax, table, "step", "learned", styles, bounds=(0, 1), band=True)
     ax.set(
         xscale="log",
         xlim=(min(100, table["step"].max() / 10), None),
@@ -149,7 +149,7 @@ def plot_last_step(ax: Axes, points: pd.DataFrame) -> None:
     styles = assign_styles(map(str, sorted(set(table["lambda"]))), {})
     table = table.assign(series=table["lambda"].astype(str))
     plot_lines(
-        ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", styles, inside=(0, 1)
+        ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", styles, bounds=(0, 1)
     )
     ax.set(ylim=(-0.03, 1.03), xlabel=EPS)
     legend(ax, styles, "decay, fresh pairs", columns=2)

@@ -58,9 +58,11 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         rows = select_labels(primary, name)
         easy = style.replace(marker="^", dash=DOTTED, filled=False)
         metric_styles = {"hard_error": style, "easy_error": easy}
-        plot_lines(axes[0, 0], rows, "k", "value", metric_styles, by="metric", inside=ERROR)
+        plot_lines(
+            axes[0, 0], rows, "k", "value", metric_styles, series_column="metric", bounds=ERROR
+        )
         predicted = {"predicted_hard_error": CLOSED.without_line}
-        plot_lines(axes[0, 0], rows, "k", "value", predicted, by="metric", inside=ERROR)
+        plot_lines(axes[0, 0], rows, "k", "value", predicted, series_column="metric", bounds=ERROR)
         entries |= {f"{name} labels, hard samples": style, f"{name}, easy": easy}
     equal = [theory.coarse_hard_error(study.data_at(value), study.learner.kappa_b) for value in k]
     axes[0, 0].plot(k, equal, color=GREY, ls=DASHED)
@@ -76,9 +78,17 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         marks = {
             k: style.replace(dash="none", filled=name == "coarse") for k, style in k_styles.items()
         }
-        plot_lines(axes[0, 1], rows, "R", "hard_error", marks, by="k", inside=ERROR)
+        plot_lines(axes[0, 1], rows, "R", "hard_error", marks, series_column="k", bounds=ERROR)
         lines = {k: style.replace(marker="") for k, style in k_styles.items()}
-        plot_lines(axes[0, 1], rows, "R", "predicted_hard_error", lines, by="k", of="plain")
+        plot_lines(
+            axes[0, 1],
+            rows,
+            "R",
+            "predicted_hard_error",
+            lines,
+            series_column="k",
+            estimator="plain",
+        )
     axes[0, 1].set(xscale="log", xlabel="$R$, by which the theory orders coarse labels")
     axes[0, 1].axvline(1, color=GREY, lw=0.7, zorder=0.5)
     entries |= {
@@ -110,7 +120,7 @@ def growth(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         rows = select_labels(trajectories, name)
         styles = {k: style.replace(dash=dash) for k, style in k_styles.items()}
         for ax, column in ((axes[0, 0], "ratio"), (axes[0, 2], "bias")):
-            plot_lines(ax, rows, "step", column, styles, by="k", band=True, every=4)
+            plot_lines(ax, rows, "step", column, styles, series_column="k", band=True, mark_every=4)
         for value in k_styles:
             first = theory.first_step_ratio(value, name)
             axes[0, 0].plot(1, first, color="black", marker="_", ms=11, zorder=3)
@@ -177,7 +187,9 @@ def probes(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         chosen = chosen.assign(place=chosen["penalty"].map(penalties.index))
         for metric, changes in (("hard", {}), ("easy", {"dash": DOTTED, "filled": False})):
             metric_styles = {share: style.replace(**changes) for share, style in styles.items()}
-            plot_lines(ax, chosen, "place", metric, metric_styles, by="hard_share", inside=ERROR)
+            plot_lines(
+                ax, chosen, "place", metric, metric_styles, series_column="hard_share", bounds=ERROR
+            )
         ax.set_title(name_of(labels, k), fontsize=7)
         ax.set_xticks(range(len(penalties)), [f"{penalty:g}" for penalty in penalties], rotation=45)
         ax.set_xlabel("penalty of the head")
@@ -233,7 +245,7 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for ax, (title, table) in zip(axes[0], rows_of.items(), strict=True):
         rows = table[table["labels"].isin(list(by_label))]
         rows = rows.assign(classes=rows["labels"].map(count), kind=rows["labels"].map(kind_of))
-        plot_lines(ax, rows, "classes", "hard", styles, by="kind", inside=ERROR)
+        plot_lines(ax, rows, "classes", "hard", styles, series_column="kind", bounds=ERROR)
         ax.axvline(k, color=GREY, lw=0.7, zorder=0.5)
         ax.axhline(floor, color=GREY, lw=0.8, ls=DOTTED)
         ax.set_xscale("log", base=2)
@@ -301,11 +313,11 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     titles = {biased: f"pairs, with a bias of {strongest:g}", "dense": "pairs, without a bias"}
     for ax, arm in zip(axes[0], (biased, "dense"), strict=True):
         chosen = hard[hard["arm"].isin([arm, *ends])]
-        plot_lines(ax, chosen, "k", "value", ends | pair_styles, inside=ERROR)
+        plot_lines(ax, chosen, "k", "value", ends | pair_styles, bounds=ERROR)
         ax.set_title(titles[arm])
     masked = hard[hard["pair"].isin(["views", "labels"])]
     masked = masked.assign(series=masked["arm"])
-    plot_lines(axes[1, 0], masked, "k", "value", ends | mask_styles, inside=ERROR)
+    plot_lines(axes[1, 0], masked, "k", "value", ends | mask_styles, bounds=ERROR)
     axes[1, 0].set_title("masks, pairs of views of a sample")
     for ax in axes.flat[:3]:
         set_subclass_axis(ax, sorted(study.k))
@@ -315,7 +327,7 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     ]
     cosines = cosines.assign(quantity=cosines["quantity"].map(COSINES))
     order = list(COSINES.values())
-    plot_points(axes[1, 1], cosines, "quantity", "value", pair_styles, inside=(-1, 1), order=order)
+    plot_points(axes[1, 1], cosines, "quantity", "value", pair_styles, bounds=(-1, 1), order=order)
     axes[1, 1].set(
         ylabel=f"mean cosine of two\nsamples, $k$ = {k}",
         title=f"embeddings, with a bias of {strongest:g}",

@@ -77,7 +77,7 @@ def fate(tables: Tables, job: Job) -> Figure:
             ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
     left.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
-    plot_lines(right, table, "eps_min", "learned", shown, of="share")
+    plot_lines(right, table, "eps_min", "learned", shown, estimator="share")
     set_y_range(left, metric)
     for ax in axes[0]:
         set_x_margins(ax, table["eps_min"])
@@ -139,7 +139,15 @@ def gains(
     """
     draw_zero_line(ax)
     added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
-    plot_points(ax, added, "eps_min", metric, levels, by="nsr", inside=quantity(metric).difference)
+    plot_points(
+        ax,
+        added,
+        "eps_min",
+        metric,
+        levels,
+        series_column="nsr",
+        bounds=quantity(metric).difference,
+    )
     ax.set_ylabel(f"{arm_label(series)} \N{MINUS SIGN} dense,\nsame seed")
 
 
@@ -168,8 +176,8 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
         "eps_min",
         metric,
         levels,
-        by="nsr",
-        inside=plotted.range,
+        series_column="nsr",
+        bounds=plotted.range,
     )
     for ax, series in zip(lower, others, strict=True):
         gains(ax, grid, series, metric, levels)
@@ -215,8 +223,8 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
                 "eps_min",
                 column,
                 plain,
-                by="nsr",
-                inside=plotted.range,
+                series_column="nsr",
+                bounds=plotted.range,
                 band=True,
             )
         plot_lines(
@@ -225,8 +233,8 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
             "eps_min",
             column,
             levels,
-            by="nsr",
-            inside=plotted.range,
+            series_column="nsr",
+            bounds=plotted.range,
         )
         for ax, series in zip(lower, others, strict=True):
             gains(ax, grid, series, column, levels)
@@ -269,7 +277,7 @@ def four(table: pd.DataFrame, shown: dict[str, SeriesStyle], axes: np.ndarray, l
             "eps_min",
             "value",
             shown,
-            inside=plotted.difference,
+            bounds=plotted.difference,
         )
         set_x_margins(ax, table["eps_min"])
         ax.set_ylabel(label + (plotted.short or plotted.symbol))
@@ -377,7 +385,7 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
             "eps_min",
             metric,
             {series: look for series, (look, _) in shown.items()},
-            inside=plotted.range,
+            bounds=plotted.range,
         )
         ax.set_ylabel(plotted.short or plotted.symbol)
         set_y_range(ax, plotted)
@@ -425,11 +433,11 @@ def trajectories(tables: Tables, job: Job) -> Figure:
                 for eps_min, look in colours.items()
             }
             options = {
-                "by": "eps_min",
-                "inside": plotted.range,
-                "of": "median",
+                "series_column": "eps_min",
+                "bounds": plotted.range,
+                "estimator": "median",
                 "band": True,
-                "every": 4,
+                "mark_every": 4,
             }
             plot_lines(ax, wide[wide["arm"] == arm], "step", metric, styles, **options)
             if arm == "dense":
@@ -520,7 +528,14 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     }
     sns.stripplot(largest, x="feature", y="squared_cosine", ax=ax, legend=False, **hues, **small)
     plot_points(
-        ax, largest, "feature", "squared_cosine", names, by="arm", inside=plotted.range, dodge=0.4
+        ax,
+        largest,
+        "feature",
+        "squared_cosine",
+        names,
+        series_column="arm",
+        bounds=plotted.range,
+        dodge=0.4,
     )
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
     set_y_range(ax, plotted)

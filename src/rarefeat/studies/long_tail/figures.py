@@ -86,9 +86,9 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         "epoch",
         "value",
         styles,
-        inside=quantity("knn_accuracy").range,
+        bounds=quantity("knn_accuracy").range,
         band=True,
-        every=every,
+        mark_every=every,
     )
     ax.set(xlabel="epoch", ylabel="accuracy of nearest\n" + rf"neighbours, $\rho$ = {rho:g}")
     entries = {arm_label(name): look for name, look in styles.items()}
@@ -139,11 +139,11 @@ def gains(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 x,
                 "value",
                 styles,
-                by="label",
-                inside=ends,
-                of=centre,
+                series_column="label",
+                bounds=ends,
+                estimator=centre,
                 band=True,
-                every=every,
+                mark_every=every,
             )
             if gain:
                 draw_zero_line(ax)

@@ -60,7 +60,7 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     ):
         columns = {value: "mean", f"{name}_ci_low": "ci_low", f"{name}_ci_high": "ci_high"}
         rows = lucky_sets[lucky_sets[value] > 0].rename(columns=columns).sort_values("d")
-        plot_lines(ax, rows, "d", "value", colours, by="ratio")
+        plot_lines(ax, rows, "d", "value", colours, series_column="ratio")
         for ratio, points in rows.groupby("ratio"):
             bound(
                 ax, points.iloc[0], points["d"].max(), bounds(ratio)[value].exponent, colours[ratio]
@@ -84,7 +84,7 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             "place",
             value,
             {str(pair): look for pair, look in styles.items()},
-            inside=plotted.range,
+            bounds=plotted.range,
             dodge=0,
         )
         for (ratio, power), look in styles.items():

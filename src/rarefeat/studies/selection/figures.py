@@ -91,7 +91,15 @@ def plot_last_scores(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
     styles = sequential_styles(sorted(set(rows["share"]), key=lambda text: float(text or 0)))
     order = [display_name(score) for score in SCORES]
     plot_points(
-        ax, rows, "auc", "score", styles, by="share", inside=(0, 1), order=order, across=True
+        ax,
+        rows,
+        "auc",
+        "score",
+        styles,
+        series_column="share",
+        bounds=(0, 1),
+        order=order,
+        horizontal=True,
     )
     ax.axvline(CHANCE, color=GREY, lw=0.7)
     ax.set_xlim(-0.03, 1.03)
@@ -117,8 +125,10 @@ def plot_gains(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
     rows = rows[rows["quantity"] == "gain"]
     styles = {kind: MASK_STYLES[kind] for kind in ("mask", "with a stop")}
     order = order_by_gain(rows)
-    plot_points(ax, rows, "value", "rule", styles, by="kind", order=order, across=True)
-    draw_zero_line(ax, across=True)
+    plot_points(
+        ax, rows, "value", "rule", styles, series_column="kind", order=order, horizontal=True
+    )
+    draw_zero_line(ax, vertical=True)
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(LEAD)
     return {f"b: {kind}": style.without_line for kind, style in styles.items()}
@@ -172,10 +182,18 @@ def plot_learning_curves(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle
         if arm.startswith(("dense", "oracle")) and arm not in COLOURED
     ]
     grey = SeriesStyle(GREY)
-    plot_lines(ax, rows, "eps_min", "value", dict.fromkeys(others, grey), by="arm", of="plain")
+    plot_lines(
+        ax,
+        rows,
+        "eps_min",
+        "value",
+        dict.fromkeys(others, grey),
+        series_column="arm",
+        estimator="plain",
+    )
     arms = set(rows["arm"])
     styles = {arm: style for arm, style in zip(COLOURED, STYLES, strict=False) if arm in arms}
-    plot_lines(ax, rows, "eps_min", "value", styles, by="arm", of="share")
+    plot_lines(ax, rows, "eps_min", "value", styles, series_column="arm", estimator="share")
     ax.axhline(CHANCE, color=GREY, lw=0.7)
     ax.set_xlabel(EPS)
     ax.set_ylabel("fraction of replicas that\nlearn the rare feature")
@@ -197,7 +215,9 @@ def plot_predictions(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
             strict=False,
         )
     )
-    plot_points(ax, among, "value", "predicted", styles, by="study", across=True, dodge=0)
+    plot_points(
+        ax, among, "value", "predicted", styles, series_column="study", horizontal=True, dodge=0
+    )
     ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
     ax.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED_LABEL, ylabel=PREDICTED_LABEL)
     return {f"d: {display_name(study)}": style.without_line for study, style in styles.items()}
@@ -229,7 +249,7 @@ def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         chosen = rows[(rows["study"] == name) & (rows["share"] == share)]
         for ax, scores in zip(line, FAMILIES.values(), strict=True):
             styles = {score: SCORE_STYLES[score] for score in scores}
-            plot_lines(ax, chosen, "step", "auc", styles, by="score", inside=(0, 1))
+            plot_lines(ax, chosen, "step", "auc", styles, series_column="score", bounds=(0, 1))
             ax.axhline(CHANCE, color=GREY, lw=0.7)
             ax.set_ylim(-0.03, 1.03)
         line[0].set_ylabel(f"AUC, $d$ = {sweeps[name].data.d},\nbias scale {share}")
@@ -281,9 +301,17 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     for ax, (quantity, label) in zip(axes[0], PANELS.items(), strict=True):
         values = rows[rows["quantity"] == quantity]
         plot_points(
-            ax, values, "value", "rule", MASK_STYLES, by="kind", order=order, across=True, dodge=0.6
+            ax,
+            values,
+            "value",
+            "rule",
+            MASK_STYLES,
+            series_column="kind",
+            order=order,
+            horizontal=True,
+            dodge=0.6,
         )
-        draw_zero_line(ax, across=True)
+        draw_zero_line(ax, vertical=True)
         ax.set_xlabel(label)
         ax.grid(axis="y", lw=0.3)
     # The change of a training that diverges is a hundred times that of any other.
@@ -315,7 +343,17 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(1, 1, 0.9 + 0.22 * len(names), COLUMN)
     ax = axes[0, 0]
     order = list(names.values())
-    plot_points(ax, table, "value", "arm", styles, by="point", order=order, across=True, dodge=0)
+    plot_points(
+        ax,
+        table,
+        "value",
+        "arm",
+        styles,
+        series_column="point",
+        order=order,
+        horizontal=True,
+        dodge=0,
+    )
     for (point, side), rows in table[table["place"] != AMONG].groupby(["point", "place"]):
         x, marker = (0.0, "<") if side == "below" else (1.02, ">")
         colour = styles[point].colour
@@ -352,7 +390,7 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     bins = np.clip((replicas["probability"] * 10).astype(int), 0, 9)
     replicas = replicas.assign(bin=(bins + 0.5) / 10)
     by_regime = replicas.groupby(["bin", "point"])["learned"].mean().reset_index()
-    plot_points(axes[1, 0], by_regime, "bin", "learned", STYLES[2], inside=(0, 1))
+    plot_points(axes[1, 0], by_regime, "bin", "learned", STYLES[2], bounds=(0, 1))
     axes[1, 0].plot([0, 1], [0, 1], color=GREY, lw=0.7)
     axes[1, 0].set(
         xlabel="predicted probability",
@@ -397,9 +435,17 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
         near = near.assign(rule=near["rule"].map(names))
         plot_points(
-            ax, near, "value", "rule", styles, by="group", order=order, across=True, dodge=0.3
+            ax,
+            near,
+            "value",
+            "rule",
+            styles,
+            series_column="group",
+            order=order,
+            horizontal=True,
+            dodge=0.3,
         )
-        draw_zero_line(ax, across=True)
+        draw_zero_line(ax, vertical=True)
         ax.locator_params(axis="x", nbins=5)
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():

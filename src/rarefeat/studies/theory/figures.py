@@ -95,10 +95,10 @@ def phase(tables: Tables, job: Job) -> Figure:
             "step",
             "value",
             shown,
-            by="eps_min",
-            inside=plotted.range,
+            series_column="eps_min",
+            bounds=plotted.range,
             band=True,
-            every=5,
+            mark_every=5,
         )
         upper.set(
             xscale="log", xlim=(1, table["step"].max()), title=bias_of(study).replace(", ", ",\n")

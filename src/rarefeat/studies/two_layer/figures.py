@@ -76,10 +76,10 @@ def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 "step",
                 "value",
                 shown,
-                by="arm",
-                inside=SHARE,
+                series_column="arm",
+                bounds=SHARE,
                 band=True,
-                every=8,
+                mark_every=8,
             )
             mark_stairs(ax, stairs_of(definition.problem) if not suffix else {})
             ax.set_title(f"{display_name(setting)}, {'no structure' if suffix else 'structured'}")
@@ -173,7 +173,7 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
                 "value",
                 "y",
                 measured_style,
-                across=True,
+                horizontal=True,
             )
             ax.plot(selected["printed"], selected["y"] + 0.12, **printed_style.without_line.line)
             ax.set(
@@ -296,8 +296,8 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             "size",
             "value",
             looks,
-            by="score",
-            inside=SHARE,
+            series_column="score",
+            bounds=SHARE,
         )
         ax.set(xlabel="neurons kept", title=display_name(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
@@ -398,8 +398,8 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             "frequency",
             "value",
             of_arm,
-            by="arm",
-            inside=SHARE,
+            series_column="arm",
+            bounds=SHARE,
         )
         ax.set(ylabel=label, xscale="log")
     right = axes[0, 2]

@@ -108,7 +108,7 @@ def printed_rows(
 def plot_by_classes(ax: Axes, rows: pd.DataFrame) -> None:
     """Plot differences of each kind of labels against G."""
     draw_zero_line(ax)
-    plot_lines(ax, rows, "classes", "difference", KIND_STYLES, by="kind")
+    plot_lines(ax, rows, "classes", "difference", KIND_STYLES, series_column="kind")
     ax.set_xscale("log")
 
 
@@ -136,12 +136,12 @@ def checkpoints(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
             of_task.loc[group["classes"].idxmax(), "labels"] for _, group in of_task.groupby("kind")
         }
         chosen = of_task[of_task["labels"].isin(largest)]
-        plot_lines(ax, chosen, "epoch", "error", styles, by="kind", inside=(0, 100))
+        plot_lines(ax, chosen, "epoch", "error", styles, series_column="kind", bounds=(0, 100))
         ax.set(xlabel="epochs of pretraining", ylabel="error after fine-tuning (%)", title=task)
     last = axes[0, -1]
     level_styles = sequential_styles([classes for classes, _, _ in TABLE_2[90]])
     printed = (printed_rows(table, 0).assign(epoch=epoch) for epoch, table in TABLE_2.items())
-    plot_lines(last, pd.concat(printed), "epoch", "error", level_styles, by="classes")
+    plot_lines(last, pd.concat(printed), "epoch", "error", level_styles, series_column="classes")
     last.set(xlabel="epochs of pretraining", title=f"{PAPER}, by $G$", xticks=list(TABLE_2))
     names = {BASELINE: "superclasses twice"} | KINDS
     entries = {names[kind]: style for kind, style in styles.items()}
