@@ -397,13 +397,6 @@ class Project:
                     f"config: the study {name}: first_seed + seeds - 1 must be at most"
                     f" {MAX_SEED:,}, got {last:,}"
                 )
-        for name, table in self.tables.items():
-            for folder, stage in table.files.items():
-                if folder not in stage.folders:
-                    raise RarefeatError(
-                        f"the table {name}: {stage.function} writes no files {folder!r}, it"
-                        f" writes {', '.join(stage.folders)}"
-                    )
         claims = {f"claims_{paper}": paper for paper in self.papers}
         merge_unique("targets", kinds(), self.studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
@@ -417,6 +410,13 @@ class Project:
                 raise RarefeatError(
                     f"config: the {label} {shorten_repr(wrong[0])} is too long for a file; {RULE}"
                 )
+        for name, table in self.tables.items():
+            for folder, stage in table.files.items():
+                if folder not in stage.folders:
+                    raise RarefeatError(
+                        f"the table {name}: {stage.function} writes no files {folder!r}, it"
+                        f" writes {', '.join(stage.folders)}"
+                    )
         ids = [
             (claim, claim_set)
             for claim_set in self.claim_sets.values()

@@ -25,7 +25,7 @@ from rarefeat.run.metadata import page_text, read_origin
 from rarefeat.storage.schema import validate
 from rarefeat.storage.sealed_files import read_table
 
-FILES = {"src/rarefeat/studies/mine.py", "src/rarefeat/studies/mine.yaml"}
+FILES = {"src/rarefeat/studies/example.py", "src/rarefeat/studies/example.yaml"}
 REGISTRY = "src/rarefeat/registry.py"
 (RECIPE,) = (
     text
@@ -37,7 +37,7 @@ REGISTRY = "src/rarefeat/registry.py"
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
     """A clone of the project, after the recipe."""
-    folder = copy_project(tmp_path_factory.mktemp("mine"))
+    folder = copy_project(tmp_path_factory.mktemp("clone"))
     for path in (*ROOT.iterdir(), *(ROOT / name for name in ("docs", "tests", "benchmarks"))):
         if path.is_dir() and path.name in ("docs", "tests", "benchmarks"):
             ignored = shutil.ignore_patterns("__pycache__")
@@ -56,36 +56,36 @@ def test_recipe_adds_two_files_and_a_line_of_the_registry(clone):
     changed = run_block("bash", "git status --porcelain -uall", clone)
     assert {line[3:] for line in changed.splitlines()} == FILES | {REGISTRY}
     before, after = ((root / REGISTRY).read_text().splitlines() for root in (ROOT, clone))
-    assert [line for line in after if line not in before] == ['    "mine",']
-    assert "toy" not in (clone / "src/rarefeat/studies/mine.py").read_text().lower()
+    assert [line for line in after if line not in before] == ['    "example",']
+    assert "toy" not in (clone / "src/rarefeat/studies/example.py").read_text().lower()
 
 
 def test_study_has_table_figure_verdicts_pages_and_report(clone):
     results = clone / RESULTS
-    table = read_table(results / "tables/mine_accuracy.parquet").to_pandas()
+    table = read_table(results / "tables/example_accuracy.parquet").to_pandas()
     assert table.groupby("samples")["seed"].nunique().to_dict() == {10: 6, 100: 6}
     assert table["accuracy"].between(0.3, 1).all()
     origin = read_origin(results / "figures/learning_curve.pdf")
-    assert origin["tables"].keys() == {"mine_accuracy"}
-    claims = validate(CLAIMS, read_table(results / "tables/claims_mine.parquet").to_pandas())
+    assert origin["tables"].keys() == {"example_accuracy"}
+    claims = validate(CLAIMS, read_table(results / "tables/claims_example.parquet").to_pandas())
     wide = table.pivot(index="seed", columns="samples", values="accuracy")
     assert claims["estimate"].tolist() == pytest.approx([(wide[100] - wide[10]).mean()] * 2)
     assert set(claims["verdict"]) <= set(VERDICTS[:3])
-    assert "More samples help" in (results / "claims_mine.md").read_text()
-    assert "- More samples change the accuracy by " in page_text(results / "mine.md")
+    assert "| more-samples | more samples help |" in (results / "claims_example.md").read_text()
+    assert "- More samples change the accuracy by " in page_text(results / "example.md")
     succeed(run_module(clone, "rarefeat.manage.provenance", "verify", RESULTS))
     succeed(run(clone, "--report", "report.html", "--", "existing_outputs"))
     report = (clone / "report.html").read_text()
-    for entry in ("figures/learning_curve.png", "pages/mine.html", "pages/claims_mine.html"):
+    for entry in ("figures/learning_curve.png", "pages/example.html", "pages/claims_example.html"):
         assert str(RESULTS / entry) in report
     assert "See whether it rises." in report
 
 
 MISTAKES = {
-    "a name in the registry": (REGISTRY, '"mine"', '"mien"', "studies/mien: not found"),
-    "a folder": (None, '"learned", "mine_study"', '"lerned", "mine_study"', "'lerned'"),
-    "a function": (None, '"studies.mine:learn"', '"studies.mine:lern"', "studies.mine:lern is no"),
-    "a schema": (None, '"studies.mine:ACCURACY"', '"studies.mine:ACURACY"', "studies.mine:ACURACY"),
+    "a name in the registry": (REGISTRY, '"example"', '"exmaple"', "studies/exmaple: not found"),
+    "a folder": (None, '"learned", "example', '"lerned", "example', "'lerned'"),
+    "a function": (None, 'example:learn"', 'example:lern"', "studies.example:lern is no"),
+    "a schema": (None, ":ACCURACY", ":ACURACY", "studies.example:ACURACY"),
     "a column": (None, '"seed": seed, "acc', '"extra": 1, "seed": seed, "acc', "column extra"),
 }
 
@@ -93,11 +93,11 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake_in_a_declaration_is_one_line(clone, name):
     path, old, new, message = MISTAKES[name]
-    file = clone / (path or "src/rarefeat/studies/mine.py")
+    file = clone / (path or "src/rarefeat/studies/example.py")
     before = file.read_text()
     assert old in before
     file.write_text(before.replace(old, new))
-    process = run(clone, RESULTS / "tables/mine_accuracy.parquet")
+    process = run(clone, RESULTS / "tables/example_accuracy.parquet")
     file.write_text(before)
     lines = (process.stdout + process.stderr).splitlines()
     assert process.returncode == 1
@@ -120,6 +120,7 @@ published_tables.publish_figures(run, docs)
 (docs / "figures/verdicts.svg").write_text(doc_figures.verdict_mosaic(tables))
 pages.write_pages()
 """
+    succeed(run(clone, "example", "claims_example"))
     run_block("python", script, clone)
     return clone
 
@@ -127,26 +128,25 @@ pages.write_pages()
 def test_docs_show_the_study_in_all_indexes(documented):
     finding = "More samples change the accuracy by "
     expected = {
-        "README.md": f"| [A mine](docs/studies/mine.md) | Do more samples help? | {finding}",
-        "docs/studies/index.md": f"| [A mine](mine.md) | Do more samples help? | {finding}",
-        "docs/studies/mine.md": f"**{finding}",
+        "README.md": f"| [The example study](docs/studies/example.md) | Do more samples help? | {finding}",
+        "docs/studies/index.md": f"| [The example study](example.md) | Do more samples help? | {finding}",
+        "docs/studies/example.md": f"**{finding}",
         "docs/claims/index.md": "[learning](claims_learning.md)",
-        "docs/reference/config_studies.md": "## `mine`: A mine",
-        "docs/reference/tables/index.md": "[A mine](mine.md)",
+        "docs/reference/config_studies.md": "## `example`: The example study",
+        "docs/reference/tables/index.md": "[The example study](example.md)",
         "docs/reference/claims/index.md": "[learning](learning.md)",
     }
     for path, text in expected.items():
         assert text in (documented / path).read_text(), path
-    page = (documented / "docs/studies/mine.md").read_text()
+    page = (documented / "docs/studies/example.md").read_text()
     assert "![Learning curve](../figures/learning_curve.png)" in page
     assert "+uncommitted" in page
 
 
 def test_lint_and_tests_of_the_author_pass(documented):
     tools = (
-        "ruff check .",
-        "ruff format --check .",
-        "snakefmt --check Snakefile workflow",
+        f"ruff check {REGISTRY} src/rarefeat/studies/example.py",
+        f"ruff format --check {REGISTRY} src/rarefeat/studies/example.py",
         "lint-imports",
         "pytest -q --numprocesses 2 -p no:cacheprovider tests/docs/test_pages.py tests/config"
         " tests/claims/test_declarations.py tests/run/test_code_hashes.py tests/test_language.py",

@@ -44,7 +44,8 @@ COLUMNS = {
         float, SHARE, unit="1", description="fraction of fresh samples with the right sign"
     ),
 }
-ACCURACY = schema("toy_accuracy", "a row per (samples, seed)", COLUMNS, unique=["samples", "seed"])
+KEY = ["samples", "seed"]
+ACCURACY = schema("toy_accuracy", "a row per (samples, seed)", COLUMNS, unique=KEY)
 TABLES = {"toy_accuracy": (("toy_accuracy",), pd.DataFrame.copy)}
 
 
@@ -85,28 +86,30 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Measure both claims: by seed, accuracy with the most samples less that with the fewest."""
     wide = tables["toy_accuracy"].pivot(index="seed", columns="samples", values="accuracy")
     gain = wide[wide.columns.max()] - wide[wide.columns.min()]
-    return [measurement(claim, "toy_study", {}, gain) for claim in ("more-samples", "a-tenth-more")]
+    claims = "more-samples", "a-tenth-more"
+    return [measurement(claim, "toy_study", {}, gain) for claim in claims]
 
 
 def write_page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
     """Return the page: a title and the finding in a sentence."""
     mean, _, low, high, n = student_interval(measure(tables, job)[0].values.to_numpy())
     interval = f"{mean:.2f} [{low:.2f}, {high:.2f}] ({n} seeds)"
-    return f"# A toy\n\n- More samples change the accuracy by {interval}.\n"
+    return f"# The toy study\n\n- More samples change the accuracy by {interval}.\n"
 
 
 def build_outputs(toy: Toy) -> StudyOutputs:
     """Declare a table, a figure and a page."""
     tables = ("toy_accuracy",)
-    accuracy = collected_table("studies.toy:ACCURACY", LEARN, "learned", "toy_study", toy)
+    schema = "studies.toy:ACCURACY"
+    accuracy = collected_table(schema, LEARN, "learned", "toy_study", toy)
     figure = Figure(tables, "Accuracy over the number of samples. See whether it rises.")
-    page = Page("a toy", "studies.toy:write_page", tables, shown=tables)
+    page = Page("the toy study", "studies.toy:write_page", tables, shown=tables)
     return StudyOutputs({"toy_accuracy": accuracy}, {"learning_curve": figure}, {"toy": page})
 
 
 KIND = StudyKind(
     "toy",
-    "A toy",
+    "The toy study",
     Toy,
     build_outputs,
     studies=lambda toy: {"toy_study": toy},
