@@ -210,13 +210,23 @@ def share_defaults(
     study: type[Section] = Study,
     inherits: Iterable[str] = SHARED_STUDY_KEYS,
 ) -> Any:
-    """A section of the config whose `studies` are given what is shared: by all sections.
+    """Give the studies of a section of the config what they share.
 
-    Within this one.
+    Parameters
+    ----------
+    raw : Any
+        Section as read; returned as it is if it has no mapping `studies`.
+    shared : dict
+        Values of all sections, from the top level.
+    study : type
+        Model of a study, whose keys at the section's level belong to all its studies.
+    inherits : iterable of str
+        Keys that a study takes from `shared`.
 
-    Args:
-        study: what each of them is, for the keys that it has. inherits: those of them that it takes
-        from the top level.
+    Returns
+    -------
+    Any
+        Section with complete studies.
     """
     if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
         return raw
