@@ -187,12 +187,8 @@ def is_list(value: Any) -> bool:
     """Return whether a value is a list, an array or the like; not a text, mapping or set."""
     if isinstance(value, str | bytes | Mapping) or callable(value):
         return False
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and np_dimensions(value) > 0
-
-
-def np_dimensions(value: Any) -> int:
-    """Return the dimensions of an array or tensor; 1 for any other sequence."""
-    return getattr(value, "ndim", 1)
+    is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    return is_sequence and getattr(value, "ndim", 1) > 0
 
 
 def to_list(value: Any) -> list[Any]:
