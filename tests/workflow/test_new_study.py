@@ -127,11 +127,10 @@ pages.write_pages()
 
 def test_docs_show_the_study_in_all_indexes(documented):
     finding = "More samples change the accuracy by "
+    row = f"| Do more samples help? | {finding}"
     expected = {
-        "README.md": "| [The example study](docs/studies/example.md) | Do more samples help? | "
-        + finding,
-        "docs/studies/index.md": "| [The example study](example.md) | Do more samples help? | "
-        + finding,
+        "README.md": f"| [The example study](docs/studies/example.md) {row}",
+        "docs/studies/index.md": f"| [The example study](example.md) {row}",
         "docs/studies/example.md": f"**{finding}",
         "docs/claims/index.md": "[learning](claims_learning.md)",
         "docs/reference/config_studies.md": "## `example`: The example study",

@@ -104,7 +104,8 @@ def build_outputs(toy: Toy) -> StudyOutputs:
     accuracy = collected_table(schema, LEARN, "learned", "toy_study", toy)
     figure = Figure(tables, "Accuracy over the number of samples. See whether it rises.")
     page = Page("the toy study", "studies.toy:write_page", tables, shown=tables)
-    return StudyOutputs({"toy_accuracy": accuracy}, {"learning_curve": figure}, {"toy": page})
+    figures, pages = {"learning_curve": figure}, {"toy": page}
+    return StudyOutputs({"toy_accuracy": accuracy}, figures, pages)
 
 
 KIND = StudyKind(
