@@ -100,7 +100,7 @@ def profile(study, train: torch.Tensor, steps: int) -> dict[str, float]:
     for owner, name, function in originals:
         setattr(owner, name, function)
     return {name: 1e6 * seconds / steps / len(train) for name, seconds in spent.items()} | {
-        "step": total
+        "whole step": total
     }
 
 

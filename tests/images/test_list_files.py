@@ -89,7 +89,7 @@ def test_folder_train_without_test_is_a_class_or_refused(tmp_path):
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [
-        ({"a": 5}, "two subfolders with images at least are needed, one for each class, got 1"),
+        ({"a": 5}, "must have two subfolders with images at least, one for each class, got 1"),
         ({"a": 5, "b": 4}, "the class b has no test image; every class needs some"),
         (
             {"train/a": 2, "train/b": 2, "test/a": 2, "test/c": 1},
