@@ -1,6 +1,6 @@
 # Theorem 3.1 across sizes.
 
-from rarefeat.studies.scaling.declaration import trained_encoders
+from rarefeat.studies.scaling.declaration import encoders_of_large_sets
 
 
 # Sizes of the sets of Definition B.1 at initialisation. A checkpoint, as they decide which sizes
@@ -19,17 +19,16 @@ checkpoint lucky_sets:
         RUN_JOB
 
 
-def encoders_of_large_sets(wildcards):
-    """Return the encoders of the sizes whose lucky sets are large enough."""
+def encoders_of_trained_sizes(wildcards):
+    """Return the encoders of the sizes that are trained."""
     lucky_sets = checkpoints.lucky_sets.get().output[0]
-    section, identities = PROJECT.sections["scaling"], PROJECT.identities(["lucky_sets"])
-    paths = as_workflow_error(trained_encoders, section, lucky_sets, identities)
+    paths = as_workflow_error(encoders_of_large_sets, PROJECT.sections["scaling"], lucky_sets)
     return [f"<results>/{path}" for path in paths]
 
 
 rule trained_sizes:
     input:
-        encoders=encoders_of_large_sets,
+        encoders=encoders_of_trained_sizes,
         lucky_sets="<results>/tables/lucky_sets.parquet",
     output:
         "<results>/tables/scaling.parquet",

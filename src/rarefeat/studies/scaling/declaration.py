@@ -44,10 +44,11 @@ def build_outputs(section: Scaling) -> StudyOutputs:
     return StudyOutputs(tables, {"scaling": figure}, {"scaling": page})
 
 
-def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, str]) -> list[str]:
-    """Return the paths of the encoders of the sizes that are trained.
+def encoders_of_large_sets(section: Scaling, lucky_sets: str) -> list[str]:
+    """Return the paths of the encoders of the sizes whose lucky sets are large enough.
 
-    These are the sizes whose lucky sets are large enough, once they have been counted.
+    The job that reads these encoders checks that the table is of today's config and code; here
+    it only plans, for a report also from a table that is not.
 
     Parameters
     ----------
@@ -55,8 +56,6 @@ def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, st
         The section of the config.
     lucky_sets : str
         Path of the table of lucky sets.
-    identities : dict
-        Identity of the job that makes this table, by its name.
 
     Returns
     -------
@@ -64,13 +63,13 @@ def trained_encoders(section: Scaling, lucky_sets: str, identities: dict[str, st
         Paths below the folder of results.
     """
     # Planning does not need pandas, so it is imported here.
-    from rarefeat.run.metadata import read_product
+    from rarefeat.storage.sealed_files import read_table
     from rarefeat.studies.scaling.exponent_bounds import trained_cells
 
     studies = section.studies()
     return [
         path
-        for name, cells in trained_cells(section, read_product(lucky_sets, identities)).items()
+        for name, cells in trained_cells(section, read_table(lucky_sets).to_pandas()).items()
         for path in cell_paths("encoders", name, cells, studies[name].blocks(), "safetensors")
     ]
 
