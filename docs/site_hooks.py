@@ -16,6 +16,7 @@ DETAILS = re.compile(
 FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOTALL)
 DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
 BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
+EMBEDDED = re.compile(r'<p>(<a href="([^"]*play\.html)">Open the page on its own</a>\.)</p>')
 COLUMN = 1200
 """Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown
 half as wide."""
@@ -116,6 +117,9 @@ def captioned(found: re.Match) -> str:
         else COLUMN
     )
     column = ' class="column"' if width < COLUMN else ""
+    if bitmap:
+        source = re.search(r'src="([^"]*)"', picture)[1]
+        picture = f'<a href="{source}" title="Open at full size">{picture}</a>'
     return f"<figure{column}>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
 
 
@@ -132,5 +136,9 @@ def mathml(found: re.Match) -> str:
 
 
 def on_page_content(html: str, **_) -> str:
-    """The page with its formulas set and its figures captioned."""
+    """The page with its formulas set, its figures captioned, and the explorer in it."""
+    html = EMBEDDED.sub(
+        r'<iframe src="\2" title="Recorded runs, by what was set" loading="lazy"></iframe><p>\1</p>',
+        html,
+    )
     return FIGURE.sub(captioned, FORMULA.sub(mathml, html))

@@ -11,15 +11,18 @@ from collections.abc import Callable
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.style import STYLES, project_style
 from rarefeat.project import load
 from rarefeat.registry import kinds
+from rarefeat.report.drawings import RARE, pipeline, svg
 from rarefeat.report.figures_from_published import iter_figures
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.storage.markdown import interval, records, select_rows
+from rarefeat.studies.imbalance.findings import SIGMA
 from rarefeat.studies.long_tail.paper_values import TABLE_2, printed_gain
 
 PAPERS = {
@@ -85,6 +88,36 @@ def score_heatmap(tables: PublishedTables) -> Figure:
             ylabel="",
         )
     return figure
+
+
+def learned_by_frequency(tables: PublishedTables) -> Figure:
+    """Draw the share of runs that learn the rare feature against its relative frequency."""
+    shares = select_rows(tables["confirmation_fates"], sigma=SIGMA, fate="learned")
+    shares = shares.sort_values("eps_min")
+    figure, ((panel,),) = panels(height=2.3)
+    panel.fill_between(
+        shares["eps_min"], shares["ci_low"], shares["ci_high"], color=RARE, alpha=0.2, lw=0
+    )
+    panel.plot(shares["eps_min"], shares["share"], color=RARE, marker="o")
+    panel.set(
+        xlabel="how often the rare feature is seen, relative to the others",
+        ylabel="runs that learn it",
+        ylim=(-0.03, 1.03),
+        title=summarise_shares(shares),
+    )
+    panel.yaxis.set_major_formatter(PercentFormatter(1))
+    return figure
+
+
+def summarise_shares(shares: pd.DataFrame) -> str:
+    """Say in one line which frequencies are shown to be learned by most runs, or by few."""
+    most = shares.loc[shares["ci_low"] > 0.5, "eps_min"]
+    few = shares.loc[shares["ci_high"] < 0.5, "eps_min"]
+    if most.empty or few.empty or few.max() > most.min():
+        return "Runs that learn the rare feature"
+    return (
+        f"Most runs learn the rare feature from {most.min():g} on; most do not up to {few.max():g}"
+    )
 
 
 def table_2(tables: PublishedTables) -> Figure:
@@ -180,91 +213,12 @@ def verdict_mosaic(tables: PublishedTables) -> str:
     return svg(width, y + 8, items, "Every claim of the papers with its verdict")
 
 
-STEPS = (
-    ("data", "tokens hold a few of d features,", "one of them rarely"),
-    ("encoder", "pairs of views pull, others push;", "frequent features grow first"),
-    ("gate", "the bias rises with the norm;", "weak features stay below it"),
-    ("mask", "pruned neurons leave the loss,", "and are still updated"),
-)
-RULES = ("synthesise", "pretrain", "probe", "aggregate", "plot, claims, report")
-
-
-def pipeline(tables: PublishedTables) -> str:
-    """Draw the fate of a rare feature in four boxes, and below it the workflow's stages, as SVG."""
-    width, height, gap = 190, 74, 26
-    items = []
-    for i, (title, *lines) in enumerate(STEPS):
-        x = i * (width + gap)
-        items.append(
-            f'<rect x="{x + 1}" y="1" width="{width}" height="{height}" rx="6" fill="none"'
-            ' stroke="currentColor"/>'
-        )
-        items.append(f'<text x="{x + 12}" y="22" font-weight="600">{i + 1}. {title}</text>')
-        items += [
-            f'<text x="{x + 12}" y="{42 + 17 * j}" font-size="11">{line}</text>'
-            for j, line in enumerate(lines)
-        ]
-        if i:
-            items.append(arrow(x - gap + 3, x - 2, 1 + height / 2))
-    full = 4 * width + 3 * gap
-    rule_width = (full - 4 * gap) / 5
-    caption = "measured by a workflow, for every seed and point of the grid:"
-    items.append(f'<text x="0" y="{height + 34}" font-size="11">{caption}</text>')
-    top = height + 44
-    for i, rule in enumerate(RULES):
-        x = i * (rule_width + gap)
-        items.append(
-            f'<rect x="{x + 1}" y="{top}" width="{rule_width:g}" height="30" rx="15"'
-            ' fill="#0072B2" fill-opacity="0.15" stroke="#0072B2"/>'
-        )
-        middle = x + 1 + rule_width / 2
-        items.append(f'<text x="{middle:g}" y="{top + 19}" text-anchor="middle">{rule}</text>')
-        if i:
-            items.append(arrow(x - gap + 3, x - 2, top + 15))
-    title = "Data, encoder, gate and mask, and the stages of the workflow"
-    return svg(full + 2, top + 34, items, title)
-
-
-def arrow(start: float, end: float, y: float) -> str:
-    """Return an arrow from left to right, as SVG.
-
-    Parameters
-    ----------
-    start, end, y : float
-        Position (pixels).
-    """
-    return (
-        f'<path d="M{start:g} {y:g} H{end:g} m-6 -4 l6 4 l-6 4" fill="none" stroke="currentColor"'
-        ' stroke-width="1.5"/>'
-    )
-
-
-def svg(width: float, height: float, items: list[str], title: str) -> str:
-    """Return an SVG picture; its text has the colour of the surrounding text.
-
-    Parameters
-    ----------
-    width, height : float
-        Size (pixels).
-    items : list of str
-        Elements.
-    title : str
-        Description for screen readers.
-    """
-    body = "\n".join(items)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}"'
-        f' width="{width:g}" color="#1f2933" fill="currentColor"'
-        ' font-family="system-ui, sans-serif" font-size="12.5" role="img"'
-        f' aria-label="{html.escape(title)}">\n{body}\n</svg>\n'
-    )
-
-
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
     "selection_auc.png": (("selection_scores_at_end",), score_heatmap),
     "table_2_beside.png": (("cifar10_confirm_gains", "cifar10_milder_gains"), table_2),
     "verdicts.svg": ((), verdict_mosaic),
-    "pipeline.svg": ((), pipeline),
+    "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
+    "pipeline.svg": ((), lambda tables: pipeline()),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""
 
