@@ -20,7 +20,7 @@ from rarefeat.report.reference import render_reference
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000
-MOST_WORDS = 55_000
+MOST_WORDS = 56_000
 """Largest number of words of all pages that are read, not looked up as the reference is."""
 SKIPPED = {
     "gallery",
@@ -83,6 +83,13 @@ def test_every_link_leads_somewhere(path):
 @pytest.mark.parametrize("path", markdown(), ids=of_this_project)
 def test_no_page_is_too_long_to_read(path):
     assert path.stat().st_size <= LONGEST
+
+
+def test_readme_has_at_most_700_words():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"<!--.*?-->|```.*?```|!\[.*?\]\(.*?\)|^[|\s-]+$", "", text, flags=re.S | re.M)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("|", " ")
+    assert len(text.split()) <= 700
 
 
 def test_all_pages_together_are_not_too_much_to_read():
@@ -259,7 +266,7 @@ def test_no_two_pages_write_a_file_of_one_name():
     written = [
         name for text in texts for name in set(re.findall(r"^cat > (\S+)", text, re.MULTILINE))
     ]
-    assert len(written) >= 3
+    assert len(written) >= 2
     assert len(set(written)) == len(written), sorted(written)
 
 
