@@ -181,17 +181,20 @@ class Project:
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """Every figure by its name; RarefeatError where one needs a table that no study makes."""
-        claim_figures = {
-            page_of(group): Figure(
-                (f"claims_{paper}",), CLAIMS_CAPTION, "claims.figure", "group", {"group": group}
-            )
-            for paper, names in self.papers.items()
-            for name in names
-            for group in self.claim_sets[name].groups
-        }
         figures = unique(
             "figure", {name: outputs.figures for name, outputs in self.outputs.items()}
         )
+        by_paper = {
+            paper: {
+                page_of(group): Figure(
+                    (f"claims_{paper}",), CLAIMS_CAPTION, "claims.figure", "group", {"group": group}
+                )
+                for name in names
+                for group in self.claim_sets[name].groups
+            }
+            for paper, names in self.papers.items()
+        }
+        claim_figures = unique("group of claims with the figure", by_paper)
         return self._with_tables("figure", merge_unique("figures", figures, claim_figures))
 
     @cached_property

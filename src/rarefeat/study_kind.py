@@ -6,7 +6,7 @@ that exist are in `registry.py`; what the declarations of one config add up to i
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -300,9 +300,6 @@ class ClaimInputs:
 
     tables: tuple[str, ...]
     sections: ConfigSections = field(default_factory=dict)
-    regimes: Mapping[str, Mapping[str, Collection[str | float]]] = field(default_factory=dict)
-    """Values on the axes of each study, against which primary regimes are checked; an axis that is
-    missing has any value."""
 
 
 STUDIES = Path(__file__).parent / "studies"
@@ -433,15 +430,6 @@ def collected_table(schema: str, stage: Stage, folder: str, name: str, study: An
         {folder: stage},
         study=name,
     )
-
-
-def values_on_axes(study: Any) -> dict[str, set]:
-    """Return the values of a study's grid on each axis."""
-    values: dict[str, set] = {}
-    for cell in study.cells():
-        for axis, value in cell.values.items():
-            values.setdefault(axis, set()).add(value)
-    return values
 
 
 SYNTHESISE = Stage(

@@ -116,7 +116,7 @@ KIND = StudyKind(
     studies=lambda toy: {"toy_study": toy},
     stages=(LEARN,),
     inherits=("first_seed",),
-    claim_inputs=lambda toy: ClaimInputs(("toy_accuracy",), regimes={"toy_study": {}}),
+    claim_inputs=lambda toy: ClaimInputs(("toy_accuracy",)),
     by_default=False,
     question="Do more samples help?",
 )

@@ -14,7 +14,6 @@ from rarefeat.study_kind import (
     StudyOutputs,
     Table,
     concatenated_tables,
-    values_on_axes,
 )
 
 TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
@@ -131,11 +130,7 @@ def schema(table: str) -> str:
 
 def claim_inputs(section: Augmentation) -> ClaimInputs:
     """Return the inputs of the claims about the predictions of Wen & Li."""
-    regimes = {
-        name: {**values_on_axes(study), "arm": {arm.arm for arm in study.arms}}
-        for name, study in section.studies.items()
-    }
-    return ClaimInputs(("augmentation",), {"augmentation": section}, regimes)
+    return ClaimInputs(("augmentation",), {"augmentation": section})
 
 
 KIND = StudyKind(

@@ -121,12 +121,9 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
 
 
 def claim_inputs(section: ExactResults) -> ClaimInputs:
-    """Return the tables and regimes of the claims of chapters 2 and 4 to 8."""
+    """Return the tables of the claims of chapters 2 and 4 to 8."""
     studies = section.studies()
-    regimes = {
-        name: {"setting": {cell.path for cell in study.cells()}} for name, study in studies.items()
-    }
-    return ClaimInputs(tuple(studies), studies, regimes)
+    return ClaimInputs(tuple(studies), studies)
 
 
 # By default once its full run has been made.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rarefeat.config.study import SHARED_TRAINING_KEYS
-from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
+from rarefeat.studies.fate.config import LateLearning, LearningStudy
 from rarefeat.study_kind import (
     ClaimInputs,
     Figure,
@@ -68,16 +68,10 @@ def tables_of(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def claim_inputs(section: LateLearning) -> ClaimInputs:
-    """Return the tables and regimes that the claims on late learning are measured on."""
+    """Return the tables that the claims on late learning are measured on."""
     tables = tables_of(section.studies_with_role("point"))
     tables += ("fate_times", "fate_late") if section.studies_with_role("fit", "test") else ()
-    regimes = {
-        name: {}
-        if study.hypercube
-        else {axis: {point[axis] for point in study.points()} for axis in AXES}
-        for name, study in section.studies.items()
-    }
-    return ClaimInputs(tables, {"fate": section}, regimes)
+    return ClaimInputs(tables, {"fate": section})
 
 
 # A plain `snakemake` makes it once its full run has been made.

@@ -2,7 +2,6 @@
 
 from rarefeat.studies.fine_labels.config import (
     DIGITS,
-    DIRECT,
     SCALAR,
     ContrastiveStudy,
     Digits,
@@ -180,11 +179,10 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
 
 
 def claim_inputs(section: FineLabels) -> ClaimInputs:
-    """Return the tables and regimes that the claims of Hong et al. are measured on."""
+    """Return the tables that the claims of Hong et al. are measured on."""
     tables = ("fine_labels_errors", "fine_labels_heads", "fine_labels_simulators")
     tables += tuple(f"{name}_errors" for name in section.sweeps)
-    regimes = {SCALAR: {"k": set(section.k)}, DIRECT: {}} | {name: {} for name in section.sweeps}
-    return ClaimInputs(tables, {"fine_labels": section}, regimes)
+    return ClaimInputs(tables, {"fine_labels": section})
 
 
 KIND = StudyKind(

@@ -10,7 +10,6 @@ from rarefeat.study_kind import (
     StudyOutputs,
     collected_table,
     table_from,
-    values_on_axes,
 )
 
 PACKAGE = "studies.selection"
@@ -144,24 +143,14 @@ def figures(section: Selection) -> dict[str, Figure]:
 
 
 def claim_inputs(section: Selection) -> ClaimInputs:
-    """Return the tables and regimes that the claims are measured on."""
+    """Return the tables that the claims are measured on."""
     tables = [
         *tables_with_role(section, "interventions", "help"),
         *(f"{name}_selection_scores" for name in section.studies_with_role("scores")),
         *(("selection_fate", "selection_law") if section.studies_with_role(*LAW) else ()),
         DIGITS,
     ]
-    regimes = {
-        name: {
-            **values_on_axes(sweep),
-            "arm": {arm.label for arm in sweep.arms},
-            "step": set(sweep.scored),
-            "source": {"running", "batch"},
-        }
-        for name, sweep in section.sweeps.items()
-    }
-    regimes[DIGITS] = {"rho": set(section.digits.rho), "rule": set(section.digits.training.rules)}
-    return ClaimInputs(tuple(tables), {"selection": section}, regimes)
+    return ClaimInputs(tuple(tables), {"selection": section})
 
 
 # A plain `snakemake` makes it once its full run has been made.

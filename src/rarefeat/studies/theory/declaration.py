@@ -11,7 +11,6 @@ from rarefeat.study_kind import (
     StudyOutputs,
     Table,
     trajectories_table,
-    values_on_axes,
 )
 
 SCHEMAS = "studies.theory.tables"
@@ -91,25 +90,7 @@ def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
 def claim_inputs(section: Theory) -> ClaimInputs:
     """Return the inputs of the claims: milestones, one step, and trajectories of every study."""
     tables = tuple(name for name in build_outputs(section).tables if not name.endswith("_overlap"))
-    regimes: dict[str, dict] = {"confirmation": {}, "scaling": {}}
-    for name, study in section.every_study().items():
-        arms = {"arm": {arm.arm for arm in study.arms}}
-        masks = {
-            "mask": {(arm.alpha, arm.onset) for arm in study.arms},
-            "update": {arm.pruned_update for arm in study.arms},
-        }
-        regimes[name] = {
-            **values_on_axes(study),
-            **arms,
-            **masks,
-            "step": {study.training.T},
-            "at": {"W(0)"},
-        }
-        # Some claims are measured over all studies of a role.
-        regimes.setdefault(study.role, dict(arms))
-    return ClaimInputs(
-        (*tables, "confirmation_grid", "scaling_exponents"), {"theory": section}, regimes
-    )
+    return ClaimInputs((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section})
 
 
 KIND = StudyKind(

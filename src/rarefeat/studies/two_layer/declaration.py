@@ -187,9 +187,8 @@ def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
 
 
 def claim_inputs(section: TwoLayer) -> ClaimInputs:
-    """Return the tables and regimes of the claims of chapters 2 and 3."""
-    regimes = {"emergence": {"setting": set(section.emergence.settings)}}
-    return ClaimInputs(("two_layer",), {"emergence": section.emergence}, regimes)
+    """Return the tables of the claims of chapters 2 and 3."""
+    return ClaimInputs(("two_layer",), {"emergence": section.emergence})
 
 
 # By default once its full run has been made.
