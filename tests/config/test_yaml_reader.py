@@ -8,6 +8,7 @@ from rarefeat.config.model import Arm
 from rarefeat.config.section import Section, check_distinct
 from rarefeat.config.study import Study, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
+from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse
 
 ROOT = Path(__file__).parents[2]
@@ -22,9 +23,9 @@ GRID = {"grid": {"g": {"eps_min": [0.5], "sigma": [0.05], "arms": ["dense"]}}}
         ("0.05", 0.05),
         (".5", 0.5),
         ("1.0e+3", 1000.0),
-        ("010", 10),
+        ("'010'", "010"),
         ("-3", -3),
-        ("5:00", "5:00"),
+        ("'5:00'", "5:00"),
         ("yes", "yes"),
         ("True", True),
         ("~", None),
@@ -34,6 +35,13 @@ def test_read_yaml_has_values_of_yaml_1_2(text, value, tmp_path):
     (tmp_path / "mine.yaml").write_text(f"key: {text}\n", encoding="utf-8")
     found = read_yaml(tmp_path / "mine.yaml")["key"]
     assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(("text", "value"), [("0100", 64), ("5:00", 300), ("-1:30.5", -90.5)])
+def test_number_that_snakemake_misreads_is_refused(text, value, tmp_path):
+    (tmp_path / "mine.yaml").write_text(f"a: [1_000, 0.5, 0]\nb: {text}\n", encoding="utf-8")
+    with pytest.raises(RarefeatError, match=f"line 2: {text} is {value} to Snakemake"):
+        read_yaml(tmp_path / "mine.yaml")
 
 
 def test_read_yaml_merges_anchors(tmp_path):
