@@ -154,6 +154,75 @@ def test_sweep_trains_again_where_a_rule_is_edited(write_rules, trained):
     assert len(list(Path("kept").glob("*.json"))) == 24
 
 
+SESSION = """
+from collections import namedtuple
+from functools import partial
+
+class Share:
+    value = 0.1
+
+LEVELS, level, P = [0.1], lambda: 0.1, namedtuple("P", "x")(0.1)
+half = partial(max, 0.1)
+torch.level = 0.1
+
+def share(context):
+    return 0.1
+
+def rule(context):
+    return mask_smallest(context.norms, {0})
+"""
+HIDDEN_EDITS = {
+    "Share.value": "Share.value = 0.5",
+    "share(context)": "share.__code__ = (lambda context: 0.5).__code__",
+    "LEVELS[0]": "LEVELS[0] = 0.5",
+    "level()": "level = lambda: 0.5",
+    "P.x": "P = P._replace(x=0.5)",
+    "half(0)": "half = partial(max, 0.5)",
+    "torch.level": "torch.level = 0.5",
+    'getattr(torch, "le" + "vel")': "torch.level = 0.5",
+    'globals()["LEVELS"][0]': "LEVELS[0] = 0.5",
+    'eval("Share.value")': "Share.value = 0.5",
+    '__import__("os").environ.get("LEVEL") and 0.5 or 0.1': "import os; os.environ['LEVEL'] = '1'",
+    'float(open("level.txt").read())': "open('level.txt', 'w').write('0.5')",
+}
+"""Values that a session's rule may reach, and a cell that changes each to 0.5."""
+
+
+@pytest.mark.parametrize("value", HIDDEN_EDITS)
+def test_session_rule_runs_as_it_is_now(tmp_path, monkeypatch, trained, value):
+    """Whatever it reaches, and whatever a cache kept: it is trained at each call."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch, "level", 0.1, raising=False)
+    monkeypatch.delenv("LEVEL", raising=False)
+    Path("level.txt").write_text("0.1")
+    rule = define(SESSION.format(value))
+    keys = {"arm": ["dense", rule], "seed": [1], "cache": "kept"} | SMALL
+    first, again = (rarefeat.sweep(**keys).select(arm=rule).trajectories for _ in range(2))
+    exec(HIDDEN_EDITS[value], rule.__globals__)
+    edited = rarefeat.sweep(**keys).select(arm=rule).trajectories
+    assert first.equals(again)
+    assert not edited.equals(first)
+    assert trained == ["dense", "rule", "rule", "rule"]
+    assert len(list(Path("kept").iterdir())) == 1
+
+
+def test_session_rule_runs_no_code_of_a_file(tmp_path, monkeypatch):
+    """Python has that code as it was imported, and the file may be another one by now."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "def share(x):\n    return 0.5\nclass Share:\n    def __call__(self):\n        return 0.5\n"
+    Path("session_helper.py").write_text(text)
+    import session_helper
+
+    for value in ("session_helper.share(1)", "share(1)", "Share()()"):
+        rule = define(SESSION.format(value), session_helper=session_helper, share=1)
+        exec("from session_helper import share, Share", rule.__globals__)
+        line = refusal(rarefeat.train, arm=rule, **SMALL)
+        assert line.startswith("rule rule: runs code of session_helper.py, which may have been edit")
+    line = refusal(rarefeat.train, arm=session_helper.share, **SMALL)
+    assert "rule share: " in line
+
+
 def test_sweep_of_the_session_is_written_to_a_cache_later(tmp_path, trained):
     rarefeat.sweep(seed=[1], **SMALL)
     rarefeat.sweep(seed=[1], cache=tmp_path / "kept", **SMALL)
@@ -212,7 +281,7 @@ def test_sweep_refuses_a_rule_that_is_edited_while_it_trains(write_rules, monkey
 
     monkeypatch.setattr(sweeps, "probe", edit)
     line = refusal(rarefeat.sweep, arm="my_rules:small", seed=[1], **SMALL)
-    assert "my_rules:small-alpha=0.1: a rule, or a value that it uses, has changed" in line
+    assert "my_rules:small-alpha=0.1: the file of a rule was edited while it trained" in line
     assert not sweeps.SESSION_CACHE
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.session_functions import hash_function
 from rarefeat.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.config.names import check_name, shorten_repr, suggest
 from rarefeat.config.section import Section, check_distinct, dump_config, format_validation_error
@@ -218,7 +217,7 @@ def register_rules(caller: str, arms: Iterable[Any], biases: Iterable[Any] = ())
     Raises
     ------
     RarefeatError
-        If two have one name, or one has the name of a built-in rule, or no certain hash.
+        If two have one name, or one has none or that of a built-in rule.
     """
     names: dict[str, Callable] = {}
     for rule in rules_in(arms, biases):
@@ -227,7 +226,6 @@ def register_rules(caller: str, arms: Iterable[Any], biases: Iterable[Any] = ())
             raise RarefeatError(
                 f"{caller}: two rules are called {name}; give each a name of its own"
             )
-        hash_function(rule)
 
 
 def build_study(

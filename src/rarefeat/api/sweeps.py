@@ -1,6 +1,8 @@
 """Many trainings at once: every arm on the same tokens, and seeds as one tensor program.
 
-They are what the jobs of the workflow do, to the last bit.
+They are what the jobs of the workflow do, to the last bit. Each is kept by a hash of everything
+that sets its numbers. A function of the session has no hash that is certain to move with all that
+it reaches, so its trainings are kept for one call alone.
 """
 
 import hashlib
@@ -31,7 +33,6 @@ from rarefeat.api.arguments import (
 )
 from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.session_functions import hash_function
 from rarefeat.chain.aggregate import summary_table
 from rarefeat.chain.pretrain import pretrain
 from rarefeat.chain.probe import probe
@@ -232,8 +233,9 @@ def sweep(
         As in `train`.
     cache : str or Path, optional
         Folder that keeps each training in a small file, by a hash of everything that it depends on:
-        values, code (that of your own rules, too), packages and machine. By default trainings are
-        kept as long as Python runs.
+        values, code (the files of your own rules, too), packages and machine. By default trainings
+        are kept as long as Python runs. A function of the session is trained anew at each call;
+        one of a file, given as MODULE:FUNCTION, is kept.
     **changes
         As in `train`. A list stands for each of its values: of a key of an arm (alpha, onset,
         pruned_update) for an arm each, of another key for a column of its own. Keys of an arm hold
@@ -246,8 +248,8 @@ def sweep(
     Raises
     ------
     RarefeatError
-        As `train`; for a value twice on an axis; and for a rule of your own that was edited while
-        it trained.
+        As `train`; for a value twice on an axis; and for a rule's file that was edited while it
+        trained.
 
     Examples
     --------
@@ -328,7 +330,9 @@ class SweepPlan:
     cells : list of Cell
         Its cells, each with all arms.
     jobs : dict
-        Job and hash of session functions of each arm, by its label.
+        Job of each arm without its point, by its label; None for an arm of a session function.
+    records : dict
+        Their records by the path of the point, the label of the arm and the seed.
     """
 
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
@@ -338,17 +342,17 @@ class SweepPlan:
         self.cache = None if cache is None else Path(cache)
         self.cells = [Cell(cell.axes, tuple(study.arms)) for cell in study.cells()]
         self.jobs = {arm.label: self.identify(arm) for arm in study.arms}
+        self.records: dict[tuple[str, str, int], TrainingRecord] = {}
 
-    def identify(self, arm: Arm) -> tuple[Job, str]:
-        """Return the job of an arm without its point, and the hash of its session functions."""
+    def identify(self, arm: Arm) -> Job | None:
+        """Return the job of an arm without its point; None if it uses a session function."""
+        if {arm.arm, self.study.training.bias.rule} & REGISTERED.keys():
+            return None
         cell = Cell(self.study.cells()[0].axes, (arm,))
-        names = (arm.arm, self.study.training.bias.rule)
-        hashes = [hash_function(REGISTERED[name]) for name in names if name in REGISTERED]
-        job = make_job(PROBE.function, PROBE.lineage[:-1], self.study.probe_config(cell))
-        return job, "".join(hashes)
+        return make_job(PROBE.function, PROBE.lineage[:-1], self.study.probe_config(cell))
 
     def key(self, cell: Cell, arm: Arm, seed: int) -> str:
-        """Return the hash of everything that sets the result of one training.
+        """Return the hash of everything that sets the result of one training; empty if none does.
 
         Parameters
         ----------
@@ -359,9 +363,10 @@ class SweepPlan:
         seed : int
             The seed.
         """
-        job, functions = self.jobs[arm.label]
+        if not (job := self.jobs[arm.label]):
+            return ""
         identity = job.model_copy(update={"cell": cell.values, "seeds": str(seed)}).identity
-        text = json.dumps([identity, functions, packages(), machine()], sort_keys=True)
+        text = json.dumps([identity, packages(), machine()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def find(self, cell: Cell, arm: Arm, seed: int) -> TrainingRecord | None:
@@ -376,7 +381,8 @@ class SweepPlan:
         seed : int
             The seed.
         """
-        key = self.key(cell, arm, seed)
+        if not (key := self.key(cell, arm, seed)):
+            return self.records.get((cell.path, arm.label, seed))
         path = self.cache / f"{key}.json" if self.cache else None
         if key in SESSION_CACHE:
             if path and not path.exists():
@@ -409,7 +415,9 @@ class SweepPlan:
         record : TrainingRecord
             Its result.
         """
-        key = self.key(cell, arm, seed)
+        if not (key := self.key(cell, arm, seed)):
+            self.records[cell.path, arm.label, seed] = record
+            return
         SESSION_CACHE[key] = record
         if self.cache:
             entry = {"key": key, "row": record[0], "steps": record[1], SEAL: BLANK}
@@ -477,8 +485,8 @@ class SweepPlan:
         for arm in arms:
             if self.identify(arm) != self.jobs[arm.label]:
                 raise RarefeatError(
-                    f"sweep: arm: {arm.label}: a rule, or a value that it uses, has changed while"
-                    " it trained; run it again"
+                    f"sweep: arm: {arm.label}: the file of a rule was edited while it trained; run"
+                    " it again"
                 )
         names = (*Arm.model_fields, "seed")
         for arm, seed in itertools.product(arms, seeds):
@@ -527,7 +535,7 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
                     latents = synthesise(plan.study.draws, plan.study.data, eps_min, seeds)
                     for cell, arms in points:
                         plan.train_and_probe(cell, arms, seeds, latents)
-                        n_done += len(arms) * len(seeds)
+                        n_done += sum(bool(plan.jobs[arm.label]) for arm in arms) * len(seeds)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{n_done} of {n_encoders} encoders are kept; the same call goes on from there"

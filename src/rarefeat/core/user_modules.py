@@ -150,6 +150,18 @@ def opened_files() -> Iterator[list[Path]]:
         OPENED.pop()
 
 
+@contextlib.contextmanager
+def called_files() -> Iterator[set[str]]:
+    """Collect the files of the Python functions that are called meanwhile."""
+    files: set[str] = set()
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: files.add(frame.f_code.co_filename))
+    try:
+        yield files
+    finally:
+        sys.setprofile(before)
+
+
 def hashed_files(name: str) -> set[Path]:
     """Return the files in the hash of a module that was imported last; none for another one."""
     entry = IMPORTED.get((Path.cwd(), name))
