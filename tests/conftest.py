@@ -203,9 +203,9 @@ def tokens_of_step(
     return z @ dictionaries(study, data, [seed])[0].double().T + sigma * noise.double()
 
 
-def embed_tokens(tokens: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+def embed_tokens(tokens: Tensor, weights: Tensor, bias: Tensor, scale: float = 1.0) -> Tensor:
     """f(X), (S, n, L, P), (S, m, p), (S, m) -> (S, n, m)."""
-    return embed(pre_activations(attend(tokens), weights), bias)
+    return embed(pre_activations(attend(tokens, scale), weights), bias)
 
 
 def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedEncoder, list[dict]]:

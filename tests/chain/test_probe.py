@@ -106,9 +106,8 @@ def test_embed_pairs_equals_embedding_everything(simulator):
     space = make_simulator(simulator, "probe", data.d, data.d1, 5, [1])
     weights, bias = space.initial_weights(1.0, [seeded(3)]), torch.full((1, 5), 0.1)
     # A second network beside the first changes nothing of it.
-    both, other = embed_pairs(
-        balanced, matched, space, [(weights, bias), (weights[:, :2], bias[:, :2])], 0.3, [seeded(4)]
-    )
+    networks = [(weights, bias), (weights[:, :2], bias[:, :2])]
+    both, other = embed_pairs(balanced, matched, space, networks, 0.3, 0.5, [seeded(4)])
     for name in both:
         torch.testing.assert_close(other[name], both[name][..., :2])
     for name, z in (("balanced", balanced), ("matched", matched)):
@@ -118,7 +117,7 @@ def test_embed_pairs_equals_embedding_everything(simulator):
             space.sample_tokens(part.flatten(0, 1)[None].float(), 0.3, [noise])
             for part in z.split(500)
         ]
-        everything = embed_tokens(torch.cat(parts, 1), weights, bias)[0].unflatten(0, (-1, 2))
+        everything = embed_tokens(torch.cat(parts, 1), weights, bias, 0.5)[0].unflatten(0, (-1, 2))
         assert both[name].shape == (len(z), 2, 5)
         torch.testing.assert_close(both[name], everything)
     assert torch.equal(both["balanced"][~changed], both["matched"][~changed])

@@ -33,13 +33,14 @@ def naive_embedding(x, weights, bias):
     return torch.tensor(h, dtype=torch.float64)
 
 
-def test_attention_equals_naive_loop():
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_attention_equals_naive_loop(scale):
     x = torch.randn(2, 3, 4, 6, generator=seeded(0), dtype=torch.float64)
-    weights = attention(x)
+    weights = attention(x, scale)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
     for S in range(2):
         for n in range(3):
-            torch.testing.assert_close(weights[S, n], naive_attention(x[S, n]))
+            torch.testing.assert_close(weights[S, n], naive_attention(scale**0.5 * x[S, n]))
 
 
 def test_attention_is_finite_for_large_tokens():

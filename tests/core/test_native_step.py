@@ -34,9 +34,10 @@ ARMS = [
 DATA = tiny_data(d=9, d1=80, L=4, C=2.0, N=256)
 
 
-def make_both_kernels(simulator: ReducedSimulator) -> list[Kernel]:
+def make_both_kernels(simulator: ReducedSimulator, scale: float = 1.0) -> list[Kernel]:
     """Make the torch and the native kernel of a simulator."""
-    return [make_kernel(name, simulator, simulator.sample_tokens) for name in ("torch", "native")]
+    draw = simulator.sample_tokens
+    return [make_kernel(name, simulator, draw, scale) for name in ("torch", "native")]
 
 
 def relative_difference(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -85,6 +86,8 @@ class Case(NamedTuple):
     bias: float
     """Largest bias; below 0 both halves of BReLU are active."""
     tau: float
+    scale: float
+    """Scale of the attention's logits."""
     lambdas: bool
     """Whether each replica has its own."""
     seed: int
@@ -140,6 +143,7 @@ cases = st.builds(
     share=st.sampled_from([0.0, 0.3]),
     bias=st.sampled_from([0.0, 0.3, -0.3]),
     tau=st.sampled_from([0.5, 1.0, 3.0]),
+    scale=st.sampled_from([1.0, 0.1]),
     lambdas=st.booleans(),
     seed=st.integers(0, 1000),
 )
@@ -147,12 +151,12 @@ cases = st.builds(
 
 @given(case=cases)
 @settings(max_examples=150)
-@example(case=Case(9, 4, 30, 128, 491, 2, "unmasked", 0.1, 0.3, 1.0, False, 1))
-@example(case=Case(3, 1, 8, 32, 3, 3, "straight_through", 0.3, -0.3, 0.5, True, 2))
+@example(case=Case(9, 4, 30, 128, 491, 2, "unmasked", 0.1, 0.3, 1.0, 1.0, False, 1))
+@example(case=Case(3, 1, 8, 32, 3, 3, "straight_through", 0.3, -0.3, 0.5, 0.1, True, 2))
 def test_step_agrees_with_torch(case):
     simulator = ReducedSimulator(case.d, case.d + case.n, case.m, 3)
     (torch_state, *torch_rest), (state, *rest) = (
-        take_step(kernel, case) for kernel in make_both_kernels(simulator)
+        take_step(kernel, case) for kernel in make_both_kernels(simulator, case.scale)
     )
     assert relative_difference(state.weights, torch_state.weights) < 1e-6
     assert torch.equal(state.T1, torch_state.T1)

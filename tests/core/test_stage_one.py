@@ -191,16 +191,17 @@ def test_attended_count_of_one_and_two_tokens():
     assert attended_count(2, 0.3) == pytest.approx((2 + e * n / (e * n + 1) + 1 / (1 + n)) / 2)
 
 
-def test_attended_count_equals_simulated_attention():
+@pytest.mark.parametrize("scale", [1.0, 0.2])
+def test_attended_count_equals_simulated_attention(scale):
     """Averaged over token patterns and noise; the neglected noise terms are of order sigma."""
     n, L, d1, nsr = 20_000, 4, 400, 0.3
     z = latent_pairs(n, L, torch.ones(1, dtype=torch.float64), seeded(0))[:, 0].float()
     x = math.sqrt(nsr / d1) * torch.randn(n, L, d1, generator=seeded(1))
     x[..., :1] += z
-    count = (attention(x) @ x)[..., 0].sum(1) * z.sum((1, 2)).sign()
+    count = (attention(x, scale) @ x)[..., 0].sum(1) * z.sum((1, 2)).sign()
     error = (count.double().std() / math.sqrt(n)).item()
-    assert abs(count.double().mean().item() - attended_count(L, nsr)) < 4.5 * error
-    assert abs((L + 1) / 2 - attended_count(L, nsr)) > 4.5 * error
+    assert abs(count.double().mean().item() - attended_count(L, nsr, scale)) < 4.5 * error
+    assert abs((L + 1) / 2 - attended_count(L, nsr, scale)) > 4.5 * error
 
 
 def test_stage1_growth_is_product_of_its_factors():

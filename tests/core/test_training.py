@@ -46,6 +46,22 @@ def test_arms_share_training_until_masks_differ(monkeypatch):
         )  # NaN is NaN
 
 
+@pytest.mark.parametrize("kind", ["reduced", "direct"])
+def test_attention_scale_is_a_number_or_a_name(kind):
+    data, arms, seeds = POINT[2], [Arm(arm="dense")], [1, 2]
+    latents = synthesise(POINT[0], data, 0.5, seeds)["train"]
+
+    def train(**scale):
+        training = tiny_training(T=8, **scale)
+        encoders, _ = stage.pretrain(POINT[0], kind, data, training, arms, 0.1, seeds, latents)
+        return encoders["dense"].weights
+
+    by_name, default = train(attention_scale="1/sqrt(d1)"), train()
+    assert torch.equal(by_name, train(attention_scale=1 / data.d1**0.5))
+    assert torch.equal(default, train(attention_scale=1.0))
+    assert not torch.allclose(by_name, default, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.rule])
 def test_rules_mask_each_replica_on_its_own(name):
     weights, draw = (

@@ -307,7 +307,8 @@ class Encoder(FormerNames):
         shape = (*tokens.shape[:-2], self.weights.shape[0])
         if not tokens.numel():
             return torch.zeros(shape)
-        attended = attend(tokens.flatten(0, -3)[None] if tokens.dim() > 2 else tokens[None, None])
+        flat = tokens.flatten(0, -3)[None] if tokens.dim() > 2 else tokens[None, None]
+        attended = attend(flat, self.training.logit_scale(self.data.d1))
         pre = pre_activations(attended, self.weights[None])
         return embed(pre, self.bias[None])[0].view(shape)
 

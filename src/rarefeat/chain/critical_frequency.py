@@ -68,15 +68,16 @@ class TrainingPoint(NamedTuple):
 
         From `stage1_growth` (core/theory.py).
         """
-        data, training, equal = (
-            self.data,
-            self.training,
-            torch.ones(self.data.d, dtype=torch.float64),
-        )
-        return float(
-            stage1_growth(equal, data.C, data.L, self.nsr, training.K, training.tau, 1.0, 0.0)[0]
-            - 1
-        )
+        data, training = self.data, self.training
+        equal = torch.ones(data.d, dtype=torch.float64)
+        rates = training.K, training.tau, 1.0, 0.0
+        growth = stage1_growth(equal, data.C, data.L, self.nsr, *rates, self.scale)
+        return float(growth[0] - 1)
+
+    @property
+    def scale(self) -> float:
+        """Scale of the attention's logits."""
+        return self.training.logit_scale(self.data.d1)
 
 
 class LateLearningFit(NamedTuple):
@@ -174,7 +175,7 @@ def draw_initial_projections(
     return InitialProjections(projections, weights[..., point.data.d :].square().sum(-1))
 
 
-def mean_response(L: int, nsr: float, threshold: float) -> float:
+def mean_response(L: int, nsr: float, threshold: float, scale: float = 1.0) -> float:
     """Compute E[sum_r (a_r - threshold)_+] of the attended coordinates of one active feature.
 
     The other features are silent, as in `attended_count` (core/theory.py).
@@ -187,18 +188,20 @@ def mean_response(L: int, nsr: float, threshold: float) -> float:
         Noise-to-signal ratio sigma^2 d1.
     threshold : float
         Bias over the norm of a neuron; 0 for none.
+    scale : float
+        Scale of the attention's logits.
 
     Returns
     -------
     float
     """
     if not threshold:
-        return attended_count(L, nsr)
+        return attended_count(L, nsr, scale)
     total = 0.0
     for c in range(1, L + 1):
-        to_itself, to_others = math.exp(1 + nsr), (c - 1) * math.e
+        to_itself, to_others = math.exp(scale * (1 + nsr)), (c - 1) * math.exp(scale)
         with_feature = (to_itself + to_others) / (to_itself + to_others + L - c)
-        without = c / (c + L - c - 1 + math.exp(nsr)) if c < L else 0.0
+        without = c / (c + L - c - 1 + math.exp(scale * nsr)) if c < L else 0.0
         total += (
             math.comb(L - 1, c - 1)
             / 2 ** (L - 1)
@@ -234,7 +237,7 @@ def saturated_strength(point: TrainingPoint) -> float:
         if 0 < residual < 1
         else 1.0
     )
-    response = mean_response(data.L, point.nsr, point.threshold)
+    response = mean_response(data.L, point.nsr, point.threshold, point.scale)
     return max(math.log(ratio), 1e-3) * training.tau / response**2 if response else math.inf
 
 

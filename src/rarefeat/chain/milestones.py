@@ -53,6 +53,7 @@ def theory_parameters(
         K=training.K, tau=training.tau, eta=training.eta, lambda_=training.lambda_,
         sigma_0=training.sigma_0, nsr=sigma**2 * data.d1,
         eps=frequencies(data.d, data.minority, eps_min), n_minority=len(data.minority),
+        scale=training.logit_scale(data.d1),
     )  # fmt: skip
 
 

@@ -450,7 +450,9 @@ def train_arms(
         for purpose in (stream_names.NOISE, stream_names.COMPLEMENT)
     )
     pairs = PairSampler(data.views, simulator, kind, namespace, seeds)
-    kernel = make_kernel(training.kernel, simulator, pairs.sample_pair_tokens)
+    kernel = make_kernel(
+        training.kernel, simulator, pairs.sample_pair_tokens, training.logit_scale(data.d1)
+    )
     directions = (
         torch.cat([simulator.dictionary, pairs.directions], -1)
         if data.views.colour

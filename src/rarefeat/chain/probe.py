@@ -40,6 +40,7 @@ def embed_pairs(
     simulator: Simulator,
     networks: list[tuple[Tensor, Tensor]],
     sigma: float,
+    scale: float,
     noise: Generators,
 ) -> list[dict[str, Tensor]]:
     """Compute the embeddings of one replica by every network, under both distributions.
@@ -57,6 +58,8 @@ def embed_pairs(
         Weights and bias of each network.
     sigma : float
         Standard deviation of the noise per coordinate.
+    scale : float
+        Scale of the attention's logits.
     noise : Generators
         Source of the noise of the replica.
 
@@ -75,14 +78,14 @@ def embed_pairs(
         rare = changed[chunk]
         latents = balanced[chunk].flatten(0, 1)[None].float().to(device)
         x = simulator.sample_tokens(latents, sigma, noise).unflatten(1, (-1, balanced.shape[1]))
-        attended = attend(x.flatten(1, 2))
+        attended = attend(x.flatten(1, 2), scale)
         if rare.any():
             other = x[:, rare].flatten(1, 2)
             swapped = (
                 (matched[chunk][rare] - balanced[chunk][rare]).flatten(0, 1).float().to(device)
             )
             other[..., : simulator.dictionary.shape[1]] += swapped @ simulator.dictionary[0].mT
-            changed_attended = attend(other)
+            changed_attended = attend(other, scale)
         for index, (weights, bias) in enumerate(networks):
             embeddings[index].append(embed(pre_activations(attended, weights), bias)[0])
             if rare.any():
@@ -147,7 +150,7 @@ def probe(
     list of dict
         One row per seed and arm with the metric columns of the grid table (docs/reference/tables).
     """
-    n_minority = len(data.minority)
+    n_minority, scale = len(data.minority), training.logit_scale(data.d1)
     test_signs = {name: aggregated_sign(latents[f"test_{name}"][:, 0]) for name in DISTRIBUTIONS}
     floor = infonce_floor(_batched(test_signs["matched"], training.K)).mean().item()
     test = latents["test_balanced"], latents["test_matched"]
@@ -178,7 +181,7 @@ def probe(
 
         fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
         f_fit = embed_pairs(
-            fit["balanced"], fit["matched"], on_device, networks, sigma, probe_noise
+            fit["balanced"], fit["matched"], on_device, networks, sigma, scale, probe_noise
         )
         # The best-scaled loss of the ideal encoder is a reference for the losses of training.
         ideal = untrained(
@@ -188,7 +191,7 @@ def probe(
             generator(namespace, seed, stream_names.WEIGHTS),
         )
         with_ideal = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
-        *f_test, f_ideal = embed_pairs(*test, on_device, with_ideal, sigma, test_noise)
+        *f_test, f_ideal = embed_pairs(*test, on_device, with_ideal, sigma, scale, test_noise)
         ideal_loss = infonce_at_best_scale(
             *(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau
         )

@@ -166,6 +166,12 @@ class Training(Section):
         " vanish in float32",
     )
     T: int = Field(ge=1, description="training steps T")
+    attention_scale: Literal["1/sqrt(d1)"] | Annotated[float, Field(ge=0)] = Field(
+        default=1.0,
+        json_schema_extra={"absent": 1.0},
+        description="scale of the attention's logits, which eq. (4) leaves open: a number, or"
+        " 1/sqrt(d1) by name; 0 for a mean over the tokens",
+    )
     bias: Bias
     device: Literal["cpu", "cuda"] = Field(
         default="cpu",
@@ -182,6 +188,10 @@ class Training(Section):
         description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at recorded steps, beside"
         " the encoder"
     )
+
+    def logit_scale(self, d1: int) -> float:
+        """Return the scale of the attention's logits for tokens of dimension d1."""
+        return 1 / math.sqrt(d1) if self.attention_scale == "1/sqrt(d1)" else self.attention_scale
 
     @model_validator(mode="after")
     def _possible(self) -> "Training":

@@ -12,32 +12,38 @@ from rarefeat.core.batch_invariant import matmul
 from rarefeat.core.device import any_or_gpu
 
 
-def attention(tokens: Tensor) -> Tensor:
+def attention(tokens: Tensor, scale: float = 1.0) -> Tensor:
     """Compute the attention weights with W_Q = W_K = W_V = I.
 
     Parameters
     ----------
     tokens : Tensor of shape (S, n, L, P)
         Tokens of each sample.
+    scale : float
+        Scale of the logits, `Training.logit_scale`.
 
     Returns
     -------
     Tensor of shape (S, n, L, L)
-        Row r is softmax_s <x_r, x_s>.
+        Row r is softmax_s (scale <x_r, x_s>).
     """
     scores = matmul(tokens, tokens.mT)
+    if scale != 1:
+        scores = scores * scale
     # torch.softmax takes five times as long for rows of a few tokens.
     exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
     return exponentials / exponentials.sum(-1, keepdim=True)
 
 
-def attend(tokens: Tensor) -> Tensor:
+def attend(tokens: Tensor, scale: float = 1.0) -> Tensor:
     """Compute the attended tokens z_X^(r) = sum_s attention_rs x_s.
 
     Parameters
     ----------
     tokens : Tensor of shape (S, n, L, P)
         Tokens of each sample.
+    scale : float
+        Scale of the logits, `Training.logit_scale`.
 
     Returns
     -------
@@ -46,7 +52,7 @@ def attend(tokens: Tensor) -> Tensor:
     if tokens.shape[2] == 1:
         # A softmax over one token is 1, and products of one row would take a third of a step.
         return tokens
-    return matmul(attention(tokens), tokens)
+    return matmul(attention(tokens, scale), tokens)
 
 
 def brelu(s: Tensor, b: Tensor | float) -> Tensor:

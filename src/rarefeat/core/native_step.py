@@ -43,8 +43,8 @@ F2, F3, F4 = float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1]
 D1, D2, D3 = float64[::1], float64[:, ::1], float64[:, :, ::1]
 
 
-@njit(void(F3, F3, F2, int64, float32), **KERNEL_OPTIONS)
-def attend(z, latents, chis, p, sigma):
+@njit(void(F3, F3, F2, int64, float32, float32), **KERNEL_OPTIONS)
+def attend(z, latents, chis, p, sigma, scale):
     """Turn normal numbers into tokens M z + xi, and these into attended tokens.
 
     Parameters
@@ -59,6 +59,8 @@ def attend(z, latents, chis, p, sigma):
         Coordinates of a weight.
     sigma : float
         Standard deviation of the noise per coordinate.
+    scale : float
+        Scale of the logits.
     """
     n, L, P = z.shape
     W = P + -P % 16
@@ -79,8 +81,8 @@ def attend(z, latents, chis, p, sigma):
                 total = float32(0)
                 for j in range(W):
                     total += x[r, j] * x[q, j]
-                scores[r, q] = total
-                scores[q, r] = total
+                scores[r, q] = scale * total
+                scores[q, r] = scale * total
         for r in range(L):
             top = scores[r, 0]
             for q in range(L):
@@ -320,9 +322,12 @@ class NativeSimulator(ReducedSimulator):
     ----------
     simulator : ReducedSimulator
         Simulator whose coordinates and number of replicas it takes.
+    scale : float
+        Scale of the attention's logits.
     """
 
-    def __init__(self, simulator: ReducedSimulator):
+    def __init__(self, simulator: ReducedSimulator, scale: float):
+        self.scale = scale
         super().__init__(
             simulator.d, simulator.d + simulator.n, simulator.m, len(simulator.dictionary)
         )
@@ -356,7 +361,8 @@ class NativeSimulator(ReducedSimulator):
             if columns and not done:
                 chis[i] = chi_variables(n, columns, self.nu, [generator])[0]
             # Replica by replica, while its draws are in the cache.
-            attend(z[i].numpy(), latents[i].contiguous().numpy(), chis[i].numpy(), self.p, sigma)
+            arrays = (x.contiguous().numpy() for x in (z[i], latents[i], chis[i]))
+            attend(*arrays, self.p, sigma, self.scale)
         return z
 
     def descend(
@@ -461,7 +467,7 @@ def loss_gradient(
     return LossGradient(c[..., :m], compute_bias_gradient)
 
 
-def make_native_kernel(simulator: ReducedSimulator) -> Kernel:
+def make_native_kernel(simulator: ReducedSimulator, scale: float) -> Kernel:
     """Return the native functions of a step in the coordinates of a simulator."""
-    native = NativeSimulator(simulator)
+    native = NativeSimulator(simulator, scale)
     return Kernel(native, native.attended_tokens, forward, loss_gradient)

@@ -31,13 +31,13 @@ def activation_probability(eps: Values, C: float) -> Values:
     return eps * C * math.log(math.log(d)) / d
 
 
-def attended_count(L: int, nsr: float) -> float:
+def attended_count(L: int, nsr: float, scale: float = 1.0) -> float:
     """Compute E[sum_r a_r] of the attended coordinates a_r of one active feature.
 
     The other features are silent. A feature kept by c of L tokens gives such a token the logits
     1 + NSR to itself, 1 to the c - 1 others and 0 to the rest, and a token without it NSR to itself
-    and 0 elsewhere; c - 1 is Binomial(L - 1, 1/2). The inner products of different noise tokens, of
-    order sigma^2 sqrt(d1), are neglected.
+    and 0 elsewhere, all times `scale`; c - 1 is Binomial(L - 1, 1/2). The inner products of
+    different noise tokens, of order sigma^2 sqrt(d1), are neglected.
 
     Parameters
     ----------
@@ -45,6 +45,8 @@ def attended_count(L: int, nsr: float) -> float:
         Tokens of a sample.
     nsr : float
         Noise-to-signal ratio sigma^2 d1, the mean of ||xi||^2.
+    scale : float
+        Scale of the logits.
 
     Returns
     -------
@@ -52,9 +54,9 @@ def attended_count(L: int, nsr: float) -> float:
     """
     total = 0.0
     for c in range(1, L + 1):
-        to_itself, to_others = math.exp(1 + nsr), (c - 1) * math.e
+        to_itself, to_others = math.exp(scale * (1 + nsr)), (c - 1) * math.exp(scale)
         with_feature = (to_itself + to_others) / (to_itself + to_others + L - c)
-        without = c / (c + L - c - 1 + math.exp(nsr)) if c < L else 0.0
+        without = c / (c + L - c - 1 + math.exp(scale * nsr)) if c < L else 0.0
         total += math.comb(L - 1, c - 1) / 2 ** (L - 1) * (c * with_feature + (L - c) * without)
     return total
 
@@ -91,7 +93,15 @@ def pruning_time(d: int, eta: float, C_z: float, alpha: float, eps_min: float) -
 
 
 def stage1_growth(
-    eps: Values, C: float, L: int, nsr: float, K: int, tau: float, eta: float, lambda_: float
+    eps: Values,
+    C: float,
+    L: int,
+    nsr: float,
+    K: int,
+    tau: float,
+    eta: float,
+    lambda_: float,
+    scale: float = 1.0,
 ) -> Values:
     """Compute the factor by which <w_i, M_j> grows in one step of stage 1.
 
@@ -115,6 +125,8 @@ def stage1_growth(
         Positive pairs of a batch.
     tau, eta, lambda_ : float
         Temperature, learning rate and weight decay.
+    scale : float
+        Scale of the attention's logits.
 
     Returns
     -------
@@ -124,5 +136,5 @@ def stage1_growth(
     ----------
     imbalance_and_pruning, Lemma 3.1, eq. (7).
     """
-    signal = activation_probability(eps, C) * attended_count(L, nsr) ** 2
+    signal = activation_probability(eps, C) * attended_count(L, nsr, scale) ** 2
     return 1 - eta * lambda_ + eta / tau * (1 - 1 / K) * signal

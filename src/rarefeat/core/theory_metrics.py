@@ -98,6 +98,8 @@ class TheoryParameters(NamedTuple):
     """Frequencies eps_j of shape (d,), the minority features last."""
     n_minority: int
     """Number of minority features."""
+    scale: float = 1.0
+    """Scale of the attention's logits."""
 
     @property
     def eps_min(self) -> float:
@@ -107,9 +109,8 @@ class TheoryParameters(NamedTuple):
     @property
     def growth_per_step(self) -> Tensor:
         """Closed form of a step of stage 1: 1 - eta lambda + eps_j eta C_z loglog d / d, (d,)."""
-        return stage1_growth(
-            self.eps, self.C, self.L, self.nsr, self.K, self.tau, self.eta, self.lambda_
-        )
+        rates = self.K, self.tau, self.eta, self.lambda_
+        return stage1_growth(self.eps, self.C, self.L, self.nsr, *rates, self.scale)
 
     @property
     def lemma_c2_count(self) -> float:
@@ -243,7 +244,7 @@ def last_linear_index(
         Index into `steps`; None if no step after the first one qualifies.
     """
     similarity = (
-        attended_count(parameters.L, parameters.nsr) ** 2
+        attended_count(parameters.L, parameters.nsr, parameters.scale) ** 2
         * history.projections.square().sum(-2).amax(-1)
         / parameters.tau
     )

@@ -333,6 +333,7 @@ def make_kernel(
     name: Literal["auto", "torch", "native"],
     simulator: Simulator,
     sample_tokens: Callable[[Tensor, float, Generators], Tensor],
+    scale: float = 1.0,
 ) -> Kernel:
     """Choose the functions of a training step.
 
@@ -347,6 +348,8 @@ def make_kernel(
         Simulator of the training.
     sample_tokens : callable
         `Simulator.sample_tokens`, or `PairSampler.sample_pair_tokens`.
+    scale : float
+        Scale of the attention's logits.
 
     Returns
     -------
@@ -356,10 +359,10 @@ def make_kernel(
         # numba takes a third of a second to import.
         from rarefeat.core.native_step import make_native_kernel
 
-        return make_native_kernel(simulator)
+        return make_native_kernel(simulator, scale)
 
     def attended_tokens(latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        return attend(sample_tokens(latents, sigma, generators))
+        return attend(sample_tokens(latents, sigma, generators), scale)
 
     return Kernel(simulator, attended_tokens, forward, loss_gradient)
 

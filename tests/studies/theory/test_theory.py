@@ -347,7 +347,7 @@ def test_T5_studies_train_until_T5():
     assert len(chosen) > 2
     for study in chosen:
         (cell,) = study.cells()
-        T5 = pruning.end_of_pruning(study.data, study.training.eta, cell["eps_min"], cell["sigma"])
+        T5 = pruning.end_of_pruning(study.data, study.training, cell["eps_min"], cell["sigma"])
         assert T5 <= study.training.T < 1.01 * T5
         assert {arm.onset for arm in cell.arms[1:]} == {
             int(study.data.d**1.99 / study.training.eta)

@@ -54,6 +54,11 @@ class CellSettings(NamedTuple):
     eps_min: float
 
     @property
+    def logit_scale(self) -> float:
+        """Scale of the attention's logits."""
+        return self.training.logit_scale(self.data.d1)
+
+    @property
     def activation_probabilities(self) -> Tensor:
         """Probability of each feature to be active in a sample, of shape (d,)."""
         return activation_probability(
@@ -214,7 +219,9 @@ def measure_growth_terms(
     without = state._replace(weights=weights)
     gradients = []
     for latents in batches:
-        attended = attend(simulator.sample_tokens(latents, settings.sigma, [noise]))
+        attended = attend(
+            simulator.sample_tokens(latents, settings.sigma, [noise]), settings.logit_scale
+        )
         both = [
             rare_feature_gradient(attended, current, config, d)[0] for current in (state, without)
         ]
@@ -270,7 +277,7 @@ def measure_gate_opening(
             openings[f"opened_{name}"] = float("nan")
             continue
         tokens = simulator.sample_tokens(samples[name][None].float(), settings.sigma, [rng])
-        pre = pre_activations(attend(tokens), state.weights)[0, ..., nearest]
+        pre = pre_activations(attend(tokens, settings.logit_scale), state.weights)[0, ..., nearest]
         openings[f"opened_{name}"] = float(
             (pre.abs() > state.bias[0, nearest]).any(-1).double().mean()
         )
@@ -416,7 +423,9 @@ def train_until_learned(
                 )
                 sample.keep_replicas(seeds_left.tolist())
                 simulator = make_simulators(replicas)
-        kernel = make_kernel(training.kernel, simulator, simulator.sample_tokens)
+        kernel = make_kernel(
+            training.kernel, simulator, simulator.sample_tokens, settings.logit_scale
+        )
         attended = kernel.attended_tokens(sample.batch(), settings.sigma, noise)
         complement_draw = simulator.draw_complement(complement)
         if len(replicas) > len(noise):

@@ -122,7 +122,7 @@ def balanced_errors(
             embeddings: list[list[Tensor]] = [[] for _ in networks]
             for chunk in z.split(CHUNK):
                 tokens = simulator.sample_tokens(chunk[None].float(), training_point.sigma, [noise])
-                attended = attend(tokens)
+                attended = attend(tokens, training_point.scale)
                 for chunks, (weights, bias) in zip(embeddings, networks, strict=True):
                     chunks.append(embed(pre_activations(attended, weights), bias)[0])
             labels = aggregated_sign(z).float() @ w_star

@@ -168,7 +168,7 @@ def train(
         return [generator(draws, seed, purpose) for seed in seeds]
 
     simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-    kernel = make_kernel(training.kernel, simulator, simulator.sample_tokens)
+    kernel = make_kernel(training.kernel, simulator, simulator.sample_tokens, point.scale)
     weights = simulator.initial_weights(training.sigma_0, streams("weights"))
     noise, complement = streams("noise"), streams("complement")
     draw = torch.stack([torch.rand(training.m, generator=rng) for rng in streams("random mask")])

@@ -48,7 +48,8 @@ def onset(study: Study, eps_min: float, sigma: float) -> float:
     data, training = study.data, study.training
     eps = np.full(data.d, eps_min)
     rates = training.K, training.tau, training.eta, training.lambda_
-    growth = stage1_growth(eps, data.C, data.L, sigma**2 * data.d1, *rates)[-1]
+    scale = training.logit_scale(data.d1)
+    growth = stage1_growth(eps, data.C, data.L, sigma**2 * data.d1, *rates, scale)[-1]
     if growth <= 1:
         return math.inf
     return math.log(math.sqrt(data.d1 / (2 * math.log(training.m)))) / math.log(growth)

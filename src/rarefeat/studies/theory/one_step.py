@@ -108,7 +108,9 @@ def one_step(
     holds_minority, positive, negative = [], [], []
     for batch in latents.split(training.K):
         z = batch.transpose(0, 1).flatten(0, 1)[None]
-        attended = attend(space.sample_tokens(z.float(), sigma, noise))
+        attended = attend(
+            space.sample_tokens(z.float(), sigma, noise), training.logit_scale(data.d1)
+        )
         pre = pre_activations(attended, weights)
         f = embed(pre, bias)
         f_x, f_y = f.split(training.K, dim=1)
@@ -230,7 +232,9 @@ def firing(
     noise = [generator(name, seed, "firing noise")]
     fired, explained = torch.zeros(training.m), torch.zeros(training.m)
     for batch in latents[:, 0].split(training.K):
-        attended = attend(space.sample_tokens(batch[None].float(), sigma, noise))
+        attended = attend(
+            space.sample_tokens(batch[None].float(), sigma, noise), training.logit_scale(data.d1)
+        )
         fires = embed(pre_activations(attended, weights), bias)[0] != 0
         present = aggregated_sign(batch).abs().float() @ of_neuron.T > 0
         fired += fires.sum(0)

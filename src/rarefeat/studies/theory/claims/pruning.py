@@ -11,7 +11,7 @@ import pandas as pd
 from rarefeat.chain.tables import ARM
 from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measurements import Measurement
-from rarefeat.config.model import Arm, Data
+from rarefeat.config.model import Arm, Data, Training
 from rarefeat.core.theory import attended_count, pruning_time
 from rarefeat.core.thresholds import DIVERGED_LOSS_RATIO
 from rarefeat.studies.theory.claims.table_reader import NO_MINORITY, ClaimTableReader, log2
@@ -116,7 +116,7 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
                 )
                 if not len(masked):
                     continue
-                T5 = end_of_pruning(data, training.eta, eps_min, sigma)
+                T5 = end_of_pruning(data, training, eps_min, sigma)
                 late = (
                     f"the training ends at {training.T}, before T5 = {T5:.0f}"
                     if training.T < T5
@@ -161,21 +161,22 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
     return rows
 
 
-def end_of_pruning(data: Data, eta: float, eps_min: float, sigma: float) -> float:
+def end_of_pruning(data: Data, training: Training, eps_min: float, sigma: float) -> float:
     """Compute T5 in steps, with C_z of docs/method/model.md.
 
     Parameters
     ----------
     data : Data
         Distribution of the data.
-    eta : float
-        Learning rate.
+    training : Training
+        Learning rate, and scale of the attention's logits.
     eps_min : float
         Relative frequency of the minority feature.
     sigma : float
         Noise.
     """
-    C_z = data.C * attended_count(data.L, sigma**2 * data.d1) ** 2
+    scale, eta = training.logit_scale(data.d1), training.eta
+    C_z = data.C * attended_count(data.L, sigma**2 * data.d1, scale) ** 2
     return data.d**1.99 / eta + pruning_time(data.d, eta, C_z, 1 / data.d, eps_min)
 
 
