@@ -210,7 +210,9 @@ def test_session_rule_runs_no_code_of_a_file(tmp_path, monkeypatch):
     """Python has that code as it was imported, and the file may be another one by now."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    text = "def share(x):\n    return 0.5\nclass Share:\n    def __call__(self):\n        return 0.5\n"
+    text = (
+        "def share(x):\n    return 0.5\nclass Share:\n    def __call__(self):\n        return 0.5\n"
+    )
     Path("session_helper.py").write_text(text)
     import session_helper
 
@@ -218,7 +220,9 @@ def test_session_rule_runs_no_code_of_a_file(tmp_path, monkeypatch):
         rule = define(SESSION.format(value), session_helper=session_helper, share=1)
         exec("from session_helper import share, Share", rule.__globals__)
         line = refusal(rarefeat.train, arm=rule, **SMALL)
-        assert line.startswith("rule rule: runs code of session_helper.py, which may have been edit")
+        assert line.startswith(
+            "rule rule: runs code of session_helper.py, which may have been edit"
+        )
     line = refusal(rarefeat.train, arm=session_helper.share, **SMALL)
     assert "rule share: " in line
 

@@ -53,10 +53,10 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
         )
         sentences.append(
             "A linear head on contrastive encoders that see two views of a sample is wrong on hard"
-            f" samples {compare(strong, without, *words)} with a bias of 1 than without: at"
-            f" {hard['k'].max()} subclasses on"
+            f" samples {compare(strong, without, *words)} with a bias of 1 than without. At"
+            f" {hard['k'].max()} subclasses they are wrong on"
             f" {error(hard, pair='views', arm='dense-bias=1')}{with_half}, and"
-            f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}); fine"
+            f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}). Fine"
             f" labels give {error(hard, pair='labels', arm='fine')}, coarse ones"
             f" {error(hard, pair='labels', arm='coarse')}. At"
             f" {few['k'].max()} subclasses they are wrong on"
