@@ -82,8 +82,10 @@ check: quick
 	  --configfile config/quick.yaml
 
 # The tests of one file run in one process, as they share what they prepare; all share one run of
-# the tiny grid. A worker that crashes ends the session, which would otherwise wait forever.
-PYTEST = $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --max-worker-restart 0
+# the tiny grid. Files run in the order of tests/conftest.py, the longest first. A worker that
+# crashes ends the session, which would otherwise wait forever.
+PYTEST = $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart 0
 
 test: venv
 	$(PYTEST)

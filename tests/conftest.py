@@ -51,6 +51,11 @@ settings.register_profile("rarefeat", deadline=None)
 settings.load_profile("rarefeat")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, so that no worker is alone with them at the end."""
+    items.sort(key=lambda item: "workflow" not in item.path.parts)
+
+
 def of_size(size: str) -> Project:
     """Return the shipped config at one of its sizes."""
     return parse(read_yaml(Path("config/config.yaml")) | {"size": size})

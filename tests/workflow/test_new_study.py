@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -12,7 +11,6 @@ from whole_project import (
     RESULTS,
     ROOT,
     code_blocks,
-    copy_project,
     execute,
     run,
     run_block,
@@ -37,14 +35,9 @@ REGISTRY = "src/rarefeat/registry.py"
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
     """A clone of the project, after the recipe."""
-    folder = copy_project(tmp_path_factory.mktemp("clone"))
-    for path in (*ROOT.iterdir(), *(ROOT / name for name in ("docs", "tests", "benchmarks"))):
-        if path.is_dir() and path.name in ("docs", "tests", "benchmarks"):
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(path, folder / path.name, dirs_exist_ok=True, ignore=ignored)
-        elif path.is_file() and path.name != ".git":
-            shutil.copy(path, folder / path.name)
-    shutil.copytree(ROOT / "results", folder / "results", dirs_exist_ok=True)
+    folder = tmp_path_factory.mktemp("clone")
+    copy = "git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C"
+    run_block("bash", f"{copy} {folder}", ROOT)
     git = "git -c user.name=a -c user.email=a@b"
     run_block("bash", f"git init -q && git add -A && {git} commit -qm first", folder)
     run_block("bash", RECIPE, folder)

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,19 @@ import yaml
 from whole_project import (
     RESULTS,
     ROOT,
-    copy_project,
     planned_jobs,
     run,
     run_module,
     succeed,
 )
 
+from rarefeat.config.study import Study
 from rarefeat.project import load
 from rarefeat.run.code_hashes import is_registry_entry
 
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate_paper", "plot"]
-NEIGHBOUR = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies["neighbour"]
+STUDIES = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies
+NEIGHBOUR = STUDIES["neighbour"]
 STUDY = NEIGHBOUR.model_dump(by_alias=True, mode="json", exclude={"draws"})
 
 
@@ -44,8 +46,8 @@ def overlay(project: Path, **changes) -> dict[str, tuple[str, ...]]:
     return {"configs": ("config/quick.yaml", "more.yaml")}
 
 
-def test_texts_for_readers_rerun_nothing(project):
-    """Comments, docstrings, descriptions of columns, captions, titles, and a new key."""
+def test_edits_that_set_no_number_rerun_nothing(project):
+    """Texts for readers, a new key, code that runs jobs, and code that nothing uses."""
     source = project / "src/rarefeat"
     for file in source.rglob("*.py"):
         text = file.read_text().replace('"""', '"""In other words: ', 1)
@@ -57,10 +59,6 @@ def test_texts_for_readers_rerun_nothing(project):
     key = r'\1    new: bool = Field(default=False, description="")\n'
     for path in ("config/model.py", "config/images.py"):
         edit(project, path, r"^(class \w+\(Section\):\n    \"\"\".*\"\"\"\n\n)", key)
-    assert planned_jobs(project) == {}
-
-
-def test_infrastructure_and_unused_code_rerun_nothing(project):
     add_line(project, "storage/sealed_files.py", "seal")
     add_line(project, "run/cli_helpers.py", "progress")
     add_line(project, "run/results_folder.py", "acquire")
@@ -100,7 +98,6 @@ def test_changed_value_reruns_what_reads_it(project):
     [
         ("core/sparse_coding.py", "latent_pairs", "synthesise"),
         ("core/contrastive.py", "weight_gradient_coefficients", "pretrain"),
-        ("core/linear_probe.py", "linear_probe", "probe"),
         ("chain/aggregate.py", "summarise", "aggregate_paper"),
     ],
 )
@@ -122,15 +119,21 @@ def test_changed_line_of_a_figure_draws_it_alone(project):
 def test_accepted_refactoring_reruns_nothing(project):
     """And a change of the numbers is named, and not accepted."""
     accept = "rarefeat.manage.accept", RESULTS
+    table = RESULTS / "tables/heatmap_grid.parquet"
+    # A sample has jobs of every study; those of two are enough here.
+    for name, study in STUDIES.items():
+        if isinstance(study, Study) and name not in ("heatmap", "neighbour"):
+            shutil.rmtree(project / RESULTS / "probes" / name, ignore_errors=True)
     add_line(project, "core/linear_probe.py", "linear_probe", "unused = 1")
-    assert planned_jobs(project)["probe"] > 3
+    jobs = {"probe": 1, "aggregate_heatmap": 1}
+    assert planned_jobs(project, table) == jobs
     assert "accepted: chain.probe:stage, " in succeed(run_module(project, *accept))
-    assert planned_jobs(project) == {}
-    edit(project, "core/statistics.py", r"return mean, sd,", "return mean * (1 + 1e-15), sd,")
+    assert planned_jobs(project, table) == {}
+    edit(project, "core/linear_probe.py", r"return mse.item\(\),", "return 2 * mse.item(),")
     refused = run_module(project, *accept)
     assert refused.returncode == 1
     assert "the new bytes differ" in refused.stderr
-    assert planned_jobs(project)
+    assert planned_jobs(project, table) == jobs
 
 
 RULE = """
@@ -164,30 +167,28 @@ SUFFIXES = {"encoders": "safetensors", "trajectories": "parquet", "probes": "par
 OUTPUTS = [RESULTS / f"{folder}/{CELL}.{suffix}" for folder, suffix in SUFFIXES.items()]
 
 
-def test_value_changed_back_is_restored_unless_forced(tmp_path):
+def test_value_changed_back_is_restored_unless_forced(project):
     """`-F` computes again, and replaces the entry of the cache."""
-    folder = copy_project(tmp_path)
 
     def restored(*arguments: str, weight: float = 0.05) -> list[bool]:
-        configs = overlay(folder, training={"lambda": weight})
-        succeed(run(folder, *arguments, "--", *OUTPUTS, **configs))
-        logs = [folder / RESULTS / f"logs/{rule}/{CELL}.log" for rule in ("pretrain", "probe")]
+        configs = overlay(project, training={"lambda": weight})
+        succeed(run(project, *arguments, "--", *OUTPUTS, **configs))
+        logs = [project / RESULTS / f"logs/{rule}/{CELL}.log" for rule in ("pretrain", "probe")]
         return [log.read_text().startswith("from the output cache: ") for log in logs]
 
     def contents() -> list[bytes]:
-        return [(folder / path).read_bytes() for path in OUTPUTS]
+        return [(project / path).read_bytes() for path in OUTPUTS]
 
-    assert restored() == [False, False]
     first = contents()
     assert restored(weight=0.04) == [False, False]
     assert contents() != first
     assert restored() == [True, True]
     assert contents() == first
-    configs = overlay(folder, training={"lambda": 0.05})
-    assert planned_jobs(folder, "--", *OUTPUTS, **configs) == {}
+    configs = overlay(project, training={"lambda": 0.05})
+    assert planned_jobs(project, "--", *OUTPUTS, **configs) == {}
     assert restored("--forceall") == [False, False]
-    linked = {path.stat().st_ino for path in (folder / RESULTS / ".cache").iterdir()}
-    assert {(folder / path).stat().st_ino for path in OUTPUTS} <= linked
+    linked = {path.stat().st_ino for path in (project / RESULTS / ".cache").iterdir()}
+    assert {(project / path).stat().st_ino for path in OUTPUTS} <= linked
 
 
 def test_lineage_of_a_job_is_that_of_its_inputs(finished):

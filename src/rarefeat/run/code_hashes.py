@@ -159,7 +159,8 @@ class PackageSource:
         self.root = root
         self.modules: dict[str, dict[str, list[ast.stmt]]] = {}
         self.normalised: dict[Definition, tuple[str, set[Definition]]] = {}
-        self.find_file, self.closure = map(functools.cache, (self._find_file, self._closure))
+        self.find_file = functools.cache(self._find_file)
+        self.closure, self.hash = map(functools.cache, (self._closure, self._hash))
 
     def _find_file(self, module: str) -> Path | None:
         """Find the file of a module; None if there is none."""
@@ -288,7 +289,7 @@ class PackageSource:
                 queue += [*targets, Definition(definition.module, IMPORT)]
         return texts
 
-    def hash(self, entry: str) -> str:
+    def _hash(self, entry: str) -> str:
         """Hash the names and texts of all that a stage depends on."""
         texts = sorted((name, text) for name, text in self.closure(entry).items() if text)
         return hash_texts(*(f"{name} {text}".encode() for name, text in texts))[:16]
