@@ -114,7 +114,7 @@ test-all: venv
 lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakefmt --check workflow
 	! $(BIN)/snakemake --lint 2>&1 | grep -vE "Mixed rules|conda environment" | \
 	  grep -E '^    \* |Error|error'
 	$(BIN)/lint-imports

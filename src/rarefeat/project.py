@@ -32,7 +32,7 @@ SINGLE_FILE_STUDIES = Path(__file__).parent / "studies"
 MAX_SEED = 2**31 - 1
 MAX_SEEDS = 100_000
 MAX_NAME = 200
-PROJECT_FOLDERS = ("benchmarks", "config", "docs", "profiles", "src", "tests", "workflow")
+PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 CLAIMS_CAPTION = (
     "Claims of one part of the theory, at most ten, first those that are not supported: the"
     " declared regime with the interval"

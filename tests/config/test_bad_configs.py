@@ -56,7 +56,15 @@ def test_study_of_the_cases_is_valid(folder):
 )
 def test_snakemake_prints_the_line_before_any_job(arguments, message, folder):
     Path("twice.yaml").write_text("seeds: 4\nseeds: 5\n", encoding="utf-8")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--snakefile", ROOT / "Snakefile"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--cores",
+        "1",
+        "--snakefile",
+        ROOT / "workflow/Snakefile",
+    ]
     run = subprocess.run([*command, *shlex.split(arguments)], capture_output=True, text=True)
     output = run.stdout + run.stderr
     assert run.returncode

@@ -12,9 +12,7 @@ configfile: "config/config.yaml"
 
 module rarefeat:
     snakefile: "{ROOT}/workflow/Snakefile"
-    config: config
-    pathvars:
-        results="lab/results"
+    config: config | {{"results": "lab/results"}}
 
 use rule * from rarefeat
 
@@ -24,7 +22,7 @@ onstart:
 
 
 def test_module_plans_the_workflow_and_runs_elsewhere(tmp_path):
-    """In a folder with a config alone; results are where `pathvars` says."""
+    """In a folder with a config alone; results are where its config says."""
     shutil.copytree(ROOT / "config", tmp_path / "config")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow/Snakefile").write_text(SNAKEFILE)

@@ -167,11 +167,11 @@ SUFFIXES = {"encoders": "safetensors", "trajectories": "parquet", "probes": "par
 OUTPUTS = [RESULTS / f"{folder}/{CELL}.{suffix}" for folder, suffix in SUFFIXES.items()]
 
 
-def test_value_changed_back_is_restored_unless_forced(project):
-    """`-F` computes again, and replaces the entry of the cache."""
+def test_value_changed_back_is_restored_unless_without_cache(project):
+    """Also where jobs are forced."""
 
-    def restored(*arguments: str, weight: float = 0.05) -> list[bool]:
-        configs = overlay(project, training={"lambda": weight})
+    def restored(*arguments: str, weight: float = 0.05, **keys: int) -> list[bool]:
+        configs = overlay(project, training={"lambda": weight}, **keys)
         succeed(run(project, *arguments, "--", *OUTPUTS, **configs))
         logs = [project / RESULTS / f"logs/{rule}/{CELL}.log" for rule in ("pretrain", "probe")]
         return [log.read_text().startswith("from the output cache: ") for log in logs]
@@ -186,9 +186,10 @@ def test_value_changed_back_is_restored_unless_forced(project):
     assert contents() == first
     configs = overlay(project, training={"lambda": 0.05})
     assert planned_jobs(project, "--", *OUTPUTS, **configs) == {}
-    assert restored("--forceall") == [False, False]
     linked = {path.stat().st_ino for path in (project / RESULTS / ".cache").iterdir()}
     assert {(project / path).stat().st_ino for path in OUTPUTS} <= linked
+    assert restored("--forceall", store_gb=0) == [False, False]
+    assert contents() == first
 
 
 def test_lineage_of_a_job_is_that_of_its_inputs(finished):

@@ -18,9 +18,6 @@ def copy_project(folder: Path) -> Path:
         shutil.rmtree(folder / name, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-    for name in ("Snakefile", "profiles"):
-        (folder / name).unlink(missing_ok=True)
-        shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
     return folder
 
 
@@ -40,7 +37,7 @@ def execute(folder: Path, *command: str | Path, **options) -> subprocess.Complet
 def snakemake(folder: Path, *arguments: str | Path, configs=QUICK) -> list[str]:
     """Return the command line of Snakemake for a copy of the project."""
     files = ["--configfile", *configs] if configs else []
-    place = ["--directory", str(folder), "--snakefile", str(folder / "Snakefile")]
+    place = ["--directory", str(folder), "--snakefile", str(folder / "workflow/Snakefile")]
     return [sys.executable, "-m", "snakemake", *place, *files, "--cores", "2", *map(str, arguments)]
 
 

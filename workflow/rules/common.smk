@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -47,9 +46,7 @@ pathvars:
     results=PROJECT.results,
 
 
-# Whoever uses this as a module sets the folder of results by `pathvars`.
-RESULTS = workflow.pathvars.get("results")
-PROJECT = replace(PROJECT, results=RESULTS)
+RESULTS = PROJECT.results
 STUDIES = PROJECT.studies
 ENCODER_STUDIES = [name for name, study in STUDIES.items() if isinstance(study, Study)]
 IMAGE_STUDIES = [name for name, study in STUDIES.items() if isinstance(study, ImageStudy)]
@@ -61,9 +58,7 @@ os.environ.update(
     RAREFEAT_TARGETS=" ".join([*PROJECT.targets, *PROJECT.figure_targets]),
 )
 
-if workflow.is_main_process and (
-    warning := as_workflow_error(results_folder.explain_unrecorded, PROJECT)
-):
+if warning := as_workflow_error(results_folder.explain_unrecorded, PROJECT):
     print(warning, file=sys.stderr)
 
 # glibc would return the memory that a training frees at every step to the system, which halves
@@ -93,8 +88,6 @@ RUN_JOB = (
 
 onstart:
     as_workflow_error(results_folder.acquire, RESULTS)
-    forced = workflow.dag_settings
-    os.environ[output_cache.FORCED] = "yes" * bool(forced.forceall or forced.forcerun)
     # A server that has the packages loaded runs the jobs of this machine.
     if workflow.local_exec and (name := fork_server.start(**MALLOC)):
         os.environ.update(RAREFEAT_FORK_SERVER=name)
