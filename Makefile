@@ -64,16 +64,22 @@ TABLES ?= docs/tables
 UNTIL ?= confirm
 KEPT ?=
 CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.staged_protocol "$(RESULTS)" --until "$(UNTIL)"
-ARCHIVE = $(BIN)/python -m rarefeat.manage.archive
+UNPACK = tar --extract --xz --file "$(KEPT)" --directory "$(RESULTS)" --touch --skip-old-files
+BLOCK = (logs/)?[^/]+/[^/]+/([^/]+=[^/]+/)*seeds=[^/]*[.](parquet|log[.]tsv)
+PACK = find "$(RESULTS)" -regextype posix-extended -regex "$(RESULTS)/$(BLOCK)" -printf '%P\n' | \
+  sort | tar --create --xz --file "$(KEPT).new" --directory "$(RESULTS)" --mtime @0 --owner 0 \
+  --group 0 --files-from - && mv "$(KEPT).new" "$(KEPT)"
 PUBLISH = $(BIN)/python -m rarefeat.report.published_tables
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
+	    mkdir -p "$(RESULTS)" && $(UNPACK) && \
 	    $(SNAKEMAKE) --nolock --until image_splits $$next && \
-	    $(ARCHIVE) unpack "$(KEPT)" "$(RESULTS)" $${next##* } || exit 1; \
+	    find "$(RESULTS)" -path "*/$${next##* }/*" -name 'seeds=*.parquet' -exec touch {} + || \
+	    exit 1; \
 	  fi; \
 	  $(SNAKEMAKE) --nolock $$next; failed=$$?; \
-	  { test -z "$(KEPT)" || $(ARCHIVE) pack "$(RESULTS)" "$(KEPT)"; } && \
+	  { test -z "$(KEPT)" || { $(PACK); }; } && \
 	  test $$failed = 0 && $(PUBLISH) "$(RESULTS)" "$(TABLES)" || exit 1; \
 	done
 
