@@ -15,8 +15,8 @@ from rarefeat.cli import main
 @pytest.mark.parametrize(
     ("line", "status", "words"),
     [
-        ("verify --help", 0, "usage: rarefeat [-h] {show,verify} path"),
-        ("accept --help", 0, "usage: rarefeat accept [-h]"),
+        ("verify --help", 0, "Usage: main verify [OPTIONS] RESULTS"),
+        ("accept --help", 0, "--cores INTEGER RANGE"),
         ("accept nowhere", 1, "nowhere"),
         ("images nowhere", 1, "nowhere"),
         ("list figure", 0, " |cos| at least"),

@@ -1,9 +1,8 @@
-"""The command `rarefeat`: lists, new studies, and the command lines of other modules.
+"""The command `rarefeat`: lists, new studies, and what made results.
 
 Runs themselves are started by `snakemake`.
 """
 
-import importlib
 import importlib.util
 import keyword
 import os
@@ -72,42 +71,58 @@ def list_(group: str, configfile: tuple[str, ...]) -> None:
             click.echo(f"{item_group:8} {name}  {click.style(sentence[:100], dim=True)}")
 
 
-FORWARDED = (
-    ("show", "manage.provenance", ["show"], "Show what made the table, figure or page FILE."),
-    ("verify", "manage.provenance", ["verify"], "Check the files of a results folder."),
-    ("accept", "manage.accept", [], "Accept a code edit that changes no byte of a sample."),
-    ("images", "images.list_files", [], "Write the list files of a FOLDER of images."),
+@main.command()
+@click.argument("file")
+def show(file: str) -> None:
+    """Show what made the table, figure or page FILE."""
+    from rarefeat.manage import provenance
+
+    click.echo(provenance.show(file))
+
+
+@main.command()
+@click.argument("results")
+def verify(results: str) -> None:
+    """List the files of the folder RESULTS that are damaged or not what their names say."""
+    from rarefeat.manage import provenance
+
+    lines = provenance.verify(results)
+    click.echo("\n".join([*lines, f"{len(lines)} damaged files"]))
+    sys.exit(bool(lines))
+
+
+@main.command()
+@click.argument("results", type=Path)
+@click.option("--cores", type=click.IntRange(1), default=2, show_default=True, help="jobs at once")
+def accept(results: Path, cores: int) -> None:
+    """Accept changed code of the files in RESULTS that gives the bytes of a sample of them."""
+    from rarefeat.manage.accept import accept
+
+    changes = accept(results, cores)
+    for stage, (before, after) in changes.items():
+        click.echo(f"accepted: {stage}, {after} for {before}")
+    if not changes:
+        click.echo("nothing to accept: no code of these files has changed")
+
+
+@main.command()
+@click.argument("folder", type=Path)
+@click.option(
+    "--every",
+    type=click.IntRange(2),
+    default=5,
+    show_default=True,
+    help="each N-th image of a class is a test image",
 )
-"""Commands that a module's own command line reads: name, module, its first arguments, help."""
-PASS_OPTIONS = {"ignore_unknown_options": True}
+def images(folder: Path, every: int) -> None:
+    """Write the list files train.txt and test.txt of a FOLDER of images.
 
-
-def add_forwarded_command(name: str, module: str, words: list[str], text: str) -> None:
-    """Add a command that passes its arguments to the main function of a module.
-
-    Parameters
-    ----------
-    name : str
-        Name of the command.
-    module : str
-        The module, within rarefeat.
-    words : list of str
-        Arguments that come first.
-    text : str
-        Help.
+    It has a subfolder for each class, or train/ and test/ that have these.
     """
+    from rarefeat.images.list_files import write_lists
 
-    @main.command(name, help=text, add_help_option=False, context_settings=PASS_OPTIONS)
-    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def forward(arguments: tuple[str, ...]) -> None:
-        from rarefeat.run.cli_helpers import run_main
+    click.echo("\n".join(write_lists(folder, every)))
 
-        sys.argv = [" ".join(["rarefeat", *([] if words else [name])]), *words, *arguments]
-        run_main(importlib.import_module(f"rarefeat.{module}").main)
-
-
-for settings in FORWARDED:
-    add_forwarded_command(*settings)
 
 STUDY = """\
 # A study of your own; `snakemake --cores 2 {name} --configfile {name}.yaml` makes its tables and

@@ -1,7 +1,6 @@
 """Lists that are written for a folder of images."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from conftest import refusal
 from PIL import Image
 
 from rarefeat.images.formats import entries
-from rarefeat.images.list_files import main, split
+from rarefeat.images.list_files import split, write_lists
 
 
 def write_images(folder: Path, *names: str) -> Path:
@@ -25,11 +24,6 @@ def write_images(folder: Path, *names: str) -> Path:
 def numbered(folder: Path, numbers: dict[str, int]) -> Path:
     names = [f"{name}/{i}.png" for name, number in numbers.items() for i in range(number)]
     return write_images(folder, *names)
-
-
-def write_lists(folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["lists", str(folder), "--every", "2"])
-    main()
 
 
 def test_split_tests_every_nth_image_of_a_class(tmp_path):
@@ -54,16 +48,16 @@ def test_split_keeps_folders_train_and_test(tmp_path):
 @pytest.mark.parametrize(
     "odd", ["a/\udcff.png", "a/x\ny.png", "a/x\ry.png", " c/0.png", "\ufeff/0.png"]
 )
-def test_name_that_no_list_can_hold_is_refused(tmp_path, monkeypatch, odd):
+def test_name_that_no_list_can_hold_is_refused(tmp_path, odd):
     names = ["a/0.png", "a/1.png", "b/0.png", "b/1.png", odd, odd.replace(".png", "2.png")]
-    message = refusal(write_lists, write_images(tmp_path, *names), monkeypatch)
+    message = refusal(write_lists, write_images(tmp_path, *names), 2)
     assert "is not UTF-8, begins with a space" in message
     assert not list(tmp_path.glob("*.txt"))
 
 
-def test_odd_names_are_read_back(tmp_path, monkeypatch):
+def test_odd_names_are_read_back(tmp_path):
     names = ["a 1/x\u2028 7.png", "a 1/y.PNG", "\u00fc/ 0.png", "\u00fc/1 2.png"]
-    write_lists(write_images(tmp_path, *names), monkeypatch)
+    write_lists(write_images(tmp_path, *names), 2)
     rows = [
         row[1:]
         for name in ("train", "test")
@@ -72,10 +66,10 @@ def test_odd_names_are_read_back(tmp_path, monkeypatch):
     assert sorted(rows) == [(name, int(i > 1)) for i, name in enumerate(names)]
 
 
-def test_files_in_no_list_are_counted(tmp_path, monkeypatch, capsys):
+def test_files_in_no_list_are_counted(tmp_path):
     names = ["a/0.png", "a/1.png", "b/0.png", "b/1.png", "a/._0.png", "a/x.pdf", "loose.png"]
-    write_lists(write_images(tmp_path, *names), monkeypatch)
-    assert "3 other files are in no list, 'a/._0.png' the first" in capsys.readouterr().out
+    *_, line = write_lists(write_images(tmp_path, *names), 2)
+    assert line == "3 other files are in no list, 'a/._0.png' the first"
 
 
 def test_folder_train_without_test_is_a_class_or_refused(tmp_path):

@@ -66,7 +66,7 @@ def test_damaged_file_is_refused_until_it_is_deleted(project):
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 4
     damaged.write_bytes(content)
-    verification = run_module(project, "rarefeat.manage.provenance", "verify", RESULTS)
+    verification = run_module(project, "rarefeat.cli", "verify", RESULTS)
     arguments = "--forcerun", "pretrain", "--", RESULTS / "tables/heatmap_grid.parquet"
     process = run(project, *arguments)
     text = process.stdout + process.stderr
@@ -87,7 +87,7 @@ def test_file_in_the_place_of_another_is_named_and_refused(project):
     path, other, *_ = sorted(folder.rglob("seeds=*.safetensors"))
     path.write_bytes(other.read_bytes())
     name = path.relative_to(project / RESULTS)
-    verification = run_module(project, "rarefeat.manage.provenance", "verify", RESULTS)
+    verification = run_module(project, "rarefeat.cli", "verify", RESULTS)
     assert verification.returncode == 1
     is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
     line = f"{RESULTS / name} is not the file that its name says: it is {is_};"

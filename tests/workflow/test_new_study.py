@@ -66,7 +66,7 @@ def test_study_has_table_figure_verdicts_pages_and_report(clone):
     assert set(claims["verdict"]) <= set(VERDICTS[:3])
     assert "| more-samples | more samples help |" in (results / "claims_example.md").read_text()
     assert "- More samples change the accuracy by " in page_text(results / "example.md")
-    succeed(run_module(clone, "rarefeat.manage.provenance", "verify", RESULTS))
+    succeed(run_module(clone, "rarefeat.cli", "verify", RESULTS))
     succeed(run(clone, "--report", "report.html", "--", "existing_outputs"))
     report = (clone / "report.html").read_text()
     for entry in ("figures/learning_curve.png", "pages/example.html", "pages/claims_example.html"):

@@ -30,9 +30,9 @@ def test_page_makes_lists_table_figure_and_nothing_else(folder):
     ]
     assert sum(map(len, parts)) == 1797
     assert not set(parts[0]) & set(parts[1])
-    again = run_module(folder, "rarefeat.images.list_files", "data/mine")
+    again = run_module(folder, "rarefeat.cli", "images", "data/mine")
     assert again.returncode == 1
-    assert again.stderr.startswith("error: data/mine/train.txt")
+    assert again.stderr.startswith("Error: data/mine/train.txt")
     results = folder / "results"
     assert (results / "figures/longtail_mine.pdf").read_bytes().startswith(b"%PDF")
     page = (results / "long_tail_mine.md").read_text(encoding="utf-8")

@@ -118,7 +118,7 @@ def test_changed_line_of_a_figure_draws_it_alone(project):
 
 def test_accepted_refactoring_reruns_nothing(project):
     """And a change of the numbers is named, and not accepted."""
-    accept = "rarefeat.manage.accept", RESULTS
+    accept = "rarefeat.cli", "accept", RESULTS
     table = RESULTS / "tables/heatmap_grid.parquet"
     # A sample has jobs of every study; those of two are enough here.
     for name, study in STUDIES.items():

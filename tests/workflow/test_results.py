@@ -95,7 +95,7 @@ def test_tables_agree_with_the_committed_references(finished):
 
 
 def test_results_are_whole_and_a_second_run_does_nothing(finished):
-    succeed(run_module(finished, "rarefeat.manage.provenance", "verify", RESULTS))
+    succeed(run_module(finished, "rarefeat.cli", "verify", RESULTS))
     assert planned_jobs(finished) == {}
 
 

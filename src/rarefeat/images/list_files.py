@@ -3,14 +3,12 @@
 Image studies with the format `image_folder` read them.
 """
 
-import argparse
 from pathlib import Path
 
 from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.images.formats import entries
-from rarefeat.run.cli_helpers import run_main
 from rarefeat.storage.sealed_files import write_file
 
 PARTS = ("train", "test")
@@ -142,49 +140,31 @@ def format_list(folder: Path, names: list[str], classes: dict[str, list[Path]]) 
     return "".join(lines)
 
 
-def main() -> None:
+def write_lists(folder: Path, every: int) -> list[str]:
     """Write train.txt and test.txt into a folder, a line `path label` for each image.
 
-    Print which label is which class.
+    Return lines that say which label is which class; each `every`-th image is a test image.
     """
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "folder",
-        type=Path,
-        help="with a subfolder for each class, or with train/ and test/ that have these",
-    )
-    parser.add_argument(
-        "--every",
-        type=int,
-        default=5,
-        metavar="N",
-        help="each N-th image of a class is a test image",
-    )
-    args = parser.parse_args()
-    if args.every < 2:
-        raise RarefeatError(f"--every: must be 2 or more, got {args.every}")
     try:
-        names, images = split(args.folder, args.every)
+        names, images = split(folder, every)
     except OSError as error:
         raise RarefeatError(f"cannot read {error.filename}: {error.strerror}") from error
-    paths = {name: args.folder / f"{name}.txt" for name in PARTS}
+    paths = {name: folder / f"{name}.txt" for name in PARTS}
     if existing := [path for path in paths.values() if path.exists()]:
         raise RarefeatError(f"{existing[0]} exists already; delete it to have another one written")
-    texts = {name: format_list(args.folder, names, classes) for name, classes in images.items()}
+    texts = {name: format_list(folder, names, classes) for name, classes in images.items()}
     for name, text in texts.items():
         write_file(paths[name], text)
+    lines = []
     for label, name in enumerate(names):
         counts = [len(images[part_name][name]) for part_name in PARTS]
-        print(f"label {label}: {name}, {counts[0]} training and {counts[1]} test images")
+        lines.append(f"label {label}: {name}, {counts[0]} training and {counts[1]} test images")
     listed = {
         file for classes in images.values() for files in classes.values() for file in files
     } | set(paths.values())
     if unlisted := sorted(
-        path for path in args.folder.rglob("*") if path.is_file() and path not in listed
+        path for path in folder.rglob("*") if path.is_file() and path not in listed
     ):
-        first = str(unlisted[0].relative_to(args.folder))
-        print(f"{len(unlisted)} other files are in no list, {first!r} the first")
-
-
-if __name__ == "__main__":
-    run_main(main)
+        first = str(unlisted[0].relative_to(folder))
+        lines.append(f"{len(unlisted)} other files are in no list, {first!r} the first")
+    return lines

@@ -1,13 +1,10 @@
 """Accept changed code that gives the same bytes, so that nothing is computed again.
 
-    python -m rarefeat.manage.accept results
-
 A sample of the outputs of every stage that runs changed code is computed again, elsewhere: three of
 every study, the smallest. If all of them have the same bytes, the new code hashes are recorded as
 equivalent to the old ones, with the sample. If one differs it is named, and nothing is accepted.
 """
 
-import argparse
 import datetime
 import json
 import os
@@ -22,7 +19,7 @@ from typing import NamedTuple
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.registry import find_stage
-from rarefeat.run.cli_helpers import progress, run_main
+from rarefeat.run.cli_helpers import progress
 from rarefeat.run.code_hashes import (
     ACCEPTED,
     calls_registry_entries,
@@ -202,24 +199,3 @@ def accept(results: Path, cores: int = 1) -> dict[str, tuple[str, str]]:
         text = json.dumps({SEAL: BLANK, "accepted": entries}, indent=1)
         write_file(results / ACCEPTED, f"{text}\n", sealed=True)
     return changes
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("results", type=Path, help="folder of results")
-    parser.add_argument(
-        "--cores", type=int, choices=range(1, 257), default=2, metavar="N", help="jobs at once"
-    )
-    args = parser.parse_args()
-    changes = accept(args.results, args.cores)
-    for stage, (before, after) in changes.items():
-        print(f"accepted: {stage}, {after} for {before}")
-    if not changes:
-        print("nothing to accept: no code of these files has changed")
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,23 +1,16 @@
 """Show what made a file of the workflow.
 
-Verify that results are whole and what their names say.
-
-    python -m rarefeat.manage.provenance show FILE
-    python -m rarefeat.manage.provenance verify RESULTS
-
-Whether files are of today's config and code is what `snakemake -n` says.
+Verify that results are whole and what their names say. Whether files are of today's config and
+code is what `snakemake -n` says.
 """
 
-import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import run_main
 from rarefeat.run.metadata import find_job, read_origin
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.sealed_files import SEAL
@@ -85,23 +78,3 @@ def other_name(path: Path, origin: dict[str, Any]) -> str:
     # Axes may stand in any order.
     study, *axes, seeds = path.with_suffix("").parts[-len(names) :]
     return "" if [study, *sorted(axes), seeds] == names else "/".join(names)
-
-
-def main() -> None:
-    """Show a file, or verify results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("command", choices=("show", "verify"))
-    parser.add_argument("path", help="file to show, or folder of results to verify")
-    args = parser.parse_args()
-    if args.command == "show":
-        print(show(args.path))
-        return
-    lines = verify(args.path)
-    print("\n".join([*lines, f"{len(lines)} damaged files"]))
-    sys.exit(bool(lines))
-
-
-if __name__ == "__main__":
-    run_main(main)

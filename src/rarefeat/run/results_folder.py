@@ -3,6 +3,7 @@
 Results that Snakemake has no records of.
 """
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -64,7 +65,9 @@ def explain_unrecorded(project: Project) -> str:
             f" snakemake has no record of it;"
             " delete what you do not want to keep, or make it again with --forceall"
         )
-    if folder.is_dir() and os.access(folder, os.W_OK):
+    # Results that this user cannot write can still be planned.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
         if not token.exists():
             token.write_text(secrets.token_hex(8), encoding="utf-8")
         RECORDS.mkdir(parents=True, exist_ok=True)
