@@ -198,7 +198,7 @@ MISBEHAVING = {
         lambda context: context.norms > torch.tensor(5 * np.random.rand(*context.norms.shape)),
         AGAIN,
     ),
-    "draws of Python": (lambda context: context.norms > random.uniform(1, 4), AGAIN),
+    "draws of Python": (lambda context: context.norms > random.uniform(1, 4), "result"),
     "draws by its own seed": (
         lambda context: torch.rand(context.norms.shape, generator=torch.Generator()) < 0.5,
         OTHERS,

@@ -1,35 +1,35 @@
-"""Import and hash user-defined code, by whole files below the working directory.
+"""Import and hash user-defined code, by whole files.
 
-The hash of a module is of the contents of
-    - all modules whose source runs when it is imported, whatever was imported before;
-    - modules that these name in imports within functions;
-    - files that these read at import, and those that they declare, as in `reads = ["a.csv"]`.
+A user's file is one that belongs neither to Python nor to an installed package. The hash of a
+module is of the contents of
+    - all user's modules whose source runs when it is imported, whatever was imported before;
+    - modules of the working directory that these name in imports within functions;
+    - files that these open at import, and those that they declare, as in `reads = ["a.csv"]`.
 
-Files of installed packages and of rarefeat do not count. Python's cached bytecode is not used, so
-that the text that is hashed is the text that runs. `opened_files` notes what a function opens
-while it runs, which no hash can foresee.
+Python's cached bytecode of a user's module is not used, so that the text that is hashed is the text
+that runs. `opened_files` notes what a function opens while it runs, which no hash can foresee.
 """
 
 import ast
 import contextlib
 import hashlib
 import importlib
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rarefeat.core.errors import RarefeatError
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = str(Path(__file__).parents[1])
+PACKAGE_FOLDERS = ("/site-packages/", "/dist-packages/")
 CLOCK_TICK_NS = 2 * 10**9
 """A file that was written so recently may change again and keep its size and time."""
-SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
-"""Files that hold no data of a user's."""
 
 
 class UserModule(NamedTuple):
@@ -43,109 +43,91 @@ class UserModule(NamedTuple):
 
 IMPORTED: dict[tuple[Path, str], UserModule] = {}
 """Modules by the working directory and their name."""
-READING: list[dict[Path, bytes]] = []
-"""Contents of the files that an import in progress has read; none if there is no import."""
-OPENED: list[list[Path]] = []
-"""Files that the functions in progress have opened (`opened_files`)."""
-
-
-def is_installed_file(path: str | Path) -> bool:
-    """Return whether a file belongs to Python, to an installed package or to rarefeat."""
-    path = Path(os.path.abspath(path))
-    folders = (PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
-    # A working directory may lie below a prefix, as /usr/local/work does.
-    folders = tuple(folder for folder in folders if not Path.cwd().is_relative_to(folder))
-    return "site-packages" in path.parts or any(map(path.is_relative_to, folders))
+SOURCES: dict[str, tuple[Path, bytes]] = {}
+"""File and text of each user's module that was imported last, by the module's name."""
+OPENED: list[set[Path]] = []
+"""Files that user's code in progress has opened (`opened_files`)."""
 
 
 def is_user_file(path: str | Path) -> bool:
-    """Return whether a path is below the working directory, and of no installed package."""
-    # As texts, since thousands of modules are asked for at each import.
-    is_below = os.path.abspath(path).startswith(os.path.join(os.getcwd(), ""))
-    return is_below and not is_installed_file(path)
+    """Return whether a file belongs neither to Python, nor to an installed package, nor to us."""
+    path, work = os.path.abspath(path), os.path.join(os.getcwd(), "")
+    if any(folder in path for folder in PACKAGE_FOLDERS):
+        return False
+    roots = (PACKAGE, sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
+    roots = tuple(os.path.join(root, "") for root in (*roots, "/proc", "/sys", "/dev"))
+    # A working directory may lie below a prefix, as /usr/local/work does.
+    return all(
+        work.startswith(root) and path.startswith(work) for root in roots if path.startswith(root)
+    )
 
 
-class SourceLoader(SourceFileLoader):
-    """A loader that runs the source of a user's module, and no cached bytecode."""
+def read_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+    """Read the code of a module; of a user's module from its source, and never from a cache.
 
-    def get_code(self, fullname: str) -> CodeType:
-        """Compile the source as it is."""
-        source = self.get_data(self.path)
-        for contents in READING:
-            contents[Path(self.path)] = source
-        for files in OPENED:
-            files.append(Path(self.path))
-        return self.source_to_code(source, self.path)
+    Parameters
+    ----------
+    loader : SourceFileLoader
+        Its loader.
+    name : str
+        Its name.
 
-
-class UserFinder:
-    """A finder of a user's modules for SourceLoader."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Find a module; None if it is not the user's.
-
-        Parameters
-        ----------
-        name : str
-            Absolute name of the module.
-        path, target : optional
-            Folders of its package, and a module that it replaces, for the other finders.
-
-        Returns
-        -------
-        ModuleSpec or None
-        """
-        others = (finder for finder in sys.meta_path if finder is not UserFinder)
-        specs = (finder.find_spec(name, path, target) for finder in others)
-        spec = next(filter(None, specs), None)
-        if not spec or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
-            return None
-        if not is_user_file(spec.origin):
-            return None
-        spec.loader = SourceLoader(name, spec.origin)
-        return spec
+    Returns
+    -------
+    CodeType or None
+    """
+    if not is_user_file(loader.path):
+        return super(SourceFileLoader, loader).get_code(name)
+    source = loader.get_data(loader.path)
+    SOURCES[name] = Path(loader.path), source
+    for files in OPENED:
+        files.add(Path(loader.path))
+    return loader.source_to_code(source, loader.path)
 
 
 def install_hooks() -> None:
-    """Have Python import a user's modules by SourceLoader, and call `note_open`, from now on."""
-    if UserFinder not in sys.meta_path:
-        sys.meta_path.insert(0, UserFinder)  # type: ignore[arg-type]
+    """Have Python read a user's modules by `read_code`, and call `note_open`, from now on."""
+    if SourceFileLoader.get_code is not read_code:
+        SourceFileLoader.get_code = read_code  # type: ignore[method-assign, assignment]
         sys.addaudithook(note_open)
 
 
 def note_open(event: str, arguments: tuple) -> None:
-    """Note a file that a user's module opens at import, or a function while it runs.
+    """Note a user's file that is opened to be read, an audit hook.
 
-    An audit hook. What an installed package opens when it is first imported does not count, since
-    it depends on earlier imports.
+    What an installed package opens while it is first imported does not count, since it depends on
+    earlier imports; nor do files of threads that run none of the user's code.
     """
-    if event != "open" or not (READING or OPENED):
+    if event != "open" or not OPENED:
         return
     name, mode, flags = arguments
     is_read = "r" in mode or "+" in mode if mode else flags & os.O_ACCMODE != os.O_WRONLY
     if not is_read or not isinstance(name, str | bytes | os.PathLike):
         return
-    path, files = Path(os.path.abspath(os.fsdecode(name))), []
+    path = Path(os.path.abspath(os.fsdecode(name)))
+    if not is_user_file(path):
+        return
+    if path.suffix == ".pyc":
+        path = Path(importlib.util.source_from_cache(str(path)))
     frame = sys._getframe(1)
-    while frame and "importlib" not in (file := frame.f_code.co_filename):
-        files.append(file)
+    while frame:
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
+        # Python's own importing, and texts that are executed, are of no file.
+        if not file.startswith("<"):
+            if is_user_file(file):
+                OPENED[-1].add(path)
+            if is_user_file(file) or function == "<module>":
+                return
         frame = frame.f_back
-    if READING:
-        if is_user_file(path) and any(map(is_user_file, files)):
-            READING[-1].setdefault(path, b"")
-    elif not frame and not is_installed_file(path) and not str(path).startswith(SYSTEM_FOLDERS):
-        OPENED[-1].append(path)
 
 
 @contextlib.contextmanager
-def opened_files() -> Iterator[list[Path]]:
-    """List the files that are opened to be read meanwhile; a user's modules count as well."""
+def opened_files() -> Iterator[set[Path]]:
+    """Collect the files that user's code opens meanwhile to read them, its modules among them."""
     install_hooks()
-    files: list[Path] = []
-    OPENED.append(files)
+    OPENED.append(set())
     try:
-        yield files
+        yield OPENED[-1]
     finally:
         OPENED.pop()
 
@@ -168,11 +150,13 @@ def hashed_files(name: str) -> set[Path]:
     return set(entry.signatures) if entry else set()
 
 
-def is_user_module(module: ModuleType) -> bool:
-    """Return whether an imported module is the user's, of this working directory or another."""
-    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+def is_user_module(name: str) -> bool:
+    """Return whether an imported module is the user's; the running script is not."""
+    module = sys.modules[name]
     path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
-    return isinstance(loader, SourceLoader) or (path != "" and is_user_file(path))
+    # A few modules of torch say a relative path.
+    is_user = os.path.isabs(str(path)) and is_user_file(path)
+    return (is_user or name in SOURCES) and name != "__main__"
 
 
 def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]:
@@ -186,33 +170,29 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]
         The module; the contents of the files in its hash; and the files that are not there, and
         that an import in them would find.
     """
-    install_hooks()
     folder = str(Path.cwd())
     sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
     importlib.invalidate_caches()
-    earlier = {key: module for key, module in sys.modules.items() if is_user_module(module)}
-    earlier.pop("__main__", None)
-    for key in earlier:
-        del sys.modules[key]
+    user_names = [key for key in [*sys.modules] if is_user_module(key)]
+    earlier = {key: sys.modules.pop(key) for key in user_names}
     contents: dict[Path, bytes] = {}
-    READING.append(contents)
     try:
-        module = importlib.import_module(name)
+        with opened_files() as opened:
+            module = importlib.import_module(name)
         # Modules that no source loader has read, such as compiled ones, count by their files.
-        for key, other in list(sys.modules.items()):
-            file = getattr(other, "__file__", None)
-            if file and key != "__main__" and is_user_module(other):
-                contents.setdefault(Path(file), b"")
-        files, absent = list_files(contents)
-        for path in files:
-            contents[path] = contents.get(path) or path.read_bytes()
+        modules = [sys.modules[key] for key in [*sys.modules] if is_user_module(key)]
+        opened |= {Path(file) for item in modules if (file := getattr(item, "__file__", None))}
+        opened.add(module_file(name))
+        texts = {path: text for path, text in SOURCES.values() if path in opened}
+        files, absent = list_files(sorted(opened))
+        check_names(files)
+        contents = {path: path.read_bytes() for path in files} | texts
     except RarefeatError:
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise RarefeatError(f"{module_file(name)} cannot be imported: {reason}") from error
     finally:
-        READING.pop()
         for key, before in earlier.items():
             # Modules of one package stay together, and a later import in a function is new, too.
             is_listed = Path(getattr(before, "__file__", None) or "") in contents
@@ -221,9 +201,25 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]
     return module, contents, absent
 
 
+def check_names(files: Iterable[Path]) -> None:
+    """Raise RarefeatError for a module with the name of one of Python's or of a package."""
+    for path in files:
+        is_package = path.name == "__init__.py"
+        name, folder = (
+            (path.parent.name, path.parents[1]) if is_package else (path.stem, path.parent)
+        )
+        is_taken = name in sys.modules and not is_user_module(name)
+        is_taken = (is_taken or name in sys.stdlib_module_names) and path.suffix == ".py"
+        if is_taken and folder == Path.cwd():
+            raise RarefeatError(f"{path}: an installed module is called {name}, too; rename it")
+
+
 def list_files(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """List files with those that modules among them import or declare, and which are absent."""
-    queue, absent = list(files), []
+    queue: list[Path] = []
+    absent: list[Path] = []
+    for path in files:
+        (queue if path.is_file() else absent).append(path)
     for path in queue:
         tree = ast.parse(path.read_bytes()) if path.suffix == ".py" else ast.Module([], [])
         imported: list[Path] = []
@@ -298,12 +294,7 @@ def load_user_module(name: str) -> UserModule:
         signatures = IMPORTED[key].signatures
         if all(signature(path) == before for path, before in signatures.items()):
             return IMPORTED[key]
-    is_builtin = name.partition(".")[0] in sys.stdlib_module_names
-    module, contents, absent = (sys, {}, []) if is_builtin else import_afresh(name)
-    if getattr(module, "__file__", None) != str(module_file(name)):
-        raise RarefeatError(
-            f"{module_file(name)}: an installed module is called {name}, too; rename the file"
-        )
+    module, contents, absent = import_afresh(name)
     names = {os.path.relpath(path): text for path, text in contents.items()}
     texts = [text for name, content in sorted(names.items()) for text in (name.encode(), content)]
     digests = [hashlib.sha256(text).digest() for text in texts]
