@@ -220,9 +220,8 @@ def test_session_rule_runs_no_code_of_a_file(tmp_path, monkeypatch):
         rule = define(SESSION.format(value), session_helper=session_helper, share=1)
         exec("from session_helper import share, Share", rule.__globals__)
         line = refusal(rarefeat.train, arm=rule, **SMALL)
-        assert line.startswith(
-            "rule rule: runs code of session_helper.py, which may have been edit"
-        )
+        assert line.startswith("rule rule: uses ")
+        assert "session_helper.py, which may be edited unseen; write the rule into a file" in line
     line = refusal(rarefeat.train, arm=session_helper.share, **SMALL)
     assert "rule share: " in line
 

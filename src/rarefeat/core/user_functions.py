@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ from rarefeat.core.torch_settings import changed_settings, torch_settings
 from rarefeat.core.user_modules import (
     called_files,
     hashed_files,
-    is_user_file,
     load_user_module,
     module_file,
     opened_files,
@@ -231,7 +229,7 @@ class UserRule:
         if changed := changed_settings(settings):
             raise RarefeatError(f"rule {self.name}: changes settings of torch: {changed}")
         if self.name not in REGISTERED:
-            self.check_opened(files)
+            self.check_files(files)
         if not isinstance(result, torch.Tensor):
             kind = type(result).__name__
             raise RarefeatError(
@@ -239,33 +237,25 @@ class UserRule:
             )
         return result.detach().clone()
 
-    def check_opened(self, files: list[Path]) -> None:
-        """Raise RarefeatError for a file that the function has opened and no hash contains."""
+    def check_files(self, files: set[Path]) -> None:
+        """Raise RarefeatError for a file that the function has opened or run and no hash has."""
         module = self.name.partition(":")[0]
-        for path in sorted(set(files) - hashed_files(module)):
-            if path.suffix == ".py":
+        for path in sorted(files - hashed_files(module)):
+            if self.name in REGISTERED:
+                remedy = "write the rule into a file, too, and give its name, MODULE:FUNCTION"
+            elif path.suffix == ".py":
                 remedy = f"import it at the top of {module_file(module).name}"
             else:
                 remedy = f'declare it in {module_file(module).name}: reads = ["{path.name}"]'
-            raise RarefeatError(f"rule {self.name}: opens {path} while it runs; {remedy}")
-
-    def check_called(self, files: Iterable[str]) -> None:
-        """Raise RarefeatError if a session's rule has run code of a file of the user's."""
-        script = getattr(sys.modules["__main__"], "__file__", None)
-        for file in sorted(set(files) - {script}):
-            if is_user_file(file) and Path(file).is_file():
-                raise RarefeatError(
-                    f"rule {self.name}: runs code of {Path(file).name}, which may have been edited"
-                    " since it was imported; write the rule into a file of the working directory,"
-                    " too, and give its name, MODULE:FUNCTION"
-                )
+            raise RarefeatError(
+                f"rule {self.name}: uses {path}, which may be edited unseen; {remedy}"
+            )
 
     def test(self, context: Any, result: Tensor) -> None:
         """Raise RarefeatError unless a result depends on its context alone, replica by replica."""
         with called_files() as files:
             again = self.run(copy_context(context))
-        if self.name in REGISTERED:
-            self.check_called(files)
+        self.check_files(files)
         if not are_same(again, result):
             raise RarefeatError(
                 f"rule {self.name}: returns another result when it is called again; it must keep no"

@@ -133,15 +133,19 @@ def opened_files() -> Iterator[set[Path]]:
 
 
 @contextlib.contextmanager
-def called_files() -> Iterator[set[str]]:
-    """Collect the files of the Python functions that are called meanwhile."""
-    files: set[str] = set()
-    before = sys.getprofile()
-    sys.setprofile(lambda frame, event, argument: files.add(frame.f_code.co_filename))
+def called_files() -> Iterator[set[Path]]:
+    """Collect the user's files whose functions are called meanwhile; the running script is none."""
+    names: set[str] = set()
+    files: set[Path] = set()
+    before, script = sys.getprofile(), getattr(sys.modules["__main__"], "__file__", None)
+    sys.setprofile(lambda frame, event, argument: names.add(frame.f_code.co_filename))
     try:
         yield files
     finally:
         sys.setprofile(before)
+        # Code of a notebook has a file that does not exist.
+        paths = (Path(name) for name in names - {script} if is_user_file(name))
+        files.update(path for path in paths if path.is_file())
 
 
 def hashed_files(name: str) -> set[Path]:
