@@ -18,7 +18,7 @@ from rarefeat.config.section import dump_config
 from rarefeat.config.study import merge_configs
 from rarefeat.core import native_random
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.native_random import draw_stream
+from rarefeat.core.native_random import draw_streams
 from rarefeat.core.native_step import NativeSimulator
 from rarefeat.core.simulators import DirectSimulator, ReducedSimulator, chi_variables
 from rarefeat.core.training import Kernel, apply_mask, apply_step, initial_state, make_kernel
@@ -50,9 +50,9 @@ def relative_difference(x: torch.Tensor, y: torch.Tensor) -> float:
 def test_draw_gives_the_numbers_of_torch(count):
     generator, other = seeded(3), seeded(3)
     for _ in range(3):
-        x, y = torch.empty(count).normal_(generator=generator), torch.empty(count)
-        draw_stream(other, y, torch.empty(0), torch.empty(0))
-        torch.testing.assert_close(x, y, rtol=1e-6, atol=5e-6)
+        x, y = torch.empty(count).normal_(generator=generator), torch.empty(1, count)
+        draw_streams([other], y, torch.empty(0), torch.empty(1, 0))
+        torch.testing.assert_close(x, y[0], rtol=1e-6, atol=5e-6)
         assert torch.equal(generator.get_state(), other.get_state())
 
 
@@ -62,12 +62,12 @@ def test_draw_gives_the_chi_variables_of_torch(dof):
     shape = ((dof - torch.arange(4)) / 2).repeat(64)
     for _ in range(200):
         torch.empty(16).normal_(generator=generator)
-        x, y = chi_variables(64, 4, dof, [generator])[0], torch.empty(64, 4)
-        if draw_stream(other, torch.empty(16), shape, y):
+        x, y = chi_variables(64, 4, dof, [generator]), torch.empty(1, 64, 4)
+        if draw_streams([other], torch.empty(1, 16), shape, y)[0]:
             torch.testing.assert_close(x, y, rtol=1e-6, atol=0)
             done += 1
         else:
-            assert torch.equal(x, chi_variables(64, 4, dof, [other])[0])
+            assert torch.equal(x, chi_variables(64, 4, dof, [other]))
         assert torch.equal(generator.get_state(), other.get_state())
     assert done > 180
 

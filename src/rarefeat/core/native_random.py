@@ -18,7 +18,7 @@ import numba
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import boolean, float32, int32, int64, njit, types, uint32
+from numba import boolean, float32, int32, int64, njit, types, uint32, void
 from torch import Tensor
 
 from rarefeat.core.randomness import standard_gamma
@@ -41,7 +41,7 @@ IMPORT_START = time.perf_counter()
 # Sums may be taken in another order, but an infinity and a NaN stay what they are.
 KERNEL_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy", "cache": True}
 FORMULA_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
-F1 = float32[::1]
+F1, F2 = float32[::1], float32[:, ::1]
 
 
 def reinterpret(result: types.Type, bits: ir.Type):
@@ -223,63 +223,66 @@ def fill_chi(s, used, shape, out):
     return 0 if unclear else used
 
 
-@njit(boolean(int64[::1], F1, F1, F1), **KERNEL_OPTIONS)
-def fill_stream(state, z, shape, chis):
-    """Fill `z` and `chis` from a generator's state, and set the state.
+@njit(void(int64[:, ::1], F2, F1, F2, boolean[::1]), **KERNEL_OPTIONS)
+def fill_streams(states, z, shape, chis, done):
+    """Fill `z` and `chis` from the states of generators, and set the states.
 
     Parameters
     ----------
-    state : int64 array
-        State of torch.Generator.get_state in words of 8 bytes: the seed, how many words are unused
-        plus 1, the place of the next one, and 624 words.
-    z : float32 array of at least 16 numbers
+    states : int64 array of shape (S, 632)
+        `torch.Generator.get_state` in words of 8 bytes: the seed, how many words are unused plus 1,
+        the place of the next one, and 624 words.
+    z : float32 array of shape (S, 16 or more)
         Filled with normal numbers.
     shape : float32 array
         Half of the degrees of freedom of each chi variable; empty to draw none.
-    chis : float32 array of the length of `shape`
+    chis : float32 array of shape (S, number of chi variables)
         Filled with chi variables, 0 where a draw is rejected.
-
-    Returns
-    -------
-    bool
-        False if the chi variables are not drawn.
+    done : bool array of shape (S,)
+        Set to whether the chi variables are drawn.
     """
-    s, flag = np.empty(624, np.uint32), state[1] >> 32
-    for i in range(624):
-        s[i] = uint32(state[3 + i])
-    used = fill_normal(s, 625 - (state[1] & 0xFFFFFFFF), z)
-    later = s.copy()
-    used_later = fill_chi(later, used, shape, chis) if len(shape) else 0
-    if used_later:
-        s, used = later, used_later
-    for i in range(624):
-        state[3 + i] = s[i]
-    state[1], state[2] = (flag << 32) + 625 - used, used
-    return used_later > 0
+    s = np.empty(624, np.uint32)
+    for i in range(len(states)):
+        state = states[i]
+        for j in range(624):
+            s[j] = uint32(state[3 + j])
+        used, later = fill_normal(s, 625 - (state[1] & 0xFFFFFFFF), z[i]), s.copy()
+        used_later = fill_chi(later, used, shape, chis[i]) if len(shape) else 0
+        done[i] = used_later > 0
+        if done[i]:
+            s[:], used = later, used_later
+        for j in range(624):
+            state[3 + j] = s[j]
+        state[1], state[2] = ((state[1] >> 32) << 32) + 625 - used, used
 
 
-def draw_stream(generator: torch.Generator, z: Tensor, shape: Tensor, chis: Tensor) -> bool:
-    """Draw normal numbers and chi variables, and leave the generator where torch would.
+def draw_streams(
+    generators: list[torch.Generator], z: Tensor, shape: Tensor, chis: Tensor
+) -> list[bool]:
+    """Draw normal numbers and chi variables, and leave the generators where torch would.
 
     Parameters
     ----------
-    generator : torch.Generator
-        Stream of the replica.
-    z, chis : Tensor
-        Contiguous: filled with at least 16 normal numbers, and then with chi variables.
+    generators : list of torch.Generator
+        Stream of each of the S replicas.
+    z, chis : Tensor of shape (S, ...)
+        Contiguous: filled with at least 16 normal numbers a replica, and then with chi variables.
     shape : Tensor
         Half of the degrees of freedom of each chi variable; empty to draw none.
 
     Returns
     -------
-    bool
-        False if the chi variables are not drawn.
+    list of bool
+        For each replica, False if its chi variables are not drawn.
     """
-    state, flat = generator.get_state(), chis.flatten()
-    words = state.view(torch.int64).numpy()
-    done = fill_stream(words, z.flatten().numpy(), shape.numpy(), flat.numpy())
-    generator.set_state(state)
-    if done and not flat.all():
-        rejected = flat == 0
-        flat[rejected] = standard_gamma(shape[rejected], generator).mul_(2).sqrt_()
-    return done
+    states = torch.stack([generator.get_state() for generator in generators])
+    done, flat = np.empty(len(states), bool), chis.flatten(1)
+    arrays = (x.numpy() for x in (states.view(torch.int64), z.flatten(1), shape, flat))
+    fill_streams(*arrays, done)
+    for i, generator in enumerate(generators):
+        # A view into the middle of a tensor makes torch crash.
+        generator.set_state(states[i].clone())
+        if done[i] and not flat[i].all():
+            rejected = flat[i] == 0
+            flat[i, rejected] = standard_gamma(shape[rejected], generator).mul_(2).sqrt_()
+    return done.tolist()
