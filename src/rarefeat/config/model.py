@@ -179,10 +179,10 @@ class Training(Section):
         description="of the encoder's training and probes; cuda asks the scheduler for a GPU",
     )
     kernel: Literal["auto", "torch", "native"] = Field(
-        default="torch",
-        json_schema_extra={"absent": "torch"},
+        default="auto",
         description="of a step: torch, the reference; native, faster and rounded otherwise, for"
-        " the simulator reduced on a cpu; or auto, native where that serves and torch elsewhere",
+        " the simulator reduced on a cpu; or auto, native where that serves and torch elsewhere;"
+        " a result tells it, and none is made anew for it",
     )
     history: bool = Field(
         description="keep <w_i, M_j>, ||w_i|| and b_i of every neuron at recorded steps, beside"

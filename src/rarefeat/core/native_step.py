@@ -14,8 +14,10 @@ import time
 
 import numba
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401, the products of numba
 import torch
 from numba import boolean, float32, float64, int64, njit, void
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -40,6 +42,8 @@ from rarefeat.core.training import (
     TrainState,
 )
 
+# The products are small: a second thread would cost more than it does.
+threadpool_limits(1, user_api="blas")
 F1, F2, F3, F4 = float32[::1], float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1]
 D2, D3 = float64[:, ::1], float64[:, :, ::1]
 ROWS = 256
@@ -65,7 +69,12 @@ def attend(z, latents, chis, p, sigma, scale):
     """
     S, n, L, P = z.shape
     W = P + -P % 16
-    x, scores = np.zeros((L, W), np.float32), np.empty((L, L), np.float32)
+    # Rows of whole vectors: no loop has a rest.
+    x, row, scores = (
+        np.zeros((L, W), np.float32),
+        np.zeros(W, np.float32),
+        np.empty((L, L), np.float32),
+    )
     flat = scores.reshape(L * L)
     for i in range(S):
         for k in range(n):
@@ -97,10 +106,13 @@ def attend(z, latents, chis, p, sigma, scale):
                 total = float32(0)
                 for q in range(L):
                     total += scores[r, q]
+                row[:] = 0
                 for q in range(L):
                     share = scores[r, q] / total
-                    for j in range(P):
-                        z[i, k, r, j] = share * x[q, j] + (z[i, k, r, j] if q else float32(0))
+                    for j in range(W):
+                        row[j] += share * x[q, j]
+                for j in range(P):
+                    z[i, k, r, j] = row[j]
 
 
 @njit(void(F4, F3, F2, F4, F3), **KERNEL_OPTIONS)
@@ -330,7 +342,13 @@ class NativeSimulator(ReducedSimulator):
         self.scale = scale
 
     def attended_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        # See `training.Kernel`.
+        """Draw tokens, and compute their attended tokens.
+
+        Parameters
+        ----------
+        latents, sigma, generators
+            Those of `Simulator.sample_tokens`.
+        """
         (S, n, L, _), columns = latents.shape, min(latents.shape[2], self.nu)
         z, chis = torch.empty(S, n, L, self.p + columns), torch.empty(S, n, columns)
         # Few draws and small degrees of freedom are left to torch, as in simulators.chi_variables.
@@ -352,6 +370,13 @@ class NativeSimulator(ReducedSimulator):
         complement_draw: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
+        """Return W(t+1), as `ReducedSimulator.descend` does.
+
+        Parameters
+        ----------
+        weights, coefficients, attended, decay, complement_draw, scale
+            Those of `Simulator.descend`.
+        """
         out, decays = torch.empty(weights.shape), decay.flatten().expand(len(weights))
         draw = torch.empty(len(out), 0, 0).double() if complement_draw is None else complement_draw
         c, *rest = (x.contiguous().numpy() for x in (widen(coefficients), decays, draw))
@@ -382,18 +407,8 @@ def loss_gradient(
 
     Parameters
     ----------
-    dense, masked : ForwardOutput
-        Outputs without and with the mask.
-    gate_bias : Tensor of shape (S, m)
-        Biases used in the gates.
-    config : StepConfig
-        Provides the batch size K and the temperature tau.
-    gradient : {"unmasked", "masked_keys", "straight_through"}
-        How the gradient treats the mask.
-
-    Returns
-    -------
-    LossGradient
+    dense, masked, gate_bias, config, gradient
+        Those of `training.loss_gradient`.
     """
     K, tau = config.K, config.tau
     pre = (masked if gradient == "straight_through" else dense).pre

@@ -58,7 +58,9 @@ def workflow_settings() -> Iterator[None]:
         For a precision of float32 that torch's newer interface has set, and for a oneDNN that is
         switched off: neither can be undone and set again without a trace.
     """
+    import scipy.linalg.cython_blas  # noqa: F401, the products of the native step
     import torch
+    from threadpoolctl import threadpool_limits
 
     precision, settings = matmul_precision(), torch_settings()
     tiny = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
@@ -76,6 +78,7 @@ def workflow_settings() -> Iterator[None]:
         stack.callback(torch.set_num_threads, torch.get_num_threads())
         stack.callback(torch.set_default_dtype, torch.get_default_dtype())
         torch.set_num_threads(1)
+        stack.enter_context(threadpool_limits(1, user_api="blas"))
         torch.set_default_dtype(torch.float32)
         if precision != "highest":
             stack.callback(torch.set_float32_matmul_precision, precision)

@@ -22,12 +22,13 @@ import subprocess
 import sys
 import tempfile
 
-# The last three are what a first optimizer, figure as PDF and check of a table import.
+# From torch._dynamo on, what a first optimizer, figure as PDF, check of a table and native step
+# import.
 PRELOADED = (
     "torch", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats", "scipy.optimize",
     "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model", "kornia",
     "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
-    "pandera.backends.pandas.builtin_checks",
+    "pandera.backends.pandas.builtin_checks", "numba", "scipy.linalg.cython_blas",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
