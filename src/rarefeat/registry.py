@@ -18,6 +18,7 @@ NAMES = (
     "fine_labels",
     "two_layer",
     "exact_results",
+    "pruning_premise",
 )
 
 

@@ -328,6 +328,7 @@ def pretrain(
     seeds: list[int],
     train: Tensor,
     label: str = "pretrain",
+    weights: Tensor | None = None,
 ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
     """Train every arm of one cell on the same tokens.
 
@@ -353,6 +354,8 @@ def pretrain(
         Latent training pairs.
     label : str
         Label of the progress display.
+    weights : Tensor of shape (S, m, p), optional
+        Initial weights W(0); drawn by the simulator if not given.
 
     Returns
     -------
@@ -374,7 +377,7 @@ def pretrain(
             " set simulator: direct"
         )
     encoders, recorded = train_arms(
-        namespace, kind, data, training, arms, sigma, seeds, train, label
+        namespace, kind, data, training, arms, sigma, seeds, train, label, weights
     )
     trajectory = [
         {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
@@ -399,6 +402,7 @@ def train_arms(
     seeds: list[int],
     train: Tensor,
     label: str,
+    weights: Tensor | None = None,
 ) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, dict[str, Tensor]]]]:
     """Train the arms of `pretrain` without waiting for the GPU.
 
@@ -427,6 +431,8 @@ def train_arms(
         Latent training pairs.
     label : str
         Label of the progress display.
+    weights : Tensor of shape (S, m, p), optional
+        Initial weights W(0); drawn by the simulator if not given.
 
     Returns
     -------
@@ -469,10 +475,10 @@ def train_arms(
     rules = {arm.label: ARMS[arm.arm].rule for arm in arms}
     size = training.m, directions.shape[-1] + 2
     no_ends = torch.full((S, 2 if training.history else 0, *size), torch.nan, device=device)
-    weight_generators = make_generators(namespace, seeds, stream_names.WEIGHTS)
-    initial = initial_state(
-        simulator.initial_weights(training.sigma_0, weight_generators).to(device)
-    )
+    if weights is None:
+        weight_generators = make_generators(namespace, seeds, stream_names.WEIGHTS)
+        weights = simulator.initial_weights(training.sigma_0, weight_generators)
+    initial = initial_state(weights.to(device))
     groups = [ArmGroup(arms, initial, NeuronHistory(initial.T1, no_ends[:, :0], no_ends))]
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)
     recorded_steps, order = set(log_spaced(T)), batches(namespace, seeds, data.N, K, device)

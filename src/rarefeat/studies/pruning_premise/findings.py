@@ -1,0 +1,147 @@
+"""Findings of the study of the premise of Theorem 3.2; the numbers choose the words."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.storage.findings import count_text, make_findings_page
+from rarefeat.storage.markdown import interval, number, records, select_rows, trend_word
+from rarefeat.studies.pruning_premise import doc_tables
+from rarefeat.studies.pruning_premise.changes import KEYS
+from rarefeat.studies.pruning_premise.config import PruningPremise
+
+TABLES = ("premise_changes",)
+SPILL = 1 / 9
+"""Largest part of the rare feature's gain that (16) allows the others: 1 / d, as in claim P-16."""
+MASK = {"arm": "pruned_neuron", "pruned_update": "unmasked"}
+RANDOM = {"arm": "random_neuron", "pruned_update": "unmasked"}
+ORACLE = {"arm": "oracle_all", "pruned_update": "unmasked"}
+STRAIGHT = {"arm": "pruned_neuron", "pruned_update": "straight_through"}
+
+
+def findings(section: PruningPremise, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Describe where premise and equations hold, the end of training, and mixed weights."""
+    table = tables["premise_changes"]
+    sentences = [describe_equations(select_rows(table, purity=1))]
+    mixed = table[table["purity"] < 1]
+    regime = [key for key in KEYS if key != "purity"]
+    for values in records(mixed[regime].drop_duplicates()):
+        between = select_rows(table, **values)
+        sentences += [describe_end(select_rows(between, purity=1)), describe_between(between)]
+    return [sentence for sentence in sentences if sentence]
+
+
+def bounded_points(rows: pd.DataFrame, low: float, high: float) -> set[tuple]:
+    """Return the points at which an interval lies strictly between two bounds."""
+    inside = rows[(rows["ci_low"] > low) & (rows["ci_high"] < high)]
+    return {tuple(row[key] for key in KEYS) for row in records(inside)}
+
+
+def describe_equations(table: pd.DataFrame) -> str:
+    """Say at how many points from pure weights the premise is met, and (15) and (16) hold."""
+    smallest = select_rows(table, arm="dense", quantity="premise")
+    met, unmet = bounded_points(smallest, 0.5, 2), bounded_points(smallest, -1, 0.5)
+    growth = select_rows(table, **MASK, quantity="growth")
+    spill = select_rows(table, **MASK, quantity="spill")
+    first = bounded_points(growth, 0, float("inf"))
+    both = first & bounded_points(spill, -SPILL, SPILL)
+    if not len(smallest):
+        return ""
+    text = (
+        "From pure neurons, as many for every feature and of one size, most of the smallest"
+        f" neurons are shown to be the rare feature's at {len(met) or 'none'} of"
+        f" {count_text(len(smallest), 'point')}"
+    )
+    if met:
+        text += (
+            f". Of these, magnitude pruning by eq. (5) makes the rare feature grow faster at"
+            f" {len(first & met) or 'none'}, eq. (15), and at {len(both & met) or 'none'} with"
+            " less than a ninth of it along the others, eq. (16)"
+        )
+        word = "are supported" if both >= met else "are supported in part" if both & met else ""
+        text += f": they {word} there" if word else ": they are not supported there"
+    if unmet:
+        text += (
+            f". Of the {len(unmet)} where most are not, both are shown at"
+            f" {len(both & unmet) or 'none'}"
+        )
+    return text + "."
+
+
+def change(table: pd.DataFrame, arm: Mapping, quantity: str) -> dict | None:
+    """Return the row of a quantity of an arm; None where it was not run."""
+    rows = records(select_rows(table, **arm, quantity=quantity))
+    return rows[0] if len(rows) == 1 else None
+
+
+def describe_end(table: pd.DataFrame) -> str:
+    """Describe strength, probe and divergence under each mask, at one point from pure weights."""
+    arms = {"mask": MASK, "random": RANDOM, "straight": STRAIGHT, "oracle": ORACLE}
+    leads = {name: change(table, arm, "lead") for name, arm in arms.items()}
+    if leads["mask"] is None:
+        return ""
+    words = ("rises", "falls", "is not shown to change")
+
+    def describe(name: str, mask: str) -> str:
+        row, probe = leads[name], change(table, arms[name], "r2")
+        lost = change(table, arms[name], "diverged")
+        verb = trend_word(row, "mean", *words)
+        text = f"{verb} {mask} ({interval(row, 'mean', 2, '+')} in log2"
+        if lost["mean"]:
+            text += f"; {number(100 * lost['mean'], 0)} % of the trainings diverge"
+        elif probe["n"]:
+            text += f"; $R^2$ of a probe of it {interval(probe, 'mean', 3, '+')}"
+        return text + ")"
+
+    at = records(table)[0]
+    parts = [describe("mask", "with the smallest neurons masked by eq. (5)")]
+    for name, mask in (
+        ("random", "with as many at random"),
+        ("straight", "with the smallest and the gradient of the masked network"),
+        ("oracle", "with every neuron of it masked by eq. (5)"),
+    ):
+        if leads[name] is not None:
+            parts.append(describe(name, mask))
+    return (
+        f"At {at['eps_min']:g} times the others' frequency and a decay of {at['lambda']:g} the"
+        " rare feature's strength beside the others', against dense at the same seed, "
+        + "; ".join(parts)
+        + "."
+    )
+
+
+def describe_between(table: pd.DataFrame) -> str:
+    """Say from which purity on the gain over a random mask is shown, and what a probe sees."""
+    mask, random = (
+        select_rows(table, **arm, quantity="lead").sort_values("purity").set_index("purity")
+        for arm in (MASK, RANDOM)
+    )
+    if mask.empty or random.empty or 0 not in mask.index:
+        return ""
+    above = mask["ci_low"] > random["ci_high"]
+    shown = [purity for purity in mask.index if above.loc[purity:].all()]
+    drawn = mask.loc[0]
+    text = (
+        "Between weights as drawn (0) and pure ones (1) the gain is shown to exceed that of the"
+        f" random mask {f'from {shown[0]:g} on' if shown else 'nowhere up to pure weights'};"
+        f" from drawn weights it is {interval(drawn, 'mean', 2, '+')}"
+    )
+    probe = select_rows(table, **MASK, quantity="r2")
+    gained = probe[probe["ci_low"] > 0]
+    text += (
+        f". A probe gains at {len(gained) or 'none'} of the {len(probe)}, by at most"
+        f" {interval(probe.loc[probe['mean'].idxmax()], 'mean', 3, '+')} of $R^2$"
+        if len(gained)
+        else f". A probe is shown to gain at none of the {len(probe)}"
+    )
+    return text + "."
+
+
+answer = make_findings_page(
+    "Pruning where its premise holds",
+    "pruning_premise",
+    PruningPremise,
+    findings,
+    TABLES,
+    doc_tables.TABLES,
+)
