@@ -25,8 +25,9 @@ def changes_from_dense(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         Rows of the masks. The columns `CHANGED` are differences to dense: growth in
         1 / (eta steps), `lead` the log2 of the strength over that of the other features. `spill`
-        is the change of the others' growth over that of the rare feature's. `level`, the log2 of
-        the largest projection over the others', is of the mask itself, as are the other columns.
+        is the change of the others' growth over that of the rare feature's, NaN without one.
+        `level`, the log2 of the largest projection over the others', is of the mask itself, as are
+        the other columns.
     """
     table = table.assign(
         lead=np.log2(table["strength"] / table["strength_majority"]),
@@ -37,7 +38,8 @@ def changes_from_dense(table: pd.DataFrame) -> pd.DataFrame:
     dense = table[table["arm"] == "dense"].set_index(keys)[list(CHANGED)]
     base = dense.loc[pd.MultiIndex.from_frame(masked[keys])]
     masked = masked.assign(**{name: masked[name] - base[name].to_numpy() for name in CHANGED})
-    return masked.assign(spill=masked["growth_majority"] / masked["growth"])
+    growth = masked["growth"].replace(0, np.nan)
+    return masked.assign(spill=masked["growth_majority"] / growth)
 
 
 def iter_points(table: pd.DataFrame) -> Iterator[tuple[dict[str, float], pd.DataFrame]]:
@@ -47,5 +49,13 @@ def iter_points(table: pd.DataFrame) -> Iterator[tuple[dict[str, float], pd.Data
 
 
 def select_arm(rows: pd.DataFrame, arm: str, update: str = "unmasked") -> pd.DataFrame:
-    """Return the rows of one arm and update, with the seed as index; none where it was not run."""
+    """Select the rows of one arm and update, with the seed as index.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one point.
+    arm, update : str
+        Values of the columns `arm` and `pruned_update`.
+    """
     return rows[(rows["arm"] == arm) & (rows["pruned_update"] == update)].set_index("seed")

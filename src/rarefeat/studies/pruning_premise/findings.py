@@ -32,7 +32,15 @@ def findings(section: PruningPremise, tables: Mapping[str, pd.DataFrame]) -> lis
 
 
 def bounded_points(rows: pd.DataFrame, low: float, high: float) -> set[tuple]:
-    """Return the points at which an interval lies strictly between two bounds."""
+    """Return the points at which an interval lies strictly between two bounds.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one arm and quantity.
+    low, high : float
+        Bounds.
+    """
     inside = rows[(rows["ci_low"] > low) & (rows["ci_high"] < high)]
     return {tuple(row[key] for key in KEYS) for row in records(inside)}
 
@@ -69,7 +77,17 @@ def describe_equations(table: pd.DataFrame) -> str:
 
 
 def change(table: pd.DataFrame, arm: Mapping, quantity: str) -> dict | None:
-    """Return the row of a quantity of an arm; None where it was not run."""
+    """Return the row of a quantity of an arm; None where it was not run.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of one point.
+    arm : mapping
+        Values of `arm` and `pruned_update`.
+    quantity : str
+        Name of the quantity.
+    """
     rows = records(select_rows(table, **arm, quantity=quantity))
     return rows[0] if len(rows) == 1 else None
 
@@ -93,19 +111,19 @@ def describe_end(table: pd.DataFrame) -> str:
             text += f"; $R^2$ of a probe of it {interval(probe, 'mean', 3, '+')}"
         return text + ")"
 
-    at = records(table)[0]
-    parts = [describe("mask", "with the smallest neurons masked by eq. (5)")]
+    regime = records(table)[0]
+    changes = [describe("mask", "with the smallest neurons masked by eq. (5)")]
     for name, mask in (
         ("random", "with as many at random"),
         ("straight", "with the smallest and the gradient of the masked network"),
         ("oracle", "with every neuron of it masked by eq. (5)"),
     ):
         if leads[name] is not None:
-            parts.append(describe(name, mask))
+            changes.append(describe(name, mask))
     return (
-        f"At {at['eps_min']:g} times the others' frequency and a decay of {at['lambda']:g} the"
+        f"At {regime['eps_min']:g} times the others' frequency and a decay of {regime['lambda']:g} the"
         " rare feature's strength beside the others', against dense at the same seed, "
-        + "; ".join(parts)
+        + "; ".join(changes)
         + "."
     )
 
@@ -120,11 +138,10 @@ def describe_between(table: pd.DataFrame) -> str:
         return ""
     above = mask["ci_low"] > random["ci_high"]
     shown = [purity for purity in mask.index if above.loc[purity:].all()]
-    drawn = mask.loc[0]
     text = (
         "Between weights as drawn (0) and pure ones (1) the gain is shown to exceed that of the"
         f" random mask {f'from {shown[0]:g} on' if shown else 'nowhere up to pure weights'};"
-        f" from drawn weights it is {interval(drawn, 'mean', 2, '+')}"
+        f" from drawn weights it is {interval(mask.loc[0], 'mean', 2, '+')}"
     )
     probe = select_rows(table, **MASK, quantity="r2")
     gained = probe[probe["ci_low"] > 0]

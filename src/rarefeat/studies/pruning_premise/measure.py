@@ -182,10 +182,10 @@ def measure_premise(inputs: JobInputs, job: Job) -> list[dict]:
     arms, seeds = job.config_section("arms", list[Arm]), job.seed_list
     latents = synthesise(draws, data, job.cell["eps_min"], seeds)
     simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-    drawn = simulator.initial_weights(
+    normal_weights = simulator.initial_weights(
         training.sigma_0, make_generators(draws, seeds, stream_names.WEIGHTS)
     )
-    weights = interpolate_weights(drawn, simulator.dictionary, job.cell["purity"])
+    weights = interpolate_weights(normal_weights, simulator.dictionary, job.cell["purity"])
     by_label, _ = pretrain(
         draws, "reduced", data, training, arms, sigma, seeds, latents["train"], job.label, weights
     )

@@ -8,9 +8,9 @@ from rarefeat.storage.schema import SHARE, at_least, column, schema
 CORE = "imbalance_and_pruning"
 
 
-def number(description: str, unit: str = "1", nullable: bool = False) -> pa.Column:
+def number(description: str, nullable: bool = False) -> pa.Column:
     """Declare a column of numbers that are not negative."""
-    return column(float, at_least(0), unit=unit, description=description, nullable=nullable)
+    return column(float, at_least(0), unit="1", description=description, nullable=nullable)
 
 
 def growth(description: str) -> pa.Column:

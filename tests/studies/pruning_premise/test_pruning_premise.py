@@ -1,0 +1,152 @@
+"""Tests of the study of the premise of Theorem 3.2: weights by hand, changes, claims, findings."""
+
+import pandas as pd
+import pytest
+import torch
+
+from rarefeat.core.simulators import make_simulator
+from rarefeat.studies.pruning_premise import findings
+from rarefeat.studies.pruning_premise.changes import changes_from_dense, iter_points
+from rarefeat.studies.pruning_premise.claims import point_measurements
+from rarefeat.studies.pruning_premise.config import AXES
+from rarefeat.studies.pruning_premise.doc_tables import summarise_changes
+from rarefeat.studies.pruning_premise.measure import interpolate_weights, rare_among_smallest
+
+POINT = dict(zip(AXES, (1.0, 0.112, 0.0, 0.1, 0.3), strict=True))
+
+
+def drawn_weights(m: int = 7, d: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights of two replicas, and their dictionary."""
+    simulator = make_simulator("reduced", "test", d, 40, m, [0, 1])
+    generators = [torch.Generator().manual_seed(seed) for seed in (0, 1)]
+    return simulator.initial_weights(0.1, generators), simulator.dictionary
+
+
+@pytest.mark.parametrize("purity", [0.0, 0.4, 1.0])
+def test_interpolated_weights_have_one_norm_and_mean_size(purity):
+    weights, dictionary = drawn_weights()
+    norms = interpolate_weights(weights, dictionary, purity).norm(dim=-1)
+    torch.testing.assert_close(norms, weights.norm(dim=-1).mean(1, keepdim=True).expand(2, 7))
+
+
+def test_interpolated_weights_go_from_drawn_to_pure():
+    weights, dictionary = drawn_weights()
+    start = interpolate_weights(weights, dictionary, 0.0)
+    cosine = torch.cosine_similarity(start, weights, dim=-1)
+    torch.testing.assert_close(cosine, torch.ones(2, 7))
+    pure = interpolate_weights(weights, dictionary, 1.0) @ dictionary
+    assert pure[0].argmax(-1).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert (pure != 0).sum(-1).eq(1).all()
+
+
+def test_rare_among_smallest_counts_nearest_features():
+    projections = torch.tensor([[[0.0, 1.0], [0.2, 0.1], [0.0, -0.1], [1.0, 0.0]]])
+    norms = torch.tensor([[1.0, 0.3, 0.1, 2.0]])
+    assert rare_among_smallest(projections, norms, 0.25).item() == 1.0
+    assert rare_among_smallest(projections, norms, 0.5).item() == 0.5
+
+
+def replicas(point: dict = POINT, seeds: int = 6, **arms: dict[str, float]) -> pd.DataFrame:
+    """Rows of dense and of arms ARM or ARM__straight_through with these values, equal by seed."""
+    dense = {"premise": 1.0, "norm": 0.3, "norm_majority": 0.4, "strength": 0.3}
+    dense |= {"strength_majority": 0.4, "cosine": 0.9, "projection": 0.3}
+    dense |= {"projection_majority": 0.4, "growth": 0.1, "growth_majority": 0.2}
+    dense |= {"r2": 0.5, "diverged": 0.0}
+    rows = []
+    for name, values in {"dense": {}, **arms}.items():
+        arm, _, update = name.partition("__")
+        keys = {**point, "arm": arm, "pruned_update": update or "unmasked"}
+        for seed in range(seeds):
+            # A spread that is common to all arms, so that differences are exact.
+            spread = {key: 0.01 * seed for key in ("growth", "r2")}
+            row = dense | values
+            rows.append(
+                {**keys, "seed": seed, **{key: row[key] + spread.get(key, 0) for key in row}}
+            )
+    return pd.DataFrame(rows)
+
+
+def test_changes_are_paired_by_point_and_seed():
+    other = POINT | {"eps_min": 0.5}
+    table = pd.concat(
+        [
+            replicas(pruned_neuron={"growth": 0.5, "growth_majority": 0.22, "strength": 0.6}),
+            replicas(other, pruned_neuron={"growth": 0.0, "projection": 0.8}),
+        ]
+    ).sample(frac=1, random_state=0)
+    changes = changes_from_dense(table).set_index(["eps_min", "seed"]).sort_index()
+    assert changes.loc[0.3, "growth"].tolist() == pytest.approx([0.4] * 6)
+    assert changes.loc[0.3, "spill"].tolist() == pytest.approx([0.05] * 6)
+    assert changes.loc[0.3, "lead"].tolist() == pytest.approx([1.0] * 6)
+    assert changes.loc[0.5, "growth"].tolist() == pytest.approx([-0.1] * 6)
+    assert changes.loc[0.5, "level"].tolist() == pytest.approx([1.0] * 6)
+
+
+def measured(**arms: dict[str, float]) -> dict:
+    """Estimates by claim of one point with these arms."""
+    (rows,) = (rows for _, rows in iter_points(changes_from_dense(replicas(**arms))))
+    return {row.claim: row for row in point_measurements(POINT, rows, tau=1.0)}
+
+
+def test_claims_tell_the_choice_by_magnitude_from_any_mask():
+    mask = {"growth": 0.5, "strength": 0.6}
+    alone = measured(pruned_neuron=mask, random_neuron={})
+    shared = measured(pruned_neuron=mask, random_neuron=mask)
+    for claim in ("P-15", "P-18"):
+        assert alone[claim].estimate.value == shared[claim].estimate.value > 0
+        assert alone[f"{claim}-control"].estimate.value > 0
+        assert shared[f"{claim}-control"].estimate.value == pytest.approx(0)
+
+
+def test_claims_count_runaways_and_straight_through_apart():
+    rows = measured(
+        pruned_neuron={"strength": 0.6},
+        pruned_neuron__straight_through={"strength": 0.15},
+        random_neuron={},
+        oracle_all={"projection": 9.0, "diverged": 1.0},
+    )
+    assert rows["P-18-bounded"].estimate.value == 0
+    assert rows["P-18"].diverged == rows["P-18-control"].diverged == 0
+    assert rows["P-18"].estimate.value > 0 > rows["P-straight"].estimate.value
+
+
+GOOD = {"growth": 0.5, "growth_majority": 0.21, "strength": 0.6, "r2": 0.6}
+BAD = {"growth": 0.0, "growth_majority": 0.21, "strength": 0.2, "r2": 0.4}
+
+
+def sentences(mask: dict, premise: float, purity: tuple = ()) -> str:
+    """Findings of a table with one point from pure weights, and others from mixed ones."""
+    frames = []
+    for value, values in ((1.0, mask), *purity):
+        arms = {"pruned_neuron": values, "random_neuron": {}}
+        arms["pruned_neuron__straight_through"] = BAD
+        arms["oracle_all"] = {"strength": 40.0, "diverged": 1.0}
+        rows = replicas(POINT | {"purity": value}, **arms)
+        rows["strength"] *= 1 + 0.001 * (rows["seed"] * (rows["arm"] != "dense"))
+        rows["growth_majority"] += 0.0001 * rows["seed"] * (rows["arm"] != "dense")
+        frames.append(rows.assign(premise=premise))
+    table = summarise_changes(pd.concat(frames))
+    return " ".join(findings.findings(None, {"premise_changes": table}))
+
+
+def test_findings_follow_the_numbers_at_pure_weights():
+    good, bad = sentences(GOOD, 1.0), sentences(BAD, 1.0)
+    assert "at 1 of one point" in good
+    assert "they are supported there" in good
+    assert "grow faster at none" in bad
+    assert "they are not supported there" in bad
+    unmet = sentences(GOOD, 0.0)
+    assert "at none of one point" in unmet
+    assert "both are shown at 1" in unmet
+
+
+def test_findings_say_where_between_the_effect_ends():
+    text = sentences(GOOD, 1.0, ((0.0, BAD), (0.5, GOOD)))
+    assert "exceed that of the random mask from 0.5 on" in text
+    assert "rises with the smallest neurons masked by eq. (5) (+1.00" in text
+    assert "100 % of the trainings diverge" in text
+    assert "A probe gains at 2 of the 3" in text
+    text = sentences(BAD, 1.0, ((0.0, BAD),))
+    assert "nowhere up to pure weights" in text
+    assert "falls with the smallest" in text
+    assert "A probe is shown to gain at none of the 2" in text
