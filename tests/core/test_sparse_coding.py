@@ -276,3 +276,21 @@ def test_token_noise_has_mean_square_norm_nsr():
     residual = (x @ M - latents)[0, :, 0].double()
     covariance = residual.T @ residual / n / sigma**2 - torch.eye(D)
     assert covariance.abs().max() < Z * math.sqrt(2 / n)
+
+
+def test_balancing_weights_equalise_the_frequencies():
+    probability = torch.tensor([0.3, 0.3, 0.05, 0.1], dtype=torch.float64)
+    pairs = latent_pairs(20_000, 2, probability, torch.Generator().manual_seed(0))
+    weights = balancing_weights(pairs[None], 2)[0]
+    active = (pairs[:, 0] != 0).any(1).double()
+    weighted = weights @ active / len(pairs)
+    assert weights.mean().item() == pytest.approx(1)
+    assert weighted.tolist() == pytest.approx([0.3] * 4, abs=0.02)
+    equal = balancing_weights(pairs[..., :2], 1)
+    assert equal.std().item() < 0.05
+
+
+def test_balancing_weights_without_the_feature_are_one():
+    pairs = torch.zeros(5, 2, 3, 4, dtype=torch.int8)
+    pairs[:3, :, :, 0] = 1
+    assert balancing_weights(pairs, 1).tolist() == [1.0] * 5

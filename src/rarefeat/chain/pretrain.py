@@ -24,7 +24,7 @@ from rarefeat.core.positive_pairs import PairSampler
 from rarefeat.core.randomness import Generators, draw, make_generators
 from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator, to_device
-from rarefeat.core.sparse_coding import aggregated_sign
+from rarefeat.core.sparse_coding import aggregated_sign, balancing_weights
 from rarefeat.core.training import (
     ForwardOutput,
     TrainState,
@@ -456,9 +456,15 @@ def train_arms(
         for purpose in (stream_names.NOISE, stream_names.COMPLEMENT)
     )
     pairs = PairSampler(data.views, simulator, kind, namespace, seeds)
+    reweighted = data.balance == "reweighted"
     kernel = make_kernel(
-        training.kernel, simulator, pairs.sample_pair_tokens, training.logit_scale(data.d1)
+        "torch" if reweighted else training.kernel,  # no native function weights pairs
+        simulator,
+        pairs.sample_pair_tokens,
+        training.logit_scale(data.d1),
     )
+    weights_of_pairs = balancing_weights(train, n_minority) if reweighted else torch.empty(0)
+    pair_weights = weights_of_pairs.flatten().float().to(device)
     directions = (
         torch.cat([simulator.dictionary, pairs.directions], -1)
         if data.views.colour
@@ -494,6 +500,7 @@ def train_arms(
         rows = (first_row + next(order)).flatten()
         latents = train.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
         attended = kernel.attended_tokens(latents.flatten(1, 2).float(), sigma, noise)
+        weighting = {"weights": pair_weights[rows].view(S, K)} if reweighted else {}
         complement_draw = simulator.draw_complement(complement)
         current_groups, groups, metrics_by_arm = groups, [], {}
         for group in current_groups:
@@ -540,7 +547,9 @@ def train_arms(
             for group_arms, mask in split_by_mask(same_arms, masks):
                 mode = group_arms[0].pruned_update
                 masked = dense if mask is None else apply_mask(dense, mask, attended, state, mode)
-                gradient = kernel.loss_gradient(dense, masked, state.bias, training, mode)
+                gradient = kernel.loss_gradient(
+                    dense, masked, state.bias, training, mode, **weighting
+                )
                 next_state = apply_step(
                     kernel.simulator,
                     state,

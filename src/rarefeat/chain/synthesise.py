@@ -10,7 +10,7 @@ from torch import Tensor
 from rarefeat.config.model import Data
 from rarefeat.core import stream_names
 from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
+from rarefeat.core.sparse_coding import balancing_weights, frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
@@ -19,8 +19,9 @@ from rarefeat.run.job_inputs import JobInputs
 def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
     """Draw the latent pairs of training, probe and test.
 
-    The same uniforms serve every eps_min, so that the draws are nested. Random streams: "train",
-    "probe" and "test".
+    The same uniforms serve every eps_min, so that the draws are nested. Oversampled training pairs
+    are drawn from these with replacement. Random streams: "train", "probe", "test" and
+    "oversampling".
 
     Parameters
     ----------
@@ -47,7 +48,15 @@ def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> 
     def pairs(n: int, seed: int, purpose: str, probability: Tensor) -> Tensor:
         return latent_pairs(n, data.L, probability, generator(namespace, seed, purpose))
 
-    tensors = {"train": torch.stack([pairs(data.N, s, stream_names.TRAIN, matched) for s in seeds])}
+    def train_pairs(seed: int) -> Tensor:
+        sample = pairs(data.N, seed, stream_names.TRAIN, matched)
+        if data.balance != "oversampled":
+            return sample
+        weights = balancing_weights(sample, len(data.minority))
+        rng = generator(namespace, seed, stream_names.OVERSAMPLING)
+        return sample[weights.multinomial(data.N, replacement=True, generator=rng)]
+
+    tensors = {"train": torch.stack([train_pairs(seed) for seed in seeds])}
     for name, probability in {"balanced": balanced, "matched": matched}.items():
         tensors[f"probe_{name}"] = torch.stack(
             [pairs(data.probe_pairs, s, stream_names.PROBE, probability) for s in seeds]

@@ -105,6 +105,12 @@ class Data(Section):
     test_pairs: int = Field(ge=2, description="held-out test pairs")
     test_seed: int = Field(ge=0, description="seed of the test set, the same for every replica")
     views: Views = Views()
+    balance: Literal["", "oversampled", "reweighted"] = Field(
+        default="",
+        description="what makes up for rare features in training: `oversampled` draws the pairs"
+        " with one again until it is as frequent as the others; `reweighted` gives their loss that"
+        " weight instead; empty for nothing",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "Data":

@@ -104,10 +104,13 @@ class Study(Section):
         if self.simulator == "reduced" and self.data.views != Views():
             raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
         if self.training.kernel == "native" and (
-            self.simulator != "reduced" or self.training.device != "cpu"
+            self.simulator != "reduced"
+            or self.training.device != "cpu"
+            or self.data.balance == "reweighted"
         ):
             raise ValueError(
-                "training.kernel: native is for simulator: reduced on device: cpu; say kernel: auto"
+                "training.kernel: native is for simulator: reduced on device: cpu, without"
+                " data.balance: reweighted; say kernel: auto"
             )
         if self.training.K > self.data.N:
             raise ValueError(

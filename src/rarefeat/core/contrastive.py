@@ -105,7 +105,13 @@ def infonce_floor(signs: Tensor) -> Tensor:
 
 
 def weight_gradient_coefficients(
-    pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None
+    pre: Tensor,
+    bias: Tensor,
+    f_y: Tensor,
+    p: Tensor,
+    tau: float,
+    negatives: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Compute the coefficients of the gradient of eq. (1) with respect to the weights.
 
@@ -126,6 +132,8 @@ def weight_gradient_coefficients(
         Temperature.
     negatives : Tensor of shape (S, K, m), optional
         Embeddings of the samples as negatives, if not the second views.
+    weights : Tensor of shape (S, K), optional
+        Weight of each anchor in the mean; 1 by default.
 
     Returns
     -------
@@ -138,11 +146,17 @@ def weight_gradient_coefficients(
     if any_or_gpu(bias < 0):
         # Within a negative bias both halves of BReLU are active.
         gate += pre.abs() < -threshold
-    return gate.mul_(embedding_gradient(f_y, p, tau, negatives)[:, :, None, :])
+    return gate.mul_(embedding_gradient(f_y, p, tau, negatives, weights)[:, :, None, :])
 
 
 def bias_gradient(
-    pre: Tensor, bias: Tensor, f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None
+    pre: Tensor,
+    bias: Tensor,
+    f_y: Tensor,
+    p: Tensor,
+    tau: float,
+    negatives: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Compute the gradient of eq. (1) with respect to the biases.
 
@@ -162,17 +176,23 @@ def bias_gradient(
         Temperature.
     negatives : Tensor of shape (S, K, m), optional
         Embeddings of the samples as negatives, if not the second views.
+    weights : Tensor of shape (S, K), optional
+        Weight of each anchor in the mean; 1 by default.
 
     Returns
     -------
     Tensor of shape (S, m)
     """
     slope = -pre.sign() * (pre.abs() >= bias.abs()[:, None, None, :])
-    return (embedding_gradient(f_y, p, tau, negatives) * slope.sum(2)).sum(1)
+    return (embedding_gradient(f_y, p, tau, negatives, weights) * slope.sum(2)).sum(1)
 
 
 def embedding_gradient(
-    f_y: Tensor, p: Tensor, tau: float, negatives: Tensor | None = None
+    f_y: Tensor,
+    p: Tensor,
+    tau: float,
+    negatives: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Compute the gradient of eq. (1) with respect to the anchors' embeddings h_i(X_n).
 
@@ -189,6 +209,8 @@ def embedding_gradient(
         Temperature.
     negatives : Tensor of shape (S, K, m), optional
         Embeddings of the samples as negatives, if not the second views.
+    weights : Tensor of shape (S, K), optional
+        Weight of each anchor in the mean; 1 by default.
 
     Returns
     -------
@@ -197,6 +219,8 @@ def embedding_gradient(
     K = p.shape[-1]
     error = p.clone()
     error.diagonal(dim1=-2, dim2=-1).sub_(1)
+    if weights is not None:
+        error *= weights[..., None]
     if negatives is None:
         return matmul(error, f_y) / (K * tau)
     error_of_positive = error.diagonal(dim1=-2, dim2=-1)[..., None]

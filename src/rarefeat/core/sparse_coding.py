@@ -102,6 +102,33 @@ def aggregated_sign(latents: Tensor) -> Tensor:
     return latents.sum(-2).sign()
 
 
+def balancing_weights(latents: Tensor, n_minority: int) -> Tensor:
+    """Compute weights of pairs under which minority features are as frequent as the others.
+
+    A pair has, for each minority feature that is active in it, the odds of a majority feature over
+    those of this feature, both as they are in the sample. As features are active independently, the
+    weighted frequencies of the others stay as they are.
+
+    Parameters
+    ----------
+    latents : int8 Tensor of shape (..., n, 2, L, d)
+        Latent signals of pairs.
+    n_minority : int
+        Number of minority features, the last ones.
+
+    Returns
+    -------
+    Tensor of shape (..., n), float64
+        Weights with mean 1 over the pairs.
+    """
+    active = (latents[..., 0, :, :] != 0).any(-2)
+    frequency = active.double().mean(-2, keepdim=True)
+    majority = frequency[..., :-n_minority].mean(-1, keepdim=True)
+    odds = majority / (1 - majority) * (1 / frequency[..., -n_minority:] - 1)
+    weights = torch.where(active[..., -n_minority:], odds, 1.0).prod(-1)
+    return weights / weights.mean(-1, keepdim=True)
+
+
 def regression_target(namespace: str, seed: int, d: int) -> Tensor:
     """Draw w* of the regression task: independent signs, so that all features weigh the same.
 

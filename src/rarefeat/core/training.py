@@ -202,6 +202,7 @@ def loss_gradient(
     gate_bias: Tensor,
     config: StepConfig,
     gradient: Gradient = "unmasked",
+    weights: Tensor | None = None,
 ) -> LossGradient:
     """Compute the gradient of the batch loss under a pruning mask, eq. (5).
 
@@ -220,6 +221,8 @@ def loss_gradient(
         "unmasked": keys and gates come from the dense network, as in eq. (5).
         "masked_keys": the keys come from the masked network, the gates from the dense one.
         "straight_through": keys and gates come from the masked network.
+    weights : Tensor of shape (S, K), optional
+        Weight of each anchor in the loss; 1 by default.
 
     Returns
     -------
@@ -234,7 +237,7 @@ def loss_gradient(
     if gradient == "unmasked":
         _, f_y, negatives = dense.views(config.K)
     pre = (masked if gradient == "straight_through" else dense).pre[:, : config.K]
-    arguments = pre, gate_bias, f_y, p, config.tau, negatives
+    arguments = pre, gate_bias, f_y, p, config.tau, negatives, weights
     return LossGradient(
         weight_gradient_coefficients(*arguments), partial(bias_gradient, *arguments)
     )

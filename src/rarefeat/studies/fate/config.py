@@ -108,13 +108,14 @@ class LearningStudy(Section):
             raise ValueError(f"training.bias.rule must be follow, got {self.training.bias.rule}")
         if (
             self.data.views != Views()
+            or self.data.balance
             or self.training.history
             or self.training.device != "cpu"
             or len(self.data.minority) != 1
         ):
             raise ValueError(
-                "data.views, training.history, training.device and several minority features are"
-                " for studies of the chain"
+                "data.views, data.balance, training.history, training.device and several minority"
+                " features are for studies of the chain"
             )
         small = [
             N for N in self.N if 0 < N < self.training.K or (N % 2 and "antithetic" in self.latents)

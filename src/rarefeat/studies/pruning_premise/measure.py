@@ -15,10 +15,11 @@ from rarefeat.core import stream_names
 from rarefeat.core.divergence import diverged
 from rarefeat.core.linear_probe import linear_probe
 from rarefeat.core.pruning import mask_smallest
-from rarefeat.core.randomness import make_generators
+from rarefeat.core.randomness import generator, make_generators
 from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import aggregated_sign
+from rarefeat.core.sparse_coding import aggregated_sign, latent_pairs
+from rarefeat.core.theory import activation_probability
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
@@ -124,7 +125,8 @@ def probe_rare_feature(
 ) -> Tensor:
     """Probe the sign of the rare feature, with every feature at the majority frequency.
 
-    The head is fitted on the first views of the probe pairs and tested on those of the test pairs.
+    The head is fitted on the first views of the probe pairs and tested on those of test pairs that
+    each seed draws for itself.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ def probe_rare_feature(
     latents : dict of str to Tensor
         Result of `synthesise`.
     draws : str
-        Namespace of the random streams, "probe noise" and "test noise".
+        Namespace of the random streams, "test", "probe noise" and "test noise".
     data : Data
         Distribution of the data.
     m : int
@@ -149,13 +151,15 @@ def probe_rare_feature(
         R^2; NaN where embeddings are not finite.
     """
     scores = torch.full((len(encoders), len(seeds)), torch.nan)
-    test = latents["test_balanced"][:, :1]
+    balanced = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
     for s, seed in enumerate(seeds):
         simulator = make_simulator("reduced", draws, data.d, data.d1, m, [seed])
         networks = [(encoder.weights[[s]], encoder.bias[[s]]) for encoder in encoders]
+        rng = generator(draws, seed, stream_names.TEST)
+        test = latent_pairs(data.test_pairs, data.L, balanced, rng)
         samples = (
             (latents["probe_balanced"][s][:, :1], stream_names.PROBE_NOISE),
-            (test, stream_names.TEST_NOISE),
+            (test[:, :1], stream_names.TEST_NOISE),
         )
         signs = [aggregated_sign(pairs[:, 0])[:, -1] for pairs, _ in samples]
         fitted, tested = (

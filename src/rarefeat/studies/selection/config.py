@@ -178,9 +178,15 @@ class InterventionSweep(Section):
             )
         if self.training.bias.rule != "follow":
             raise ValueError(f"training.bias.rule must be follow, got {self.training.bias.rule}")
-        if self.data.views != Views() or self.training.history or self.training.device != "cpu":
+        if (
+            self.data.views != Views()
+            or self.data.balance
+            or self.training.history
+            or self.training.device != "cpu"
+        ):
             raise ValueError(
-                "data.views, training.history and training.device are for studies of the chain"
+                "data.views, data.balance, training.history and training.device are for studies of"
+                " the chain"
             )
         if self.varied and self.hypercube:
             raise ValueError("varied and drawn: give one of them")
