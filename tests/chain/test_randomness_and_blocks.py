@@ -350,3 +350,34 @@ def test_small_config_change_exceeds_thread_tolerance():
         assert (
             one.weights - other.weights
         ).abs().max() > 10 * THREADS_TOLERANCE * one.weights.abs().max()
+
+
+def balanced(kind: str):
+    """Small data with a rare feature and what makes up for it."""
+    return SMALL_DATA.model_copy(update={"balance": kind})
+
+
+@pytest.mark.parametrize("kind", ["oversampled", "reweighted"])
+def test_balanced_training_does_not_depend_on_block(kind):
+    encoder, rows = train(ARMS["dense"], BLOCK, balanced(kind))
+    plain, _ = train(ARMS["dense"], BLOCK)
+    assert not torch.equal(encoder.weights, plain.weights)
+    for index, seed in enumerate(BLOCK):
+        alone, rows_alone = train(ARMS["dense"], [seed], balanced(kind))
+        assert torch.equal(alone.weights, encoder.weights[index : index + 1])
+        assert rows_of(rows, seed) == rows_of(rows_alone, seed)
+
+
+def test_oversampled_pairs_are_pairs_of_the_sample():
+    data = tiny_data(N=2000, C=1.0)
+    plain, again = (
+        synthesise("blocks", data.model_copy(update={"balance": kind}), 0.2, [3])
+        for kind in ("", "oversampled")
+    )
+    known = {pair.numpy().tobytes() for pair in plain["train"][0]}
+    assert {pair.numpy().tobytes() for pair in again["train"][0]} < known
+    rates = [(tensors["train"][0, :, 0] != 0).any(1).double().mean(0) for tensors in (plain, again)]
+    assert rates[0][-1] < 0.5 * rates[0][:-1].mean()
+    assert rates[1][-1].item() == pytest.approx(rates[1][:-1].mean().item(), rel=0.2)
+    for name in ("probe_matched", "test_balanced"):
+        assert torch.equal(plain[name], again[name])

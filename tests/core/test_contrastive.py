@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from rarefeat.core.contrastive import (
+    bias_gradient,
     infonce,
     infonce_at_best_scale,
     infonce_floor,
@@ -99,6 +100,24 @@ def test_weight_gradient_equals_autograd(case, tau, with_bias):
     assert (0.1 < gated < 0.9) == with_bias
     right = by_autograd(x, y, weights, bias, tau)
     assert relative_error(closed_form(x, y, weights, bias, tau), right) < 1e-12
+
+
+def test_weighted_gradient_equals_autograd(case):
+    x, y, weights, bias = case
+    attended, f_y = attend(x), embed_tokens(y, weights, bias)
+    anchor_weights = torch.rand(2, 5, generator=seeded(3), dtype=torch.float64) + 0.5
+    w, b = weights.clone().requires_grad_(), bias.clone().requires_grad_()
+    losses = torch.log_softmax(embed_tokens(x, w, b) @ f_y.mT, -1).diagonal(dim1=-2, dim2=-1)
+    (-(anchor_weights * losses).mean(-1)).sum().backward()
+    pre = pre_activations(attended, weights)
+    p = probabilities(embed(pre, bias), f_y, 1.0)
+    c = weight_gradient_coefficients(pre, bias, f_y, p, 1.0, weights=anchor_weights)
+    gradient = torch.einsum("sklm,sklp->smp", c, attended)
+    assert relative_error(gradient, w.grad) < 1e-12
+    assert (
+        relative_error(bias_gradient(pre, bias, f_y, p, 1.0, weights=anchor_weights), b.grad)
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("tau", [0.3, 2.5])

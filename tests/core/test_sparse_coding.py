@@ -12,7 +12,13 @@ from scipy.stats import chi2, chi2_contingency, chisquare
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Data
 from rarefeat.core.simulators import DirectSimulator
-from rarefeat.core.sparse_coding import aggregated_sign, dictionary, frequencies, latent_pairs
+from rarefeat.core.sparse_coding import (
+    aggregated_sign,
+    balancing_weights,
+    dictionary,
+    frequencies,
+    latent_pairs,
+)
 from rarefeat.core.theory import activation_probability
 
 # Thresholds on z-scores and p-values: 100 comparisons give a false alarm with

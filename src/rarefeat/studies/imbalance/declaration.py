@@ -18,6 +18,7 @@ from rarefeat.study_kind import (
     table_from,
 )
 
+BASELINES = ("oversampled_grid", "reweighted_grid")
 FIGURES = {
     "fate": Figure(
         ("paper.arms_grid", "without_bias.arms_grid"),
@@ -27,16 +28,19 @@ FIGURES = {
         " brings it back, and what becomes of it without a bias.",
     ),
     "figure1_aligned_neurons": Figure(
-        ("paper.figures_1_and_2_grid",),
+        ("paper.figures_1_and_2_grid", *BASELINES),
         "Neurons whose weights point along the rare feature, \\|cos\\| at least 0.3, against how"
-        " rare it is (a), and what pruning by neuron changes at the same seed (b). See where the"
-        " curves leave zero: below it no neuron learns the rare feature.",
+        " rare it is (a), and what changes at the same seed by pruning (b), by drawing its pairs"
+        " until it is as frequent as the others (c), and by giving their loss that weight (d). See"
+        " where the curves leave zero: below it no neuron learns the rare feature.",
     ),
     "figure2_max_alignment": Figure(
-        ("paper.figures_1_and_2_grid",),
+        ("paper.figures_1_and_2_grid", *BASELINES),
         "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is (a), and"
-        " what pruning by neuron changes at the same seed (b). See how it climbs as the feature"
-        " becomes as frequent as the others, and whether (b) leaves the line of zero.",
+        " what changes at the same seed by pruning (b), by drawing its pairs until it is as"
+        " frequent as the others (c), and by giving their loss that weight (d). See how it climbs"
+        " as the feature becomes as frequent as the others, and which of them leaves the line of"
+        " zero.",
     ),
     "figure3_cosine_similarity": Figure(
         ("paper.figure_3_grid",),
@@ -89,7 +93,16 @@ FIGURES_OF_GRID = (
     "figure3_cosine_similarity",
     "figure4_regression_mse",
 )
-SHIPPED = ("paper", "confirmation", "direct", "neighbour", "without_bias", "heatmap")
+SHIPPED = (
+    "paper",
+    "confirmation",
+    "direct",
+    "neighbour",
+    "without_bias",
+    "oversampled",
+    "reweighted",
+    "heatmap",
+)
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 
 

@@ -152,18 +152,23 @@ def gains(
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm below.
+    """Plot Figures 1 and 2: dense above, and the gain of each other arm and baseline below.
 
     Parameters
     ----------
     tables : mapping
-        The grid table alone.
+        The grid table, then those of baselines by the name STUDY_grid: dense trainings on other
+        data that are compared with dense at the same seed.
     job : Job
         Job of the figure; unused.
     metric : str
         Column of the table.
     """
-    grid, others = compared(*tables.values())
+    (_, grid), *baselines = tables.items()
+    balanced = [table.assign(arm=name.removesuffix("_grid")) for name, table in baselines]
+    names = [table["arm"].iloc[0] for table in balanced]
+    grid, others = compared(pd.concat([grid, *balanced], ignore_index=True))
+    others = [*(name for name in others if name not in names), *names]
     levels, plotted = levels_of(grid), quantity(metric)
     heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(

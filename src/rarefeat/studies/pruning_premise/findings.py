@@ -122,9 +122,8 @@ def describe_end(table: pd.DataFrame) -> str:
             changes.append(describe(name, mask))
     return (
         f"At {regime['eps_min']:g} times the others' frequency and a decay of"
-        f" {regime['lambda']:g} the rare feature's strength beside the others', against dense at the same seed, "
-        + "; ".join(changes)
-        + "."
+        f" {regime['lambda']:g} the rare feature's strength beside the others',"
+        " against dense at the same seed, " + "; ".join(changes) + "."
     )
 
 
