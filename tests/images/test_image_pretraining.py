@@ -44,6 +44,7 @@ ARMS = {
     "random": ImageArm(
         arm="pruned", alpha=0.5, threshold="random", pruned_update="straight_through"
     ),
+    "resampled": ImageArm(arm="resampled"),
 }
 
 
@@ -374,6 +375,28 @@ def same_weights(one, other) -> bool:
     return all(
         torch.equal(value, other.state_dict()[key]) for key, value in one.state_dict().items()
     )
+
+
+def test_resampled_batches_hold_every_class_as_often(tmp_path, monkeypatch):
+    """Images of class 0 are black, and those of class 1, a quarter of them, are white."""
+    images = torch.zeros(80, 3, 8, 8, dtype=torch.uint8)
+    images[60:] = 255
+    labels = (torch.arange(80) >= 60).long()
+    bank = ProbeData(images, labels, images[:8], labels[:8], images[8:], labels[8:])
+    shares = {}
+    for name in ("dense", "resampled"):
+        white = []
+
+        def views(augment, batch, *arguments, white=white):
+            white.append((batch > 0).flatten(1).all(1).double().mean().item())
+            return two_views(augment, batch, *arguments)
+
+        monkeypatch.setattr("rarefeat.images.pretrain.two_views", views)
+        run, settings = course(tmp_path / name), training(epochs=8)
+        pretrain_images(run, images, bank, ARMS[name], NETWORK, AUGMENTATION, settings)
+        shares[name] = sum(white) / len(white)
+    assert shares["dense"] == pytest.approx(0.25)
+    assert shares["resampled"] == pytest.approx(0.5, abs=0.08)
 
 
 @contextlib.contextmanager

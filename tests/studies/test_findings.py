@@ -146,6 +146,7 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
         convergence,
         trends,
         convergence,
+        pd.DataFrame(),
     )
     first, second = imbalance.findings(
         SimpleNamespace(studies={"paper": study}), dict(zip(imbalance.TABLES, tables, strict=True))
@@ -153,6 +154,24 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
     assert word in first
     assert "above 0.9" in first
     assert "is not shown to change" in second
+
+
+@pytest.mark.parametrize(
+    ("change", "word"), [(UP, "raises"), (DOWN, "lowers"), (OPEN, "is not shown to change")]
+)
+def test_describe_baselines_follows_the_interval(change, word):
+    columns = "eps_min metric way paired_ci_low paired_difference paired_ci_high learned n"
+    low, mean, high = change
+    rows = [
+        (eps_min, "max_alignment", way, low, mean, high, 3, 8)
+        for eps_min in (0.1, 1.0)
+        for way in ("pruned_neuron", "oversampled", "reweighted")
+    ]
+    rows += [(0.1, "max_alignment", "dense", 0.0, 0.0, 0.0, 0, 8)]
+    text = imbalance.describe_baselines(table(columns, *rows))
+    assert text.count(f"{word} it, by") == 3
+    assert "where none of 8 dense seeds learn it" in text
+    assert imbalance.describe_baselines(pd.DataFrame()) == ""
 
 
 # Selection.
@@ -405,12 +424,20 @@ def test_fine_labels_findings_follow_the_errors(first, second, words, change, wo
 )
 def test_long_tail_findings_count_gains_and_losses(change, gains, losses):
     low, mean, high = change
-    columns = "dataset rho split arm metric mean n paired_ci_low paired_difference paired_ci_high"
-    rows = [("digits", 5.0, "long_tailed", arm, "accuracy", 0.9, 6) for arm in ("dense", "pruned")]
-    (text,) = long_tail.findings(
-        None, {"table2": table(columns, (*rows[0], NAN, NAN, NAN), (*rows[1], low, mean, high))}
+    columns = (
+        "dataset rho split arm alpha metric mean n paired_ci_low paired_difference paired_ci_high"
     )
+    dense, pruned, resampled = (
+        ("digits", 5.0, "long_tailed", arm, alpha, "accuracy", 0.9, 6)
+        for arm, alpha in (("dense", 0.0), ("pruned", 0.7), ("resampled", 0.0))
+    )
+    rows = (*dense, NAN, NAN, NAN), (*pruned, low, mean, high), (*resampled, 0.01, 0.02, 0.03)
+    (text,) = long_tail.findings(None, {"table2": table(columns, *rows)})
+    assert "Of 1 comparisons of a pruned arm" in text
     assert f"{gains} a gain and {losses} a loss" in text
+    assert "change it by +2.0 [+1.0, +3.0] points at ρ = 5." in text
+    (text,) = long_tail.findings(None, {"table2": table(columns, *rows[:2])})
+    assert "by the labels" not in text
 
 
 # Sizes.

@@ -192,9 +192,9 @@ class ImageTraining(Section):
 class ImageArm(Section):
     """What is compared at every rho."""
 
-    arm: Literal["dense", "pruned", "self_damaging"] = Field(
+    arm: Literal["dense", "pruned", "self_damaging", "resampled"] = Field(
         description="SimCLR; the masks of Algorithm 1; a dense against a pruned view, each with"
-        " norms of its own"
+        " norms of its own; SimCLR on batches in which every class is as frequent, by the labels"
     )
     alpha: float = Field(
         default=0.0, ge=0, lt=1, description="share of the convolutions' weights that is masked"
@@ -212,8 +212,10 @@ class ImageArm(Section):
 
     @model_validator(mode="after")
     def _ratio(self) -> "ImageArm":
-        if (self.alpha > 0) != (self.arm != "dense"):
-            raise ValueError("alpha must be above 0 for the arms with a mask and absent for dense")
+        if (self.alpha > 0) != self.masked:
+            raise ValueError(
+                "alpha must be above 0 for the arms with a mask and absent for dense and resampled"
+            )
         if self.arm != "pruned" and self.pruned_update != "unmasked":
             raise ValueError("pruned_update is for the arm pruned")
         return self
@@ -222,6 +224,11 @@ class ImageArm(Section):
     def trained(self) -> bool:
         """Every arm of images has a training."""
         return True
+
+    @property
+    def masked(self) -> bool:
+        """Whether weights are masked."""
+        return self.arm in ("pruned", "self_damaging")
 
     @property
     def label(self) -> str:

@@ -101,9 +101,9 @@ def compute_masks(weights: Weights, arm: ImageArm, scores: Weights | None = None
     Returns
     -------
     dict of str to bool Tensor
-        Mask of each convolution, True where a weight is pruned; empty for the dense arm.
+        Mask of each convolution, True where a weight is pruned; empty for an arm without a mask.
     """
-    if arm.arm == "dense":
+    if not arm.masked:
         return {}
     convolutions = {name: weight.abs() for name, weight in convolution_weights(weights).items()}
     if arm.threshold == "per_layer":
@@ -196,7 +196,7 @@ def arm_loss(
             similarities(project({}, x, 0), project(masked_weights(weights, masks), y, 1), tau)
         )
     both = torch.cat([x, y])
-    if arm.arm == "dense":
+    if not arm.masked:
         return nt_xent(similarities(*project({}, both, 0).chunk(2), tau))
     if arm.pruned_update == "straight_through":
         return nt_xent(

@@ -137,7 +137,8 @@ def pretrain_images(
 
     Notes
     -----
-    Random streams: "weights", "mask scores", "order EPOCH", "augmentation STEP".
+    Random streams: "weights", "mask scores", "order EPOCH", "augmentation STEP", and
+    "resampling STEP" of the arm `resampled`.
     """
     device, namespace, seed = images.device, run.namespace, run.seed
     layout = torch.channels_last if training.bfloat16 else torch.contiguous_format
@@ -150,7 +151,9 @@ def pretrain_images(
         weights.values(), lr=training.lr, **momentum
     )
     scores = mask_scores(weights, namespace, seed) if arm.threshold == "random" else None
-    masked = [] if arm.arm == "dense" else list(convolution_weights(weights))
+    masked = list(convolution_weights(weights)) if arm.masked else []
+    labels = bank.labels.cpu()
+    class_weights = 1 / labels.bincount()[labels].double()
     state = {
         f"mask/{name}": torch.zeros_like(weights[name], dtype=torch.bool) for name in masked
     } | {"records": NO_RECORDS}
@@ -168,6 +171,9 @@ def pretrain_images(
         )
 
     def loss_of(rows: Tensor, step: int) -> Tensor:
+        if arm.arm == "resampled":
+            rng = run.stream(f"resampling {step}")
+            rows = class_weights.multinomial(len(rows), replacement=True, generator=rng)
         views[:] = two_views(augment, images[rows.to(device)], namespace, seed, step)
         masks = {name: state[f"mask/{name}"] for name in masked}
         return arm_loss(project, weights, masks, arm, *views, training.tau)

@@ -138,7 +138,7 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     page = Page(
         "imbalance and pruning",
         "studies.imbalance.findings:answer",
-        ("confirmation_grid", *read),
+        ("confirmation_grid", *read, *BASELINES),
         {"imbalance": section},
         shown=(
             "paper_summary",

@@ -148,6 +148,57 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def compare_baselines(
+    paper: pd.DataFrame, oversampled: pd.DataFrame, reweighted: pd.DataFrame
+) -> pd.DataFrame:
+    """Compare pruning, oversampling and re-weighting with dense at the same point and seed.
+
+    Parameters
+    ----------
+    paper, oversampled, reweighted : DataFrame
+        Grid tables of these studies.
+
+    Returns
+    -------
+    DataFrame
+        A row per frequency, noise, way and metric of Figures 1 and 2: mean over the seeds that both
+        have, difference to dense with its interval, and how many have learned the feature.
+    """
+    keys = ["eps_min", "sigma", "seed"]
+    ways = {
+        "dense": paper[paper["arm"] == "dense"],
+        "pruned_neuron": paper[paper["arm"] == "pruned_neuron"],
+        "oversampled": oversampled,
+        "reweighted": reweighted,
+    }
+    ways = {way: rows.set_index(keys) for way, rows in ways.items()}
+    common = set.intersection(*(set(rows.index) for rows in ways.values()))
+    rows = []
+    for way, replicas in ways.items():
+        replicas = replicas[replicas.index.isin(common)].sort_index()
+        dense = ways["dense"].loc[replicas.index]
+        for (eps_min, sigma), group in replicas.groupby(["eps_min", "sigma"]):
+            learned = int((group["max_alignment"] > PURE_COSINE).sum())
+            for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
+                change = group[metric] - dense.loc[group.index, metric]
+                mean, _, low, high, n = student_interval(change.to_numpy())
+                rows.append(
+                    {
+                        "eps_min": eps_min,
+                        "sigma": sigma,
+                        "way": way,
+                        "metric": metric,
+                        "mean": group[metric].mean(),
+                        "paired_difference": mean,
+                        "paired_ci_low": low,
+                        "paired_ci_high": high,
+                        "learned": learned,
+                        "n": n,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
 STUDIES = ("paper", "neighbour", "without_bias")
 TABLES = {
     **{
@@ -158,4 +209,5 @@ TABLES = {
     "cross_check_metrics": (("cross_check",), cross_check_metrics),
     "confirmation_fates": (("confirmation_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
+    "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
 }

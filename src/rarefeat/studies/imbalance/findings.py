@@ -17,6 +17,7 @@ TABLES = (
     "paper_convergence",
     "without_bias_trends",
     "without_bias_convergence",
+    "baselines",
 )
 SIGMA = 0.05
 SHOWN = (0.3, 0.5, 0.7)
@@ -25,7 +26,7 @@ SHOWN = (0.3, 0.5, 0.7)
 
 def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say who learns the rare feature at which frequency, and what masks and the bias change."""
-    fates, trends, bound, free_trends, free = (tables[name] for name in TABLES)
+    fates, trends, bound, free_trends, free, baselines = (tables[name] for name in TABLES)
     training = section.studies["paper"].training
     sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
     fates = select_rows(fates, sigma=sigma, fate="learned").sort_values("eps_min")
@@ -59,7 +60,8 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
             " The test error of a linear head at the lowest and at the highest frequency is"
             f" {unbiased} without a bias, and {biased} with one."
         )
-    return [*sentences, of_bias.strip()] if of_bias else sentences
+    sentences += [describe_baselines(baselines), of_bias.strip()]
+    return [sentence for sentence in sentences if sentence]
 
 
 def describe_shares(shares: pd.DataFrame) -> str:
@@ -130,6 +132,33 @@ def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
         "Under a mask the largest cosine to the rare feature, averaged over all frequencies,"
         f" {changes}. At {lowest:g} times the others' frequency its mean is {number(most, 3)} with"
         f" the best mask and {number(dense, 3)} without: {reached}."
+    )
+
+
+def describe_baselines(table: pd.DataFrame) -> str:
+    """Say what oversampling and re-weighting change beside pruning, at the lowest frequency."""
+    if table.empty:
+        return ""
+    lowest = select_rows(table, eps_min=table["eps_min"].min(), metric="max_alignment")
+    words = ("raises", "lowers", "is not shown to change")
+    ways = {
+        "oversampled": "drawing its pairs until it is as frequent",
+        "reweighted": "giving their loss that weight",
+        "pruned_neuron": "magnitude pruning",
+    }
+    changes = []
+    for way, name in ways.items():
+        row = single_row(lowest, way=way)
+        changes.append(
+            f"{name} {trend_word(row, 'paired_difference', *words)} it, by"
+            f" {interval(row, 'paired_difference', 3, '+')}, and {row['learned'] or 'none'} of"
+            f" {row['n']} seeds learn the feature"
+        )
+    dense = single_row(lowest, way="dense")
+    return (
+        f"What changes the largest cosine to the rare feature at {dense['eps_min']:g} times the"
+        f" others' frequency, where {dense['learned'] or 'none'} of {dense['n']} dense seeds learn"
+        f" it: {'; '.join(changes)}."
     )
 
 

@@ -19,7 +19,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Measure every masked arm of every image study, paired with dense by seed."""
     longtail = tables["longtail"]
     rows, table = [], longtail[longtail["split"] == "long_tailed"]
-    for (dataset, width, *key), masked in table[table["arm"] != "dense"].groupby(
+    for (dataset, width, *key), masked in table[table["alpha"] > 0].groupby(
         ["dataset", "width", *KEYS]
     ):
         of_study = table[table["dataset"] == dataset]

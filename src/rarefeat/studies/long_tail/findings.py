@@ -6,7 +6,12 @@ import pandas as pd
 
 from rarefeat.figures.labels import arm_name
 from rarefeat.run.job import Job
-from rarefeat.storage.findings import count_text, format_findings, reduce_tables
+from rarefeat.storage.findings import (
+    count_text,
+    enumerate_words,
+    format_findings,
+    reduce_tables,
+)
 from rarefeat.storage.markdown import interval, records, select_rows
 from rarefeat.studies.long_tail import doc_tables
 from rarefeat.studies.long_tail.config import LongTail
@@ -23,7 +28,7 @@ def findings(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]
     accuracy = select_rows(tables["table2"], metric="accuracy", split="long_tailed")
     sentences = []
     for name, rows in accuracy.groupby("dataset", sort=False):
-        pruned, dense = rows[rows["arm"] != "dense"], select_rows(rows, arm="dense")
+        pruned, dense = rows[rows["alpha"] > 0], select_rows(rows, arm="dense")
         gains, losses = (
             int((pruned["paired_ci_low"] > 0).sum()),
             int((pruned["paired_ci_high"] < 0).sum()),
@@ -41,6 +46,14 @@ def findings(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]
                 f" The highest is {arm_name(best['arm'])} at ρ = {best['rho']:g}:"
                 f" {interval(best, 'paired_difference', 1, '+', 100)} points of accuracy."
             )
+        resampled = records(select_rows(rows, arm="resampled").sort_values("rho"))
+        if resampled:
+            sentence += " Batches in which every class is as frequent, by the labels, change it by "
+            sentence += enumerate_words(
+                f"{interval(row, 'paired_difference', 1, '+', 100)} points at ρ = {row['rho']:g}"
+                for row in resampled
+            )
+            sentence += "."
         table2 = section.studies[name].table2 if section else ""
         printed = {rho: printed_gain(table2, rho) for rho in sorted(set(rows["rho"]))}
         printed = {rho: gain for rho, gain in printed.items() if gain == gain}

@@ -15,7 +15,7 @@ from rarefeat.storage.schema import (
 IMAGE_ARM = {
     "arm": column(
         str,
-        pa.Check.isin(["dense", "pruned", "self_damaging"]),
+        pa.Check.isin(["dense", "pruned", "self_damaging", "resampled"]),
         unit="",
         description="what was trained (docs/method/images.md)",
     ),
