@@ -227,7 +227,7 @@ class ImageArm(Section):
 
     @property
     def masked(self) -> bool:
-        """Whether weights are masked."""
+        """Return whether weights are masked."""
         return self.arm in ("pruned", "self_damaging")
 
     @property
