@@ -198,3 +198,41 @@ def test_the_nuclear_norm(with_penalty, verdict):
     assert found["6-1-better", f"{setting}, lambda 0.01"] == verdict
     assert found["6-1-line", setting] == SUPPORTED
     assert found["6-1-erm", setting] == SUPPORTED
+
+
+INVARIANT = [
+    (f"B={norm:g}", at, quantity, value, stated)
+    for norm in (0.1, 1.0)
+    for at, quantity, value, stated in (
+        (0, "loss", -0.5, -0.5),
+        (0, "loss_tied", -0.2, -0.5),
+        (0, "pca_overlap", 0.99, 1.0),
+        (0, "raw_overlap", 0.3, np.nan),
+        (0, "spurious", 1e-5, 0.0),
+        (0, "spurious_shared", 0.4, np.nan),
+        (1, "encoded", 0.5, np.nan),
+        (3, "encoded", 0.3, np.nan),
+    )
+]
+FIRST = {claim: "B=1.0" for claim in ("7.1", "7.1-tied", "7.1-pca", "7.1-raw", "7.2-1", "7.2-2")}
+FIRST |= {"7.2-1-shared": "B=1.0", "7.2-order": "B=0.1"}
+
+
+def changed(**values: float) -> list[tuple]:
+    """Rows with other values of some quantities."""
+    return [(*row[:3], values.get(row[2], row[3]), row[4]) for row in INVARIANT]
+
+
+def test_theorems_7_1_and_7_2():
+    rows = [(setting.replace("B=1", "B=1.0"), *rest) for setting, *rest in INVARIANT]
+    found = judged("invariant_features", planted(rows, 1e-4))
+    for claim, setting in FIRST.items():
+        assert found[claim, setting] == SUPPORTED, claim
+
+
+def test_theorems_7_1_and_7_2_with_opposite_numbers():
+    rows = changed(loss=-0.6, loss_tied=-0.6, pca_overlap=0.3, spurious=0.4, encoded=0.01)
+    rows = [(setting.replace("B=1", "B=1.0"), *rest) for setting, *rest in rows]
+    found = judged("invariant_features", planted(rows, 1e-4))
+    for claim, setting in FIRST.items():
+        assert found[claim, setting] == CONTRADICTED, claim
