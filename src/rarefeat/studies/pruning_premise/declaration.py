@@ -1,7 +1,7 @@
 """Declaration of the study of the premise of Theorem 3.2."""
 
 from rarefeat.config.study import SHARED_TRAINING_KEYS
-from rarefeat.studies.pruning_premise.config import AXES, PruningPremise
+from rarefeat.studies.pruning_premise.config import PruningPremise
 from rarefeat.study_kind import (
     ClaimInputs,
     Figure,
@@ -44,10 +44,8 @@ def build_outputs(section: PruningPremise) -> StudyOutputs:
 
 
 def claim_inputs(section: PruningPremise) -> ClaimInputs:
-    """Return the table and regimes that the claims are measured on."""
-    cells = section.cells()
-    axes = {axis: {cell[axis] for cell in cells} for axis in AXES}
-    return ClaimInputs((TABLE,), {NAME: section}, {STUDY: axes})
+    """Return the table that the claims are measured on."""
+    return ClaimInputs((TABLE,), {NAME: section})
 
 
 KIND = StudyKind(
