@@ -26,6 +26,7 @@ def test_report_shows_what_exists_and_computes_nothing(project):
     page = (project / "report.html").read_text(encoding="utf-8")
     assert "A run of size quick, not of the default size." in page
     assert "1 not made yet: figures/arms.png" in page
+    assert page.count("data:image/png;base64") >= 3
     assert str(RESULTS / "figures/fate.png") in page
     assert str(RESULTS / "pages/play.html") in page
     process = run(project, "--report", "report.html", "--", "existing_outputs", configs=())

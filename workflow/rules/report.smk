@@ -105,9 +105,9 @@ rule all_claims:
 @functools.cache
 def existing_outputs():
     """Return the figures and pages that a run has made so far, and say which are missing."""
-    paths, line = as_workflow_error(find_existing_outputs, PROJECT)
+    paths, line, front_page = as_workflow_error(find_existing_outputs, PROJECT)
     print(line, file=sys.stderr)
-    config["existing_outputs"] = line
+    config.update(existing_outputs=line, front_page=front_page)
     return [f"<results>/{path}" for path in paths]
 
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
+from rarefeat.report.front_page import render_front_page
 from rarefeat.run.metadata import read_job_metadata
 
 
-def find_existing_outputs(project: Project) -> tuple[list[str], str]:
-    """Return the figures and pages that exist, and a line on what is missing or stale."""
+def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:
+    """Return the figures and pages that exist, a line on the others, and the first page."""
     jobs = {f"figures/{name}.png": (project.figure_job, name) for name in project.figures}
     jobs |= {f"pages/{name}.html": (project.page_job, name) for name in project.pages}
     jobs |= {f"pages/{name}.html": (project.html_page_job, name) for name in project.html_pages}
@@ -28,4 +29,7 @@ def find_existing_outputs(project: Project) -> tuple[list[str], str]:
         if paths:
             examples = ", ".join(paths[:3]) + ", ..." * (len(paths) > 3)
             line += f"; {len(paths)} {label}: {examples}"
-    return existing, line
+    states = dict.fromkeys(existing, "up to date")
+    states |= dict.fromkeys(stale, "of another config or code")
+    states |= dict.fromkeys(missing, "not made yet")
+    return existing, line, render_front_page(project, states)

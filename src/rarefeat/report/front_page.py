@@ -1,0 +1,60 @@
+"""The first page of the report: a few figures, and the state of every study."""
+
+import base64
+import html
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+from PIL import Image
+
+from rarefeat.project import Project
+from rarefeat.registry import kinds
+
+THUMBNAILS, WIDTH = 5, 320
+"""Number of small pictures, and their width (pixels)."""
+COUNTS = ("up to date", "of another config or code", "not made yet")
+
+
+def render_front_page(project: Project, states: Mapping[str, str]) -> str:
+    """Render the small pictures and the table of studies, as HTML.
+
+    Parameters
+    ----------
+    project : Project
+        The project.
+    states : mapping of str to str
+        One of COUNTS for each figure and page, by its path below the results.
+    """
+    rows, pictures = [], []
+    for name, kind in kinds().items():
+        outputs = project.outputs[name]
+        paths = [f"figures/{figure}.png" for figure in outputs.figures]
+        paths += [f"pages/{page}.html" for page in outputs.pages]
+        counts = [sum(states.get(path) == state for path in paths) for state in COUNTS]
+        if any(counts[:2]):
+            cells = "".join(f"<td>{count or ''}</td>" for count in counts)
+            rows.append(f"<tr><td>{html.escape(kind.title)}</td>{cells}</tr>")
+        made = [path for path in paths if path.endswith(".png") and states.get(path) == COUNTS[0]]
+        if made and len(pictures) < THUMBNAILS:
+            pictures.append(draw_thumbnail(Path(project.results, made[0]), kind.title))
+    head = "".join(f"<th>{words}</th>" for words in ("study", *COUNTS))
+    return (
+        f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{"".join(pictures)}</div>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def draw_thumbnail(path: Path, title: str) -> str:
+    """Return a small picture of a figure with its title, as HTML that holds the picture."""
+    buffer = io.BytesIO()
+    with Image.open(path) as image:
+        image.thumbnail((WIDTH, WIDTH))
+        image.save(buffer, "png")
+    # In short lines, since reStructuredText takes none of more than 10,000 characters.
+    data = base64.encodebytes(buffer.getvalue()).decode()
+    title = html.escape(title)
+    return (
+        f'<figure style="margin:0"><img src="data:image/png;base64,{data}" alt="{title}">'
+        f"<figcaption>{title}</figcaption></figure>"
+    )
