@@ -144,7 +144,6 @@ def tiny_data(**changes) -> Data:
         "N": 24,
         "probe_pairs": 30,
         "test_pairs": 40,
-        "test_seed": 7,
     }
     return Data(**base | changes)
 

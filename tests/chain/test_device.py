@@ -115,7 +115,7 @@ def test_probe_embeddings_are_computed_on_device(simulator, monkeypatch):
     network = torch.randn(1, at.m, space.dictionary.shape[1]), torch.zeros(1, at.m)
     noise = randomness.make_generators("device", [3], "probe noise", "meta")
     (found,) = probe.embed_pairs(
-        latents["test_balanced"], latents["test_matched"], space, [network], 0.1, 1.0, noise
+        latents["test_balanced"][0], latents["test_matched"][0], space, [network], 0.1, 1.0, noise
     )
     assert {name: (part.device.type, part.shape) for name, part in found.items()} == {
         name: ("meta", (SMALL_DATA.test_pairs, 2, at.m)) for name in ("balanced", "matched")

@@ -39,7 +39,9 @@ def ideal(simulator: str, data: Data, sigma: float, bias: float | None = None) -
 def test_dictionary_reads_noiseless_token_perfectly(simulator):
     row, latents = ideal(simulator, sized(L=1), 0.0)
     for name in ("balanced", "matched"):
-        full = (aggregated_sign(latents[f"test_{name}"][:, 0]) != 0).any(-1).double().mean().item()
+        full = (
+            (aggregated_sign(latents[f"test_{name}"][0, :, 0]) != 0).any(-1).double().mean().item()
+        )
         assert row[f"cosine_similarity_{name}"] == pytest.approx(full, abs=1e-6)
         assert row[f"regression_mse_{name}"] < 1e-10
         assert row[f"regression_r2_{name}"] == pytest.approx(1.0)
@@ -72,7 +74,9 @@ def test_missing_feature_costs_its_label_variance(simulator):
         "probe", simulator, data, TRAINING, Arm(arm="dense"), 0.0, [1], latents, encoder
     )
     for name in ("balanced", "matched"):
-        rate = (aggregated_sign(latents[f"test_{name}"][:, 0])[:, -1] != 0).double().mean().item()
+        rate = (
+            (aggregated_sign(latents[f"test_{name}"][0, :, 0])[:, -1] != 0).double().mean().item()
+        )
         assert row[f"regression_mse_{name}"] == pytest.approx(rate, rel=0.05)
     assert row["aligned_neurons"] == 0
 
@@ -100,7 +104,7 @@ def test_ideal_arm_is_dictionary_without_bias(simulator):
 def test_embed_pairs_equals_embedding_everything(simulator):
     data = sized(minority=[1.0, 0.5])
     latents = synthesise("probe", data, 0.2, [1])
-    balanced, matched = latents["test_balanced"], latents["test_matched"]
+    balanced, matched = latents["test_balanced"][0], latents["test_matched"][0]
     changed = (balanced != matched).flatten(1).any(1)
     assert 0 < changed.sum() < len(changed)
     space = make_simulator(simulator, "probe", data.d, data.d1, 5, [1])

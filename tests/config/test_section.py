@@ -119,7 +119,6 @@ data = st.builds(
     N=st.integers(20, 50),
     probe_pairs=st.integers(2, 9),
     test_pairs=st.integers(20, 50),
-    test_seed=st.integers(0, 9),
     views=masks | noises | colours,
 )
 biases = st.builds(

@@ -241,7 +241,6 @@ def test_synthesise_is_nested_in_eps_min():
         N=400,
         probe_pairs=50,
         test_pairs=60,
-        test_seed=7,
     )
     rare, common = (synthesise("study", data, eps_min, [3]) for eps_min in (0.2, 0.7))
     for part in ("train", "probe_matched", "test_matched"):

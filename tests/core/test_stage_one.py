@@ -84,7 +84,7 @@ class Measured(NamedTuple):
 def measured(request):
     r = REGIMES[request.param]
     sizes = {"d": r.d, "d1": r.d1, "L": r.L, "N": r.K * r.steps}
-    data = Data(**sizes, C=r.C, minority=MINORITY, probe_pairs=2, test_pairs=2, test_seed=7)
+    data = Data(**sizes, C=r.C, minority=MINORITY, probe_pairs=2, test_pairs=2)
     bias = {"rule": "follow", "share": 0.0, "cap": 1.0, "T1": r.steps}
     rates = {"tau": r.tau, "eta": r.eta, "lambda": r.lambda_}
     training = Training(**rates, m=24, K=r.K, sigma_0=1e-6, T=r.steps, bias=bias, history=False)

@@ -50,14 +50,14 @@ LATENTS = FileSchema(
         FileEntry(
             "test_balanced",
             "int8",
-            "balanced test pairs, one set for all replicas",
-            ("test_pairs", "2", "L", "d"),
+            "balanced test pairs",
+            ("S", "test_pairs", "2", "L", "d"),
         ),
         FileEntry(
             "test_matched",
             "int8",
-            "matched test pairs, one set for all replicas",
-            ("test_pairs", "2", "L", "d"),
+            "matched test pairs",
+            ("S", "test_pairs", "2", "L", "d"),
         ),
     ),
 )

@@ -151,9 +151,6 @@ def probe(
         One row per seed and arm with the metric columns of the grid table (docs/reference/tables).
     """
     n_minority, scale = len(data.minority), training.logit_scale(data.d1)
-    test_signs = {name: aggregated_sign(latents[f"test_{name}"][:, 0]) for name in DISTRIBUTIONS}
-    floor = infonce_floor(_batched(test_signs["matched"], training.K)).mean().item()
-    test = latents["test_balanced"], latents["test_matched"]
 
     rows = []
     for index, seed in enumerate(progress(seeds, len(seeds), label)):
@@ -180,6 +177,12 @@ def probe(
                 networks.append((weights, torch.zeros(weights.shape[:2])))
 
         fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
+        test = latents["test_balanced"][index], latents["test_matched"][index]
+        test_signs = {
+            name: aggregated_sign(pairs[:, 0])
+            for name, pairs in zip(DISTRIBUTIONS, test, strict=True)
+        }
+        floor = infonce_floor(_batched(test_signs["matched"], training.K)).mean().item()
         f_fit = embed_pairs(
             fit["balanced"], fit["matched"], on_device, networks, sigma, scale, probe_noise
         )

@@ -39,31 +39,26 @@ def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> 
     dict of str to int8 Tensor
         `train` of shape (S, N, 2, L, d): the training pairs. `probe_balanced` and `probe_matched`
         of shape (S, probe_pairs, 2, L, d). `test_balanced` and `test_matched` of shape
-        (test_pairs, 2, L, d), one test set for all replicas. `matched` has the frequencies of
-        training, `balanced` has eps_j = 1 for every feature.
+        (S, test_pairs, 2, L, d). `matched` has the frequencies of training, `balanced` has
+        eps_j = 1 for every feature.
     """
     matched = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
     balanced = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
 
-    def pairs(n: int, seed: int, purpose: str, probability: Tensor) -> Tensor:
-        return latent_pairs(n, data.L, probability, generator(namespace, seed, purpose))
+    def pairs(n: int, purpose: str, probability: Tensor) -> Tensor:
+        return torch.stack(
+            [latent_pairs(n, data.L, probability, generator(namespace, s, purpose)) for s in seeds]
+        )
 
-    def train_pairs(seed: int) -> Tensor:
-        sample = pairs(data.N, seed, stream_names.TRAIN, matched)
-        if data.balance != "oversampled":
-            return sample
-        weights = balancing_weights(sample, len(data.minority))
-        rng = generator(namespace, seed, stream_names.OVERSAMPLING)
-        return sample[weights.multinomial(data.N, replacement=True, generator=rng)]
-
-    tensors = {"train": torch.stack([train_pairs(seed) for seed in seeds])}
+    tensors = {"train": pairs(data.N, stream_names.TRAIN, matched)}
+    if data.balance == "oversampled":
+        for sample, seed in zip(tensors["train"], seeds, strict=True):
+            weights = balancing_weights(sample, len(data.minority))
+            rng = generator(namespace, seed, stream_names.OVERSAMPLING)
+            sample[:] = sample[weights.multinomial(data.N, replacement=True, generator=rng)]
     for name, probability in {"balanced": balanced, "matched": matched}.items():
-        tensors[f"probe_{name}"] = torch.stack(
-            [pairs(data.probe_pairs, s, stream_names.PROBE, probability) for s in seeds]
-        )
-        tensors[f"test_{name}"] = pairs(
-            data.test_pairs, data.test_seed, stream_names.TEST, probability
-        )
+        tensors[f"probe_{name}"] = pairs(data.probe_pairs, stream_names.PROBE, probability)
+        tensors[f"test_{name}"] = pairs(data.test_pairs, stream_names.TEST, probability)
     return tensors
 
 

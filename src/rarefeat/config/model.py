@@ -103,7 +103,6 @@ class Data(Section):
     N: int = Field(ge=2, description="latent training pairs N, revisited with fresh noise")
     probe_pairs: int = Field(ge=2, description="pairs that the linear head is fitted on")
     test_pairs: int = Field(ge=2, description="held-out test pairs")
-    test_seed: int = Field(ge=0, description="seed of the test set, the same for every replica")
     views: Views = Views()
     balance: Literal["", "oversampled", "reweighted"] = Field(
         default="",

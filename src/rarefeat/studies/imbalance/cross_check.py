@@ -65,7 +65,7 @@ def cross_check_table(reduced: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFra
     for key in [key for key in cells[0] if key in cells[1]]:
         for metric, column in METRICS.items():
             values = [table[key][metric].dropna().to_numpy(dtype=float) for table in cells]
-            # An arm may lack a metric, and the floor of the loss depends on the test set alone.
+            # An arm may lack a metric, and the floor of the loss depends on the latents alone.
             if min(map(len, values)) < 2 or metric == "loss_floor":
                 continue
             means = [replicas.mean() for replicas in values]

@@ -93,16 +93,10 @@ FIGURES_OF_GRID = (
     "figure3_cosine_similarity",
     "figure4_regression_mse",
 )
-SHIPPED = (
-    "paper",
-    "confirmation",
-    "direct",
-    "neighbour",
-    "without_bias",
-    "oversampled",
-    "reweighted",
-    "heatmap",
-)
+PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
+"""Studies of one law and the same draws: the bias of the grid, and the printed one by both rules."""
+BASELINES = ("oversampled", "reweighted")
+SHIPPED = ("paper", "direct", "neighbour", "without_bias", "heatmap", *PRINTED_BIAS, *BASELINES)
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 
 
@@ -121,6 +115,15 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         )
     tables["cross_check"] = table_from(
         "studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid")
+    )
+    biases = {name: section.studies[name] for name in PRINTED_BIAS}
+    printed_bias = Figure(
+        tuple(f"{name}_grid" for name in PRINTED_BIAS),
+        "What Figures 1 to 4 show, at one noise level, under the bias of the grid (0.2 times the"
+        " printed one) and under the printed one, kept in proportion to the norm (follow) or"
+        " growing (grow). See that under the printed one no curve moves where the rare feature is"
+        " learned with ours.",
+        sections={"studies": biases},
     )
     user_figures = {
         f"{name}.{figure}": dataclasses.replace(
@@ -156,7 +159,8 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         ("confirmation_grid",),
         confirmation,
     )
-    return StudyOutputs(tables, FIGURES | user_figures, {"imbalance": page}, {"play": play})
+    figures = FIGURES | {"printed_bias": printed_bias} | user_figures
+    return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
 
 
 def claim_inputs(section: Imbalance) -> ClaimInputs:

@@ -3,15 +3,18 @@
 import math
 
 import pandas as pd
-from scipy.stats import binomtest
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.core.statistics import fraction_interval, student_interval
 from rarefeat.core.thresholds import ALIGNED_COSINE, PURE_COSINE
+from rarefeat.studies.imbalance.declaration import PRINTED_BIAS
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
            "pure_minority_neurons", "cosine_similarity_balanced", "cosine_similarity_matched",
            "regression_mse_balanced", "regression_mse_matched",
            "mask_minority_overlap", "diverged"]  # fmt: skip
+BIAS_METRICS = ["learned", "aligned_neurons", "max_alignment", "majority_alignment",
+                "cosine_similarity_balanced", "cosine_similarity_matched",
+                "regression_mse_balanced", "regression_mse_matched", "diverged"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 
@@ -132,17 +135,17 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (sigma, eps_min), replicas in dense.groupby(["sigma", "eps_min"]):
         for name, holds in fate.items():
-            k, n = int(holds[replicas.index].sum()), len(replicas)
-            low, high = binomtest(k, n).proportion_ci(method="exact")
+            values = holds[replicas.index].to_numpy(dtype=float)
+            low, high = fraction_interval(values)
             rows.append(
                 {
                     "sigma": sigma,
                     "eps_min": eps_min,
                     "fate": name,
-                    "share": k / n,
+                    "share": values.mean(),
                     "ci_low": low,
                     "ci_high": high,
-                    "n": n,
+                    "n": len(values),
                 }
             )
     return pd.DataFrame(rows)
@@ -199,6 +202,38 @@ def compare_baselines(
     return pd.DataFrame(rows)
 
 
+def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Compute what dense replicas end with under the bias of the grid and the printed one.
+
+    Means and Student's intervals over seeds, by frequency at the noise that the studies share; the
+    share of replicas that learn the rare feature has an exact interval.
+    """
+    sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
+    rows = []
+    for study, grid in zip(PRINTED_BIAS, grids, strict=True):
+        dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
+        dense = dense.assign(learned=(dense["max_alignment"] > PURE_COSINE).astype(float))
+        for eps_min, replicas in dense.groupby("eps_min"):
+            for metric in BIAS_METRICS:
+                values = replicas[metric].to_numpy(dtype=float)
+                mean, _, low, high, n = student_interval(values)
+                if metric in ("learned", "diverged"):
+                    low, high = fraction_interval(values)
+                rows.append(
+                    {
+                        "study": study,
+                        "eps_min": eps_min,
+                        "sigma": sigma,
+                        "metric": metric,
+                        "mean": mean,
+                        "ci_low": low,
+                        "ci_high": high,
+                        "n": n,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
 STUDIES = ("paper", "neighbour", "without_bias")
 TABLES = {
     **{
@@ -210,4 +245,5 @@ TABLES = {
     "confirmation_fates": (("confirmation_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
+    "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
 }

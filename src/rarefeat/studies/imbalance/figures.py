@@ -10,6 +10,7 @@ from matplotlib.artist import setp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rarefeat.config.study import Study
 from rarefeat.core.arms import ARMS
 from rarefeat.core.thresholds import HALF_LEARNED
 from rarefeat.figures.labels import (
@@ -195,9 +196,10 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
-    """Plot Figures 3 and 4: dense above, and the gain of each other arm below.
+    """Plot Figures 3 and 4: dense, then beside its references, and the gain of each other arm.
 
-    Dense stands between the encoder at initialisation and the ideal one.
+    Dense has an axis of its own; below, it stands beside the encoder at initialisation and the
+    ideal one.
 
     Parameters
     ----------
@@ -211,11 +213,11 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     grid, others = compared(*tables.values())
     levels, plotted = levels_of(grid), quantity(metric)
     untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
-    heights = [1.4, *(1 for _ in others)]
+    heights = [1.4, 1, *(1 for _ in others)]
     figure, axes = panels(
-        len(heights), 2, 4.2 * sum(heights) / 2.4, sharex=True, sharey="row", height_ratios=heights
+        len(heights), 2, 4.0 * sum(heights) / 2.4, sharex=True, sharey="row", height_ratios=heights
     )
-    for (upper, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
+    for (upper, beside, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"
         for arm in untrained:
             plain = {
@@ -223,7 +225,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
                 for level, look in levels.items()
             }
             plot_lines(
-                upper,
+                beside,
                 grid[grid["arm"] == arm],
                 "eps_min",
                 column,
@@ -232,22 +234,24 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
                 bounds=plotted.range,
                 band=True,
             )
-        plot_lines(
-            upper,
-            grid[grid["arm"] == "dense"],
-            "eps_min",
-            column,
-            levels,
-            series_column="nsr",
-            bounds=plotted.range,
-        )
+        for ax in (upper, beside):
+            plot_lines(
+                ax,
+                grid[grid["arm"] == "dense"],
+                "eps_min",
+                column,
+                levels,
+                series_column="nsr",
+                bounds=plotted.range,
+            )
         for ax, series in zip(lower, others, strict=True):
             gains(ax, grid, series, column, levels)
         upper.set_title(test_set_name(column))
     setp(axes[1:, 1], ylabel="")
     setp(axes[-1], xlabel=EPS)
     set_x_margins(axes[0, 0], grid["eps_min"])
-    axes[0, 0].set_ylabel(plotted.symbol)
+    axes[0, 0].set_ylabel(plotted.symbol + ",\ndense")
+    axes[1, 0].set_ylabel("the same, beside\nits references")
     figure.align_ylabels()
     shown = {
         arm_label(arm): SeriesStyle("black", dash=assign_styles([arm])[arm].dash)
@@ -401,10 +405,34 @@ def neighbour_regime(tables: Tables, job: Job) -> Figure:
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
 
 
+def printed_bias(tables: Tables, job: Job) -> Figure:
+    """Plot what Figures 1 to 4 show under the bias of the grid and under the printed one."""
+    studies = job.config_section("studies", dict[str, Study])
+    rows = []
+    for name, table in tables.items():
+        bias = studies[name.removesuffix("_grid")].training.bias
+        rows.append(table.assign(series=f"share {bias.share:g}, {bias.rule}"))
+    table = pd.concat(rows)
+    shared = set.intersection(*(set(one["nsr"]) for one in tables.values()))
+    table = table[(table["arm"] == "dense") & (table["nsr"] == max(shared))]
+    shown = assign_styles(dict.fromkeys(table["series"]))
+    figure, axes = panels(2, 2, 4.2, sharex=True)
+    for ax, metric in zip(axes.flat, FOUR, strict=True):
+        plotted = quantity(metric)
+        plot_lines(ax, table, "eps_min", metric, shown, bounds=plotted.range)
+        ax.set_ylabel(plotted.short or plotted.symbol)
+        set_y_range(ax, plotted)
+    set_x_margins(axes[0, 0], table["eps_min"])
+    setp(axes[-1], xlabel=EPS)
+    figure.align_ylabels()
+    note = f"{INTERVALS}, {seeds_of(table)}, {nsr_of(table)}"
+    return finish_figure(figure, axes.flat, shown, note)
+
+
 def trajectories(tables: Tables, job: Job) -> Figure:
     """Plot alignments and the excess loss over training, at up to four eps_min.
 
-    Dense and `mask_oracle_all`. Where every aligned neuron is masked, the loss of the network
+    Dense and `oracle_all`. Where every aligned neuron is masked, the loss of the network
     without the mask grows without bound, in some replicas or in most: the figure shows medians,
     and an arrow where they are beyond the range of dense training.
     """

@@ -112,11 +112,8 @@ def balanced_errors(
             for arm in replicas.values()
         ]
         w_star, samples = regression_target(draws, seed, data.d), []
-        for n, stream_seed, purpose in (
-            (data.probe_pairs, seed, "probe"),
-            (data.test_pairs, data.test_seed, "test"),
-        ):
-            rng = generator(draws, stream_seed, purpose)
+        for n, purpose in ((data.probe_pairs, "probe"), (data.test_pairs, "test")):
+            rng = generator(draws, seed, purpose)
             z = latent_pairs(n, data.L, probabilities, rng)[:, 0]
             noise = generator(draws, seed, f"{purpose} noise")
             embeddings: list[list[Tensor]] = [[] for _ in networks]
