@@ -3,6 +3,7 @@
 import math
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from rarefeat.studies.theory import figures
 from rarefeat.studies.theory.claims import imbalance, measure, pruning
 from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 from rarefeat.studies.theory.declaration import read_from_encoders
+from rarefeat.studies.theory.half_and_double import half_and_double
 from rarefeat.studies.theory.milestones import read_milestones
 from rarefeat.studies.theory.one_step import one_step, read_one_step
 from rarefeat.studies.theory.overlap import read_overlap, smallest_of_minority
@@ -252,7 +254,11 @@ def small(tmp_path_factory):
         "one_step": partial(read_one_step, batches=2),
         "overlap": read_overlap,
     }
-    for name in project.outputs["theory"].tables:
+    for name, table in project.outputs["theory"].tables.items():
+        if name == "half_and_double":
+            milestones = {source: tables[source] for source in table.tables}
+            tables[name] = half_and_double(milestones, project.table_job(name))
+            continue
         study, _, kind = name.rpartition("_one_step" if name.endswith("_one_step") else "_")
         kind = kind or "one_step"
         if kind == "trajectories":
@@ -290,7 +296,7 @@ def test_every_claim_is_measured_and_every_map_drawn(small):
         sensitivity(sensitivity_rows(before), project.sections["theory"])
     )
     for name, figure in project.outputs["theory"].figures.items():
-        draw = getattr(figures, figure.function)
+        draw = getattr(figures, figure.function or name)
         draw({table: tables[table] for table in figure.tables}, project.figure_job(name))
 
 
@@ -331,14 +337,37 @@ def test_varied_studies_differ_in_one_number():
     assert len(varied) == len(claims.sensitivity.keys) * len(claims.sensitivity.factors)
     for study in varied.values():
         parts = [(base.data, study.data), (base.training, study.training)]
+        parts += [(base.grid["ratios"], study.grid["ratios"])]
         changed = [
             key
             for before, after in parts
             for key, value in before.model_dump().items()
             if value != after.model_dump()[key]
         ]
-        assert len(changed) == 1
+        assert len(set(changed) - {"eps_min"}) == 1
         assert study.draws == base.draws
+
+
+def test_half_and_double_counts_seeds_that_change():
+    theory = THEORY.model_copy(
+        update={
+            "sensitivity": THEORY.sensitivity.model_copy(
+                update={"keys": ["training.K"], "factors": [2.0], "eps_min": [0.5]}
+            )
+        }
+    )
+
+    def milestones(learned):
+        return pd.DataFrame(
+            {"eps_min": 0.5, "arm": "dense", "seed": range(len(learned)), "metric": "learned"}
+        ).assign(value=learned)
+
+    job = SimpleNamespace(config_section=lambda *_: theory)
+    tables = {"base": milestones([0.0, 0, 0, 0, 0, 0, 1, 1]), "K": milestones([1.0] * 7)}
+    table = half_and_double(tables, job).set_index("setting")
+    assert table.loc["K", ["factor", "value", "more", "fewer", "n"]].tolist() == [2, "256", 6, 0, 7]
+    assert table.loc["K", "p_value"] == pytest.approx(2 / 2**6)
+    assert table.loc["", ["learned_share", "p_value"]].tolist() == [0.25, 1]
 
 
 def test_T5_studies_train_until_T5():

@@ -102,6 +102,10 @@ class Theory(Section):
         """Return the studies with one of some roles."""
         return {name: study for name, study in self.every_study().items() if study.role in roles}
 
+    def settings(self) -> list[tuple[str, float]]:
+        """Return the key and the factor of each varied study, in the order of every_study()."""
+        return list(itertools.product(self.sensitivity.keys, self.sensitivity.factors))
+
     def every_study(self) -> dict[str, TheoryStudy]:
         """Return the studies with those of the sensitivity analysis.
 
@@ -114,24 +118,27 @@ class Theory(Section):
             name: block | {"eps_min": wanted.eps_min} for name, block in base["grid"].items()
         }
         varied = {}
-        for path, factor in itertools.product(wanted.keys, wanted.factors):
+        for path, factor in self.settings():
             *parents, last = path.split(".")
             changed = node = merge_configs(base, {})
             for parent in parents:
                 node[parent] = dict(node[parent]) if isinstance(node.get(parent), dict) else {}
                 node = node[parent]
-            if not isinstance(node.get(last), int | float):
+            value = node.get(last)
+            # A noise level of the grid is a list of one.
+            (number,) = value if isinstance(value, list) and len(value) == 1 else (value,)
+            if not isinstance(number, int | float):
                 raise ValueError(
                     f"sensitivity.keys: {path} is no number of the study {wanted.study}"
                 )
-            value = node[last] * factor
-            node[last] = round(value) if isinstance(node[last], int) else value
+            number = round(number * factor) if isinstance(number, int) else number * factor
+            node[last] = [number] if isinstance(value, list) else number
             try:
-                varied[f"{wanted.study}{VARIED}{last}={node[last]:g}"] = TheoryStudy.model_validate(
+                varied[f"{wanted.study}{VARIED}{last}={number:g}"] = TheoryStudy.model_validate(
                     changed
                 )
             except ValidationError as error:
                 raise ValueError(
-                    f"sensitivity: {path} = {node[last]:g}: {format_validation_error(error)}"
+                    f"sensitivity: {path} = {number:g}: {format_validation_error(error)}"
                 ) from error
         return merge_unique("studies", self.studies, varied)

@@ -10,6 +10,7 @@ from rarefeat.study_kind import (
     StudyKind,
     StudyOutputs,
     Table,
+    table_from,
     trajectories_table,
 )
 
@@ -34,8 +35,8 @@ MAPS = {
 def build_outputs(section: Theory) -> StudyOutputs:
     """Return the tables of every study, two maps, and the page on sensitivity.
 
-    Tables are milestones of the studies with a history, one step of those of the stages, and
-    trajectories of the others.
+    Tables are milestones of the studies with a history, one step of those of the stages,
+    trajectories of the others, and what half and double of each hyper-parameter change.
     """
     tables = {}
     for name, study in section.studies_with_role(*HISTORY).items():
@@ -51,6 +52,12 @@ def build_outputs(section: Theory) -> StudyOutputs:
         tables[f"{name}_overlap"] = read_from_encoders(
             "OVERLAP", "overlap", name, section.studies[name]
         )
+    varied = [name for name in section.every_study() if name not in section.studies]
+    tables["half_and_double"] = table_from(
+        "studies.theory.half_and_double:half_and_double",
+        {"theory": section},
+        tables=tuple(f"{name}_milestones" for name in (section.sensitivity.study, *varied)),
+    )
     figures = {
         figure: Figure(
             tuple(f"{name}_{table}" for name in mapped[role]), see, function=role,
@@ -58,6 +65,13 @@ def build_outputs(section: Theory) -> StudyOutputs:
         )
         for figure, (role, table, see) in MAPS.items()
     }  # fmt: skip
+    figures["half_and_double"] = Figure(
+        ("half_and_double",),
+        "The share of replicas that learn the rare feature with one hyper-parameter at half or at"
+        " double its value, at three frequencies; the band is that of the study as it is. See which"
+        " choices decide it where the feature is learned in part of the seeds, and that none does"
+        " where it is as frequent as the others.",
+    )
     page = Page(
         "sensitivity",
         "studies.theory.sensitivity:page",
@@ -89,7 +103,8 @@ def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
 
 def claim_inputs(section: Theory) -> ClaimInputs:
     """Return the inputs of the claims: milestones, one step, and trajectories of every study."""
-    tables = tuple(name for name in build_outputs(section).tables if not name.endswith("_overlap"))
+    of_figures = ("_overlap", "half_and_double")
+    tables = tuple(name for name in build_outputs(section).tables if not name.endswith(of_figures))
     return ClaimInputs((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section})
 
 

@@ -6,16 +6,27 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
 from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, set_y_range
-from rarefeat.figures.style import SeriesStyle, sequential_styles
+from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points, set_y_range
+from rarefeat.figures.style import QUALITATIVE, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
 
 Tables = Mapping[str, pd.DataFrame]
+SETTINGS = {
+    "tau": r"$\tau$",
+    "eta": r"$\eta$",
+    "lambda": r"$\lambda$",
+    "sigma": r"$\sigma$",
+    "sigma_0": r"$\sigma_0$",
+    "share": "bias, share",
+    "attention_scale": "attention, scale",
+}
+"""Labels of hyper-parameters on an axis, where they are not their own."""
 
 
 def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:
@@ -116,6 +127,46 @@ def phase(tables: Tables, job: Job) -> Figure:
     }
     entries |= {"predicted onset of stage 1": SeriesStyle("black", dash=(0, (3, 1.5)))}
     return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
+
+
+def half_and_double(tables: Tables, job: Job) -> Figure:
+    """Plot the share that learns the rare feature at half and double each hyper-parameter."""
+    (table,) = tables.values()
+    table = table.rename(columns={"learned_share": "mean"})
+    base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
+    symbols = {name: SETTINGS.get(name, name) for name in varied["setting"].unique()}
+    varied = varied.assign(
+        setting=varied["setting"].map(symbols),
+        series=varied["factor"].map(lambda factor: rf"{factor:g} $\times$ its value"),
+    )
+    shown = {
+        series: SeriesStyle(colour, marker)
+        for series, colour, marker in zip(
+            varied["series"].unique(), QUALITATIVE[2:], "<>", strict=False
+        )
+    }
+    levels = sorted(table["eps_min"].unique())
+    figure, axes = panels(1, len(levels), 1.0 + 0.24 * len(symbols), sharex=True, sharey=True)
+    for ax, eps_min in zip(axes[0], levels, strict=True):
+        (study,) = base[base["eps_min"] == eps_min].itertuples()
+        ax.axvspan(study.ci_low, study.ci_high, color="0.9", lw=0, zorder=0)
+        ax.axvline(study.mean, color="0.5", lw=0.8, zorder=0.5)
+        plot_points(
+            ax,
+            varied[varied["eps_min"] == eps_min],
+            "learned_share",
+            "setting",
+            shown,
+            bounds=(0, 1),
+            order=list(symbols.values()),
+            horizontal=True,
+        )
+        ax.set(xlim=(-0.04, 1.04), xlabel="share that learns\nthe rare feature", ylabel="")
+        ax.set_title(rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
+    entries = {series: look.without_line for series, look in shown.items()}
+    entries |= {"the study as it is": Patch(color="0.9")}
+    note = f"share and exact 95 % interval, {seeds_of(varied)}, {n_of(*base['n'])} as it is"
+    return finish_figure(figure, axes[0], entries, note)
 
 
 def overlap(tables: Tables, job: Job) -> Figure:

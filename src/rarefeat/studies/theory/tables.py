@@ -4,6 +4,7 @@ import pandera.pandas as pa
 
 from rarefeat.chain.tables import INTERVAL, KEYS, MILESTONES, POINT, SEED
 from rarefeat.storage.schema import (
+    SHARE,
     at_least,
     column,
     format_descriptions,
@@ -56,6 +57,39 @@ MILESTONE_ROWS = schema(
         ),
     },
     unique=[*KEYS, "seed", "metric"],
+)
+
+HALF_AND_DOUBLE = schema(
+    "half_and_double",
+    "a row per (hyper-parameter, factor, eps_min) of the study that the sensitivity analysis varies",
+    {
+        "setting": column(str, None, unit="", description="hyper-parameter; empty for the study"),
+        "factor": column(float, at_least(0), unit="1", description="multiple of its value"),
+        "value": column(str, None, unit="", description="its value"),
+        "eps_min": POINT["eps_min"],
+        "learned_share": column(
+            float,
+            SHARE,
+            unit="1",
+            description="fraction of replicas with an absolute cosine of at least 0.5 to the"
+            " minority feature",
+        ),
+        "ci_low": column(
+            float, SHARE, unit="1", description="lower end of its exact 95 % interval"
+        ),
+        "ci_high": column(float, SHARE, unit="1", description="upper end"),
+        "n": column("int64", at_least(1), unit="replicas", description="seeds"),
+        "more": column(
+            "int64", at_least(0), unit="seeds", description="seeds that learn it here alone"
+        ),
+        "fewer": column(
+            "int64", at_least(0), unit="seeds", description="seeds that learn it in the study alone"
+        ),
+        "p_value": column(
+            float, SHARE, unit="1", description="McNemar's exact test of these two, two-sided"
+        ),
+    },
+    unique=["setting", "factor", "eps_min"],
 )
 
 ONE_STEP_ROWS = schema(

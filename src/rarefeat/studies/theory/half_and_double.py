@@ -1,0 +1,59 @@
+"""The share of replicas that learn the rare feature, at half and double each hyper-parameter."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from scipy.stats import binomtest
+
+from rarefeat.core.statistics import fraction_interval
+from rarefeat.run.job import Job
+from rarefeat.storage.schema import validate_sorted
+from rarefeat.studies.theory.config import Theory
+from rarefeat.studies.theory.tables import HALF_AND_DOUBLE
+
+
+def half_and_double(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+    """Return the share that learns the rare feature under each setting, beside that of the study.
+
+    Replicas of one seed have the same draws, so that a change is tested by the seeds on which two
+    settings disagree (McNemar's exact test).
+
+    Config: `theory`.
+    """
+    theory = job.config_section("theory", Theory)
+    base, *varied = (find_learners(table) for table in tables.values())
+    names = [name for name in theory.every_study() if name not in theory.studies]
+    settings = [("", 1.0), *((key.rpartition(".")[2], f) for key, f in theory.settings())]
+    values = ["", *(theory.varied(name)[1].partition(" = ")[2] for name in names)]
+    rows = []
+    for setting, value, learned in zip(settings, values, (base, *varied), strict=True):
+        for eps_min in theory.sensitivity.eps_min:
+            by_seed = learned[eps_min]
+            low, high = fraction_interval(by_seed.to_numpy())
+            change = (by_seed - base[eps_min]).dropna()
+            more, fewer = int((change > 0).sum()), int((change < 0).sum())
+            rows.append(
+                {
+                    "setting": setting[0],
+                    "factor": setting[1],
+                    "value": value,
+                    "eps_min": eps_min,
+                    "learned_share": by_seed.mean(),
+                    "ci_low": low,
+                    "ci_high": high,
+                    "n": len(by_seed),
+                    "more": more,
+                    "fewer": fewer,
+                    "p_value": binomtest(more, more + fewer).pvalue if more + fewer else 1.0,
+                }
+            )
+    return validate_sorted(HALF_AND_DOUBLE, pd.DataFrame(rows))
+
+
+def find_learners(milestones: pd.DataFrame) -> dict[float, pd.Series]:
+    """Return by eps_min whether each seed's dense replica has learned the rare feature."""
+    learned = milestones[(milestones["metric"] == "learned") & (milestones["arm"] == "dense")]
+    return {
+        eps_min: replicas.set_index("seed")["value"].dropna()
+        for eps_min, replicas in learned.groupby("eps_min")
+    }
