@@ -5,6 +5,7 @@ Figures of studies that published tables suffice for are in figures_from_publish
 
 import html
 import io
+import itertools
 import math
 from collections.abc import Callable
 
@@ -23,7 +24,7 @@ from rarefeat.report.figures_from_published import iter_figures
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.storage.markdown import interval, records, select_rows
 from rarefeat.studies.imbalance.findings import SIGMA
-from rarefeat.studies.long_tail.paper_values import TABLE_2, printed_gain
+from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 
 PAPERS = {
     "imbalance_and_pruning": "Imbalance and pruning",
@@ -121,55 +122,47 @@ def summarise_shares(shares: pd.DataFrame) -> str:
 
 
 def table_2(tables: PublishedTables) -> Figure:
-    """Draw the gain of pruning in Table 2 next to that of each masked arm here, on CIFAR10-LT."""
+    """Draw what pruning changes in Table 2 next to every masked arm here, on CIFAR10-LT."""
+    here, printed = "here, 95 % interval", "printed, ± both standard deviations"
+    columns = {
+        "accuracy": "gain in accuracy, points",
+        "delta_20": r"change of $\Delta_{20}$, points",
+    }
     entries = []
-    for name in ("cifar10_confirm_gains", "cifar10_milder_gains"):
-        gains = select_rows(tables[name], metric="balanced_accuracy", split="long_tailed")
+    for name, metric in itertools.product(
+        ("cifar10_confirm_gains", "cifar10_milder_gains"), columns
+    ):
+        gains = select_rows(tables[name], metric=f"balanced_{metric}", split="long_tailed")
         for row in records(gains[gains["alpha"] > 0]):
             values = (
                 100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high")
             )
-            entries.append(
-                (f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, "here, 95 % interval")
-            )
+            entries.append((metric, f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, here))
         rho = float(gains["rho"].max())
-        gain, spread = printed_gain("CIFAR10-LT", rho), printed_spread("CIFAR10-LT", rho)
-        entries.append(
-            (
-                f"the paper   ρ = {rho:g}",
-                gain,
-                gain - spread,
-                gain + spread,
-                "printed, ± both standard deviations",
-            )
+        gain, spread = (
+            value("CIFAR10-LT", rho, metric) for value in (printed_gain, printed_spread)
         )
-    table = pd.DataFrame(entries, columns=["place", "mean", "ci_low", "ci_high", "from"])
-    figure, ((panel,),) = panels(height=0.21 * len(table) + 0.9)
-    styles = {
-        "here, 95 % interval": STYLES[2].without_line,
-        "printed, ± both standard deviations": STYLES[1].without_line,
-    }
-    plot_points(
-        panel,
-        table,
-        "gain",
-        "place",
-        styles,
-        series_column="from",
-        order=table["place"],
-        horizontal=True,
-        dodge=0,
-    )
-    draw_zero_line(panel, vertical=True)
-    panel.set(xlabel="gain in accuracy over dense, points")
-    return finish_figure(figure, (), styles)
-
-
-def printed_spread(dataset: str, rho: float) -> float:
-    """Return the root sum of squares of both standard deviations in a row of Table 2."""
-    row = TABLE_2[dataset, rho]
-    pruned, dense = (float(text.split("±")[1]) for text in (row.accuracy_pruned, row.accuracy))
-    return (pruned**2 + dense**2) ** 0.5
+        ends = gain - spread, gain + spread
+        entries.append((metric, f"the paper   ρ = {rho:g}", gain, *ends, printed))
+    table = pd.DataFrame(entries, columns=["metric", "place", "mean", "ci_low", "ci_high", "from"])
+    places = table["place"].unique()
+    figure, (axes,) = panels(1, 2, height=0.21 * len(places) + 0.9, sharey=True)
+    styles = {here: STYLES[2].without_line, printed: STYLES[1].without_line}
+    for ax, (metric, label) in zip(axes, columns.items(), strict=True):
+        plot_points(
+            ax,
+            table[table["metric"] == metric],
+            "gain",
+            "place",
+            styles,
+            series_column="from",
+            order=places,
+            horizontal=True,
+            dodge=0,
+        )
+        draw_zero_line(ax, vertical=True)
+        ax.set(xlabel=label)
+    return finish_figure(figure, axes, styles)
 
 
 def verdict_mosaic(tables: PublishedTables) -> str:

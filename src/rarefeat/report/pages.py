@@ -44,8 +44,7 @@ INTERACTIVE_PAGE = Path("docs/play.html")
 def run_of(published: PublishedTables, name: str) -> str:
     """Return the run that a table is from, in words."""
     origin = published.origins[name]
-    lost = ", which this repository does not hold" if origin.get("lost") else ""
-    return f"{origin['run']} at commit `{origin['commit']}`{lost}"
+    return f"{origin['run']} at commit `{origin['commit']}`"
 
 
 def sources(published: PublishedTables, *names: str) -> str:

@@ -27,14 +27,37 @@ TABLE_2 = {
 }
 
 
-def printed_gain(dataset: str, rho: float) -> float:
-    """Return accuracy with pruning less that without; NaN for an unprinted row.
+def printed_gain(dataset: str, rho: float, metric: str = "accuracy") -> float:
+    """Return a metric with pruning less that without, in points; NaN for an unprinted row.
 
-    It is in points.
+    Parameters
+    ----------
+    dataset : str
+        Data set, by its name in the table.
+    rho : float
+        Imbalance ratio.
+    metric : {"accuracy", "delta_20"}
+        Column of the table.
     """
     row = TABLE_2.get((dataset, rho))
-    return (
-        round(float(row.accuracy_pruned.split()[0]) - float(row.accuracy.split()[0]), 2)
-        if row
-        else math.nan
-    )
+    if row is None:
+        return math.nan
+    dense, pruned = getattr(row, metric), getattr(row, f"{metric}_pruned")
+    return round(float(pruned.split()[0]) - float(dense.split()[0]), 2)
+
+
+def printed_spread(dataset: str, rho: float, metric: str = "accuracy") -> float:
+    """Return the root sum of squares of both standard deviations in a row, in points.
+
+    Parameters
+    ----------
+    dataset : str
+        Data set, by its name in the table.
+    rho : float
+        Imbalance ratio.
+    metric : {"accuracy", "delta_20"}
+        Column of the table.
+    """
+    row = TABLE_2[dataset, rho]
+    spreads = (getattr(row, metric), getattr(row, f"{metric}_pruned"))
+    return math.hypot(*(float(text.split("±")[1]) for text in spreads))
