@@ -243,6 +243,7 @@ TABLES = {
     **{f"{study}_convergence": ((f"{study}_trajectories",), convergence) for study in STUDIES},
     "cross_check_metrics": (("cross_check",), cross_check_metrics),
     "confirmation_fates": (("confirmation_grid",), fates),
+    "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
     "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
