@@ -123,7 +123,7 @@ def summarise_shares(shares: pd.DataFrame) -> str:
 
 def table_2(tables: PublishedTables) -> Figure:
     """Draw what pruning changes in Table 2 next to every masked arm here, on CIFAR10-LT."""
-    here, printed = "here, 95 % interval", "printed, ± both standard deviations"
+    ours, printed = "here, 95 % interval", "printed, ± both standard deviations"
     columns = {
         "accuracy": "gain in accuracy, points",
         "delta_20": r"change of $\Delta_{20}$, points",
@@ -137,7 +137,7 @@ def table_2(tables: PublishedTables) -> Figure:
             values = (
                 100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high")
             )
-            entries.append((metric, f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, here))
+            entries.append((metric, f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, ours))
         rho = float(gains["rho"].max())
         gain, spread = (
             value("CIFAR10-LT", rho, metric) for value in (printed_gain, printed_spread)
@@ -147,7 +147,7 @@ def table_2(tables: PublishedTables) -> Figure:
     table = pd.DataFrame(entries, columns=["metric", "place", "mean", "ci_low", "ci_high", "from"])
     places = table["place"].unique()
     figure, (axes,) = panels(1, 2, height=0.21 * len(places) + 0.9, sharey=True)
-    styles = {here: STYLES[2].without_line, printed: STYLES[1].without_line}
+    styles = {ours: STYLES[2].without_line, printed: STYLES[1].without_line}
     for ax, (metric, label) in zip(axes, columns.items(), strict=True):
         plot_points(
             ax,
