@@ -95,8 +95,16 @@ FIGURES_OF_GRID = (
 )
 PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
 """Studies of one law and the same draws: the bias of the grid, and the printed one by both rules."""
-BASELINES = ("oversampled", "reweighted")
-SHIPPED = ("paper", "direct", "neighbour", "without_bias", "heatmap", *PRINTED_BIAS, *BASELINES)
+SHIPPED = (
+    "paper",
+    "direct",
+    "neighbour",
+    "without_bias",
+    "oversampled",
+    "reweighted",
+    "heatmap",
+    *PRINTED_BIAS,
+)
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 
 
