@@ -2,9 +2,22 @@
 
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from rarefeat.studies.imbalance.doc_tables import fates
-from rarefeat.studies.imbalance.findings import describe_bias
+from rarefeat.studies.imbalance.findings import describe_bias, pool
+
+
+def test_pooled_share_counts_every_seed():
+    parts = [
+        pd.DataFrame({"eps_min": [0.3, 0.5], "share": [0.0, 0.7], "n": 10}),
+        pd.DataFrame({"eps_min": [0.5, 0.7], "share": [0.5, 1.0], "n": 30}),
+    ]
+    pooled = pool(*parts).set_index("eps_min")
+    assert pooled["n"].tolist() == [10, 40, 30]
+    assert pooled["share"].tolist() == [0, 22 / 40, 1]
+    exact = binomtest(22, 40).proportion_ci(method="exact")
+    assert pooled.loc[0.5, ["ci_low", "ci_high"]].tolist() == pytest.approx([*exact])
 
 
 def test_fates_sum_to_one_with_exact_intervals():

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from rarefeat.core.arms import ARMS
+from rarefeat.core.statistics import fraction_interval
 from rarefeat.core.thresholds import ALIGNED_COSINE, PURE_COSINE
 from rarefeat.storage.findings import enumerate_words, make_findings_page, which_reach
 from rarefeat.storage.markdown import interval, number, records, select_rows, single_row, trend_word
@@ -17,8 +19,9 @@ TABLES = (
     "paper_convergence",
     "without_bias_trends",
     "without_bias_convergence",
-    "baselines",
 )
+OPTIONAL = ("paper_fates", "baselines")
+"""Tables of which each has a sentence that is left out without it."""
 SIGMA = 0.05
 SHOWN = (0.3, 0.5, 0.7)
 """Frequencies whose shares are printed; both ends of the grid where it lacks them."""
@@ -26,7 +29,7 @@ SHOWN = (0.3, 0.5, 0.7)
 
 def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say who learns the rare feature at which frequency, and what masks and the bias change."""
-    fates, trends, bound, free_trends, free, baselines = (tables[name] for name in TABLES)
+    fates, trends, bound, free_trends, free = (tables[name] for name in TABLES)
     training = section.studies["paper"].training
     sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
     fates = select_rows(fates, sigma=sigma, fate="learned").sort_values("eps_min")
@@ -42,6 +45,16 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
         f" cosine above {PURE_COSINE:g} to it: in {shares} the frequency of the others (n ="
         f" {fates['n'].max()} seeds, noise σ = {sigma:g})."
     ]
+    if "paper_fates" in tables:
+        others = select_rows(tables["paper_fates"], sigma=sigma, fate="learned")
+        every = pool(fates, others)
+        pooled = enumerate_words(
+            f"{interval(single_row(every, eps_min=eps), 'share', 0, times=100)} %" for eps in shown
+        )
+        sentences[0] += (
+            f" These seeds were set aside for it; with the {others['n'].max()} others of the grid"
+            f" it is {pooled}."
+        )
     arms = select_rows(trends, grid="arms")
     arms = select_rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
     if select_rows(arms, metric="max_alignment")["paired_difference"].notna().any():
@@ -60,8 +73,21 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
             " The test error of a linear head at the lowest and at the highest frequency is"
             f" {unbiased} without a bias, and {biased} with one."
         )
-    sentences += [describe_baselines(baselines), of_bias.strip()]
+    if "baselines" in tables:
+        sentences.append(describe_baselines(tables["baselines"]))
+    sentences.append(of_bias.strip())
     return [sentence for sentence in sentences if sentence]
+
+
+def pool(*fates: pd.DataFrame) -> pd.DataFrame:
+    """Return the share over all seeds of several tables, at the frequencies that they have."""
+    table = pd.concat(fates)
+    counts = table.assign(k=table["share"] * table["n"]).groupby("eps_min")[["k", "n"]].sum()
+    rows = []
+    for eps_min, k, n in counts.round().astype(int).itertuples():
+        low, high = fraction_interval(np.repeat([1.0, 0.0], [k, n - k]))
+        rows.append({"eps_min": eps_min, "share": k / n, "ci_low": low, "ci_high": high, "n": n})
+    return pd.DataFrame(rows)
 
 
 def describe_shares(shares: pd.DataFrame) -> str:
@@ -191,5 +217,10 @@ def describe_bias(free: pd.DataFrame, bound: pd.DataFrame) -> str:
 
 
 answer = make_findings_page(
-    "Imbalance and pruning", "imbalance", Imbalance, findings, TABLES, doc_tables.TABLES
+    "Imbalance and pruning",
+    "imbalance",
+    Imbalance,
+    findings,
+    (*TABLES, *OPTIONAL),
+    doc_tables.TABLES,
 )
