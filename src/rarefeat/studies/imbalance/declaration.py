@@ -129,8 +129,8 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         tuple(f"{name}_grid" for name in PRINTED_BIAS),
         "What Figures 1 to 4 show, at one noise level, under the bias of the grid (0.2 times the"
         " printed one) and under the printed one, kept in proportion to the norm (follow) or"
-        " growing (grow). See that under the printed one no curve moves where the rare feature is"
-        " learned with ours.",
+        " growing (grow). See at which frequencies each learns the rare feature, and what the"
+        " frequent ones lose.",
         sections={"studies": biases},
     )
     user_figures = {

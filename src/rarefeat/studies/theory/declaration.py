@@ -69,8 +69,7 @@ def build_outputs(section: Theory) -> StudyOutputs:
         ("half_and_double",),
         "The share of replicas that learn the rare feature with one hyper-parameter at half or at"
         " double its value, at three frequencies; the band is that of the study as it is. See which"
-        " choices decide it where the feature is learned in part of the seeds, and that none does"
-        " where it is as frequent as the others.",
+        " choices decide it where the feature is learned in part of the seeds.",
     )
     page = Page(
         "sensitivity",
