@@ -8,6 +8,7 @@ if TYPE_CHECKING:
         Batch,
         BiasContext,
         Encoder,
+        Learners,
         PruningContext,
         RarefeatError,
         Sweep,
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
         load_encoder,
         predict_critical_frequency,
         read_table,
+        stream_pairs,
         sweep,
         train,
+        train_learners,
     )
 
 __all__ = [
     "Batch",
     "BiasContext",
     "Encoder",
+    "Learners",
     "PruningContext",
     "RarefeatError",
     "Sweep",
@@ -32,8 +36,10 @@ __all__ = [
     "load_encoder",
     "predict_critical_frequency",
     "read_table",
+    "stream_pairs",
     "sweep",
     "train",
+    "train_learners",
 ]
 SNAKEFILE = f"{__path__[0]}/shipped/workflow/Snakefile"
 """The workflow, for `include` in a Snakefile."""

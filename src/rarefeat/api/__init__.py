@@ -8,6 +8,7 @@ from rarefeat.api.arguments import load_config
 from rarefeat.api.critical_frequency import predict_critical_frequency
 from rarefeat.api.deprecated import NAMES, warn
 from rarefeat.api.encoder import Batch, Encoder, load, load_encoder, train
+from rarefeat.api.learners import Learners, stream_pairs, train_learners
 from rarefeat.api.sweeps import Sweep, sweep
 from rarefeat.api.tables import read_table
 from rarefeat.core.arms import PruningContext
@@ -18,6 +19,7 @@ __all__ = [
     "Batch",
     "BiasContext",
     "Encoder",
+    "Learners",
     "PruningContext",
     "RarefeatError",
     "Sweep",
@@ -26,8 +28,10 @@ __all__ = [
     "load_encoder",
     "predict_critical_frequency",
     "read_table",
+    "stream_pairs",
     "sweep",
     "train",
+    "train_learners",
 ]
 
 

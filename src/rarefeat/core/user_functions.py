@@ -88,7 +88,7 @@ def explain_missing(name: str) -> str:
         return f"there is no file {path}"
     except (SyntaxError, ValueError) as error:
         return f"{path} is no Python: {error}"
-    functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    functions = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     if function in functions:
         return ""
     return f"{path} has no function {function}; it has {', '.join(functions) or 'none'}"

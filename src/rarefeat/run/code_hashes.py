@@ -40,6 +40,8 @@ of every table, so tests/run/test_execute_job.py checks both instead.
 """
 USER_PREFIX = "own"
 """Stands before the module of a user's function among the code that a job depends on."""
+USER_KEYS = ("arm", "rule", "data_law", "encoder", "loss", "optimiser")
+"""Keys of the config that may name a user's function."""
 ACCEPTED = "accepted.json"
 """File below a folder of results, written by manage/accept.py."""
 WHOLE, IMPORT = "*", ""
@@ -338,7 +340,7 @@ def is_registry_entry(name: str) -> bool:
 def iter_strings(config: Any) -> Iterator[str]:
     """Yield every text in plain values, and user's functions by their names for `code_hash`."""
     if isinstance(config, dict):
-        for key in ("arm", "rule"):
+        for key in USER_KEYS:
             if isinstance(value := config.get(key), str) and USER_FUNCTION_RE.fullmatch(value):
                 yield f"{USER_PREFIX}.{value}"
         config = list(config.values())

@@ -1,0 +1,303 @@
+"""Learners of one's own from Python: trained here, or fed by one's own loop."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rarefeat.api.arguments import (
+    ArmArgument,
+    argument_names,
+    build_study,
+    check_int,
+    check_keys,
+    check_values,
+    register_rules,
+    to_list,
+)
+from rarefeat.api.entry_points import entry_point
+from rarefeat.config.model import Data, Training
+from rarefeat.config.study import Study
+from rarefeat.core.errors import RarefeatError
+from rarefeat.laboratory.choices import Choice
+from rarefeat.laboratory.readout import measure_learners
+from rarefeat.laboratory.streams import PairStream
+from rarefeat.laboratory.training import Learner, PairSource, TrainedLearners
+from rarefeat.laboratory.training import train_learners as train_replicas
+from rarefeat.project import Project
+from rarefeat.run.cli_helpers import progress_display
+
+Options = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Learners:
+    """Trained replicas of one learner.
+
+    Call it with tokens (n, L, d1), which every replica embeds, or with (S, n, L, d1).
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row for each seed and feature: `r2` of a linear readout of the embeddings on a balanced
+        test set, `r2_shuffled` with shuffled features, `cosine`, the largest |cos(w_i, M_j)| of a
+        first-layer neuron (NaN where there are none), and of the replica `norm` and `rank` of its
+        embeddings, `loss`, `diverged`.
+    trajectory : DataFrame
+        A row (seed, step, metric, value) for each recorded step.
+    parameters : dict of str to Tensor
+        Parameters by name, each with the seeds on its first axis.
+    dictionary : Tensor of shape (S, d1, d)
+        Features as columns, the rare ones last.
+    seeds : list of int
+        Seeds of the replicas.
+    rare_features : list of int
+        Numbers of the rare features.
+    learner : Learner
+        The four choices.
+    data, training
+        Config.
+    """
+
+    table: pd.DataFrame = field(repr=False)
+    trajectory: pd.DataFrame = field(repr=False)
+    parameters: dict[str, Tensor] = field(repr=False)
+    dictionary: Tensor = field(repr=False)
+    seeds: list[int]
+    rare_features: list[int]
+    learner: Learner
+    data: Data = field(repr=False)
+    training: Training = field(repr=False)
+    replicas: TrainedLearners = field(repr=False)
+
+    @entry_point
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """Embed tokens (n, L, d1) or (S, n, L, d1); return (S, n, m)."""
+        d1 = self.data.d1
+        if tokens.dim() not in (3, 4) or tokens.shape[-1] != d1:
+            raise RarefeatError(
+                f"learners: tokens: must be (n, L, {d1}) or (S, n, L, {d1}), got {(*tokens.shape,)}"
+            )
+        if tokens.dim() == 3:
+            tokens = tokens.expand(len(self.seeds), *tokens.shape)
+        with torch.no_grad():
+            return self.replicas.embed(tokens)
+
+
+def build_learner_study(
+    caller: str,
+    config: Project | None,
+    study: str,
+    points: Mapping[str, list[Any]],
+    arm: ArmArgument,
+    seeds: list[int],
+    changes: Mapping[str, Any],
+) -> Study:
+    """Build the study of the direct simulator whose data and training a learner has.
+
+    Parameters
+    ----------
+    caller : str
+        Function, for messages.
+    config : Project or None
+        The config.
+    study : str
+        Name of the study that is changed.
+    points : mapping
+        Values of eps_min and of sigma.
+    arm : str, callable or mapping
+        Arm.
+    seeds : list of int
+        Seeds.
+    changes : mapping
+        Keys of `rarefeat.train`.
+
+    Raises
+    ------
+    RarefeatError
+        With one line that names the key.
+    """
+    if changes.get("simulator", "direct") != "direct":
+        raise RarefeatError(
+            f"{caller}: simulator: learners need every coordinate of a token,"
+            f" got {changes['simulator']!r}; leave it out"
+        )
+    return build_study(
+        caller, config, study, points, [arm], seeds, {**changes, "simulator": "direct"}
+    )
+
+
+@entry_point
+def train_learners(
+    eps_min: float = 0.5,
+    sigma: float = 0.05,
+    seeds: int | Iterable[int] = 100,
+    *,
+    data_law: Choice = "paper",
+    encoder: Choice = "paper",
+    loss: Choice = "infonce",
+    optimiser: Choice = "sgd",
+    data_options: Options = None,
+    encoder_options: Options = None,
+    loss_options: Options = None,
+    optimiser_options: Options = None,
+    fresh: bool = False,
+    arm: ArmArgument = "dense",
+    study: str = "paper",
+    config: Project | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> Learners:
+    """Train a learner of one's own choice, all seeds at once, and measure it.
+
+    Where all four choices are the paper's, it trains in closed form, with the numbers of
+    `rarefeat.train(simulator="direct")`; anything else goes through autograd. Replicas of one seed
+    share features, pairs and noise, whatever learns them.
+
+    Parameters
+    ----------
+    eps_min : float
+        Frequency of the rare feature in units of the others', in (0, 1].
+    sigma : float
+        Standard deviation of the noise of a token.
+    seeds : int or iterable of int
+        One seed per replica.
+    data_law : str or callable
+        paper, correlated, power_law, magnitudes or classes; MODULE:NAME of a file; or a function
+        of (n, generator, probability), see docs/own_learner.md.
+    encoder : str or callable
+        paper, relu, linear, mlp or attention; MODULE:NAME; or a subclass of torch.nn.Module that
+        is built by (d1, m).
+    loss : str or callable
+        infonce, symmetric_infonce, nt_xent, spectral, barlow_twins, vicreg or supervised;
+        MODULE:NAME; or a function of (f_x, f_y).
+    optimiser : str or callable
+        sgd, momentum, adam or adamw; MODULE:NAME; or a class of torch.optim.
+    data_options, encoder_options, loss_options, optimiser_options : mapping, optional
+        Options of each, as in ``loss_options={"tau": 0.5}``.
+    fresh : bool
+        Whether every pair is seen once; else N pairs come back, with fresh noise.
+    arm : str, function or mapping
+        Pruning rule, as of `rarefeat.train`. But for the paper's learner, its mask is of
+        first-layer neurons and `pruned_update` is straight_through.
+    study : str
+        The study whose values hold where none are given here.
+    config : Project, optional
+        What `load_config` returns; `config/config.yaml` by default.
+    progress : bool
+        Whether to show a bar.
+    **changes
+        Keys of `draws`, `data`, `training` or of the arm, as of `rarefeat.train`.
+
+    Returns
+    -------
+    Learners
+
+    Raises
+    ------
+    RarefeatError
+        With one line for a key that is not allowed, or a choice that breaks its contract.
+
+    Examples
+    --------
+    >>> learners = rarefeat.train_learners(loss="barlow_twins", seeds=range(2), T=20, N=512, d1=32)
+    >>> len(learners.table), tuple(learners(torch.zeros(5, 4, 32)).shape)
+    (18, (2, 5, 30))
+    """
+    caller = "train_learners"
+    check_keys(caller, changes, argument_names(train_learners))
+    learner = Learner(
+        data_law, encoder, loss, optimiser,
+        dict(data_options or {}), dict(encoder_options or {}),
+        dict(loss_options or {}), dict(optimiser_options or {}), fresh,
+    )  # fmt: skip
+    replicas = [
+        check_int(caller, "seeds", seed)
+        for seed in to_list(seeds if isinstance(seeds, int) else list(seeds))
+    ]
+    check_values(caller, "seeds", replicas)
+    register_rules(caller, [arm], [changes.get("bias")])
+    if arm != "dense" and not learner.is_closed_form and "pruned_update" not in changes:
+        changes["pruned_update"] = "straight_through"
+    points = {"eps_min": [eps_min], "sigma": [sigma]}
+    chosen = build_learner_study(caller, config, study, points, arm, replicas, changes)
+    (only,), (point,) = chosen.arms, chosen.cells()
+    sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
+    settings = learner, chosen.data, chosen.training
+    with progress_display(progress):
+        result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
+    source = PairSource(chosen.draws, *settings, sigma, replicas)
+    d, n_rare = chosen.data.d, len(chosen.data.minority)
+    return Learners(
+        pd.DataFrame(measure_learners(result, chosen.draws, learner, source)),
+        pd.DataFrame(result.trajectory),
+        result.parameters,
+        result.dictionary,
+        replicas,
+        list(range(d - n_rare, d)),
+        *settings,
+        result,
+    )
+
+
+@entry_point
+def stream_pairs(
+    eps_min: float = 0.5,
+    sigma: float = 0.05,
+    seed: int = 100,
+    *,
+    data_law: Choice = "paper",
+    data_options: Options = None,
+    fresh: bool = True,
+    study: str = "paper",
+    config: Project | None = None,
+    **changes: Any,
+) -> PairStream:
+    """Return the positive pairs of a data law as a data source of any PyTorch project.
+
+    Parameters
+    ----------
+    eps_min : float
+        Frequency of the rare feature in units of the others', in (0, 1].
+    sigma : float
+        Standard deviation of the noise of a token.
+    seed : int
+        Seed of the draws.
+    data_law : str or callable
+        As of `train_learners`.
+    data_options : mapping, optional
+        Options of the law.
+    fresh : bool
+        Whether every pair comes once; else N pairs come back, with fresh noise.
+    study : str
+        The study whose values hold where none are given here.
+    config : Project, optional
+        What `load_config` returns; `config/config.yaml` by default.
+    **changes
+        Keys of `data` and `training`, of which K is the size of a batch.
+
+    Returns
+    -------
+    torch.utils.data.IterableDataset
+        An endless stream of (first views, second views, features): (K, L, d1), (K, L, d1) and
+        (K, d). Its attribute `dictionary` has the features as columns.
+
+    Examples
+    --------
+    >>> pairs = rarefeat.stream_pairs(K=32, N=512, d1=50)
+    >>> loader = torch.utils.data.DataLoader(pairs, batch_size=None)
+    >>> [tuple(item.shape) for item in next(iter(loader))]
+    [(32, 4, 50), (32, 4, 50), (32, 9)]
+    """
+    caller = "stream_pairs"
+    check_keys(caller, changes, argument_names(stream_pairs))
+    seed = check_int(caller, "seed", seed)
+    points = {"eps_min": [eps_min], "sigma": [sigma]}
+    chosen = build_learner_study(caller, config, study, points, "dense", [seed], changes)
+    (point,) = chosen.cells()
+    learner = Learner(data_law, data_options=dict(data_options or {}), fresh=fresh)
+    sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
+    return PairStream(chosen.draws, learner, chosen.data, chosen.training, sigma, eps_min, seed)

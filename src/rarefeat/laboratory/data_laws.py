@@ -1,0 +1,163 @@
+"""Data laws: which features a sample has, how large, and which come together.
+
+A law is a function of (n, generator, probability) and its own options. It returns either
+    - features of n samples, float (n, d): the laboratory spreads them over the tokens of two views;
+    - latents of n positive pairs, (n, 2, L, d): the laboratory adds dictionary and noise; or
+    - features (n, d) and tokens (n, 2, L, d1), with whatever noise they are to have.
+
+`probability`, float64 (d,), is that of a feature to be active; rare features are the last ones.
+Axes: n samples, 2 views, L tokens, d features, d1 coordinates of a token.
+"""
+
+import torch
+from torch import Tensor
+
+from rarefeat.core.sparse_coding import latent_pairs
+
+Generator = torch.Generator
+
+
+def paper(n: int, generator: Generator, probability: Tensor, L: int) -> Tensor:
+    """Draw independent features with signs, Assumptions 3.2 and 3.4 of imbalance_and_pruning.
+
+    Parameters
+    ----------
+    n : int
+        Number of pairs.
+    generator : torch.Generator
+        Source of randomness.
+    probability : Tensor of shape (d,)
+        Activation probabilities.
+    L : int
+        Tokens of a sample.
+
+    Returns
+    -------
+    int8 Tensor of shape (n, 2, L, d)
+    """
+    return latent_pairs(n, L, probability, generator)
+
+
+def correlated(n: int, generator: Generator, probability: Tensor, rho: float = 0.5) -> Tensor:
+    """Draw features whose supports are correlated: a Gaussian copula with one common factor.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    generator : torch.Generator
+        Source of randomness.
+    probability : Tensor of shape (d,)
+        Activation probabilities, which hold for every rho.
+    rho : float
+        Correlation of the Gaussians behind two features, in [0, 1].
+
+    Returns
+    -------
+    Tensor of shape (n, d)
+    """
+    common = torch.randn(n, 1, generator=generator)
+    single = torch.randn(n, len(probability), generator=generator)
+    score = rho**0.5 * common + (1 - rho) ** 0.5 * single
+    return draw_signs(torch.special.ndtr(score) < probability, generator)
+
+
+def power_law(n: int, generator: Generator, probability: Tensor, exponent: float = 1.0) -> Tensor:
+    """Draw independent features whose frequencies fall as a power of their rank.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    generator : torch.Generator
+        Source of randomness.
+    probability : Tensor of shape (d,)
+        Activation probabilities, each multiplied by (j + 1)^-exponent.
+    exponent : float
+        0 for none.
+
+    Returns
+    -------
+    Tensor of shape (n, d)
+    """
+    rank = torch.arange(1, len(probability) + 1, dtype=torch.float64)
+    active = torch.rand(n, len(rank), generator=generator) < probability * rank**-exponent
+    return draw_signs(active, generator)
+
+
+def magnitudes(n: int, generator: Generator, probability: Tensor, spread: float = 0.5) -> Tensor:
+    """Draw independent features with log-normal magnitudes, of mean square 1.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    generator : torch.Generator
+        Source of randomness.
+    probability : Tensor of shape (d,)
+        Activation probabilities.
+    spread : float
+        Standard deviation of the logarithm of a magnitude.
+
+    Returns
+    -------
+    Tensor of shape (n, d)
+    """
+    active = torch.rand(n, len(probability), generator=generator) < probability
+    log_size = spread * torch.randn(active.shape, generator=generator) - spread**2
+    return draw_signs(active, generator) * log_size.exp()
+
+
+def classes(n: int, generator: Generator, probability: Tensor, size: int = 3) -> Tensor:
+    """Draw classes of several features: a class's rarer features come only with its frequent ones.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    generator : torch.Generator
+        Source of randomness.
+    probability : Tensor of shape (d,)
+        Activation probabilities.
+    size : int
+        Features of a class, consecutive ones; the last class may have fewer.
+
+    Returns
+    -------
+    Tensor of shape (n, d)
+    """
+    d = len(probability)
+    uniform = torch.rand(n, -(-d // size), generator=generator).repeat_interleave(size, 1)[:, :d]
+    return draw_signs(uniform < probability, generator)
+
+
+def draw_signs(active: Tensor, generator: Generator) -> Tensor:
+    """Return active features with independent signs, float (n, d)."""
+    return active * (1.0 - 2.0 * torch.randint(2, active.shape, generator=generator))
+
+
+def spread_over_tokens(features: Tensor, L: int, generator: Generator) -> Tensor:
+    """Draw which tokens of the two views have a sample's features, Assumption 3.4.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, d)
+        Features of samples.
+    L : int
+        Tokens of a sample.
+    generator : torch.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Tensor of shape (n, 2, L, d)
+        A token has an active feature with probability 1/2, and one token of a view for certain.
+    """
+    n, d = features.shape
+    in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5
+    in_token.scatter_(2, torch.randint(L, (n, 2, 1, d), generator=generator), True)
+    return in_token * features[:, None, None]
+
+
+DATA_LAWS = {law.__name__: law for law in (paper, correlated, power_law, magnitudes, classes)}
+"""Data laws by name."""

@@ -1,0 +1,114 @@
+"""Encoders: modules from tokens (n, L, d1) to embeddings (n, m).
+
+A module is built by `NAME(d1, m, ...)` while torch's global generator is seeded by the replica. It
+may name `neurons`, its parameter (m, d1) of first-layer neurons, for cosines and masks; without it
+that is its first matrix of d1 columns. It may name `thresholds`, its parameter (m,) that a bias
+rule sets.
+Axes: n samples, L tokens, d1 coordinates of a token, m neurons.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+def attend(tokens: Tensor, queries: Tensor | None = None, keys: Tensor | None = None) -> Tensor:
+    """Compute attended tokens, each a mean of the sample's tokens with softmax weights.
+
+    Parameters
+    ----------
+    tokens : Tensor of shape (n, L, d1)
+        Tokens.
+    queries, keys : Tensor of shape (n, L, d1), optional
+        The tokens themselves by default, as in imbalance_and_pruning.
+
+    Returns
+    -------
+    Tensor of shape (n, L, d1)
+    """
+    queries = tokens if queries is None else queries
+    keys = tokens if keys is None else keys
+    return torch.softmax(queries @ keys.mT, -1) @ tokens
+
+
+def brelu(s: Tensor, b: Tensor) -> Tensor:
+    """Compute BReLU_b(s) = ReLU(s - b) - ReLU(-s - b), which has a gradient in b at 0, too."""
+    return torch.relu(s - b) - torch.relu(-s - b)
+
+
+class Paper(nn.Module):
+    """The encoder of imbalance_and_pruning, eq. (4), with thresholds that the bias rule sets."""
+
+    neurons, thresholds = "weights", "bias"
+
+    def __init__(self, d1: int, m: int, sigma_0: float):
+        super().__init__()
+        self.weights = nn.Parameter(sigma_0 * torch.randn(m, d1))
+        self.bias = nn.Parameter(torch.zeros(m))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed samples."""
+        return brelu(attend(tokens) @ self.weights.mT, self.bias).sum(-2)
+
+
+class ReLU(Paper):
+    """The paper's encoder with ReLU(s - b) for BReLU, so that each sign needs a neuron."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed samples."""
+        return torch.relu(attend(tokens) @ self.weights.mT - self.bias).sum(-2)
+
+
+class Linear(nn.Module):
+    """Linear neurons, without thresholds."""
+
+    neurons = "weights"
+
+    def __init__(self, d1: int, m: int, sigma_0: float):
+        super().__init__()
+        self.weights = nn.Parameter(sigma_0 * torch.randn(m, d1))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed samples."""
+        return (attend(tokens) @ self.weights.mT).sum(-2)
+
+
+class MLP(nn.Module):
+    """Two layers on attended tokens, initialised as PyTorch does; its biases are trained."""
+
+    neurons = "hidden.weight"
+
+    def __init__(self, d1: int, m: int):
+        super().__init__()
+        self.hidden, self.output = nn.Linear(d1, m), nn.Linear(m, m)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed samples."""
+        return self.output(torch.relu(self.hidden(attend(tokens)))).sum(-2)
+
+
+class Attention(Paper):
+    """The paper's encoder with queries and keys that are trained, from the identity on."""
+
+    def __init__(self, d1: int, m: int, sigma_0: float):
+        super().__init__(d1, m, sigma_0)
+        self.queries = nn.Parameter(torch.eye(d1))
+        self.keys = nn.Parameter(torch.eye(d1))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed samples."""
+        attended = attend(tokens, tokens @ self.queries, tokens @ self.keys)
+        return brelu(attended @ self.weights.mT, self.bias).sum(-2)
+
+
+ENCODERS = {"paper": Paper, "relu": ReLU, "linear": Linear, "mlp": MLP, "attention": Attention}
+"""Encoders by name."""
+
+
+def neurons_name(module: nn.Module, d1: int) -> str:
+    """Return the name of the parameter of first-layer neurons; empty if there is none."""
+    matrices = (
+        name
+        for name, value in module.named_parameters()
+        if value.dim() == 2 and value.shape[1] == d1
+    )
+    return getattr(module, "neurons", None) or next(matrices, "")
