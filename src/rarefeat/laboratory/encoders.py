@@ -11,13 +11,20 @@ import torch
 from torch import Tensor, nn
 
 
-def attend(tokens: Tensor, queries: Tensor | None = None, keys: Tensor | None = None) -> Tensor:
+def attend(
+    tokens: Tensor,
+    scale: float = 1.0,
+    queries: Tensor | None = None,
+    keys: Tensor | None = None,
+) -> Tensor:
     """Compute attended tokens, each a mean of the sample's tokens with softmax weights.
 
     Parameters
     ----------
     tokens : Tensor of shape (n, L, d1)
         Tokens.
+    scale : float
+        Scale of the logits, `training.attention_scale` of the config.
     queries, keys : Tensor of shape (n, L, d1), optional
         The tokens themselves by default, as in imbalance_and_pruning.
 
@@ -27,7 +34,7 @@ def attend(tokens: Tensor, queries: Tensor | None = None, keys: Tensor | None = 
     """
     queries = tokens if queries is None else queries
     keys = tokens if keys is None else keys
-    return torch.softmax(queries @ keys.mT, -1) @ tokens
+    return torch.softmax(scale * queries @ keys.mT, -1) @ tokens
 
 
 def brelu(s: Tensor, b: Tensor) -> Tensor:
@@ -40,14 +47,15 @@ class Paper(nn.Module):
 
     neurons, thresholds = "weights", "bias"
 
-    def __init__(self, d1: int, m: int, sigma_0: float):
+    def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
         super().__init__()
+        self.scale = attention_scale
         self.weights = nn.Parameter(sigma_0 * torch.randn(m, d1))
         self.bias = nn.Parameter(torch.zeros(m))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed samples."""
-        return brelu(attend(tokens) @ self.weights.mT, self.bias).sum(-2)
+        return brelu(attend(tokens, self.scale) @ self.weights.mT, self.bias).sum(-2)
 
 
 class ReLU(Paper):
@@ -55,7 +63,7 @@ class ReLU(Paper):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed samples."""
-        return torch.relu(attend(tokens) @ self.weights.mT - self.bias).sum(-2)
+        return torch.relu(attend(tokens, self.scale) @ self.weights.mT - self.bias).sum(-2)
 
 
 class Linear(nn.Module):
@@ -63,13 +71,14 @@ class Linear(nn.Module):
 
     neurons = "weights"
 
-    def __init__(self, d1: int, m: int, sigma_0: float):
+    def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
         super().__init__()
+        self.scale = attention_scale
         self.weights = nn.Parameter(sigma_0 * torch.randn(m, d1))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed samples."""
-        return (attend(tokens) @ self.weights.mT).sum(-2)
+        return (attend(tokens, self.scale) @ self.weights.mT).sum(-2)
 
 
 class MLP(nn.Module):
@@ -77,26 +86,27 @@ class MLP(nn.Module):
 
     neurons = "hidden.weight"
 
-    def __init__(self, d1: int, m: int):
+    def __init__(self, d1: int, m: int, attention_scale: float = 1.0):
         super().__init__()
+        self.scale = attention_scale
         self.hidden, self.output = nn.Linear(d1, m), nn.Linear(m, m)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed samples."""
-        return self.output(torch.relu(self.hidden(attend(tokens)))).sum(-2)
+        return self.output(torch.relu(self.hidden(attend(tokens, self.scale)))).sum(-2)
 
 
 class Attention(Paper):
     """The paper's encoder with queries and keys that are trained, from the identity on."""
 
-    def __init__(self, d1: int, m: int, sigma_0: float):
-        super().__init__(d1, m, sigma_0)
+    def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
+        super().__init__(d1, m, sigma_0, attention_scale)
         self.queries = nn.Parameter(torch.eye(d1))
         self.keys = nn.Parameter(torch.eye(d1))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed samples."""
-        attended = attend(tokens, tokens @ self.queries, tokens @ self.keys)
+        attended = attend(tokens, self.scale, tokens @ self.queries, tokens @ self.keys)
         return brelu(attended @ self.weights.mT, self.bias).sum(-2)
 
 

@@ -248,7 +248,8 @@ def build_modules(
         In the mode of evaluation, so that a module with dropout draws nothing.
     """
     name = f"encoder {choice_name(learner.encoder)}"
-    available = {"sigma_0": training.sigma_0, "L": data.L}
+    scale = training.logit_scale(data.d1)
+    available = {"sigma_0": training.sigma_0, "L": data.L, "attention_scale": scale}
     function = load_choice("encoder", learner.encoder, ENCODERS)
     build = bind_options("encoder", function, learner.encoder_options, available)
     modules = []
@@ -310,6 +311,36 @@ def train_learners(
     if learner.is_closed_form:
         return train_closed_form(namespace, source, modules[0], arm, eps_min, label)
     return train_by_autograd(namespace, source, learner, modules, arm, eps_min, label)
+
+
+def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> TrainedLearners:
+    """Return the encoders before training, a control of what training does.
+
+    Parameters
+    ----------
+    namespace : str
+        Namespace of the random streams.
+    learner : Learner
+        What would learn.
+    source : PairSource
+        Provides the config and the seeds.
+
+    Returns
+    -------
+    TrainedLearners
+    """
+    modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
+    parameters, buffers = stack_module_state(modules)
+    S, dictionary = len(modules), source.simulator.dictionary.cpu()
+    return TrainedLearners(
+        modules[0].to("meta"),
+        {name: value.detach() for name, value in (parameters | buffers).items()},
+        neurons_name(modules[0], source.data.d1),
+        dictionary,
+        torch.full((S,), -1),
+        torch.zeros(S),
+        [],
+    )
 
 
 def train_closed_form(
@@ -507,7 +538,8 @@ class NeuronMasks:
             Embeddings of the two views.
         """
         training = self.source.training
-        linear = matmul(attend(tokens[:, : training.K]).sum(2), weights.mT)
+        scale = training.logit_scale(self.source.data.d1)
+        linear = matmul(attend(tokens[:, : training.K], scale).sum(2), weights.mT)
         positive = probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
         norms = weights.norm(dim=-1)
         previous = norms if self.previous_norms is None else self.previous_norms

@@ -1,0 +1,83 @@
+"""Declaration of the study of learners: stages, tables, figures, page and claims."""
+
+from rarefeat.config.study import SHARED_TRAINING_KEYS
+from rarefeat.studies.learners.config import LearnerStudies, LearnerStudy
+from rarefeat.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    collected_table,
+)
+
+PACKAGE = "studies.learners"
+CHOOSE_RATE = Stage(
+    f"{PACKAGE}.measure:choose_rate",
+    LearnerStudy,
+    LearnerStudy.rate_config,
+    ("rates.parquet",),
+    axes=("learner",),
+)
+LEARN = Stage(
+    f"{PACKAGE}.measure:learn",
+    LearnerStudy,
+    LearnerStudy.training_config,
+    ("readouts.parquet",),
+    (CHOOSE_RATE,),
+)
+CLAIM_STUDY = "which_learners"
+"""The study that the claims are about."""
+CAPTION = (
+    "Frequency from which half of the replicas learn the rare feature, by learner, with 95 %"
+    " bootstrap intervals over seeds: by a linear readout of the embeddings (filled), and by the"
+    " best neuron's cosine (open); an arrow stands for the end of the grid. The row `infonce` is the"
+    " paper's learner, and each other row differs from it in the one thing that it is named"
+    " after. (b) R^2 of the readout of the frequent features, the same for all if learning is"
+    " matched; grey: all features before training. Compare where a learner stands with the first"
+    " row, and whether both measures agree."
+)
+
+
+def build_outputs(section: LearnerStudies) -> StudyOutputs:
+    """Return four tables, a figure and a page of tables for each study."""
+    tables, figures, pages = {}, {}, {}
+    for name, study in section.studies.items():
+        for folder, stage in (("rates", CHOOSE_RATE), ("readouts", LEARN)):
+            schema = f"{PACKAGE}.tables:{folder.upper()}"
+            tables[f"{name}_{folder}"] = collected_table(schema, stage, folder, name, study)
+        for table in ("learners", "frequencies"):
+            tables[f"{name}_{table}"] = Table(
+                f"{PACKAGE}.tables:{table.upper()}",
+                f"{PACKAGE}.lockout:{table}",
+                {"data": study.data},
+                tables=(f"{name}_readouts",),
+                study=name,
+            )
+        shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners", "rates"))
+        sections = {"order": list(study.learners)}
+        figures[f"{name}_lockout"] = Figure(shown, CAPTION, function="lockout", sections=sections)
+        pages[f"{name}_lockout"] = Page(f"learners of {name}", "", shown, shown=shown)
+    return StudyOutputs(tables, figures, pages)
+
+
+def claim_inputs(section: LearnerStudies) -> ClaimInputs | None:
+    """Return the tables that the claims on learners are measured on; None without their study."""
+    if CLAIM_STUDY not in section.studies:
+        return None
+    return ClaimInputs((f"{CLAIM_STUDY}_readouts",), {"learners": section})
+
+
+# A plain `snakemake` makes it once its full run has been made.
+KIND = StudyKind(
+    "learners",
+    "Which learners lock a rare feature out?",
+    LearnerStudies,
+    build_outputs,
+    stages=(CHOOSE_RATE, LEARN),
+    inherits=SHARED_TRAINING_KEYS,
+    claim_inputs=claim_inputs,
+    by_default=False,
+)

@@ -1,0 +1,94 @@
+"""Figure of the study of learners."""
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rarefeat.core.statistics import student_interval
+from rarefeat.figures.labels import EPS
+from rarefeat.figures.style import GREY, PAGE, QUALITATIVE
+from rarefeat.run.job import Job
+
+LOOKS = {
+    ("returning", "readout"): {"color": QUALITATIVE[0], "marker": "o", "offset": -0.24},
+    ("returning", "cosine"): {"color": QUALITATIVE[0], "marker": "o", "mfc": "w", "offset": -0.08},
+    ("fresh", "readout"): {"color": QUALITATIVE[1], "marker": "s", "offset": 0.08},
+    ("fresh", "cosine"): {"color": QUALITATIVE[1], "marker": "s", "mfc": "w", "offset": 0.24},
+}
+"""Style and offset within a row, by kind of pairs and measure."""
+ENDS = {"at most": "<", "above": ">"}
+"""Markers of frequencies beyond the grid."""
+
+
+def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Draw from which frequency on each learner learns, and how well it learns frequent features.
+
+    Config: `order`, the learners from the top. Tables: frequencies, learners and rates of a study.
+    """
+    frequencies, learners, rates = (
+        next(table for name, table in tables.items() if name.endswith(suffix))
+        for suffix in ("_frequencies", "_learners", "_rates")
+    )
+    order = job.config_section("order", list[str])
+    figure, (ax, right) = plt.subplots(
+        1, 2, figsize=(PAGE, 0.7 + 0.27 * len(order)), sharey=True, layout="constrained",
+        width_ratios=[2.2, 1],
+    )  # fmt: skip
+    for (pairs, measure), look in LOOKS.items():
+        rows = frequencies.query("pairs == @pairs and measure == @measure").dropna()
+        plot_frequencies(ax, rows, order, f"{pairs} pairs, by {measure}", look)
+    ax.set(yticks=range(len(order)), yticklabels=order, xlabel=f"{EPS} from which half learn it")
+    ax.set_title("(a) the rare feature", loc="left")
+    ax.invert_yaxis()
+    for row, name in enumerate(order):
+        before = rates.loc[(rates["learner"] == name) & (rates["eta"] == 0), "r2"]
+        if len(before):
+            right.plot(before.mean(), row, "x", color=GREY, label="_" * bool(row) + "all, before")
+        for pairs, group in learners[learners["learner"] == name].groupby("pairs"):
+            look = LOOKS[pairs, "readout"]
+            mean, _, low, high, _ = student_interval(group["r2_frequent"].to_numpy())
+            right.errorbar(
+                mean, row + look["offset"], xerr=[[mean - low], [high - mean]],
+                color=look["color"], marker=look["marker"], label="_" * bool(row) + pairs,
+            )  # fmt: skip
+    right.set(xlabel="$R^2$ of a readout", xlim=(min(0, *right.get_xlim()), 1))
+    right.set_title("(b) the frequent features", loc="left")
+    n = int(frequencies["n"].max()) if len(frequencies) else 0
+    figure.legend(
+        *ax.get_legend_handles_labels(), loc="outside lower left", ncols=4, title=f"{n} seeds"
+    )
+    right.legend(loc="lower left")
+    return figure
+
+
+def plot_frequencies(
+    ax: Axes, rows: pd.DataFrame, order: list[str], label: str, look: Mapping
+) -> None:
+    """Draw the frequencies of one kind of pairs and one measure.
+
+    Parameters
+    ----------
+    ax : Axes
+        Panel.
+    rows : DataFrame
+        Rows of the table of frequencies.
+    order : list of str
+        Learners from the top.
+    label : str
+        Label in the legend.
+    look : mapping
+        Style and offset.
+    """
+    style = {key: value for key, value in look.items() if key != "offset"}
+    for index, row in enumerate(rows.to_dict("records")):
+        y, x = order.index(row["learner"]) + look["offset"], row["frequency"]
+        errors = np.clip([[x - row["ci_low"]], [row["ci_high"] - x]], 0, None)
+        marker = {"marker": ENDS[row["bound"]]} if row["bound"] else {}
+        name = "_" * bool(index) + label
+        ax.errorbar(x, y, xerr=errors, ls="none", **(style | marker))
+        if not index:
+            ax.plot([], [], ls="none", label=name, **style)

@@ -1,0 +1,44 @@
+# Learners of one's own: a learning rate for each learner, then its trainings.
+
+from rarefeat.studies.learners.declaration import CHOOSE_RATE, LEARN
+
+
+# The rate of a learner, on balanced data and other seeds.
+rule choose_rate:
+    output:
+        rates="<results>/rates/{study}/learner={learner}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/choose_rate/{study}/learner={learner}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(CHOOSE_RATE)),
+        learner=r"[^/]+",
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(30),
+        gpu=gpus,
+    params:
+        job=stage_job(CHOOSE_RATE),
+    shell:
+        RUN_JOB
+
+
+# One learner at one frequency.
+rule learn:
+    input:
+        rates=rules.choose_rate.output.rates,
+    output:
+        readouts="<results>/readouts/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/learn/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.studies_of(LEARN)),
+        learner=r"[^/]+",
+        pairs=r"[^/]+",
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(30),
+        gpu=gpus,
+    params:
+        job=stage_job(LEARN),
+    shell:
+        RUN_JOB
