@@ -352,7 +352,9 @@ def test_hash_sees_every_number_of_a_stage(stage):
 # must move, without `studies.`.
 
 IMAGES = "images.pretrain:* fine_labels.granularity.[ps]*"
-ENCODERS = "chain.pretrain:* fate.measure:* fine_labels.contrastive_encoder:* selection.measure:*"
+ENCODERS = """
+    chain.pretrain:* fate.measure:* fine_labels.contrastive_encoder:* selection.measure:* learners.measure:*
+"""
 DRAWS = "core.randomness:generator"
 """Stands for the stages that reach this function, among them those of studies that are added."""
 MULTIPLIED = f"""
@@ -396,7 +398,7 @@ EDITS = {
         "core/bias.py",
         "2 * math.log(d) / d",
         "math.log(d) / d",
-        "chain.pretrain:* fine_labels.contrastive_encoder:* selection.measure:*",
+        "chain.pretrain:* fine_labels.contrastive_encoder:* selection.measure:* learners.measure:*",
     ),
     "the slopes of a step": (
         "core/training.py",
@@ -415,7 +417,7 @@ EDITS = {
         "core/positive_pairs.py",
         "(views.rho or views.mask or views.colour)",
         "(views.rho or views.colour)",
-        "chain.pretrain:* augmentation.measure:* augmentation.supervised_baseline:*",
+        "chain.pretrain:* augmentation.measure:* augmentation.supervised_baseline:* learners.measure:*",
     ),
     "a linear probe": (
         "core/linear_probe.py",
@@ -429,8 +431,8 @@ EDITS = {
         "PURE_COSINE = 0.95",
         """
         chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
-        imbalance.findings:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:* theory.milestones:*
-        theory.one_step:*
+        imbalance.findings:* learners.measure:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:*
+        theory.milestones:* theory.one_step:*
     """,
     ),
     "a measure": (
@@ -438,6 +440,12 @@ EDITS = {
         "[..., -1] > PURE_COSINE",
         "[..., -1] >= PURE_COSINE",
         "selection.measure:*",
+    ),
+    "a loss of the laboratory": (
+        "laboratory/losses.py",
+        "negatives - 2 * positives",
+        "negatives - 3 * positives",
+        "learners.measure:*",
     ),
     "a floor": (
         "studies/fate/training.py",
