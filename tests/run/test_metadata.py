@@ -4,7 +4,6 @@ import importlib
 import json
 import shutil
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -92,6 +91,10 @@ def test_origin_changes_with_config_and_code_not_blocks():
 
     assert paper["seeds_per_block"] != 1
     assert changed(seeds_per_block=1) == origin
+    by_torch = changed(training=paper["training"] | {"kernel": "torch"})
+    assert (origin["kernels"], by_torch["kernels"]) == (["native"], ["torch"])
+    assert by_torch["job"] == origin["job"]
+    assert changed(simulator="direct")["kernels"] == ["torch"]
     assert (origin["seeds"], changed(seeds=5)["seeds"]) == (
         {"paper": "100-103"},
         {"paper": "100-104"},
@@ -109,8 +112,7 @@ def test_job_of_a_table_is_found_in_its_results(tmp_path):
     assert find_job(path, read_origin(path)) is None
     (tmp_path / "jobs").mkdir()
     for item in (job, other):
-        name = f"{item.stage.partition(':')[2]}-{sha256(item.to_json.encode()).hexdigest()[:16]}"
-        (tmp_path / f"jobs/{name}.json").write_text(item.to_json)
+        item.write(tmp_path)
     assert find_job(path, read_origin(path)) == job
 
 

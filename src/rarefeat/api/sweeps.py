@@ -365,8 +365,8 @@ class SweepPlan:
         """
         if not (job := self.jobs[arm.label]):
             return ""
-        identity = job.model_copy(update={"cell": cell.values, "seeds": str(seed)}).identity
-        text = json.dumps([identity, packages(), machine()], sort_keys=True)
+        values = job.model_copy(update={"cell": cell.values, "seeds": str(seed)}).to_json
+        text = json.dumps([values, packages(), machine()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def find(self, cell: Cell, arm: Arm, seed: int) -> TrainingRecord | None:

@@ -26,6 +26,7 @@ from rarefeat.run.code_hashes import (
     iter_strings,
     registry_entries,
 )
+from rarefeat.storage.origin import drop_neutral_keys
 from rarefeat.storage.sealed_files import write_file
 
 FOLDER = "jobs"
@@ -75,8 +76,8 @@ class Job(BaseModel):
 
     @property
     def identity(self) -> str:
-        """Hash of everything that sets its result; how seeds are cut into jobs does not."""
-        values = self.model_dump(exclude_defaults=True) | {"config": drop_block_sizes(self.config)}
+        """Hash of everything that sets its result; how it is computed does not."""
+        values = self.model_dump(exclude_defaults=True) | {"config": drop_neutral_keys(self.config)}
         return hash_texts(json.dumps(values, sort_keys=True).encode())[:16]
 
     @property
@@ -103,9 +104,9 @@ class Job(BaseModel):
 
     def write(self, results: str | Path) -> str:
         """Write its file below a folder of results, unless it is there; return the path."""
-        name = f"{self.stage.partition(':')[2]}-{hash_texts(self.to_json.encode())[:16]}.json"
-        path = Path(results, FOLDER, name)
-        if not path.exists():
+        path = Path(results, FOLDER, f"{self.stage.partition(':')[2]}-{self.identity}.json")
+        # Jobs of one identity may differ in keys that rerun nothing.
+        if not path.exists() or path.read_text(encoding="utf-8") != self.to_json:
             write_file(path, self.to_json)
         return str(path)
 
@@ -209,14 +210,3 @@ def plain_values(section: Any) -> tuple[Any, frozenset[str]]:
         values = dump_config(section)
         PLAIN[id(section)] = section, values, frozenset(iter_strings(values))
     return PLAIN[id(section)][1:]
-
-
-def drop_block_sizes(section: Any) -> Any:
-    """Return a section of the config without `seeds_per_block`."""
-    if isinstance(section, dict):
-        return {
-            key: drop_block_sizes(value)
-            for key, value in section.items()
-            if key != "seeds_per_block"
-        }
-    return [drop_block_sizes(value) for value in section] if isinstance(section, list) else section

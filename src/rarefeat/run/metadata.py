@@ -23,13 +23,13 @@ from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.code_hashes import hash_texts
-from rarefeat.run.job import Job, drop_block_sizes, read_job_file
-from rarefeat.storage.origin import KEY
+from rarefeat.run.job import Job, read_job_file
+from rarefeat.storage.origin import KEY, drop_neutral_keys
 from rarefeat.storage.sealed_files import BLANK, SEAL, read_table, verify, write_file, write_table
 
 PACKAGES = (
     "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib",
-    "scipy", "scikit-learn", "kornia",
+    "scipy", "scikit-learn", "kornia", "numba",
 )  # fmt: skip
 INSTRUCTIONS = {
     "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
@@ -73,9 +73,20 @@ def seeds(section: Any) -> Any:
     return {name: of_study for name, item in section.items() if (of_study := seeds(item))}
 
 
+def kernels(section: Any) -> set[str]:
+    """Return what trains the encoders of a section of the config: torch, native, or both."""
+    if not isinstance(section, dict):
+        return set()
+    training = section.get("training")
+    if isinstance(training, dict) and "kernel" in training:
+        serves = section.get("simulator", "reduced") == "reduced" and "device" not in training
+        return {"native" if serves and training["kernel"] != "torch" else "torch"}
+    return set().union(*map(kernels, section.values()))
+
+
 def identify(job: Job) -> dict[str, Any]:
     """Return what identifies a job: its stage, its identity and the hash of its config."""
-    config = json.dumps(drop_block_sizes(job.config), sort_keys=True)
+    config = json.dumps(drop_neutral_keys(job.config), sort_keys=True)
     return {"stage": job.stage, "job": job.identity, "config": hash_texts(config.encode())[:16]}
 
 
@@ -89,6 +100,7 @@ def build_origin(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
             for ranges in (*of_tables, seeds(job.config))
             for name, value in ranges.items()
         },
+        "kernels": sorted(kernels(job.config)),
         "tables": job.tables,
         "packages": packages(),
         "machine": machine(),

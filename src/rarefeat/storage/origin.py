@@ -11,6 +11,19 @@ KEY = "rarefeat"
 """Key of the metadata of every file that is written here."""
 
 
+NEUTRAL = ("seeds_per_block", "kernel")
+"""Keys of a config that set how a result is computed, and not which it is."""
+
+
+def drop_neutral_keys(section: Any) -> Any:
+    """Return a section of the config without the keys that make no result anew."""
+    if isinstance(section, dict):
+        return {
+            key: drop_neutral_keys(value) for key, value in section.items() if key not in NEUTRAL
+        }
+    return [drop_neutral_keys(value) for value in section] if isinstance(section, list) else section
+
+
 def check_origin(path: str | Path, text: str | bytes | None, expected: Mapping[str, Any]) -> None:
     """Raise RarefeatError unless the metadata of a file are the expected ones.
 
@@ -37,7 +50,8 @@ def check_origin(path: str | Path, text: str | bytes | None, expected: Mapping[s
     for section in ("config", "code"):
         values = origin.get(section) or {}
         for key, value in expected.get(section, {}).items():
-            pairs[f"{section}.{key}"] = values.get(key), value
+            both = drop_neutral_keys(values.get(key)), drop_neutral_keys(value)
+            pairs[f"{section}.{key}"] = both
     for key, (value, right) in pairs.items():
         if value != right:
             texts = [json.dumps(value), json.dumps(right)]
