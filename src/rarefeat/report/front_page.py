@@ -13,7 +13,7 @@ from rarefeat.registry import kinds
 
 THUMBNAILS, WIDTH = 5, 320
 """Number of small pictures, and their width (pixels)."""
-COUNTS = ("up to date", "of another config or code", "not made yet")
+COUNTS = ("up to date", "of another config or code", "not current yet")
 
 
 def render_front_page(project: Project, states: Mapping[str, str]) -> str:
@@ -35,9 +35,11 @@ def render_front_page(project: Project, states: Mapping[str, str]) -> str:
         if any(counts[:2]):
             cells = "".join(f"<td>{count or ''}</td>" for count in counts)
             rows.append(f"<tr><td>{html.escape(kind.title)}</td>{cells}</tr>")
-        made = [path for path in paths if path.endswith(".png") and states.get(path) == COUNTS[0]]
-        if made and len(pictures) < THUMBNAILS:
-            pictures.append(draw_thumbnail(Path(project.results, made[0]), kind.title))
+        current = [
+            path for path in paths if path.endswith(".png") and states.get(path) == COUNTS[0]
+        ]
+        if current and len(pictures) < THUMBNAILS:
+            pictures.append(draw_thumbnail(Path(project.results, current[0]), kind.title))
     head = "".join(f"<th>{words}</th>" for words in ("study", *COUNTS))
     return (
         f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{"".join(pictures)}</div>'

@@ -400,12 +400,12 @@ def invariant_features(tables: Tables, job: Job) -> Figure:
     )
     bits = of_quantity(table, "encoded")
     names = {bit: f"invariant bit {bit:g}" for bit in sorted(bits["at"].unique())}
-    moved = [bits.assign(series=bits["at"].map(names))]
+    series = [bits.assign(series=bits["at"].map(names))]
     for quantity, name in (
         ("spurious", "spurious, transformed"),
         ("spurious_shared", "spurious, shared by the pair"),
     ):
-        moved.append(of_quantity(table, quantity).assign(series=name))
+        series.append(of_quantity(table, quantity).assign(series=name))
     figure, axes = panels(1, 2, 2.8)
     left, right = axes[0]
     order = sorted(table["norm"].unique())
@@ -417,10 +417,12 @@ def invariant_features(tables: Tables, job: Job) -> Figure:
     )
     shown = dict(
         zip(
-            [*names.values(), *(rows["series"].iloc[0] for rows in moved[1:])], STYLES, strict=False
+            [*names.values(), *(rows["series"].iloc[0] for rows in series[1:])],
+            STYLES,
+            strict=False,
         )
     )
-    plot_lines(right, pd.concat(moved), "norm", "value", shown, bounds=SHARE)
+    plot_lines(right, pd.concat(series), "norm", "value", shown, bounds=SHARE)
     right.set(xscale="log", xlabel="norm $B$", ylim=(-0.03, 1.03))
     right.set_xticks(order, [f"{norm:g}" for norm in order])
     right.minorticks_off()

@@ -44,11 +44,11 @@ def joint_probability(rates: Tensor, u: int, tied: bool) -> Tensor:
     """
     invariant, spurious = bit_values(len(rates)), bit_values(u)
     p = torch.where(invariant == 1, rates, 1 - rates).prod(1)
-    given = torch.full((len(p), len(spurious)), 0.5**u, dtype=p.dtype)
+    conditional = torch.full((len(p), len(spurious)), 0.5**u, dtype=p.dtype)
     if tied:
         same = invariant[:, :1] == spurious[:, 0]
-        given = given * 2 * torch.where(same, TIED, 1 - TIED)
-    return p[:, None] * given
+        conditional = conditional * 2 * torch.where(same, TIED, 1 - TIED)
+    return p[:, None] * conditional
 
 
 def negative_variance(phi: Tensor, probability: Tensor) -> Tensor:
