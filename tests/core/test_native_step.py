@@ -15,9 +15,9 @@ from rarefeat.chain import pretrain as stage
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
 from rarefeat.config.study import merge_configs
-from rarefeat.core import native_random
+from rarefeat.core import native_numerics
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.native_random import draw_streams
+from rarefeat.core.native_numerics import draw_streams
 from rarefeat.core.native_step import NativeSimulator
 from rarefeat.core.simulators import DirectSimulator, ReducedSimulator, chi_variables
 from rarefeat.core.training import Kernel, apply_mask, apply_step, initial_state, make_kernel
@@ -244,10 +244,10 @@ def test_make_kernel_serves_the_reduced_simulator_alone():
 
 def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(native_random.sys, "prefix", str(tmp_path / "absent"))
-    assert native_random.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
-    monkeypatch.setattr(native_random.sys, "prefix", str(tmp_path))
-    assert native_random.cache_folder() == native_random.cache_folder()
+    monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path / "absent"))
+    assert native_numerics.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
+    monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path))
+    assert native_numerics.cache_folder() == native_numerics.cache_folder()
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

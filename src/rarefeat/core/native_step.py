@@ -1,18 +1,15 @@
 """Native training step of the reduced simulator: one compiled pass for each function of the step.
 
-`attend`, `embed`, `backpropagate` and `descend` are eq. (4), (5), (21) and the step of
-docs/method/reduced.md, in that order, with the arguments and shapes of the torch step, which is
-the reference for them (tests/core/test_native_step.py); `training.make_kernel` chooses between the
-two. Every loop stays within one replica, so that no number depends on the others. Axes: S replicas,
-n samples, K anchors, L tokens, P coordinates of a token, of which weights have p, m neurons, d
+`attend`, `embed`, `backpropagate` and `descend` are the attention and the encoder of eq. (4), the
+gradient of eq. (5) and (21), and the step of docs/method/reduced.md. Arguments and shapes are those
+of the torch step, the reference (tests/core/test_native_step.py); `training.make_kernel` chooses.
+Every loop stays within one replica, so that no number depends on the others. Axes: S replicas, n
+samples, K anchors, L tokens, P coordinates of a token, of which weights have p, m neurons, d
 features, and M = m up to a multiple of eight.
 """
 
 import math
-import sys
-import time
 
-import numba
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401, the products of numba
 import torch
@@ -24,15 +21,16 @@ from torch.nn.functional import pad
 from rarefeat.core.batch_invariant import COLUMNS
 from rarefeat.core.contrastive import bias_gradient, probabilities
 from rarefeat.core.errors import RarefeatError
-from rarefeat.core.native_random import (
-    IMPORT_START,
+from rarefeat.core.native_numerics import (
     KERNEL_OPTIONS,
     draw_streams,
     exponential,
     fill_streams,
+    report_compilation,
+    robust_factor,
 )
 from rarefeat.core.randomness import Generators
-from rarefeat.core.simulators import DIVERGED, JITTERS, ReducedSimulator, chi_variables
+from rarefeat.core.simulators import DIVERGED, ReducedSimulator, chi_variables
 from rarefeat.core.training import (
     ForwardOutput,
     Gradient,
@@ -45,7 +43,7 @@ from rarefeat.core.training import (
 # The products are small: a second thread would cost more than it does.
 threadpool_limits(1, user_api="blas")
 F1, F2, F3, F4 = float32[::1], float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1]
-D2, D3 = float64[:, ::1], float64[:, :, ::1]
+D3 = float64[:, :, ::1]
 ROWS = 256
 """Rows of a product whose result is used while it is in the first cache."""
 
@@ -56,16 +54,12 @@ def attend(z, latents, chis, p, sigma, scale):
 
     Parameters
     ----------
-    z : float32 array of shape (S, n, L, P)
-        Normal numbers, replaced by the attended tokens.
-    latents : float32 array of shape (S, n, L, d)
-        Latent signals.
+    z, latents : float32 arrays of shape (S, n, L, P) and (S, n, L, d)
+        Normal numbers, replaced by the attended tokens, and latent signals.
     chis : float32 array of shape (S, n, P - p)
         Diagonals of the Bartlett factors.
-    p : int
-        Coordinates of a weight.
-    sigma, scale : float
-        Standard deviation of the noise per coordinate, and scale of the attention's logits.
+    p, sigma, scale : int, float, float
+        Coordinates of a weight, standard deviation of the noise, scale of the attention's logits.
     """
     S, n, L, P = z.shape
     W = P + -P % 16
@@ -121,21 +115,15 @@ def embed(attended, weights, bias, pre, f):
 
     Parameters
     ----------
-    attended : float32 array of shape (S, n, L, P)
-        Attended tokens.
-    weights : float32 array of shape (S, m, p)
-        Weights w_i.
-    bias : float32 array of shape (S, M)
-        Biases b_i.
+    attended, weights, bias : float32 arrays of shape (S, n, L, P), (S, m, p) and (S, M)
+        Attended tokens, weights w_i and biases b_i.
     pre, f : float32 arrays of shape (S, n, L, M) and (S, n, M)
         Filled with the pre-activations and the embeddings.
     """
     (S, n, L, P), M, (m, p) = attended.shape, pre.shape[3], weights.shape[1:]
     W, samples = np.zeros((P, M), np.float32), max(1, ROWS // L)
     for i in range(S):
-        for a in range(m):
-            for j in range(p):
-                W[j, a] = weights[i, a, j]
+        W[:p, :m] = weights[i].T
         for start in range(0, n, samples):
             z, s = attended[i, start : start + samples], pre[i, start : start + samples]
             np.dot(z.reshape(-1, P), W, s.reshape(-1, M))
@@ -155,10 +143,8 @@ def backpropagate(pre, bias, f, keys, tau, c):
 
     Parameters
     ----------
-    pre : float32 array of shape (S, n, L, M)
-        Pre-activations of the gates, the K anchors first.
-    bias : float32 array of shape (S, M)
-        Biases of the gates 1{|s| >= b}.
+    pre, bias : float32 arrays of shape (S, n, L, M) and (S, M)
+        Pre-activations and biases of the gates 1{|s| >= b}, the K anchors first.
     f, keys : float32 arrays of shape (S, n, M)
         Embeddings of the softmax weights, and of the positives and negatives. The negatives are the
         last K samples: the second views, or samples of their own where n is 3 K.
@@ -205,70 +191,25 @@ def backpropagate(pre, bias, f, keys, tau, c):
                     c[i, k, r, j] = (float32(s >= b) + float32(s < -b)) * pull[k, j]
 
 
-@njit(boolean(D2), **KERNEL_OPTIONS)
-def factor_in_place(a):
-    """Replace a lower triangle by its Cholesky factor; return False where it has none."""
-    for j in range(len(a)):
-        for i in range(j, len(a)):
-            total = 0.0
-            for k in range(j):
-                total += a[i, k] * a[j, k]
-            a[i, j] -= total
-            if i > j:
-                a[i, j] /= a[j, j]
-            elif a[j, j] > 0 and a[j, j] < math.inf:
-                a[j, j] = math.sqrt(a[j, j])
-            else:
-                return False
-    return True
-
-
-@njit(boolean(D2, D2), **KERNEL_OPTIONS)
-def robust_factor(gram, F):
-    """Write `simulators.robust_cholesky` of a lower triangle to F; return False if that raises."""
-    for attempt in range(-1, len(JITTERS)):
-        for a in range(len(gram)):
-            for b in range(a + 1):
-                scale = math.sqrt(gram[a, a] * gram[b, b]) if attempt >= 0 else 1.0
-                F[a, b] = gram[a, b] / scale if scale > 0 else 0.0
-            if attempt >= 0:
-                F[a, a] = 1 + JITTERS[attempt]
-        if factor_in_place(F):
-            for a in range(len(gram)):
-                scale = math.sqrt(gram[a, a]) if attempt >= 0 else 1.0
-                for b in range(a + 1):
-                    F[a, b] *= scale
-            return np.isfinite(F[len(F) - 1, len(F) - 1])
-    return False
-
-
 @njit(boolean(F3, F4, float32[:, :, :, :], F1, D3, float32, int64, int64, F3), **KERNEL_OPTIONS)
 def descend(weights, c, attended, decay, complement_draw, scale, d, nu, out):
     """Take the step of the weights [A, F]; return False if a factor fails.
 
     Parameters
     ----------
-    weights : float32 array of shape (S, m, p)
-        Weights W(t).
-    c : float32 array of shape (S, K, L, M)
-        Coefficients of the gradient.
-    attended : float32 array of shape (S, K, L, P)
-        Attended tokens of the anchors.
-    decay : float32 array of shape (S,)
-        1 - eta lambda.
-    complement_draw : float64 array of shape (S, m, min(m, nu))
-        Result of `Simulator.draw_complement`.
-    scale : float
-        -eta.
-    d, nu : int
-        Number of features, and of dimensions beyond the span.
+    weights, c, attended : float32 arrays of shape (S, m, p), (S, K, L, M) and (S, K, L, P)
+        Weights W(t), coefficients of the gradient, and attended tokens of the anchors.
+    decay, complement_draw : arrays of shape (S,) and (S, m, min(m, nu))
+        1 - eta lambda, and the result of `Simulator.draw_complement`.
+    scale, d, nu : float, int, int
+        -eta, number of features, and dimensions beyond the span.
     out : float32 array of shape (S, m, p)
         Filled with W(t+1).
     """
     (S, K, L, P), (m, p), M = attended.shape, weights.shape[1:], c.shape[3]
     z, rows = np.empty((K, L, p), np.float32), np.empty((K, P - p, M), np.float32)
     sums, scatter = np.empty((M, p), np.float32), np.empty((M, M), np.float32)
-    gram, F, fresh, V = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, p - d))
+    F, V = np.zeros((m, m)), np.empty((m, p - d))
     for i in range(S):
         rows[:] = 0
         for k in range(K):
@@ -279,49 +220,24 @@ def descend(weights, c, attended, decay, complement_draw, scale, d, nu, out):
                     for j in range(M):
                         rows[k, q, j] += attended[i, k, r, p + q] * c[i, k, r, j]
         np.dot(c[i].reshape(K * L, M).T, z.reshape(K * L, p), sums)
-        for a in range(m):
-            for j in range(p):
-                out[i, a, j] = decay[i] * weights[i, a, j] + scale * sums[a, j]
+        out[i] = decay[i] * weights[i] + scale * sums[:m]
         if not nu:
             continue
         # The anchors add a term outside the span: its scatter is known, its direction is drawn.
         flat = rows.reshape(-1, M)
         np.dot(flat.T, flat, scatter)
-        for a in range(m):
-            for b in range(a + 1):
-                gram[a, b] = float64(scale * scale * scatter[a, b]) / nu
-        if not robust_factor(gram, F):
+        if not robust_factor(scatter[:m, :m] * (float64(scale) ** 2 / nu), F):
             return False
-        for a in range(m):
-            for j in range(p - d):
-                V[a, j] = out[i, a, d + j]
-            for b in range(m):
-                fresh[a, b] = 0.0
-            for k in range(a + 1):
-                for b in range(min(k + 1, complement_draw.shape[2])):
-                    fresh[a, b] += F[a, k] * complement_draw[i, k, b]
-        for a in range(m):
-            for b in range(a + 1):
-                total = 0.0
-                for j in range(p - d):
-                    total += V[a, j] * V[b, j]
-                for j in range(b + 1):
-                    total += fresh[a, j] * fresh[b, j]
-                gram[a, b] = total
-        if not robust_factor(gram, F):
+        fresh = np.dot(F, complement_draw[i])
+        V[:] = out[i, :, d:]
+        if not robust_factor(np.dot(V, V.T) + np.dot(fresh, fresh.T), F):
             return False
-        for a in range(m):
-            for j in range(p - d):
-                out[i, a, d + j] = F[a, j] if j <= a else 0.0
+        out[i, :, d:] = 0
+        out[i, :, d : d + m] = F
     return True
 
 
-if any(kernel.stats.cache_misses for kernel in (fill_streams, attend, descend)):
-    seconds = time.perf_counter() - IMPORT_START
-    print(
-        f"native step: compiled in {seconds:.0f} s, kept in {numba.config.CACHE_DIR}",
-        file=sys.stderr,
-    )
+report_compilation(fill_streams, attend, descend)
 
 
 def widen(x: Tensor) -> Tensor:
@@ -333,12 +249,11 @@ def widen(x: Tensor) -> Tensor:
 
 
 class NativeSimulator(ReducedSimulator):
-    """Reduced simulator with a native step; see there for what is not documented here."""
+    """Reduced simulator with native functions, for attention with a scale of its logits."""
 
     def __init__(self, simulator: ReducedSimulator, scale: float):
-        super().__init__(
-            simulator.d, simulator.d + simulator.n, simulator.m, len(simulator.dictionary)
-        )
+        S, d1 = len(simulator.dictionary), simulator.d + simulator.n
+        super().__init__(simulator.d, d1, simulator.m, S)
         self.scale = scale
 
     def attended_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
@@ -390,8 +305,7 @@ def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
     """Compute `training.forward`."""
     (S, n, L, _), m = attended.shape, state.bias.shape[1]
     bias = widen(state.bias)
-    pre = torch.empty(S, n, L, bias.shape[1])
-    f = torch.empty(S, n, bias.shape[1])
+    pre, f = torch.empty(S, n, L, bias.shape[1]), torch.empty(S, n, bias.shape[1])
     embed(*(x.contiguous().numpy() for x in (attended, state.weights, bias, pre, f)))
     return ForwardOutput(pre[..., :m], f[..., :m])
 

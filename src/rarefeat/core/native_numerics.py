@@ -1,9 +1,11 @@
-"""Torch's random numbers in numba, five times as fast: normal, uniform and chi variables.
+"""Numerics of the native step in numba: torch's random numbers, formulas, Cholesky factors.
 
 The Mersenne Twister and the Box-Muller blocks of torch's CPU generator are written out here, so
 that the draws are torch's up to rounding and the generator ends where torch would leave it. A
-version of torch that draws otherwise fails tests/core/test_native_step.py. The module also says how
-and where numba compiles (`KERNEL_OPTIONS`, `FORMULA_OPTIONS`, `cache_folder`).
+version of torch that draws otherwise fails tests/core/test_native_step.py. The `_fill` functions
+take the twister's 624 words s, which they change, how many of them are used up, and the array to
+fill; they return how many words are used up then. The module also says how and where numba compiles
+(`KERNEL_OPTIONS`, `FORMULA_OPTIONS`, `cache_folder`).
 """
 
 import contextlib
@@ -12,16 +14,18 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numba
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import boolean, float32, int32, int64, njit, types, uint32, void
+from numba import boolean, float32, float64, int32, int64, njit, types, uint32, void
 from torch import Tensor
 
 from rarefeat.core.randomness import standard_gamma
+from rarefeat.core.simulators import JITTERS
 
 
 def cache_folder() -> str:
@@ -41,7 +45,7 @@ IMPORT_START = time.perf_counter()
 # Sums may be taken in another order, but an infinity and a NaN stay what they are.
 KERNEL_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy", "cache": True}
 FORMULA_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
-F1, F2 = float32[::1], float32[:, ::1]
+F1, F2, D2 = float32[::1], float32[:, ::1], float64[:, ::1]
 
 
 def reinterpret(result: types.Type, bits: ir.Type):
@@ -84,49 +88,24 @@ def exponential(x):
 
 
 @njit(**FORMULA_OPTIONS)
-def twist(word, following, distant):
-    """Compute a word of the Mersenne Twister's next state.
-
-    Parameters
-    ----------
-    word, following, distant : uint32
-        The word itself, the next one, and the one 397 places further on.
-
-    Returns
-    -------
-    uint32
-    """
+def _twist(word, following, distant):
+    # A word of the next state, from itself, the next one, and the one 397 places further on.
     y = uint32(uint32(word & uint32(0x80000000)) | uint32(following & uint32(0x7FFFFFFF)))
     odd = uint32(uint32(0) - uint32(following & uint32(1)))
     return uint32(distant ^ uint32(y >> uint32(1)) ^ uint32(odd & uint32(0x9908B0DF)))
 
 
 @njit(**FORMULA_OPTIONS)
-def fill_uniform(s, used, out):
-    """Fill an array as torch.rand does.
-
-    Parameters
-    ----------
-    s : uint32 array of shape (624,)
-        State of the Mersenne Twister, changed in place.
-    used : int
-        Words of the state that are used up.
-    out : float32 array
-        Filled with uniform numbers.
-
-    Returns
-    -------
-    int
-        Words of the state that are used up now.
-    """
+def _fill_uniform(s, used, out):
+    # As torch.rand does.
     start = 0
     while start < len(out):
         if used == 624:
             for i in range(227):
-                s[i] = twist(s[i], s[i + 1], s[i + 397])
+                s[i] = _twist(s[i], s[i + 1], s[i + 397])
             for i in range(227, 623):
-                s[i] = twist(s[i], s[i + 1], s[i - 227])
-            s[623] = twist(s[623], s[0], s[396])
+                s[i] = _twist(s[i], s[i + 1], s[i - 227])
+            s[623] = _twist(s[623], s[0], s[396])
             used = 0
         count = min(624 - used, len(out) - start)
         # Loops over slices are vectorised; indices that are sums may be negative to numba.
@@ -162,56 +141,23 @@ def apply_box_muller(x):
 
 
 @njit(**FORMULA_OPTIONS)
-def fill_normal(s, used, out):
-    """Fill an array as torch's `normal_` does.
-
-    Parameters
-    ----------
-    s : uint32 array of shape (624,)
-        State of the Mersenne Twister, changed in place.
-    used : int
-        Words of the state that are used up.
-    out : float32 array of at least 16 numbers
-        Filled with normal numbers.
-
-    Returns
-    -------
-    int
-        Words of the state that are used up now.
-    """
-    used = fill_uniform(s, used, out)
+def _fill_normal(s, used, out):
+    # As `normal_` does for at least 16 numbers.
+    used = _fill_uniform(s, used, out)
     for start in range(0, len(out) - 15, 16):
         apply_box_muller(out[start : start + 16])
     if len(out) % 16:
-        used = fill_uniform(s, used, out[-16:])
+        used = _fill_uniform(s, used, out[-16:])
         apply_box_muller(out[-16:])
     return used
 
 
 @njit(fastmath={"contract"}, error_model="numpy")
-def fill_chi(s, used, shape, out):
-    """Fill an array as `simulators.chi_variables` does, with 0 for rejected draws.
-
-    Rounding must not decide otherwise than in torch: all draws that follow would be shifted.
-
-    Parameters
-    ----------
-    s : uint32 array of shape (624,)
-        State of the Mersenne Twister, changed in place.
-    used : int
-        Words of the state that are used up.
-    shape : float32 array of at least 16 numbers
-        Half of the degrees of freedom of each variable.
-    out : float32 array of the length of `shape`
-        Filled with chi variables.
-
-    Returns
-    -------
-    int
-        Words of the state that are used up now; 0 if rounding decides about a draw.
-    """
-    used, unclear, u = fill_normal(s, used, out), 0, np.empty_like(out)
-    used = fill_uniform(s, used, u)
+def _fill_chi(s, used, shape, out):
+    # As `simulators.chi_variables` does, with 0 for rejected draws; `shape` is half of the degrees
+    # of freedom. Returns 0 if rounding would decide about a draw: all that follow would be shifted.
+    used, unclear, u = _fill_normal(s, used, out), 0, np.empty_like(out)
+    used = _fill_uniform(s, used, u)
     for i in range(len(out)):
         x, d = out[i], shape[i] - float32(1 / 3)
         root = math.sqrt(d)
@@ -246,14 +192,51 @@ def fill_streams(states, z, shape, chis, done):
         state = states[i]
         for j in range(624):
             s[j] = uint32(state[3 + j])
-        used, later = fill_normal(s, 625 - (state[1] & 0xFFFFFFFF), z[i]), s.copy()
-        used_later = fill_chi(later, used, shape, chis[i]) if len(shape) else 0
+        used, later = _fill_normal(s, 625 - (state[1] & 0xFFFFFFFF), z[i]), s.copy()
+        used_later = _fill_chi(later, used, shape, chis[i]) if len(shape) else 0
         done[i] = used_later > 0
         if done[i]:
             s[:], used = later, used_later
         for j in range(624):
             state[3 + j] = s[j]
         state[1], state[2] = ((state[1] >> 32) << 32) + 625 - used, used
+
+
+@njit(boolean(D2), **KERNEL_OPTIONS)
+def factor_in_place(a):
+    """Replace a lower triangle by its Cholesky factor; return False where it has none."""
+    for j in range(len(a)):
+        for i in range(j, len(a)):
+            total = 0.0
+            for k in range(j):
+                total += a[i, k] * a[j, k]
+            a[i, j] -= total
+            if i > j:
+                a[i, j] /= a[j, j]
+            elif a[j, j] > 0 and a[j, j] < math.inf:
+                a[j, j] = math.sqrt(a[j, j])
+            else:
+                return False
+    return True
+
+
+@njit(boolean(D2, D2), **KERNEL_OPTIONS)
+def robust_factor(gram, F):
+    """Write `simulators.robust_cholesky` of a lower triangle to F; return False if that raises."""
+    for attempt in range(-1, len(JITTERS)):
+        for a in range(len(gram)):
+            for b in range(a + 1):
+                scale = math.sqrt(gram[a, a] * gram[b, b]) if attempt >= 0 else 1.0
+                F[a, b] = gram[a, b] / scale if scale > 0 else 0.0
+            if attempt >= 0:
+                F[a, a] = 1 + JITTERS[attempt]
+        if factor_in_place(F):
+            for a in range(len(gram)):
+                scale = math.sqrt(gram[a, a]) if attempt >= 0 else 1.0
+                for b in range(a + 1):
+                    F[a, b] *= scale
+            return np.isfinite(F[len(F) - 1, len(F) - 1])
+    return False
 
 
 def draw_streams(
@@ -286,3 +269,11 @@ def draw_streams(
             rejected = flat[i] == 0
             flat[i, rejected] = standard_gamma(shape[rejected], generator).mul_(2).sqrt_()
     return done.tolist()
+
+
+def report_compilation(*functions: Callable) -> None:
+    """Tell on the terminal how long the functions took to compile, if they were not cached."""
+    if any(function.stats.cache_misses for function in functions):
+        seconds = time.perf_counter() - IMPORT_START
+        place = numba.config.CACHE_DIR
+        print(f"native step: compiled in {seconds:.0f} s, kept in {place}", file=sys.stderr)
