@@ -216,6 +216,8 @@ def test_every_declared_claim_is_measured(full):
     for name in ("mechanism", "removal"):
         ways = section.studies[name].latents
         tables[f"{name}_fate"] = pd.concat([planted(True, latents=way) for way in ways])
+    for name in claims.CARRIED:
+        tables[f"{name}_fate"] = pd.concat([planted(True, N) for N in (8192, 0)])
     tables["leak_fate"] = pd.concat([planted(True, N) for N in section.studies["leak"].N])
     tables["leak_noiseless_fate"] = planted(True, 0)
     timed = planted(True).assign(

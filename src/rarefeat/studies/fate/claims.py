@@ -28,6 +28,8 @@ PAIRED = {
 The quantity is having learned in the first minus in the second, by seed, up to the last step that
 both have.
 """
+CARRIED = "batch_32", "batch_512", "features_16", "bias_late"
+"""Studies that change one hyper-parameter, each with pairs that come back and fresh ones."""
 BESIDE_PLAIN = {
     "F-signs": "new_signs",
     "F-tokens": "new_tokens",
@@ -61,6 +63,14 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
         for cell, group in table.groupby(list(AXES)):
             regime = dict(zip(AXES, cell, strict=True))
             rows += cell_measurements(name, regime, group.set_index("seed"), looked)
+    for name in CARRIED:
+        if name in points:
+            finite, fresh = (
+                points[name][(points[name]["N"] > 0) == back] for back in (True, False)
+            )
+            difference = learned_by_seed(finite) - learned_by_seed(fresh)
+            regime = {"lambda": finite["lambda"].iloc[0], "N": int(finite["N"].iloc[0])}
+            rows.append(measurement("F-reuse", name, regime, difference, **diverged(finite, fresh)))
     for claim, (first, second, *values) in PAIRED.items():
         if first in points and second in points:
             cells = [
