@@ -26,6 +26,8 @@ from rarefeat.cli import main
             1,
             "bias: Input should be a valid dictionary",
         ),
+        ("predict-critical-frequency 0.8 10 K=64", 1, "K is 64, and not 128"),
+        ("predict-critical-frequency 0.8 10 K=64 --outside --error 0.05", 0, "high="),
         ("predict-critical-frequency 0.8 10 m", 1, "m: must be KEY=VALUE"),
         ("predict-step 0.8 10", 0, "DeprecationWarning: The command 'predict-step' is deprecated"),
         ("show nothing", 1, "nothing"),

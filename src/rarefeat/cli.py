@@ -201,9 +201,17 @@ def new(name: str) -> None:
 @click.argument("gamma", type=float)
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--sigma", default=0.05, show_default=True, help="standard deviation of the noise")
+@click.option("--error", default=0.0, help="mean absolute error of the model, for the interval")
+@click.option("--outside", is_flag=True, help="predict also where the model was not tested")
 @CONFIGFILE
 def predict(
-    kappa: float, gamma: float, changes: tuple[str, ...], sigma: float, configfile: tuple[str, ...]
+    kappa: float,
+    gamma: float,
+    changes: tuple[str, ...],
+    sigma: float,
+    error: float,
+    outside: bool,
+    configfile: tuple[str, ...],
 ) -> None:
     """Predict the eps_min at which half of the replicas learn the rare feature.
 
@@ -219,6 +227,10 @@ def predict(
         KEY=VALUE of the config, each.
     sigma : float
         Standard deviation of the noise.
+    error : float
+        Mean absolute error of the model.
+    outside : bool
+        Whether to predict where the model was not tested.
     configfile : tuple of str
         Config files over the default one.
     """
@@ -228,7 +240,9 @@ def predict(
         raise RarefeatError(f"{wrong[0]}: must be KEY=VALUE, as in m=60")
     values = dict(change.split("=", 1) for change in changes)
     config = load(DEFAULT, *configfile)
-    predicted = predict_critical_frequency(kappa, gamma, sigma, config=config, **values)
+    predicted = predict_critical_frequency(
+        kappa, gamma, sigma, config=config, error=error, outside=outside, **values
+    )
     click.echo(" ".join(f"{name}={value:.4g}" for name, value in predicted._asdict().items()))
 
 
