@@ -4,18 +4,18 @@ A rule for masks takes a `PruningContext` (core/arms.py), one for the bias a `Bi
 (core/bias.py). It is called with copies, so that it changes nothing that the training uses, and its
 result is checked and copied: a mask of another shape would be broadcast without a word.
 
-A rule must be a function of its context, replica by replica: otherwise a number would depend on
-which replicas are trained together, or on what ran before. `UserRule` tests that at the first
-steps. How files are imported and hashed is in core/user_modules.py.
+A rule must be a function of its context: otherwise a number would depend on what ran before.
+`UserRule` tests that at some steps. How files are imported and hashed is in core/user_modules.py.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.torch_settings import changed_settings, torch_settings
@@ -123,19 +123,15 @@ def format_exception(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
-def copy_context(
-    context: Any, rows: Sequence[int] | slice = slice(None), other: bool = False
-) -> Any:
-    """Copy a context of a rule, or of some of its replicas.
+def copy_context(context: Any, *rows: int) -> Any:
+    """Copy a context of a rule for some of its replicas.
 
     Parameters
     ----------
     context : NamedTuple
         Its tensors have the replicas on their first axis.
-    rows : sequence of int, optional
-        Replicas, of which one may stand twice; all of them by default.
-    other : bool, optional
-        Whether the first replica of the copy is to be another one, with other numbers.
+    *rows : int
+        Places of the replicas, of which one may stand twice.
 
     Returns
     -------
@@ -146,17 +142,11 @@ def copy_context(
 
     def copy(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            values = value[rows].clone()
-            if other and values.is_floating_point():
-                # Means, medians and extremes over replicas are others, too.
-                values[0] *= 0.5
-                values[0, ::3] *= 8
-            return values
+            return value[list(rows)]
         if isinstance(value, torch.Generator):
             return torch.Generator(value.device).set_state(value.get_state())
         if isinstance(value, list):
-            selected = value[rows] if isinstance(rows, slice) else [value[row] for row in rows]
-            return [copy(item) for item in selected]
+            return [copy(value[row]) for row in rows]
         if isinstance(value, tuple) and value:
             return type(value)(*map(copy, value))
         return (lambda: copy(value())) if callable(value) else value
@@ -174,9 +164,10 @@ def are_same(first: Tensor, second: Tensor) -> bool:
 class UserRule:
     """A user-defined rule during one training, which may depend on its context alone.
 
-    At calls 1, 2, 4, 8, ... it is called again: with the same context; with that of one replica
-    alone, or beside another one if there is one replica; and with the context of the test before.
-    It is refused where a result differs.
+    It is called for one replica at a time, so that no number depends on which replicas are trained
+    together. At steps 1, 2, 4, 8, ... it is called again, with the context of the last replica and
+    with that of the test before, and refused where a result differs; and with two replicas, which
+    tells a function from a cache.
 
     Attributes
     ----------
@@ -189,47 +180,58 @@ class UserRule:
     def __init__(self, name: str, check: Callable[[Any, Tensor], None]) -> None:
         self.name, self.check = name, check
         self.function: Callable | None = None
-        self.n_calls = 0
+        self.n_steps = 0
         self.tested: tuple[Any, Tensor] | None = None
 
     def __call__(self, context: Any) -> Tensor:
-        """Return the rule's result for a context, checked and copied."""
-        self.n_calls += 1
-        # One generator for all replicas, as on a device, is nobody's own.
-        is_separable = isinstance(getattr(context, "generators", None) or [], list)
-        is_test = is_separable and self.n_calls & (self.n_calls - 1) == 0
-        before = copy_context(context) if is_test else None
-        argument = copy_context(context)
-        if hasattr(context, "generators"):
-            # Its own generators, which a copy would not move on.
-            argument = argument._replace(generators=context.generators)
-        result = self.run(argument)
-        self.check(context, result)
-        if is_test:
-            self.test(before, result)
-        return result
-
-    def run(self, argument: Any) -> Tensor:
-        """Call the function; RarefeatError with one line where it fails."""
+        """Return the rule's result for the replicas of a context, checked and copied."""
         import torch
 
-        settings = torch_settings()
         if self.function is None:
             # Imported once, so that a file that is edited while it trains changes no step.
             self.function = load_function(self.name)
+        if hasattr(context, "gradient"):
+            context = context._replace(gradient=functools.cache(context.gradient))
+        generators = getattr(context, "generators", ())
+        # One generator for all replicas, as on a device, is nobody's own.
+        is_separable = isinstance(generators or [], list)
+        self.n_steps += 1
+        is_test = is_separable and self.n_steps & (self.n_steps - 1) == 0
+        last = len(context.bias) - 1
+        before = copy_context(context, last) if is_test else None
+        settings, results = torch_settings(), []
         with opened_files() as files:
-            try:
-                result = self.function(argument)
-            except RarefeatError:
-                raise
-            except Exception as error:
-                line = f"rule {self.name}: fails at step {argument.step}: {format_exception(error)}"
-                own_frames = error.__traceback__.tb_next if error.__traceback__ else None
-                raise RarefeatError(line) from error.with_traceback(own_frames)
+            for row in range(last + 1):
+                argument = copy_context(context, row)
+                if is_separable and generators:
+                    # Its own generator, which a copy would not move on.
+                    argument = argument._replace(generators=[generators[row]])
+                results.append(self.run(argument))
+                self.check(context, results[-1])
+            if before:
+                self.test(before, results[-1])
         if changed := changed_settings(settings):
             raise RarefeatError(f"rule {self.name}: changes settings of torch: {changed}")
         if self.name not in REGISTERED:
             self.check_files(files)
+        if len({result.shape for result in results}) > 1:
+            raise RarefeatError(
+                f"rule {self.name}: masks neurons in one replica, weights in another"
+            )
+        return torch.cat(results)
+
+    def run(self, argument: Any) -> Tensor:
+        """Call the function for one replica; RarefeatError with one line where it fails."""
+        import torch
+
+        try:
+            result = cast(Callable, self.function)(argument)
+        except RarefeatError:
+            raise
+        except Exception as error:
+            line = f"rule {self.name}: fails at step {argument.step}: {format_exception(error)}"
+            own_frames = error.__traceback__.tb_next if error.__traceback__ else None
+            raise RarefeatError(line) from error.with_traceback(own_frames)
         if not isinstance(result, torch.Tensor):
             kind = type(result).__name__
             raise RarefeatError(
@@ -252,26 +254,22 @@ class UserRule:
             )
 
     def test(self, context: Any, result: Tensor) -> None:
-        """Raise RarefeatError unless a result depends on its context alone, replica by replica."""
-        with called_files() as files:
-            again = self.run(copy_context(context))
-        self.check_files(files)
-        if not are_same(again, result):
-            raise RarefeatError(
-                f"rule {self.name}: returns another result when it is called again; it must keep no"
-                " state, and draw from the generators of its context alone"
-            )
-        if len(result) > 1:
-            rest = copy_context(context, [len(result) - 1])
-        else:
-            rest = copy_context(context, [0, 0], other=True)
-        alone = self.run(rest)
-        if len(alone) != len(rest.weights) or not are_same(alone[-1:], result[-1:]):
-            raise RarefeatError(
-                f"rule {self.name}: its result for a replica depends on the other ones; keep the"
-                " first axis, of replicas, apart"
-            )
-        if self.tested and not are_same(self.run(copy_context(self.tested[0])), self.tested[1]):
+        """Raise RarefeatError unless the function repeats a result, and that of the last test."""
+        for rows in ((0,), (0, 0), (0,)):
+            with called_files() as files:
+                again = self.run(copy_context(context, *rows))
+            self.check_files(files)
+            if len(again) != len(rows):
+                raise RarefeatError(
+                    f"rule {self.name}: returns {len(again)} rows for {len(rows)} replicas; it must"
+                    " keep no state, and leave the first axis as it is"
+                )
+            if len(rows) == 1 and not are_same(again, result):
+                raise RarefeatError(
+                    f"rule {self.name}: returns another result when it is called again; it must"
+                    " keep no state, and draw from the generators of its context alone"
+                )
+        if self.tested and not are_same(self.run(copy_context(self.tested[0], 0)), self.tested[1]):
             raise RarefeatError(
                 f"rule {self.name}: returns another result for an earlier step than it did then; it"
                 " must keep no state"
@@ -285,10 +283,10 @@ def make_user_mask_rule(name: str) -> Callable[[Any], Tensor]:
     def check(context: Any, mask: Tensor) -> None:
         import torch
 
-        S, m, p = context.weights.shape
-        if mask.dtype != torch.bool or tuple(mask.shape) not in ((S, m), (S, m, p)):
+        m, p = context.weights.shape[1:]
+        if mask.dtype != torch.bool or tuple(mask.shape) not in ((1, m), (1, m, p)):
             raise RarefeatError(
-                f"rule {name}: must return a mask, bool (S, m) = {S, m} or (S, m, p) = {S, m, p},"
+                f"rule {name}: must return a mask, bool (S, m) = {1, m} or (S, m, p) = {1, m, p},"
                 f" got {mask.dtype} {(*mask.shape,)}"
             )
         # Under the reduced simulator the features are the first coordinates, and the others are no
@@ -309,9 +307,9 @@ def make_user_bias_rule(name: str) -> Callable[[Any], Tensor]:
     def check(context: Any, bias: Tensor) -> None:
         import torch
 
-        if bias.dtype != torch.float32 or bias.shape != context.bias.shape:
+        if bias.dtype != torch.float32 or bias.shape != context.bias[:1].shape:
             raise RarefeatError(
-                f"rule {name}: must return float32 (S, m) = {(*context.bias.shape,)},"
+                f"rule {name}: must return float32 (S, m) = {(*context.bias[:1].shape,)},"
                 f" got {bias.dtype} {(*bias.shape,)}"
             )
         check_device(name, bias, context.bias)
