@@ -147,11 +147,13 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
         convergence,
         trends,
         convergence,
-        pd.DataFrame(),
     )
-    first, second = imbalance.findings(
-        SimpleNamespace(studies={"paper": study}), dict(zip(imbalance.TABLES, tables, strict=True))
-    )
+    section = SimpleNamespace(studies={"paper": study})
+    published = dict(zip(imbalance.TABLES, tables, strict=True))
+    first, second = imbalance.findings(section, published)
+    pooled, *_ = imbalance.findings(section, published | {"paper_fates": tables[0]})
+    assert pooled.startswith(first)
+    assert "with the 4 others of the grid" in pooled
     assert word in first
     assert "above 0.9" in first
     assert "is not shown to change" in second
