@@ -40,8 +40,38 @@ def measure(state: TrainState, sigma: float = 0.0, n_passes: int = 2) -> NeuronG
     )
 
 
-def test_leak_is_the_slope_of_the_change_in_the_projection():
-    """The change of <w_i, M_rare> by the gradient itself, at two sizes of the projection."""
+def scale_weights(state: TrainState, factor: float) -> TrainState:
+    return state._replace(weights=factor * state.weights, bias=factor * state.bias)
+
+
+def test_leak_is_the_derivative_of_the_change():
+    """Neuron by neuron, by finite differences of the gradient, where the softmax hardly moves."""
+    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
+    kernel = make_kernel("torch", simulator, simulator.sample_tokens)
+    d, K = REUSE.data.d, TRAINING.K
+    state = scale_weights(neuron_state(0.02), 0.05)
+    growth = measure(state, n_passes=1)
+    sample, rng = TrainingSample(SETTINGS, [1]), generator("test", 1, "looked")
+    batches = [latents for _, latents in sample.iter_pass(0, rng)]
+    no_noise = [generator("test", 1, "noise")]
+
+    def change(weights: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(TRAINING.m, dtype=torch.float64)
+        for latents in batches:
+            attended = kernel.attended_tokens(latents, 0.0, no_noise)
+            dense = kernel.forward(attended, state._replace(weights=weights))
+            c = kernel.loss_gradient(dense, dense, state.bias, TRAINING).coefficients
+            total -= (c * attended[:, :K, :, d - 1, None]).sum((0, 1, 2)).double()
+        return total / len(batches)
+
+    for i in range(6):
+        step = torch.zeros_like(state.weights)
+        step[0, i, d - 1] = 1e-4
+        slope = (change(state.weights + step) - change(state.weights - step))[i] / 2e-4
+        assert slope == pytest.approx(float(growth.leak[i]), rel=0.05, abs=1e-4), i
+
+
+def test_leak_is_a_sum_over_pairs():
     small, large = (measure(neuron_state(rare)) for rare in (0.01, 0.02))
     assert (small.leak > 0).any()
     assert small.leak == pytest.approx(large.leak, rel=0.15, abs=2e-3)
