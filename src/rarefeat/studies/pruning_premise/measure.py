@@ -119,7 +119,7 @@ def probe_rare_feature(
     latents: dict[str, Tensor],
     draws: str,
     data: Data,
-    m: int,
+    training: Training,
     sigma: float,
     seeds: list[int],
 ) -> Tensor:
@@ -138,8 +138,8 @@ def probe_rare_feature(
         Namespace of the random streams, "test", "probe noise" and "test noise".
     data : Data
         Distribution of the data.
-    m : int
-        Number of neurons.
+    training : Training
+        Hyper-parameters of the training.
     sigma : float
         Standard deviation of the noise.
     seeds : list of int
@@ -151,9 +151,10 @@ def probe_rare_feature(
         R^2; NaN where embeddings are not finite.
     """
     scores = torch.full((len(encoders), len(seeds)), torch.nan)
+    scale = training.logit_scale(data.d1)
     balanced = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
     for s, seed in enumerate(seeds):
-        simulator = make_simulator("reduced", draws, data.d, data.d1, m, [seed])
+        simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, [seed])
         networks = [(encoder.weights[[s]], encoder.bias[[s]]) for encoder in encoders]
         rng = generator(draws, seed, stream_names.TEST)
         test = latent_pairs(data.test_pairs, data.L, balanced, rng)
@@ -164,7 +165,13 @@ def probe_rare_feature(
         signs = [aggregated_sign(pairs[:, 0])[:, -1] for pairs, _ in samples]
         fitted, tested = (
             embed_pairs(
-                pairs, pairs, simulator, networks, sigma, make_generators(draws, [seed], name)
+                pairs,
+                pairs,
+                simulator,
+                networks,
+                sigma,
+                scale,
+                make_generators(draws, [seed], name),
             )
             for pairs, name in samples
         )
@@ -195,7 +202,7 @@ def measure_premise(inputs: JobInputs, job: Job) -> list[dict]:
     )
     encoders = [by_label[arm.label] for arm in arms]
     onset, steps = max(arm.onset for arm in arms), log_spaced(training.T)
-    scores = probe_rare_feature(encoders, latents, draws, data, training.m, sigma, seeds)
+    scores = probe_rare_feature(encoders, latents, draws, data, training, sigma, seeds)
     start = encoders[0].history[:, next(i for i, step in enumerate(steps) if step >= onset)]
     premise = rare_among_smallest(start[..., : data.d], start[..., data.d], job.cell["alpha"])
     rows = []
