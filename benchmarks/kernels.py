@@ -1,54 +1,67 @@
-"""Measure what a training step costs with the native kernel and with torch, as ratios of one run.
+"""Measure a training step with the native kernel and with torch, and how far their results differ.
 
 The paper's cell (reduced simulator, d1 = 500, arms dense and pruned_neuron) is trained by both
-kernels in turn, in one process and in two at once, each on one thread. CPU time of the process is
-counted, because machines are shared; rounds alternate the kernels, and medians, smallest and
-largest are printed. The functions of the step are timed in the last round by wrapping them, so that
-they add up to more than the step.
+kernels in turn, in one process and in two at once, each on one thread and with malloc as jobs have
+it. CPU time of the process is counted, because machines are shared; rounds alternate the kernels,
+and medians with the smallest and the largest are printed. `--seeds N` trains the same N replicas of
+every frequency by both, to the last step of the config, and compares their metrics.
 """
 
 import argparse
-import collections
-import functools
 import math
 import multiprocessing
+import os
 import statistics
 import time
-from collections.abc import Callable
 
+import pandas as pd
 import torch
 
 from rarefeat.chain import pretrain as stage
 from rarefeat.config.model import Arm
-from rarefeat.core import simulators, training
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.project import load
+from rarefeat.report.published_tables import PublishedTables, commit
+from rarefeat.run.metadata import machine, packages
 
 KERNELS = ("torch", "native")
 ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1)]
 NSR = 1.25
-NATIVE_FUNCTIONS = (
-    "draw_stream",
-    "attend",
-    "chi_variables",
-    "forward",
-    "sum_brelu",
-    "loss_gradient",
-    "apply_gates",
-    "sum_beyond",
-    "finish_descent",
-    "matmul",
-    "probabilities",
-    "embedding_gradient",
-)
-"""Functions of `core.native_step` that are timed."""
+MOVED = 1e-3
+"""Difference of a metric above which a replica has moved."""
+METRICS = ("max_alignment", "aligned_neurons", "pure_neurons", "loss")
+MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 
 
-def measure_rounds(
-    config: str, replicas: int, steps: int, rounds: int, kernels: tuple[str, ...] = KERNELS
-) -> list[dict[str, float]]:
+class Cell:
+    """The paper's cell at one frequency of the rare feature, with the latents of some seeds."""
+
+    def __init__(self, config: str, eps_min: float, seeds: list[int]):
+        torch.set_num_threads(1)
+        self.study, self.seeds = load(config).studies["paper"], seeds
+        data = self.study.data
+        probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
+        draws = [generator("benchmark", seed, "train") for seed in seeds]
+        self.latents = torch.stack(
+            [latent_pairs(data.N, data.L, probability, draw) for draw in draws]
+        )
+
+    def train(self, kernel: str, T: int) -> list[dict]:
+        """Train both arms; return the rows of the trajectories."""
+        data = self.study.data
+        training = self.study.training.model_copy(update={"T": T, "kernel": kernel})
+        sigma = math.sqrt(NSR / data.d1)
+        arguments = "benchmark", "reduced", data, training, ARMS, sigma, self.seeds, self.latents
+        return stage.pretrain(*arguments)[1]
+
+
+def measure_rounds(config: str, replicas: int, steps: int, rounds: int) -> list[dict[str, float]]:
     """Train with each kernel in turn.
 
     Parameters
@@ -61,134 +74,111 @@ def measure_rounds(
         Steps of a training.
     rounds : int
         Number of rounds.
-    kernels : tuple of str
-        Kernels, in the order of a round.
 
     Returns
     -------
     list of dict of str to float
         CPU time of a replica-step by kernel, for each round (us).
     """
-    torch.set_num_threads(1)
-    study = load(config).studies["paper"]
-    data, frequency = study.data, frequencies(study.data.d, study.data.minority, 0.5)
-    probability = activation_probability(frequency, data.C)
-    draws = [generator("benchmark", seed, "train") for seed in range(replicas)]
-    train = torch.stack([latent_pairs(data.N, data.L, probability, draw) for draw in draws])
+    cell = Cell(config, 0.5, list(range(replicas)))
 
     def time_training(kernel: str, T: int) -> float:
-        settings = study.training.model_copy(update={"T": T, "kernel": kernel})
         start = time.process_time()
-        sigma, seeds = math.sqrt(NSR / data.d1), list(range(replicas))
-        stage.pretrain("benchmark", "reduced", data, settings, ARMS, sigma, seeds, train)
+        cell.train(kernel, T)
         return 1e6 * (time.process_time() - start) / T / replicas
 
-    for kernel in kernels:
+    for kernel in KERNELS:
         time_training(kernel, 5)
-    return [{kernel: time_training(kernel, steps) for kernel in kernels} for _ in range(rounds)]
+    return [{kernel: time_training(kernel, steps) for kernel in KERNELS} for _ in range(rounds)]
 
 
-def time_functions(config: str, replicas: int, steps: int) -> dict[str, dict[str, float]]:
-    """Measure the CPU time of each function in a replica-step, by kernel.
+def compare_results(config: str, eps_min: float, seeds: list[int]) -> dict[str, float]:
+    """Train the same replicas by both kernels, and compare them at the last step.
 
     Parameters
     ----------
     config : str
         Path of the config.
-    replicas : int
-        Number of replicas.
-    steps : int
-        Steps of the training.
+    eps_min : float
+        Frequency of the rare feature.
+    seeds : list of int
+        Seeds.
 
     Returns
     -------
-    dict of str to dict of str to float
-        CPU time by kernel and name of the function (us).
+    dict of str to float
+        A row of the table `kernel_differences`: replicas of both arms; how many have another T1,
+        have moved in `max_alignment`, and differ in a count of neurons; the largest difference;
+        and the largest difference of a metric's mean over its standard error.
     """
-    from rarefeat.core import native_step
-
-    spent = {kernel: collections.Counter() for kernel in KERNELS}
-
-    def wrap(owner: object, name: str, kernel: str) -> Callable[[], None]:
-        function = getattr(owner, name)
-
-        @functools.wraps(function)
-        def timed(*args, **kwargs):
-            start = time.process_time()
-            result = function(*args, **kwargs)
-            spent[kernel][name] += time.process_time() - start
-            return result
-
-        setattr(owner, name, timed)
-        return lambda: setattr(owner, name, function)
-
-    shared = [
-        (simulators, "chi_variables"),
-        (simulators.ReducedSimulator, "draw_complement"),
-        (stage, "apply_step"),
-        (stage, "apply_mask"),
-    ]
-    functions = {
-        "torch": [
-            (simulators.ReducedSimulator, "sample_tokens"),
-            (simulators.ReducedSimulator, "descend"),
-            *((training, name) for name in ("attend", "forward", "loss_gradient")),
-        ],
-        "native": [
-            (native_step.NativeSimulator, "attended_tokens"),
-            (native_step.NativeSimulator, "descend"),
-            *((native_step, name) for name in NATIVE_FUNCTIONS),
-        ],
-    }
-    for kernel, places in functions.items():
-        undo = [wrap(owner, name, kernel) for owner, name in shared + places]
-        (cost,) = measure_rounds(config, replicas, steps, 1, (kernel,))
-        spent[kernel]["step"] = cost[kernel] * steps * replicas / 1e6
-        for restore in undo:
-            restore()
+    cell = Cell(config, eps_min, seeds)
+    T = cell.study.training.T
+    keys = ["arm", "seed", "metric"]
+    last = {}
+    for kernel in KERNELS:
+        rows = pd.DataFrame(cell.train(kernel, T))
+        last[kernel] = rows[rows["step"] == T].set_index(keys)["value"].unstack("metric")
+    difference = last["native"] - last["torch"]
+    largest = difference["max_alignment"].abs()
+    counts = difference[["aligned_neurons", "pure_neurons"]].abs().max(axis=1)
+    by_arm = last["torch"][list(METRICS)].groupby("arm")
+    shift = difference[list(METRICS)].groupby("arm").mean().abs() / by_arm.sem()
     return {
-        kernel: {name: 1e6 * seconds / steps / replicas for name, seconds in times.items()}
-        for kernel, times in spent.items()
+        "eps_min": eps_min,
+        "replicas": len(difference),
+        "other_T1": int((difference["T1"] != 0).sum()),
+        "moved": int((largest > MOVED).sum()),
+        "other_counts": int((counts > 0).sum()),
+        "median": largest.median(),
+        "largest": largest.max(),
+        "shift": shift.max().max(),
     }
 
 
 def main() -> None:
-    """Print medians over rounds."""
+    """Print both tables, and publish them if asked."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--config", default="config/config.yaml")
-    parser.add_argument("--replicas", type=int, nargs="+", default=[10, 20, 50])
+    parser.add_argument("--replicas", type=int, nargs="*", default=[10, 20, 50])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument(
-        "--functions", action="store_true", help="print the functions of the step as well"
-    )
+    parser.add_argument("--seeds", type=int, default=0, help="replicas to compare at a frequency")
+    parser.add_argument("--publish", action="store_true", help="write docs/tables/kernel_*.csv")
     args = parser.parse_args()
 
+    os.environ.update(MALLOC)
+    context, tables = multiprocessing.get_context("spawn"), {}
+    rows = []
     for replicas in args.replicas:
         for jobs in (1, 2):
             task = [(args.config, replicas, args.steps, args.rounds)] * jobs
-            with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            with context.Pool(jobs) as pool:
                 rounds = [each for rounds in pool.starmap(measure_rounds, task) for each in rounds]
-            by_kernel = {kernel: [each[kernel] for each in rounds] for kernel in KERNELS}
             ratios = [each["torch"] / each["native"] for each in rounds]
-            print(f"S = {replicas}, {jobs} at once:", end=" ")
-            print(
-                *(
-                    f"{kernel} {statistics.median(cost):.0f} us,"
-                    for kernel, cost in by_kernel.items()
-                ),
-                end=" ",
-            )
-            print(
-                f"ratio {statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]",
-                flush=True,
-            )
-    if args.functions:
-        for kernel, costs in time_functions(args.config, args.replicas[0], args.steps).items():
-            for name, cost in sorted(costs.items(), key=lambda item: -item[1]):
-                print(f"{kernel:8} {name:16} {cost:8.1f} us")
+            medians = {
+                f"{kernel}_us": statistics.median(each[kernel] for each in rounds)
+                for kernel in KERNELS
+            }
+            ratio = {"ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+            rows.append({"replicas": replicas, "jobs": jobs, **medians, **ratio})
+            print(rows[-1], flush=True)
+    if rows:
+        tables["kernel_times"] = pd.DataFrame(rows)
+    if args.seeds:
+        grid = load(args.config).studies["paper"].grid
+        eps_mins = sorted({value for block in grid.values() for value in block.eps_min})
+        seeds = list(range(args.seeds))
+        with context.Pool(1) as pool:
+            task = [(args.config, eps_min, seeds) for eps_min in eps_mins]
+            tables["kernel_differences"] = pd.DataFrame(pool.starmap(compare_results, task))
+    for name, table in tables.items():
+        print(table.to_string(index=False, float_format="%.3g"))
+        if args.publish:
+            origin = {"run": "benchmarks/kernels.py", "commit": commit()}
+            versions = {"machine": machine(), "packages": packages()}
+            PublishedTables().put(name, table, origin | versions)
 
 
 if __name__ == "__main__":
