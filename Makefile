@@ -1,8 +1,11 @@
 # Shortcuts. After `make venv` and `source .venv/bin/activate`, use `snakemake --cores N` itself.
 PYTHON ?= python3
 CORES ?= 2
-# Extra arguments for pip, as in PIP_ARGS="--index-url URL" for a CPU or CUDA build of torch.
+# Extra arguments for pip, as in PIP_ARGS="--extra-index-url URL" for an index of other builds.
 PIP_ARGS ?=
+# TORCH=cpu asks for the CPU build of torch, which takes a tenth of the room; it must be on an index
+# that pip looks at.
+TORCH ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_ARGS) --editable
@@ -143,9 +146,18 @@ publish: venv
 
 venv: $(VENV)/installed
 
+OLD_PYTHON = Python 3.11 or newer is needed, got %d.%d; name one, as in make venv PYTHON=python3.11
+NO_TORCH = "no index of pip has this build of torch; take the URL of one from PyTorch's page on\
+  installing it: make venv TORCH=$(TORCH) PIP_ARGS='--extra-index-url URL'"
 $(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; v = sys.version_info[:2]; \
+	  sys.exit('$(OLD_PYTHON)' % v if v < (3, 11) else 0)"
 	@echo "Setting up $(VENV) with the packages of constraints.txt: some minutes."
 	$(PYTHON) -m venv $(VENV)
+ifneq ($(TORCH),)
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) \
+	  $$(sed -n 's/^torch==.*/&+$(TORCH)/p' constraints.txt) || { echo $(NO_TORCH) >&2; exit 1; }
+endif
 	$(PIP) '.[dev]'
 	touch $@
 

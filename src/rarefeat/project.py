@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from rarefeat.claims.declarations import ClaimSet, load_claims, page_of
-from rarefeat.config.names import RULE, check_name, merge_unique, shorten_repr, suggest
+from rarefeat.config.names import RULE, Name, check_name, merge_unique, shorten_repr, suggest
 from rarefeat.config.section import Section, format_validation_error
 from rarefeat.config.study import SHARED_STUDY_KEYS, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
@@ -68,6 +68,11 @@ class TopLevelConfig(Section):
     results: Annotated[str, AfterValidator(check_results_path)] = Field(
         min_length=1, description="folder of everything that is computed"
     )
+    name: Name | Literal[""] = Field(
+        default="",
+        description="name of the run: its results are in a folder of this name below `results`, and"
+        " its figures and pages say it",
+    )
     size: str = Field(
         default="",
         description="an entry of `sizes` of the studies' files, laid over each that has it; empty"
@@ -99,6 +104,8 @@ class Project:
     """Largest number of seeds of a study; 0 for no limit."""
     store_gb: float = 10
     """Room of the output cache (GB)."""
+    name: str = ""
+    """Name of the run; empty for none."""
 
     @cached_property
     def studies(self) -> dict[str, Any]:
@@ -363,18 +370,18 @@ class Project:
 
     @property
     def size_section(self) -> dict[str, str]:
-        """Size of the run for figures and pages.
-
-        Where it is neither the default nor a larger one.
-        """
-        return {"size": self.size} if self.size not in ("", "full") else {}
+        """Name of the run, and its size where that is smaller than the default, for figures."""
+        size = {"size": self.size} if self.size not in ("", "full") else {}
+        return size | ({"run": self.name} if self.name else {})
 
     @property
     def warning(self) -> str:
         """Warning of the report that this is no run of the default size; empty where it is one."""
         seeds = f" No study has more than {self.most_seeds} seeds." if self.most_seeds else ""
         return (
-            f"A run of size {self.size}, not of the default size." if self.size_section else ""
+            f"A run of size {self.size}, not of the default size."
+            if "size" in self.size_section
+            else ""
         ) + seeds
 
     def check(self) -> "Project":
@@ -576,7 +583,9 @@ def parse(raw: dict, *folders: Path) -> Project:
             ) from error
         raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
     typed = {name: getattr(config, name) for name in kinds()}
-    return Project(config.results, typed, config.size, config.most_seeds, config.store_gb).check()
+    results = f"{config.results}/{config.name}" if config.name else config.results
+    limits = config.size, config.most_seeds, config.store_gb
+    return Project(results, typed, *limits, config.name).check()
 
 
 def check_omitted(kind: str, changes: Any, defaults: dict) -> None:

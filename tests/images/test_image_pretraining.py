@@ -558,7 +558,7 @@ def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
     process = subprocess.Popen(
         [*command, "--output", *outputs], stderr=subprocess.PIPE, encoding="utf-8"
     )
-    until(lambda: checkpoints(tmp_path, "parquet"), 600)
+    until(lambda: checkpoints(tmp_path, "csv"), 600)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 1

@@ -142,10 +142,14 @@ def seeds_of(*tables: pd.DataFrame) -> str:
 
 
 def nsr_of(table: pd.DataFrame) -> str:
-    """Format the noise levels of a grid table."""
-    levels = sorted(table["nsr"].unique())
-    text = f"{levels[0]:.3g}" if len(levels) == 1 else f"{levels[0]:.3g} to {levels[-1]:.3g}"
-    return rf"$\sigma^2 d_1$ = {text}"
+    """Format the noise levels of a grid table: sigma, as in the config, and the NSR."""
+    levels = table[["sigma", "nsr"]].drop_duplicates().sort_values("sigma").to_numpy()
+    first, last = levels[0], levels[-1]
+    sigma, nsr = (
+        f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        for low, high in zip(first, last, strict=True)
+    )
+    return rf"$\sigma$ = {sigma} ($\sigma^2 d_1$ = {nsr})"
 
 
 ARM_WORDS = NAMES | {

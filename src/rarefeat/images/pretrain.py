@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -30,7 +30,7 @@ from rarefeat.images.nt_xent import Weights, arm_loss, compute_masks, convolutio
 from rarefeat.images.trainer import TrainingRun, identity_of, prepare, train, warmed_cosine
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.sealed_files import write_table
+from rarefeat.storage.sealed_files import write_file
 
 RECORDED = (
     "loss",
@@ -191,10 +191,9 @@ def pretrain_images(
             state["records"] = torch.cat(
                 [state["records"], torch.tensor([row], dtype=torch.float64)]
             )
-            write_table(
-                run.checkpoint_path.with_suffix(".parquet"),
-                pa.Table.from_pylist(rows_of(state["records"])),
-            )
+            # For whoever looks at a long training: pandas reads it, and any plotting tool.
+            metrics = pd.DataFrame(rows_of(state["records"])).to_csv(index=False)
+            write_file(run.checkpoint_path.with_suffix(".csv"), metrics)
 
     size = len(images), training.batch, training.epochs
     train(

@@ -82,9 +82,10 @@ class Job(BaseModel):
 
     @property
     def size_note(self) -> str:
-        """Note for a figure or a page of a run that is not of the default size; else empty."""
-        size = self.config.get("size")
-        return f"a run of size {size}, not of the default size" if size else ""
+        """Note for a figure or a page of a run with a name, or not of the default size."""
+        run, size = self.config.get("run"), self.config.get("size")
+        note = f"a run of size {size}, not of the default size" if size else ""
+        return "; ".join(filter(None, (f"run {run}" if run else "", note)))
 
     @property
     def label(self) -> str:

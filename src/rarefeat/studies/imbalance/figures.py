@@ -111,9 +111,9 @@ def levels_of(grid: pd.DataFrame) -> dict[float, SeriesStyle]:
     return sequential_styles(sorted(grid["nsr"].unique()))
 
 
-def level_names(levels: dict[float, SeriesStyle]) -> dict[str, object]:
-    """Return the entries of a legend for noise levels."""
-    return {rf"$\sigma^2 d_1$ = {level:.3g}": look for level, look in levels.items()}
+def level_names(grid: pd.DataFrame, levels: dict[float, SeriesStyle]) -> dict[str, object]:
+    """Return the entries of a legend for noise levels: sigma, as in the config, and the NSR."""
+    return {nsr_of(grid[grid["nsr"] == level]): look for level, look in levels.items()}
 
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -192,7 +192,9 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
     upper.set_ylabel((plotted.short or plotted.symbol) + ",\ndense")
     axes[-1, 0].set_xlabel(EPS)
     figure.align_ylabels()
-    return finish_figure(figure, axes[:, 0], level_names(levels), f"{INTERVALS}, {seeds_of(grid)}")
+    return finish_figure(
+        figure, axes[:, 0], level_names(grid, levels), f"{INTERVALS}, {seeds_of(grid)}"
+    )
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
@@ -259,7 +261,10 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     }
     dense = {"dense": SeriesStyle("black")}
     return finish_figure(
-        figure, axes.flat, level_names(levels) | dense | shown, f"{INTERVALS}, {seeds_of(grid)}"
+        figure,
+        axes.flat,
+        level_names(grid, levels) | dense | shown,
+        f"{INTERVALS}, {seeds_of(grid)}",
     )
 
 

@@ -1,0 +1,27 @@
+"""Correlated features: the rare one comes only in the company of the first one."""
+
+import matplotlib.pyplot as plt
+import torch
+
+import rarefeat
+
+
+def in_company(n, generator, probability):
+    active = torch.rand(n, len(probability), generator=generator) < probability
+    active[:, 0] |= active[:, -1]
+    return active * (1.0 - 2.0 * torch.randint(2, active.shape, generator=generator))
+
+
+def main(seeds=range(100, 110), **size):
+    for name, law in {"independent": "paper", "in company": in_company}.items():
+        rows = [rarefeat.train_learners(eps_min, data_law=law, seeds=seeds, **size).table for eps_min in (0.3, 0.5, 0.7)]
+        r2 = [table.query("feature == 8")["r2"] for table in rows]
+        plt.errorbar((0.3, 0.5, 0.7), [item.mean() for item in r2], [item.std() for item in r2], marker="o", capsize=2, label=name)
+        print(f"{name}: R^2 of the rare feature at 0.3, 0.5 and 0.7 is {', '.join(f'{item.mean():.2f}' for item in r2)}.")
+    plt.gca().set(xlabel=r"frequency $\varepsilon_{\min}$", ylabel="$R^2$ of a linear readout")
+    plt.legend(title=f"the rare feature, mean and SD, {len(r2[0])} seeds")
+    plt.savefig("correlated_features.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main(sigma=0.14, d1=64, sigma_0=0.014, T=300)
