@@ -388,12 +388,6 @@ EDITS = {
         "(context.norms, context.alpha)",
         "core.arms:ARMS?largest_neuron? selection.measure:*",
     ),
-    "a rule that one study has": (
-        "core/arms.py",
-        "].amax(-1), context",
-        "].amin(-1), context",
-        "selection.measure:*",
-    ),
     "a rule of the bias": (
         "core/bias.py",
         "2 * math.log(d) / d",
@@ -413,18 +407,6 @@ EDITS = {
         MULTIPLIED,
     ),
     "draws": ("core/randomness.py", "digest[:4]", "digest[:8]", DRAWS),
-    "views": (
-        "core/positive_pairs.py",
-        "(views.rho or views.mask or views.colour)",
-        "(views.rho or views.colour)",
-        "chain.pretrain:* augmentation.measure:* augmentation.supervised_baseline:* learners.measure:*",
-    ),
-    "a linear probe": (
-        "core/linear_probe.py",
-        "correction=0",
-        "correction=1",
-        "chain.probe:* selection.measure:*",
-    ),
     "a constant": (
         "core/thresholds.py",
         "PURE_COSINE = 0.9",
@@ -435,73 +417,13 @@ EDITS = {
         theory.milestones:* theory.one_step:*
     """,
     ),
-    "a measure": (
-        "studies/selection/measure.py",
-        "[..., -1] > PURE_COSINE",
-        "[..., -1] >= PURE_COSINE",
-        "selection.measure:*",
-    ),
-    "a loss of the laboratory": (
-        "laboratory/losses.py",
-        "negatives - 2 * positives",
-        "negatives - 3 * positives",
-        "learners.measure:*",
-    ),
-    "a floor": (
-        "studies/fate/training.py",
-        "clamp_min(1e-30)",
-        "clamp_min(1e-20)",
-        "fate.measure:*",
-    ),
-    "a search": (
-        "studies/two_layer/learning_rates.py",
-        "means.max() - RATE_TOLERANCE",
-        "means.max()",
-        "two_layer.learning_rates:*",
-    ),
-    "a schedule": (
-        "images/trainer.py",
-        "lr * (step + 1)",
-        "lr * step",
-        f"{IMAGES} fine_labels.granularity.digits:*",
-    ),
     "what a claim measures": (
         "studies/two_layer/claims.py",
         '"cosine", 1) - ',
         '"cosine", 1) + ',
         "two_layer.claims:*",
     ),
-    "the test of a claim": (
-        "claims/verdict.py",
-        "0.5**n",
-        "0.5 ** (n - 1)",
-        "claims.verdict_tables:*",
-    ),
-    "a figure": (
-        "studies/imbalance/figures.py",
-        'f"dense, seed {first}"',
-        'f"seed {first}"',
-        "imbalance.figures:alignment_heatmap",
-    ),
     "a lock": ("storage/sealed_files.py", "handle.seek(start)", "handle.seek(int(start))", ""),
-    "who may write": ("run/write_guard.py", "current != planned", "planned != current", ""),
-    "a bar of progress": ("run/cli_helpers.py", "desc=label)", "desc=label, leave=False)", ""),
-    "its label": (
-        "studies/augmentation/supervised_baseline.py",
-        '"supervised"):',
-        '"classifiers"):',
-        "",
-    ),
-    "what is printed": ("images/pretrain.py", "is slow without", "is slower without", ""),
-    "a module's docstring": ("core/arms.py", '"""Training arms: ', '"""Arms: ', ""),
-    "a docstring": ("core/training.py", '"""Take one training step', '"""Take a training step', ""),
-    "a comment": ("core/batch_invariant.py", "# A tall product", "# Such a product", ""),
-    "the text of an error": (
-        "chain/pretrain.py",
-        "masks single weights in R^d1",
-        "masks single weights",
-        "",
-    ),
     "an annotation": (
         "core/statistics.py",
         "def holm(p_values: np.ndarray)",
@@ -516,12 +438,6 @@ EDITS = {
     ),
     "an arm's label": ("core/arms.py", '"random neurons"', '"neurons at random"', ""),
     "a helper's name": ("images/splits.py", "_draw(", "_drawn(", ""),
-    "a key's description": (
-        "config/model.py",
-        '"correlation of both',
-        '"the correlation of both',
-        "",
-    ),
     "its default, which jobs are told": (
         "config/images.py",
         'default="global"',
@@ -532,12 +448,6 @@ EDITS = {
         "config/model.py",
         "if self.mask and self.rho:",
         "if self.mask and self.rho > 0:",
-        "",
-    ),
-    "a column's description": (
-        "studies/selection/tables.py",
-        'description="',
-        'description="in other words: ',
         "",
     ),
     "a caption": (
