@@ -45,6 +45,9 @@ def test_study_of_the_cases_is_valid(folder):
     assert "mine" in load(ROOT / "config/config.yaml", "mine.yaml").studies
 
 
+CLASH = "imbalance={studies: {pretrain: {grid: {g: {eps_min: [1], sigma: [0.1], arms: [dense]}}}}}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -52,6 +55,7 @@ def test_study_of_the_cases_is_valid(folder):
         ("--config 'data={N: many}'", "config: data.N: Input should be a valid integer"),
         ("paper --config results=..", "config: results: must be a folder of its own"),
         ("papr", "papr"),
+        (f"--config '{CLASH}'", "config: pretrain: a study and a rule have this name"),
     ],
 )
 def test_snakemake_prints_the_line_before_any_job(arguments, message, folder):

@@ -1,5 +1,6 @@
 """The folder of results: its name, its lock, and results that Snakemake has no records of."""
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,6 +32,11 @@ def test_results_path_that_misleads_is_refused(folder):
         check_results_path(folder)
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 def test_lock_keeps_a_second_process_out(tmp_path):
     acquire(tmp_path)
     code = f"from rarefeat.run.results_folder import acquire; acquire({str(tmp_path)!r})"
@@ -55,9 +61,8 @@ def test_folder_that_cannot_be_written_is_one_line(tmp_path):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project():
     """A project whose results have one table, in a working directory without records."""
-    monkeypatch.chdir(tmp_path)
     path = Path("results/tables/heatmap_grid.parquet")
     write_product(path, TABLE, build_origin(PROJECT.table_job("heatmap_grid")))
     return replace(PROJECT, results="results")
@@ -66,6 +71,14 @@ def project(tmp_path, monkeypatch):
 def test_results_of_this_config_are_recorded(project):
     assert explain_unrecorded(project) == ""
     assert len(list(Path(".snakemake/rarefeat").iterdir())) == 1
+
+
+def test_results_of_a_first_run_are_recorded(project):
+    shutil.rmtree("results")
+    acquire("results")
+    path = Path("results/tables/heatmap_grid.parquet")
+    write_product(path, TABLE, build_origin(PROJECT.table_job("paper_grid")))
+    assert explain_unrecorded(project) == ""
 
 
 def test_results_of_another_config_are_told_until_mended(project):

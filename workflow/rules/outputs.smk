@@ -55,6 +55,8 @@ def make_group_rule(name, group):
 
 def make_target(name, paths):
     """Make the rule of a target."""
+    if rules.has(name):
+        raise WorkflowError(f"config: {name}: a study and a rule have this name; rename the study")
 
     rule:
         name:

@@ -3,7 +3,6 @@
 Results that Snakemake has no records of.
 """
 
-import contextlib
 import fcntl
 import os
 import secrets
@@ -41,6 +40,8 @@ def acquire(folder: str | Path) -> None:
         raise RarefeatError(f"{folder}: cannot be written: {error.strerror}") from error
     for path in folder.rglob(TEMPORARIES):
         path.unlink(missing_ok=True)
+    if not (folder / "tables").exists():
+        add_token(folder)
 
 
 def explain_unrecorded(project: Project) -> str:
@@ -65,11 +66,15 @@ def explain_unrecorded(project: Project) -> str:
             f" snakemake has no record of it;"
             " delete what you do not want to keep, or make it again with --forceall"
         )
-    # Results that this user cannot write can still be planned.
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not token.exists():
-            token.write_text(secrets.token_hex(8), encoding="utf-8")
-        RECORDS.mkdir(parents=True, exist_ok=True)
-        (RECORDS / token.read_text(encoding="utf-8")).touch()
+    if folder.is_dir() and os.access(folder, os.W_OK):
+        add_token(folder)
     return ""
+
+
+def add_token(folder: Path) -> None:
+    """Note in a folder of results and in `.snakemake` that they belong together."""
+    token = folder / TOKEN
+    if not token.exists():
+        token.write_text(secrets.token_hex(8), encoding="utf-8")
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    (RECORDS / token.read_text(encoding="utf-8")).touch()
