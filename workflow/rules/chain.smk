@@ -1,5 +1,7 @@
 # The stages of the contrastive encoder: latents -> pretraining -> probes -> tables of a study.
 
+from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE
+
 
 # Latent signals, which depend on the frequency alone: every noise level and arm has the same.
 rule synthesise:

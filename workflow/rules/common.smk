@@ -14,15 +14,6 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.project import parse as parse_config
 from rarefeat.registry import kinds
 from rarefeat.run import fork_server, output_cache, results_folder, write_guard
-from rarefeat.study_kind import (
-    IMAGE_DATA,
-    IMAGE_PRETRAIN,
-    IMAGE_PROBE,
-    IMAGE_SPLITS,
-    PRETRAIN,
-    PROBE,
-    SYNTHESISE,
-)
 
 min_version("9.19")
 
@@ -61,15 +52,8 @@ os.environ.update(
 if warning := as_workflow_error(results_folder.explain_unrecorded, PROJECT):
     print(warning, file=sys.stderr)
 
-# glibc would return the memory that a training frees at every step to the system, which halves
-# its speed. Huge pages also save page faults.
-MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "33554432",
-    "MALLOC_TRIM_THRESHOLD_": "1073741824",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
 VARIABLES = {
-    **MALLOC,
+    **fork_server.MALLOC,
     write_guard.PLANNED: write_guard.source_state(),
     output_cache.FOLDER: f"{RESULTS}/.cache" if PROJECT.store_gb else "",
     output_cache.ROOM_GB: PROJECT.store_gb,
@@ -89,7 +73,7 @@ RUN_JOB = (
 onstart:
     as_workflow_error(results_folder.acquire, RESULTS)
     # A server that has the packages loaded runs the jobs of this machine.
-    if workflow.local_exec and (name := fork_server.start(**MALLOC)):
+    if workflow.local_exec and (name := fork_server.start()):
         os.environ.update(RAREFEAT_FORK_SERVER=name)
 
 
@@ -112,9 +96,8 @@ def find_cell(wildcards):
 
     None for a job of a whole study.
     """
-    others = ("study", "seeds", "cell")
-    axes = [f"{name}={value}" for name, value in wildcards.items() if name not in others]
-    path = wildcards.get("cell") or os.path.join("", *axes)
+    axes = {name: value for name, value in wildcards.items() if name not in ("study", "seeds")}
+    path = axes.get("cell") or "/".join(f"{name}={value}" for name, value in axes.items())
     if path and (wildcards.study, path) not in CELLS:
         raise WorkflowError(f"{wildcards.study} has no cell {path}; see its grid in the config")
     return CELLS.get((wildcards.study, path))

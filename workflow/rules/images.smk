@@ -5,6 +5,7 @@ import functools
 
 from rarefeat.config.images import ImageData
 from rarefeat.images import input_hashes
+from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
 
 @functools.cache
