@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 import yaml
@@ -36,14 +37,23 @@ rule train:
 FAIL = "echo ' 50%'; [ $1 = 1 ] || exit 0; "
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run Snakemake on a job script and return its exit status and lines, times as T."""
+def write_workflow(script: str, workflow: str = WORKFLOW) -> None:
+    """Write a workflow whose jobs run a script."""
+    Path("Snakefile").write_text(workflow)
+    Path("job.sh").write_text(script)
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
+
+@pytest.fixture
+def run():
+    """Run Snakemake on a job script and return its exit status and lines, times as T."""
+
     def run(script: str, *arguments: str, workflow: str = WORKFLOW) -> tuple[int, list[str]]:
-        (tmp_path / "Snakefile").write_text(workflow)
-        (tmp_path / "job.sh").write_text(script)
+        write_workflow(script, workflow)
         done = subprocess.run(
             [*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True
         )
@@ -124,22 +134,21 @@ def test_user_error_is_one_line(run, arguments, code, message):
         assert "KeyError" in "".join(lines)  # a defect of the code keeps its traceback
 
 
-@pytest.mark.parametrize("option", ["-n", "-p"])
-def test_native_text_on_request(run, option):
-    _, lines = run("", option)
+def test_native_text_on_request(run):
+    _, lines = run("", "-n")
     assert any("rule gather:" in line for line in lines)
 
 
-def test_terminal_shows_one_bar(run):
-    run("sleep 0.3", "-n")
+def test_terminal_shows_one_bar():
+    write_workflow("sleep 0.3")
     lines = run_on_terminal("").replace("\r\n", "\n").split("\n")
     assert lines[0] == "3 jobs to run"
     assert re.search(r"\r\[1/3\] \|█{5}.{11}\| train paper eps=\d\b", lines[1])
     assert lines[-2].endswith("done: 3 jobs; tables: results/tables")
 
 
-def test_interrupted_run_says_how_to_go_on(run):
-    run("sleep 30", "-n")
+def test_interrupted_run_says_how_to_go_on():
+    write_workflow("sleep 30")
     text = run_on_terminal("train paper")
     assert f"stopped: 0 of 3 jobs done; {RESUME}" in text
     assert not re.search("RuleException|CalledProcessError|failed:", text)
