@@ -4,7 +4,6 @@ Runs themselves are started by `snakemake`.
 """
 
 import importlib.util
-import keyword
 import os
 import sys
 from collections.abc import Iterable
@@ -164,10 +163,6 @@ workflow.default_target = "{name}"
 '''
 
 
-RESERVED = ("sitecustomize", "usercustomize", "true", "false", "null")
-"""Modules that Python looks for at its start, and words of YAML."""
-
-
 @main.command()
 @click.argument("name")
 def new(name: str) -> None:
@@ -175,8 +170,6 @@ def new(name: str) -> None:
     files = {f"{name}.yaml": STUDY.format(name=name), f"{name}.py": RULE.format(name=name)}
     if not name.isidentifier() or not name.isascii():
         raise RarefeatError(f"new: {name!r}: use letters, digits and _, not beginning with a digit")
-    if keyword.iskeyword(name) or name in RESERVED:
-        raise RarefeatError(f"new: {name} is a word of Python or YAML; choose another name")
     try:
         check_name(name)
     except ValueError as error:
