@@ -20,6 +20,8 @@ import rarefeat
 from rarefeat.api import plots, sweeps
 from rarefeat.chain.tables import ARM, METRICS, POINT
 from rarefeat.config.model import Arm
+from rarefeat.core.activation_moments import Moments
+from rarefeat.core.arms import PruningContext
 from rarefeat.figures.labels import add_series_column
 
 SMALL = {"T": 8, "N": 256, "d1": 60, "progress": False}
@@ -317,7 +319,7 @@ def test_seeds_are_by_default_those_of_the_workflow():
 def test_page_of_own_rules_gives_equal_numbers(tmp_path, monkeypatch):
     """Its sweep and its study of the workflow differ in the name of the rule alone."""
     page = Path("docs/own_rule.md").read_text()
-    (code,), (config,) = (
+    (code, _), (config,) = (
         re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml")
     )
     monkeypatch.chdir(tmp_path)
@@ -335,6 +337,16 @@ def test_page_of_own_rules_gives_equal_numbers(tmp_path, monkeypatch):
     assert [arm.label.rpartition(":")[2] for arm in study.arms] == [
         arm.label for arm in planned.study.arms
     ]
+
+
+def test_page_of_own_rules_has_all_fields_and_a_control():
+    page = Path("docs/own_rule.md").read_text()
+    fields = {*PruningContext._fields, *Moments._fields, "norms", "cosines"}
+    assert {name for name in fields if f"`{name}`" not in page} == set()
+    control = define(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1], "redrawn")
+    random = rarefeat.train(arm="random_neuron", alpha=0.2, **SMALL)
+    redrawn = rarefeat.train(arm=control, alpha=0.2, **SMALL)
+    assert not torch.equal(redrawn.weights, random.weights)
 
 
 @pytest.mark.parametrize(
@@ -496,6 +508,21 @@ def test_plot_names_the_columns_that_it_would_pool(config):
     assert "plot: final_loss: no such column of settings" in refusal(runs.plot, x="final_loss")
     assert "plot: lamda: no such column of settings (did you" in refusal(runs.plot, hue="lamda")
     assert "leave ax out" in refusal(one_lambda.plot, col="sigma", ax=first)
+
+
+def test_paired_plot_draws_the_difference_of_the_summary():
+    arms = ["dense", "pruned_neuron", "random_neuron"]
+    runs = rarefeat.sweep(eps_min=[0.2, 1.0], arm=arms, alpha=0.3, seed=[3, 5, 6], **SMALL)
+    ax = runs.plot(paired=True)
+    assert "minus dense" in ax.get_ylabel()
+    summary = runs.summary().query("metric == 'max_alignment'").set_index(["arm", "eps_min"])
+    lines = [line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()) == 2][:2]
+    for arm, drawn in zip(arms[1:], lines, strict=True):
+        np.testing.assert_allclose(drawn, summary.loc[arm, "paired_difference"])
+    assert len(runs.select(eps_min=1.0).plot(x="step", paired=True).get_lines()) >= 2
+    for arm in ("dense", "pruned_neuron"):
+        line = refusal(runs.select(arm=arm).plot, paired=True)
+        assert line == "plot: paired: needs the arm dense at each setting, and another arm"
 
 
 def test_select_takes_values_as_they_were_given(config):

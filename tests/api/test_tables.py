@@ -14,6 +14,10 @@ from rarefeat.run.metadata import build_origin, write_product
     [
         ({"results": None, "name": "paper_grid"}, "read_table: results: must be a text or a path"),
         ({"name": None}, "read_table: name: must be a text, got None"),
+        (
+            {"results": "docs", "name": "fate_lat"},
+            "is no published table (did you mean 'fate_late'",
+        ),
         ({"name": "x" * 300 + "_grid"}, "is the name of no table"),
         ({"name": "../tables/paper_grid"}, "is the name of no table"),
         ({"name": "longtail_sumary"}, "is the name of no table (did you mean 'longtail_summary'"),
@@ -64,3 +68,10 @@ def test_read_table_refuses_table_under_other_name(quick_project, tmp_path, sour
 )
 def test_find_schema_by_name(name, schema):
     assert find_schema(name).name == schema
+
+
+def test_published_tables_are_those_of_the_pages(tmp_path, monkeypatch):
+    """Also from a folder without a clone."""
+    expected = pd.read_csv("docs/tables/fate_late.csv")
+    monkeypatch.chdir(tmp_path)
+    pd.testing.assert_frame_equal(rarefeat.read_table("docs", "fate_late"), expected)

@@ -9,6 +9,7 @@ from rarefeat.api.critical_frequency import predict_critical_frequency
 from rarefeat.api.deprecated import NAMES, warn
 from rarefeat.api.encoder import Batch, Encoder, load, load_encoder, train
 from rarefeat.api.learners import Learners, stream_pairs, train_learners
+from rarefeat.api.presets import Preset, preset
 from rarefeat.api.sweeps import Sweep, sweep
 from rarefeat.api.tables import read_table
 from rarefeat.core.arms import PruningContext
@@ -20,6 +21,7 @@ __all__ = [
     "BiasContext",
     "Encoder",
     "Learners",
+    "Preset",
     "PruningContext",
     "RarefeatError",
     "Sweep",
@@ -27,6 +29,7 @@ __all__ = [
     "load_config",
     "load_encoder",
     "predict_critical_frequency",
+    "preset",
     "read_table",
     "stream_pairs",
     "sweep",

@@ -11,6 +11,7 @@ from rarefeat.api.arguments import (
     check_int,
 )
 from rarefeat.api.entry_points import entry_point
+from rarefeat.api.tables import read_published_table
 from rarefeat.chain import critical_frequency as model
 from rarefeat.config.model import Bias, Views
 from rarefeat.config.names import shorten_repr, suggest
@@ -25,13 +26,13 @@ MODEL_KEYS = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
 
 @entry_point
 def predict_critical_frequency(
-    kappa: float,
-    gamma: float,
+    kappa: float | None = None,
+    gamma: float | None = None,
     sigma: float = 0.05,
     *,
     study: str = "paper",
     config: Project | None = None,
-    error: float = 0.0,
+    error: float | None = None,
     outside: bool = False,
     replicas: int = 200,
     **changes: Any,
@@ -45,19 +46,19 @@ def predict_critical_frequency(
 
     Parameters
     ----------
-    kappa, gamma : float
+    kappa, gamma : float, optional
         The two constants of the model: a replica learns the feature with probability
-        1 / (1 + exp(-gamma (x - log kappa))), where x is its margin. Fitted values are in
-        docs/studies/selection.md, and as exp(centre) and steepness in the table `selection_law`.
+        1 / (1 + exp(-gamma (x - log kappa))), where x is its margin. By default the published ones,
+        of the table `selection_law_constants`.
     sigma : float
         Standard deviation of the noise of a token.
     study : str
         The study whose values hold where none are given here.
     config : Project, optional
         What `load_config` returns; `config/config.yaml` by default.
-    error : float
-        Mean absolute error of the model in regimes that it was not fitted on, for the interval:
-        `error` of the published table `selection_law_errors`.
+    error : float, optional
+        Mean absolute error of the model in regimes that it was not fitted on, for the interval; by
+        default the published one, of the table `selection_law_errors`.
     outside : bool
         Predict also outside of the ranges in which the model was tested.
     replicas : int
@@ -86,15 +87,20 @@ def predict_critical_frequency(
     Examples
     --------
     >>> predict = rarefeat.predict_critical_frequency
-    >>> rare, frequent = (predict(0.8, 10, bias={"share": share}) for share in (0.2, 0.7))
+    >>> rare, frequent = (predict(bias={"share": share}) for share in (0.2, 0.7))
     >>> 0 < rare.first < rare.eps_min < frequent.eps_min < 1
     True
-    >>> predict(0.8, 10, K=64)
+    >>> predict(K=64)
     Traceback (most recent call last):
     ...
     rarefeat.core.errors.RarefeatError: predict_critical_frequency: K is 64, and not 128, where the
     model was not tested; say outside=True to predict there
     """
+    published = published_constants()
+    kappa, gamma, error = (
+        published[name] if value is None else value
+        for name, value in (("kappa", kappa), ("gamma", gamma), ("error", error))
+    )
     for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
         if check_finite(CALLER, name, value) <= 0:
             raise RarefeatError(f"{CALLER}: {name}: must be above 0, got {shorten_repr(value)}")
@@ -119,6 +125,14 @@ def predict_critical_frequency(
         )
     fit = model.LogisticFit(math.log(kappa), float(gamma))
     return model.estimate_critical_frequency(point, fit, error, replicas)
+
+
+def published_constants() -> dict[str, float]:
+    """Return kappa, gamma and the mean absolute error of the model, as they are published."""
+    constants = read_published_table("selection_law_constants").iloc[0]
+    errors = read_published_table("selection_law_errors")
+    (error,) = errors.loc[errors["parameter"] == "all", "error"]
+    return {"kappa": constants["kappa"], "gamma": constants["gamma"], "error": error}
 
 
 def check_effect(changes: Mapping[str, Any]) -> None:

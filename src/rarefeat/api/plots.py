@@ -14,7 +14,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from rarefeat.chain.aggregate import column_bounds
+from rarefeat.chain.aggregate import column_bounds, difference_bounds
 from rarefeat.chain.tables import ARM, INDICATORS, METRICS, POINT
 from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
@@ -156,6 +156,37 @@ def pooled_columns(
     return list(dict.fromkeys("arm" if name in ARM else name for name in pooled))
 
 
+def paired_differences(table: pd.DataFrame, metric: str, axes: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of the other arms, with their difference to dense as the metric.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each setting and seed, or each of their steps.
+    metric : str
+        Column of the metric.
+    axes : sequence of str
+        Columns of settings beside those of the grid.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    RarefeatError
+        If a row has no dense one at its setting and seed.
+    """
+    is_dense = table["arm"] == "dense"
+    keys = [name for name in (*axes, *POINT, "seed", "step") if name in table]
+    dense = table[is_dense].set_index(keys)[metric]
+    others = table[~is_dense]
+    index = pd.MultiIndex.from_frame(others[keys])
+    if others.empty or not index.isin(dense.index).all():
+        raise RarefeatError("plot: paired: needs the arm dense at each setting, and another arm")
+    return others.assign(**{metric: others[metric].to_numpy() - dense.reindex(index).to_numpy()})
+
+
 @project_style
 def plot_sweep(
     table: pd.DataFrame,
@@ -166,6 +197,7 @@ def plot_sweep(
     ax: Axes | None,
     axes: Sequence[str],
     options: Mapping[str, Any],
+    paired: bool = False,
 ) -> Any:
     """Draw a metric against a column: means and 95 % Student intervals over seeds.
 
@@ -183,6 +215,8 @@ def plot_sweep(
         Columns of settings beside those of the grid.
     options : mapping
         Options of `seaborn.lineplot`; those that are columns tell rows apart, too.
+    paired : bool
+        Whether the metric is a difference to dense (`paired_differences`).
 
     Returns
     -------
@@ -223,13 +257,20 @@ def plot_sweep(
         for panel, (value, _) in zip(grid[0], groups, strict=True):
             panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
     drawn_axes = [
-        draw_lines(panel or new_axes(), rows, metric, x, hue, options) for panel, rows in panels
+        draw_lines(panel or new_axes(), rows, metric, x, hue, options, paired)
+        for panel, rows in panels
     ]
     return drawn_axes if col else drawn_axes[0]
 
 
 def draw_lines(
-    ax: Axes, table: pd.DataFrame, metric: str, x: str, hue: str | None, options: Mapping[str, Any]
+    ax: Axes,
+    table: pd.DataFrame,
+    metric: str,
+    x: str,
+    hue: str | None,
+    options: Mapping[str, Any],
+    paired: bool,
 ) -> Axes:
     """Draw the lines of one panel, with a legend that says how many seeds there are.
 
@@ -243,6 +284,8 @@ def draw_lines(
         Columns.
     options : mapping
         Options of `seaborn.lineplot`.
+    paired : bool
+        Whether the metric is a difference to dense.
 
     Returns
     -------
@@ -261,12 +304,16 @@ def draw_lines(
             "dashes": False,
             "markers": {value: style.marker for value, style in looks.items()},
         }
-    student = functools.partial(mean_interval, bounds=bounds)
-    interval = fraction_interval if metric in INDICATORS else student
+    student = functools.partial(
+        mean_interval, bounds=difference_bounds(bounds) if paired else bounds
+    )
+    interval = fraction_interval if metric in INDICATORS and not paired else student
     errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
     symbol = quantity(metric).short or quantity(metric).symbol
-    ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=symbol)
+    ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=f"{symbol}, minus dense" if paired else symbol)
+    if paired:
+        ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     if legend := ax.get_legend():
         for text in legend.get_texts():
             text.set_text(arm_label(text.get_text()))

@@ -148,6 +148,7 @@ class Sweep(FormerNames):
         ax: "Axes | None" = None,
         *,
         col: str | None = None,
+        paired: bool = False,
         **options: Any,
     ) -> Any:
         """Draw a metric: means and 95 % Student intervals over the seeds.
@@ -163,6 +164,8 @@ class Sweep(FormerNames):
             Columns of the axis, of the colours, and of panels side by side.
         ax : matplotlib Axes, optional
             Axes; those of a new figure by default.
+        paired : bool
+            Whether to draw the difference to dense at the same setting and seed.
         **options
             Options of `seaborn.lineplot`.
 
@@ -173,9 +176,10 @@ class Sweep(FormerNames):
         Raises
         ------
         RarefeatError
-            For an unknown metric or column; or where settings would be averaged.
+            For an unknown metric or column; where settings would be averaged; or for a paired
+            difference without dense.
         """
-        from rarefeat.api.plots import plot_sweep
+        from rarefeat.api.plots import paired_differences, plot_sweep
 
         x, hue, col = column_name(x), hue and column_name(hue), col and column_name(col)
         if x == "step":
@@ -191,7 +195,9 @@ class Sweep(FormerNames):
                 f"plot: {metric}: no such metric{suggest(metric, metrics)};"
                 f" there are {', '.join(metrics) or 'none'}"
             )
-        return plot_sweep(table, metric, x, hue, col, ax, self.axes, options)
+        if paired:
+            table = paired_differences(table, metric, self.axes)
+        return plot_sweep(table, metric, x, hue, col, ax, self.axes, options, paired)
 
     def __repr__(self) -> str:
         """Return its size in words."""

@@ -1,4 +1,4 @@
-"""Tables of the workflow, of which name, hash and columns are checked."""
+"""Tables of the workflow and the published ones, of which name, hash and columns are checked."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,8 @@ from rarefeat.api.arguments import check_type
 from rarefeat.api.entry_points import entry_point
 from rarefeat.config.names import suggest
 from rarefeat.core.errors import RarefeatError
+from rarefeat.project import resolve_path
+from rarefeat.report.published_tables import FOLDER, PublishedTables
 from rarefeat.report.reference import schemas
 from rarefeat.run.metadata import read_table_and_origin
 from rarefeat.storage.schema import validate
@@ -24,10 +26,12 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     Parameters
     ----------
     results : str or Path
-        Folder of results, as in "results/quick".
+        Folder of results, as in "results/quick"; or "docs" for the published tables, from which
+        every number of the documentation comes.
     name : str
         Name of the table without suffix, as in "paper_grid" or "paper.figure_3_grid".
-        docs/reference/tables describes the columns of each.
+        docs/reference/tables describes the columns of each. Published ones have other names, and
+        fewer columns.
 
     Returns
     -------
@@ -43,8 +47,12 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     >>> grid = rarefeat.read_table("results/quick", "paper_grid")
     >>> sorted(set(grid["eps_min"])), sorted(set(grid["arm"]))[:2]
     ([0.2, 1.0], ['dense', 'ideal'])
+    >>> list(rarefeat.read_table("docs", "selection_law_constants"))[:2]
+    ['kappa', 'gamma']
     """
-    folder = Path(check_type(CALLER, "results", results, str, Path)) / "tables"
+    if str(check_type(CALLER, "results", results, str, Path)) == str(FOLDER.parent):
+        return read_published_table(check_type(CALLER, "name", name, str))
+    folder = Path(results) / "tables"
     schema = find_schema(check_type(CALLER, "name", name, str))
     path = folder / f"{name}.parquet"
     if not path.is_file():
@@ -60,6 +68,18 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
         raise RarefeatError(
             f"{CALLER}: {path} is not the table that its name says: {error}; run snakemake again"
         ) from error
+
+
+def read_published_table(name: str) -> pd.DataFrame:
+    """Return a table of docs/tables by its name; RarefeatError if there is none."""
+    tables = PublishedTables(resolve_path(FOLDER))
+    if name not in tables:
+        names = sorted(tables.origins)
+        raise RarefeatError(
+            f"{CALLER}: name: {name!r} is no published table{suggest(name, names)}; there are"
+            f" {', '.join(names)}"
+        )
+    return tables[name]
 
 
 def find_schema(name: str) -> DataFrameSchema:

@@ -197,7 +197,7 @@ class UserRule:
         is_separable = isinstance(generators or [], list)
         self.n_steps += 1
         is_test = is_separable and self.n_steps & (self.n_steps - 1) == 0
-        last = len(context.bias) - 1
+        last = len(context.weights) - 1
         before = copy_context(context, last) if is_test else None
         settings, results = torch_settings(), []
         with opened_files() as files:

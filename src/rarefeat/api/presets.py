@@ -1,0 +1,112 @@
+"""The constants of a paper's experiments, as a table of which a script changes what differs."""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rarefeat.api.arguments import (
+    ARGUMENT_SECTIONS,
+    argument_names,
+    axis_label,
+    build_study,
+    check_keys,
+    check_type,
+    load_config,
+)
+from rarefeat.api.entry_points import entry_point
+from rarefeat.config.model import Data, Training
+from rarefeat.config.names import suggest
+from rarefeat.core.errors import RarefeatError
+from rarefeat.project import Project
+
+PRESETS = {"imbalance": "paper"}
+"""Study of each preset; a study of the contrastive encoder is one by its own name, too."""
+DESCRIPTIONS = {
+    "simulator": "direct for all coordinates, reduced for its law at less cost",
+    "draws": "name that keys the random draws",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Preset:
+    """Values of all keys of `train` but those of a point and an arm.
+
+    It prints as a table, and is a mapping: `rarefeat.train(eps_min=0.3, **preset)`.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    values : dict
+        Value of each key, by its name in Python (`lambda_`).
+    changed : tuple of str
+        Keys whose values are not those of the paper; they are starred in the table.
+    """
+
+    name: str
+    values: dict[str, Any]
+    changed: tuple[str, ...] = ()
+
+    def keys(self) -> Iterator[str]:
+        """Return the keys."""
+        return iter(self.values)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def __repr__(self) -> str:
+        """Return the table: key, value and meaning."""
+        fields = {**Data.model_fields, **Training.model_fields}
+        lines = [f"{self.name}, * changed" if self.changed else self.name]
+        for key, value in self.values.items():
+            meaning = (fields[key].description if key in fields else DESCRIPTIONS[key]) or ""
+            star, text = "*" if key in self.changed else "", axis_label(value)
+            lines.append(f"{key + star:<16} {text!s:<12} {textwrap.shorten(meaning, 90)}")
+        return "\n".join(lines)
+
+
+@entry_point
+def preset(name: str = "imbalance", *, config: Project | None = None, **changes: Any) -> Preset:
+    """Return the constants of a paper's experiment, with changes.
+
+    Parameters
+    ----------
+    name : str
+        "imbalance" for Figures 1 to 4 of imbalance_and_pruning; or the name of a study of the
+        contrastive encoder, as `direct`.
+    config : Project, optional
+        What `load_config` returns; `config/config.yaml` by default.
+    **changes
+        Values that differ, as in `train`.
+
+    Returns
+    -------
+    Preset
+
+    Raises
+    ------
+    RarefeatError
+        As `train`; and for a key of an arm.
+
+    Examples
+    --------
+    >>> shorter = rarefeat.preset("imbalance", T=20, N=512)
+    >>> shorter["d"], shorter["T"], shorter.changed
+    (9, 20, ('T', 'N'))
+    >>> rarefeat.train(eps_min=0.3, **shorter).training.T
+    20
+    """
+    check_keys("preset", changes, argument_names(preset))
+    if keys := [key for key in changes if key in ARGUMENT_SECTIONS["arm"]]:
+        raise RarefeatError(f"preset: {keys[0]}: is a key of an arm; give it to train or sweep")
+    check_type("preset", "name", name, str)
+    project = load_config() if config is None else check_type("preset", "config", config, Project)
+    if name not in (names := [*PRESETS, *project.studies]):
+        raise RarefeatError(f"preset: name: {name!r} is no preset{suggest(name, names)}")
+    study, point = PRESETS.get(name, name), {"eps_min": [1.0], "sigma": [0.0]}
+    chosen = build_study("preset", project, study, point, ["dense"], [0], changes)
+    values = {"simulator": chosen.simulator, "draws": chosen.draws}
+    values |= chosen.data.model_dump() | chosen.training.model_dump()
+    changed = ("lambda_" if key == "lambda" else key for key in changes)
+    return Preset(name, values, tuple(changed))

@@ -1,0 +1,46 @@
+"""Presets: the constants of a paper, as keys of `train`."""
+
+import pytest
+import torch
+from conftest import refusal
+
+import rarefeat
+
+SMALL = {"T": 5, "N": 128, "d1": 40}
+
+
+def test_preset_trains_as_the_study_does():
+    preset = rarefeat.preset("imbalance", **SMALL)
+    encoder = rarefeat.train(eps_min=0.3, seed=1, **preset)
+    expected = rarefeat.train(eps_min=0.3, seed=1, **SMALL)
+    assert torch.equal(encoder.weights, expected.weights)
+    assert encoder.training == expected.training
+    assert len(rarefeat.sweep(seed=[1, 2], progress=False, **preset).table) == 2
+
+
+def test_preset_has_every_key_and_stars_what_is_changed():
+    study = rarefeat.load_config().studies["paper"]
+    preset = rarefeat.preset(lambda_=0.02)
+    assert set(preset.keys()) == {
+        *("simulator", "draws"), *type(study.data).model_fields, *type(study.training).model_fields
+    }  # fmt: skip
+    assert preset["tau"] == study.training.tau
+    lines = str(preset).splitlines()
+    assert len(lines) == 1 + len(preset.values)
+    assert [line.split()[0] for line in lines[1:] if "* " in line[:17]] == ["lambda_*"]
+    assert rarefeat.preset("direct")["simulator"] == "direct"
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "line"),
+    [
+        ("imbalanse", {}, "preset: name: 'imbalanse' is no preset (did you mean 'imbalance'"),
+        ("digits", {}, "'digits' is no study of the contrastive encoder"),
+        ("imbalance", {"alpha": 0.1}, "preset: alpha: is a key of an arm"),
+        ("imbalance", {"taau": 1}, "preset: taau: unknown key (did you mean 'tau'?)"),
+        ("imbalance", {"T": 0}, "preset: T: Input should be greater than or equal to 1"),
+        (3, {}, "preset: name: must be a text"),
+    ],
+)
+def test_preset_refuses_in_one_line(name, keys, line):
+    assert line in refusal(rarefeat.preset, name, **keys)
